@@ -1,0 +1,159 @@
+"""What every data set is: images in [0, 1] with labels, in a train and a test split."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from uproar.errors import BadInput, BadShape
+from uproar.types import Images
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images with labels, held in memory; where the important pixels are known, also as masks or boxes.
+
+    `images` are floats in [0, 1] or bytes, which are read as n / 255. `masks` are (n, h, w) bool, `boxes` are
+    (n, 4) integers x0, y0, x1, y1, the last column and row included.
+    """
+
+    name: str
+    images: Tensor
+    labels: Tensor
+    masks: Tensor | None = None
+    boxes: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.images.dim() != 4:
+            raise BadShape(
+                f"The {self.name} images must be (n, c, h, w), not {tuple(self.images.shape)}."
+            )
+        if len(self.labels) != len(self.images):
+            raise BadShape(
+                f"The {self.name} split has {len(self.images)} images but {len(self.labels)} labels."
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(channels, rows, columns)."""
+        c, h, w = self.images.shape[1:]
+        return c, h, w
+
+    def read(self, rows: slice | Tensor | Sequence[int]) -> Images:
+        """Some images as floats in [0, 1]."""
+        part = self.images[rows]
+        return part.float() / 255 if part.dtype == torch.uint8 else part
+
+    def truth(self, rows: slice | Tensor | Sequence[int]) -> Tensor | None:
+        """The important pixels of some images as (n, h, w) bool, where they are known."""
+        if self.masks is not None:
+            return self.masks[rows]
+        if self.boxes is None:
+            return None
+        _, h, w = self.shape
+        x0, y0, x1, y1 = (edge[:, None, None] for edge in self.boxes[rows].unbind(1))
+        row, column = torch.arange(h)[:, None], torch.arange(w)[None, :]
+        return (row >= y0) & (row <= y1) & (column >= x0) & (column <= x1)
+
+    def take(self, rows: Tensor | slice) -> Split:
+        """Some of the samples as a split of their own."""
+        part: Callable = lambda column: None if column is None else column[rows]  # noqa: E731
+        return Split(
+            self.name, self.images[rows], self.labels[rows], part(self.masks), part(self.boxes)
+        )
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set to be learned: two splits and the names of the classes."""
+
+    name: str
+    train: Split
+    test: Split
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.train.shape != self.test.shape:
+            raise BadShape(
+                f"{self.name}: train images are {self.train.shape} but test images {self.test.shape}."
+            )
+        for split in (self.train, self.test):
+            self._check(split)
+
+    def _check(self, split: Split) -> None:
+        if len(split) == 0:
+            raise BadInput(f"{self.name}: the {split.name} split has no images.")
+        k = len(self.classes)
+        low, high = int(split.labels.min()), int(split.labels.max())
+        if low < 0 or high >= k:
+            raise BadInput(
+                f"{self.name}: {split.name} labels run from {low} to {high}, but there are {k} classes "
+                f"(0 to {k - 1})."
+            )
+        counts = torch.bincount(split.labels, minlength=k)
+        if bool((counts == 0).any()):
+            empty = self.classes[int(counts.argmin())]
+            raise BadInput(f"{self.name}: class {empty!r} has no {split.name} images.")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(channels, rows, columns) of every image."""
+        return self.train.shape
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of all images and labels: what 'the same data' means."""
+        total = hashlib.sha256(repr((self.name, self.classes)).encode())
+        for split in (self.train, self.test):
+            for column in (split.images, split.labels):
+                total.update(repr((column.dtype, tuple(column.shape))).encode())
+                total.update(column.contiguous().numpy().reshape(-1).view("uint8").data)
+        return total.hexdigest()[:40]
+
+    @functools.cached_property
+    def mean(self) -> Tensor:
+        """The mean colour of the training images, (c,): what removed pixels become by default."""
+        return self._moments[0]
+
+    @functools.cached_property
+    def std(self) -> Tensor:
+        """The standard deviation of the training images per channel, (c,)."""
+        return self._moments[1]
+
+    @functools.cached_property
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        total = torch.zeros(2, self.shape[0], dtype=torch.float64)
+        for start in range(0, len(self.train), 4096):
+            part = self.train.read(slice(start, start + 4096)).double()
+            total[0] += part.sum((0, 2, 3))
+            total[1] += part.square().sum((0, 2, 3))
+        count = len(self.train) * self.shape[1] * self.shape[2]
+        mean = total[0] / count
+        std = (total[1] / count - mean.square()).clamp_min(0).sqrt()
+        return mean.float(), std.float()
+
+    def limited(self, limit: int) -> Task:
+        """The same task with at most `limit` training and `limit` test images, classes balanced."""
+        return replace(self, train=_balanced(self.train, limit), test=_balanced(self.test, limit))
+
+
+def _balanced(split: Split, limit: int) -> Split:
+    if limit < 1:
+        raise BadInput(f"--limit must be at least 1, not {limit}.")
+    if limit >= len(split):
+        return split
+    seen = torch.zeros(int(split.labels.max()) + 1, dtype=torch.long)
+    turn = torch.empty(len(split), dtype=torch.long)
+    for i, label in enumerate(split.labels.tolist()):
+        turn[i] = seen[label]
+        seen[label] += 1
+    rows = torch.argsort(turn, stable=True)[:limit].sort().values
+    return split.take(rows)

@@ -1,0 +1,72 @@
+"""What can go wrong, by who has to act.
+
+UproarError
+├── BadInput              the caller gave something that cannot be used: fix the call or the file
+│   ├── UnknownName       no such estimator, task, model, ...: the message lists near names
+│   ├── BadOption         a known thing with an option it does not take, or a value it cannot have
+│   └── BadShape          tensors that do not fit together
+├── NotApplicable         the method does not exist for this model or data: becomes a Skipped cell
+├── BadMap                an estimator returned NaN, infinity or the wrong shape: the cell fails
+└── StoreError            the results folder cannot be used
+    └── Damaged           a stored file is not what was written: it is set aside and made again
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UproarError(Exception):
+    """Anything uproar raises on purpose."""
+
+
+class BadInput(UproarError, ValueError):
+    """The caller gave something that cannot be used."""
+
+
+class UnknownName(BadInput):
+    """No such thing; the message names what is near."""
+
+
+class BadOption(BadInput):
+    """A known thing with an option it does not take or a value it cannot have."""
+
+
+class BadShape(BadInput):
+    """Tensors that do not fit together."""
+
+
+class NotApplicable(UproarError):
+    """The method does not exist for this model or data, with the reason."""
+
+
+class BadMap(UproarError):
+    """An estimator returned something that cannot be ranked."""
+
+
+class StoreError(UproarError):
+    """The results folder cannot be used."""
+
+
+class Damaged(StoreError):
+    """A stored file is not what was written."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
+    """The error for a name nobody knows, with near names and the whole list.
+
+    >>> print(unknown("fill", "men", ["mean", "zero"]))
+    No fill is called 'men'. Did you mean 'mean'? Known: mean, zero.
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    listed = f" Known: {', '.join(names)}." if names else ""
+    return UnknownName(f"No {kind} is called {name!r}.{guess}{listed}")
+
+
+def one_line(error: BaseException) -> str:
+    """An error as a single line, for tables and reports."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UproarError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,23 @@
+"""Estimators by name, and chains of them: `(model, x, target) -> map`."""
+
+from uproar.estimators import control, gradient, postprocess, smooth
+from uproar.estimators.base import Context, direct, estimator, estimators
+from uproar.estimators.chain import Chain, families, read_chain
+from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
+
+__all__ = [
+    "Chain",
+    "Context",
+    "control",
+    "direct",
+    "estimator",
+    "estimators",
+    "explain_chains",
+    "families",
+    "gradient",
+    "postprocess",
+    "prepare_states",
+    "raw_maps",
+    "read_chain",
+    "smooth",
+]

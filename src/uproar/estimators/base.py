@@ -1,0 +1,140 @@
+"""How an estimator, a transform and a post-processing step are declared.
+
+An estimator is a function `(model, x, target) -> map`: signed importance, (n, c, h, w), or (n, 1, h, w) where the
+method knows no channels; larger = more important. Its keyword-only arguments are its options. It gets more by
+naming it as a further positional argument:
+
+    context   random draws, the mean colour, training images, known important pixels (see `Context`)
+    base      the map of the estimator named in `of=`, at the same point, computed once for all who ask
+    state     what its `prepare=` function made from the model and the training images, once per model
+
+Facts stand on the decorator; tables, cost estimates and documentation read them from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+
+from uproar.data.task import Split
+from uproar.errors import BadInput, NotApplicable
+from uproar.registry import Entry, Registry
+from uproar.seeds import Draws
+
+estimators = Registry("estimator", "uproar.estimators")
+"""Maps, controls, transforms and filters: everything that may stand in a chain."""
+
+INPUTS = ("model", "x", "target")
+EXTRAS = ("context", "base", "state")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What surrounds the images being explained."""
+
+    draws: Draws
+    mean: Tensor | None = None
+    """Mean colour of the training images, (c,)."""
+    train: Split | None = None
+    """The training images, for estimators that need references or statistics."""
+    truth: Tensor | None = None
+    """The important pixels of these images, (n, h, w) bool, where they are known."""
+    states: Mapping[str, Any] = field(default_factory=dict)
+    """What `prepare` functions made, by the estimator's complete expression."""
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    def __getitem__(self, rows: Any) -> Context:
+        truth = None if self.truth is None else self.truth[rows]
+        return replace(self, draws=self.draws[rows], truth=truth)
+
+    def copies(self, numbers: range) -> Context:
+        """Each sample repeated once per number, with random streams of its own."""
+        truth = None if self.truth is None else self.truth.repeat_interleave(len(numbers), 0)
+        return replace(self, draws=self.draws.copies(numbers), truth=truth)
+
+    def colour(self, x: Tensor) -> Tensor:
+        """The mean colour as (1, c, 1, 1); refused with the reason where it is not known."""
+        if self.mean is None:
+            raise NotApplicable(
+                "the mean colour of the training images is needed; give train= or mean="
+            )
+        return self.mean.to(x).view(1, -1, 1, 1)
+
+
+def estimator(
+    *,
+    passes: Callable[..., float] | float,
+    needs: str = "",
+    channels: bool = True,
+    model: bool = True,
+    of: str | None = None,
+    prepare: Callable[..., dict[str, Tensor]] | None = None,
+    formula: str = "",
+    paper: str = "",
+    fails: str = "",
+    version: int = 1,
+    name: str | None = None,
+) -> Callable[[Callable], Callable]:
+    """Declare `(model, x, target, ...) -> map` under the function's name.
+
+    `passes` is the cost per image in forward-and-backward passes, a number or a function of the options; `needs`
+    says what the model must have; `channels` whether the map has one value per channel; `model=False` marks a
+    control that never looks at the model; `fails` names known failure modes; `version` is raised when
+    the numbers change, so that stored results of the old code are not taken for new ones.
+    """
+    facts = {
+        "role": "estimator", "passes": passes, "needs": needs, "channels": channels, "model": model,
+        "of": of, "prepare": prepare, "formula": formula, "paper": paper, "fails": fails,
+        "version": version,
+    }  # fmt: skip
+    return _declare(facts, name, (*INPUTS, *EXTRAS))
+
+
+def transform(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
+    """Declare `map -> map`, value by value, on the signed map."""
+    return _declare({"role": "transform", "formula": formula, "paper": paper}, None, ("a",))
+
+
+def ensemble(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
+    """Declare `(mean, mean of squares, copies) -> map` over noisy copies of the image.
+
+    Its options must be those that describe the noise; ensembles with the same noise share one pass.
+    """
+    facts = {"role": "ensemble", "formula": formula, "paper": paper}
+    return _declare(facts, None, ("mean", "square"))
+
+
+def postprocess(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
+    """Declare `map -> map` on the channel-reduced map, (n, h, w)."""
+    return _declare({"role": "postprocess", "formula": formula, "paper": paper}, None, ("a",))
+
+
+def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
+    """Declare `(x, fraction, context) -> removed`: a control that is not a ranking.
+
+    It says itself which features go at a fraction; it has no map and needs no model.
+    """
+    facts = {"role": "direct", "formula": formula, "paper": paper, "model": False, "passes": 0}
+    return _declare(facts, None, ("x", "fraction", "context"))
+
+
+def _declare(
+    facts: Mapping[str, Any], name: str | None, inputs: tuple[str, ...]
+) -> Callable[[Callable], Callable]:
+    def keep(function: Callable) -> Callable:
+        entry = Entry("estimator", name or function.__name__, function)
+        for given in entry.inputs:
+            if given not in inputs:
+                raise BadInput(
+                    f"{entry.name}: an {facts['role']} takes {', '.join(inputs)} and options after "
+                    f"a *, not {given!r}."
+                )
+        estimators.add(entry.name, function, **facts)
+        return function
+
+    return keep

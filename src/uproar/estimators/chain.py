@@ -1,0 +1,195 @@
+"""A chain: everything between a model and an order, spelled out.
+
+signed map → transforms and ensembles → sign → channels reduced → filters. The order of these steps is fixed; an
+expression that says another order is refused. The whole chain, defaults included, is part of a result's identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from uproar.errors import BadInput, BadOption
+from uproar.estimators.base import estimators
+from uproar.expression import Call, parse
+
+Sign = Literal["none", "abs", "sq", "relu"]
+Channels = Literal["sum", "mean", "max"]
+
+SIGNS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda a: a,
+    "abs": torch.abs,
+    "sq": torch.square,
+    "relu": torch.relu,
+}
+CHANNELS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sum": lambda a: a.sum(1),
+    "mean": lambda a: a.mean(1),
+    "max": lambda a: a.amax(1),
+}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One named way from a model to one number per pixel."""
+
+    name: str
+    """As the user wrote it, in canonical form, defaults left out."""
+    raw: Call
+    """The signed map with every option written out."""
+    filters: tuple[Call, ...] = ()
+    """Filters of the reduced map, innermost first."""
+    sign: Sign = "none"
+    channels: Channels = "sum"
+
+    @property
+    def leaves(self) -> list[Call]:
+        """The estimators inside, without transforms."""
+        return [call for call in self.raw.walk() if not call.args]
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether the map depends on the model at all."""
+        return any(estimators[leaf.name].facts.get("model", True) for leaf in self.leaves)
+
+    @property
+    def knows_channels(self) -> bool:
+        """Whether the signed map has one value per colour channel."""
+        return all(estimators[leaf.name].facts.get("channels", True) for leaf in self.leaves)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether this is a control that removes without ranking."""
+        return estimators[self.raw.name].facts["role"] == "direct"
+
+    @property
+    def passes(self) -> float:
+        """Cost per image in forward-and-backward passes, if this chain is evaluated alone."""
+        return _passes(self.raw)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What two chains share that give the same numbers."""
+        versions = {call.name: _version(call.name) for call in self.raw.walk()}
+        return {
+            "raw": str(self.raw),
+            "filters": [str(f) for f in self.filters],
+            "sign": self.sign,
+            "channels": self.channels,
+            "versions": versions,
+        }
+
+    def reduced(self, raw: Tensor) -> Tensor:
+        """The signed map (n, d, h, w) as one number per pixel, (n, h, w)."""
+        return self.filtered(CHANNELS[self.channels](SIGNS[self.sign](raw)))
+
+    def per_channel(self, raw: Tensor) -> Tensor:
+        """The signed map as one number per channel value; filters apply to each channel."""
+        signed = SIGNS[self.sign](raw)
+        return self.filtered(signed.flatten(0, 1)).view_as(signed)
+
+    def filtered(self, a: Tensor) -> Tensor:
+        """The filters applied to reduced maps."""
+        for call in self.filters:
+            entry = estimators[call.name]
+            a = entry.function(a, **entry.bind(**dict(call.options)))
+        return a
+
+
+def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum") -> Chain:
+    """The chain an expression names; every name and option is checked here.
+
+    >>> read_chain("gaussian(sg_sq(ig, samples=20))").name
+    'gaussian(sg_sq(ig, samples=20))'
+    """
+    if isinstance(text, Chain):
+        return text
+    for kind, value, known in (("sign", sign, SIGNS), ("channels", channels, CHANNELS)):
+        if value not in known:
+            raise BadOption(f"{kind} must be one of {', '.join(known)}, not {value!r}.")
+    call = parse(text)
+    filters: list[Call] = []
+    rest = call
+    while estimators[rest.name].facts["role"] == "postprocess":
+        _one_argument(rest)
+        filters.append(estimators.complete(Call(rest.name, (), rest.options)))
+        rest = rest.args[0]
+    raw = _complete(rest, outermost=True)
+    if filters and estimators[raw.name].facts["role"] == "direct":
+        raise BadInput(f"{raw.name} removes without ranking; there is no map for {filters[0].name}.")
+    return Chain(str(_plain(call)), raw, tuple(reversed(filters)), sign, channels)
+
+
+def families(chains: Sequence[Chain]) -> list[list[Chain]]:
+    """Chains grouped so that those that share passes of the model are together."""
+    groups: list[tuple[set[str], list[Chain]]] = []
+    for chain in chains:
+        work, members = _work(chain.raw, "clean"), [chain]
+        for group in [g for g in groups if g[0] & work]:
+            groups.remove(group)
+            work, members = work | group[0], group[1] + members
+        groups.append((work, members))
+    return [members for _, members in groups]
+
+
+def noise_of(call: Call) -> Call:
+    """The noise of an ensemble, without what it averages: equal for ensembles that can share a pass."""
+    return Call("noise", (), call.options)
+
+
+def _work(call: Call, where: str) -> set[str]:
+    entry = estimators[call.name]
+    if entry.facts["role"] == "ensemble":
+        where = f"{where}+{noise_of(call)}"
+    if call.args:
+        return set().union(*(_work(arg, where) for arg in call.args))
+    return {f"{entry.facts.get('of') or call}@{where}"}
+
+
+def _passes(call: Call) -> float:
+    entry = estimators[call.name]
+    if entry.facts["role"] == "ensemble":
+        return dict(call.options)["samples"] * _passes(call.args[0])  # type: ignore[operator]
+    if call.args:
+        return sum(_passes(arg) for arg in call.args)
+    passes = entry.facts["passes"]
+    return float(passes(**dict(call.options)) if callable(passes) else passes)
+
+
+def _version(name: str) -> Any:
+    return estimators[name].facts.get("version", 1)
+
+
+def _one_argument(call: Call) -> None:
+    if len(call.args) != 1:
+        got = "nothing" if not call.args else f"{len(call.args)} things"
+        raise BadInput(f"{call.name} is applied to one estimator, e.g. {call.name}(grad); got {got}.")
+
+
+def _complete(call: Call, outermost: bool = False) -> Call:
+    entry = estimators[call.name]
+    role = entry.facts["role"]
+    if role == "postprocess":
+        raise BadInput(
+            f"{call.name} filters the finished map, so it must be outermost: "
+            f"write {call.name}(...(...)), not ...({call})."
+        )
+    if role == "direct" and not outermost:
+        raise BadInput(f"{call.name} removes without ranking; nothing can be applied to it.")
+    if role in ("transform", "ensemble"):
+        _one_argument(call)
+    elif call.args:
+        raise BadInput(f"{call.name} takes options such as name=value, not {call.args[0]}.")
+    inner = tuple(_complete(arg) for arg in call.args)
+    return entry.complete(Call(call.name, inner, call.options))
+
+
+def _plain(call: Call) -> Call:
+    entry = estimators[call.name]
+    full = dict(entry.complete(call).options)
+    kept = [(k, full[k]) for k, _ in call.options if full[k] != entry.options[k].default]
+    return Call(call.name, tuple(_plain(arg) for arg in call.args), tuple(sorted(kept)))

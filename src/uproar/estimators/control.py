@@ -1,0 +1,112 @@
+"""Controls: rankings that know nothing of the model, the floor that every method must beat."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from uproar.estimators.base import Context, direct, estimator
+from uproar.removal.order import count
+from uproar.types import Images, Labels, RawMaps
+
+
+@estimator(passes=0, model=False, formula="uniform noise, independent per pixel",
+           paper="Hooker et al. 2019")  # fmt: skip
+def random(model: nn.Module, x: Images, target: Labels, context: Context) -> RawMaps:
+    """Every order of the pixels equally likely: the ranking that others are compared with."""
+    return context.draws.uniform("random ranking", *x.shape[1:]).to(x)
+
+
+@estimator(passes=0, model=False, channels=False,
+           formula="−rectangular distance from a random centre", paper="Song et al.")  # fmt: skip
+def block_random(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    aspect: Annotated[float, Field(ge=1)] = 2.0,
+) -> RawMaps:
+    """A random rectangle that grows from a random centre, sides at most `aspect` : 1.
+
+    The rectangles for all fractions are nested and have exact counts: inside the last ring, pixels are taken one after
+    the other around the centre.
+    """
+    h, w = x.shape[2:]
+    places = context.draws.uniform("block", 3)
+    centre = places[:, :2] * torch.tensor([h, w])
+    stretch = torch.exp((2 * places[:, 2] - 1) * math.log(aspect) / 2)
+    ring, angle = _rings(h, w, centre, stretch)
+    # rank by ring, then by angle inside the ring: both are small, so one number orders both
+    return -(ring * (h + w) ** 2 + angle)[:, None].to(x)
+
+
+def _rings(h: int, w: int, centre: Tensor, stretch: Tensor) -> tuple[Tensor, Tensor]:
+    """Number of the rectangular ring around the centre, and the turn around it in [0, 1)."""
+    dy = torch.arange(h)[None, :, None] + 0.5 - centre[:, 0, None, None]
+    dx = torch.arange(w)[None, None, :] + 0.5 - centre[:, 1, None, None]
+    wide = stretch[:, None, None]
+    ring = torch.maximum(dy.abs() * wide, dx.abs() / wide).floor()
+    return ring.double(), (torch.atan2(dy.double(), dx.double()) / (2 * math.pi)) % 1
+
+
+@direct(formula="one rectangle of area t·h·w, drawn anew for every t", paper="Song et al.")
+def block_random_free(
+    x: Images, fraction: float, context: Context, *, aspect: Annotated[float, Field(ge=1)] = 2.0
+) -> Tensor:
+    """A random rectangle drawn anew for every fraction: exact counts, but not nested."""
+    n, _, h, w = x.shape
+    purpose = f"free block {fraction!r}"
+    places = context.draws.uniform(purpose, 3)
+    centre = places[:, :2] * torch.tensor([h, w])
+    stretch = torch.exp((2 * places[:, 2] - 1) * math.log(aspect) / 2)
+    ring, angle = _rings(h, w, centre, stretch)
+    order = (ring * (h + w) ** 2 + angle).flatten(1).argsort(1, stable=True)
+    removed = torch.zeros(n, h * w, dtype=torch.bool)
+    removed.scatter_(1, order[:, : count(fraction, h * w)], True)
+    return removed.view(n, h, w)
+
+
+@direct(formula="removed with probability t, independently", paper="Hooker et al. 2019")
+def bernoulli(x: Images, fraction: float, context: Context) -> Tensor:
+    """An independent coin flip for every pixel: the share removed is t only on average."""
+    return context.draws.uniform("coin flips", *x.shape[2:]) < fraction
+
+
+@estimator(passes=0, model=False, channels=False, formula="|∇ mean over channels of x|",
+           paper="Sobel and Feldman 1968; Adebayo et al. 2018")  # fmt: skip
+def sobel(
+    model: nn.Module, x: Images, target: Labels, *, axis: Literal["both", "x", "y"] = "both"
+) -> RawMaps:
+    """Edges of the image: size of the Sobel gradient of the channel mean.
+
+    `axis="x"` is the size of the horizontal derivative alone, as some released code has it.
+    """
+    grey = F.pad(x.mean(1, keepdim=True), (1, 1, 1, 1), mode="replicate")
+    smooth, slope = x.new_tensor([1.0, 2.0, 1.0]), x.new_tensor([-1.0, 0.0, 1.0])
+    dx = F.conv2d(grey, torch.outer(smooth, slope)[None, None])
+    dy = F.conv2d(grey, torch.outer(slope, smooth)[None, None])
+    if axis == "both":
+        return torch.hypot(dx, dy)
+    return dx.abs() if axis == "x" else dy.abs()
+
+
+@estimator(passes=0, model=False, channels=False, formula="0")
+def constant(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """The same value everywhere: the order is the tie-break alone."""
+    return torch.zeros_like(x[:, :1])
+
+
+@estimator(passes=0, model=False, channels=False, formula="−distance² from the image's centre")
+def centre(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """A Gaussian bump in the middle of the image, whatever the image shows."""
+    h, w = x.shape[2:]
+    y = (torch.arange(h) + 0.5) / h - 0.5
+    z = (torch.arange(w) + 0.5) / w - 0.5
+    bump = torch.exp(-(y[:, None].square() + z[None, :].square()) / (2 * 0.25**2))
+    return bump.to(x).expand(len(x), 1, h, w).clone()

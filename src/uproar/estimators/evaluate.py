@@ -1,0 +1,149 @@
+"""Chains evaluated together: every pass of the model serves all chains that can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.batches import in_batches
+from uproar.errors import BadMap
+from uproar.estimators.base import Context, estimators
+from uproar.estimators.chain import Chain, noise_of
+from uproar.estimators.scores import summed_over_points
+from uproar.estimators.smooth import noisy_copies
+from uproar.expression import Call
+from uproar.models.borrow import borrowed
+from uproar.types import Images, Labels
+
+BATCH = 64
+
+
+class Point:
+    """The signed maps of some calls at one batch of images, each computed once."""
+
+    def __init__(
+        self, model: nn.Module, x: Images, target: Labels, context: Context, wanted: Sequence[Call]
+    ) -> None:
+        self.model, self.x, self.target, self.context = model, x, target, context
+        self.wanted = wanted
+        self.known: dict[Call, Tensor] = {}
+
+    def __getitem__(self, call: Call) -> Tensor:
+        if call not in self.known:
+            self.known[call] = self._evaluate(call)
+        return self.known[call]
+
+    def _evaluate(self, call: Call) -> Tensor:
+        entry = estimators[call.name]
+        options = dict(call.options)
+        if entry.facts["role"] == "transform":
+            return entry.function(self[call.args[0]], **options)
+        if entry.facts["role"] == "ensemble":
+            return entry.function(*self._moments(call), **options)
+        extras: dict[str, Any] = {"context": self.context}
+        if "base" in entry.inputs:
+            extras["base"] = self[estimators.complete(Call(entry.facts["of"]))]
+        if "state" in entry.inputs:
+            extras["state"] = self.context.states[str(call)]
+        given = {name: extras[name] for name in entry.inputs if name in extras}
+        return _checked(
+            entry.function(self.model, self.x, self.target, **given, **options), call, self.x
+        )
+
+    def _moments(self, call: Call) -> tuple[Tensor, Tensor]:
+        """Mean and mean square over noisy copies; the first to ask pays for all that share the noise."""
+        noise, base = noise_of(call), call.args[0]
+        mean_key, square_key = Call("mean", (base,), noise.options), Call("square", (base,), noise.options)
+        if mean_key not in self.known:
+            bases = self._bases(noise) or [base]
+            for each, (mean, square) in zip(bases, self._noisy(noise, bases), strict=True):
+                self.known[Call("mean", (each,), noise.options)] = mean
+                self.known[Call("square", (each,), noise.options)] = square
+        return self.known[mean_key], self.known[square_key]
+
+    def _bases(self, noise: Call) -> list[Call]:
+        """What is wanted under this noise, by all chains, each once."""
+        calls = [call for wanted in self.wanted for call in _outer_ensembles(wanted)]
+        return list(dict.fromkeys(c.args[0] for c in calls if noise_of(c) == noise))
+
+    def _noisy(self, noise: Call, bases: list[Call]) -> list[tuple[Tensor, Tensor]]:
+        options: dict[str, Any] = dict(noise.options)
+        samples = options["samples"]
+
+        def part(first: int, last: int) -> Tensor:
+            copies = noisy_copies(self.x, self.context.draws, first, last, **options)
+            target = self.target.repeat_interleave(last - first)
+            context = self.context.copies(range(first, last))
+            point = Point(self.model, copies, target, context, bases)
+            maps = [point[base].double().unflatten(0, (len(self.x), -1)) for base in bases]
+            # all bases side by side: channels of the maps, then of their squares
+            return torch.cat([m for a in maps for m in (a, a.square())], 2)
+
+        total = summed_over_points(part, samples, self.x) / samples
+        sizes = [d for base in bases for d in [self._depth(base)] * 2]
+        pieces = total.split(sizes, 1)
+        return list(zip(pieces[::2], pieces[1::2], strict=True))
+
+    def _depth(self, base: Call) -> int:
+        leaves = [call for call in base.walk() if not call.args]
+        colours = all(estimators[leaf.name].facts.get("channels", True) for leaf in leaves)
+        return self.x.shape[1] if colours else 1
+
+
+def raw_maps(
+    model: nn.Module, x: Images, target: Labels, context: Context, calls: Sequence[Call],
+    batch_size: int = BATCH,
+) -> dict[Call, Tensor]:  # fmt: skip
+    """The signed maps of several calls for all images, with shared passes, independent of the batch."""
+
+    def batch(x: Images, target: Labels, context: Context) -> dict[Call, Tensor]:
+        point = Point(model, x, target, context, calls)
+        return {call: point[call].float() for call in calls}
+
+    with borrowed(model), torch.no_grad():
+        return in_batches(batch, x, target, context, size=batch_size)
+
+
+def explain_chains(
+    model: nn.Module, x: Images, target: Labels, context: Context, chains: Sequence[Chain],
+    batch_size: int = BATCH, features: str = "pixel",
+) -> list[Tensor]:  # fmt: skip
+    """One map per chain: (n, h, w), or (n, c, h, w) where channel values are ranked on their own."""
+    calls = list(dict.fromkeys(chain.raw for chain in chains))
+    raw = raw_maps(model, x, target, context, calls, batch_size)
+    if features == "channel":
+        return [chain.per_channel(raw[chain.raw]) for chain in chains]
+    return [chain.reduced(raw[chain.raw]) for chain in chains]
+
+
+def prepare_states(
+    model: nn.Module, context: Context, chains: Sequence[Chain]
+) -> Mapping[str, dict[str, Tensor]]:
+    """What the `prepare` functions of the chains' estimators make, by complete expression."""
+    leaves = {leaf for chain in chains for leaf in chain.leaves}
+    return {
+        str(leaf): estimators[leaf.name].facts["prepare"](model, context, **dict(leaf.options))
+        for leaf in leaves
+        if estimators[leaf.name].facts.get("prepare")
+    }
+
+
+def _outer_ensembles(call: Call) -> list[Call]:
+    """The ensembles met first on the way in: those inside another see other images."""
+    if estimators[call.name].facts["role"] == "ensemble":
+        return [call]
+    return [found for arg in call.args for found in _outer_ensembles(arg)]
+
+
+def _checked(maps: Any, call: Call, x: Images) -> Tensor:
+    """The map, if it is one: a tensor with the image's rows and columns and 1 or c channels."""
+    n, c, h, w = x.shape
+    if isinstance(maps, Tensor) and maps.shape == (n, h, w):
+        maps = maps[:, None]
+    if not isinstance(maps, Tensor) or maps.shape not in ((n, c, h, w), (n, 1, h, w)):
+        got = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
+        raise BadMap(f"{call.name} returned {got} for images {(n, c, h, w)}; it must be one map each.")
+    return maps.detach()

@@ -1,0 +1,115 @@
+"""Gradients of the class score, and what is made of them along a path or through changed ReLUs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from uproar.errors import NotApplicable
+from uproar.estimators.base import Context, estimator
+from uproar.estimators.relus import relus_replaced
+from uproar.estimators.scores import input_gradient, summed_over_points
+from uproar.types import Images, Labels, RawMaps
+
+Steps = Annotated[int, Field(ge=1, le=10_000)]
+Rule = Literal["midpoint", "left", "right", "both-ends", "gauss-legendre"]
+Baseline = Literal["black", "white", "mean", "image-mean"]
+
+
+@estimator(passes=1, needs="a differentiable model", formula="∂f_c / ∂x",
+           paper="Simonyan et al. 2014; Baehrens et al. 2010",
+           fails="noisy; near zero where the score is saturated")  # fmt: skip
+def grad(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """Gradient of the target class's score."""
+    return input_gradient(model, x, target)
+
+
+@estimator(passes=1, needs="a differentiable model", of="grad", formula="x · ∂f_c / ∂x",
+           paper="Shrikumar et al. 2016",
+           fails="black pixels never count, whatever they mean")  # fmt: skip
+def grad_input(model: nn.Module, x: Images, target: Labels, base: RawMaps) -> RawMaps:
+    """Gradient times the pixel's own value, in [0, 1]."""
+    return base * x
+
+
+@estimator(passes=lambda steps=25, **_: steps, needs="a differentiable model",
+           formula="(x − x₀) · ∫₀¹ ∂f_c(x₀ + α(x − x₀)) / ∂x dα", paper="Sundararajan et al. 2017",
+           fails="pixels that equal the baseline get nothing")  # fmt: skip
+def ig(model: nn.Module, x: Images, target: Labels, context: Context, *, steps: Steps = 25,
+       rule: Rule = "midpoint", baseline: Baseline = "black") -> RawMaps:  # fmt: skip
+    """Integrated gradients: gradient averaged on the straight path from the baseline, times the difference.
+
+    The sum over pixels approaches `score(x) - score(baseline)` as `steps` grows.
+    """
+    start = baseline_image(x, baseline, context)
+    alphas, weights = path_rule(rule, steps)
+
+    def part(first: int, last: int) -> Tensor:
+        alpha = alphas[first:last].view(1, -1, 1, 1, 1)
+        points = (start[:, None] + alpha * (x - start)[:, None]).flatten(0, 1)
+        gradients = input_gradient(model, points, target.repeat_interleave(last - first))
+        return gradients.view(len(x), last - first, *x.shape[1:]) * weights[first:last].view_as(alpha)
+
+    return (x - start) * summed_over_points(part, steps, x)
+
+
+def path_rule(rule: Rule, steps: int) -> tuple[Tensor, Tensor]:
+    """Where on the path the gradient is taken, and with which weight; the weights sum to 1.
+
+    >>> path_rule("midpoint", 2)
+    (tensor([0.2500, 0.7500]), tensor([0.5000, 0.5000]))
+    """
+    if rule == "gauss-legendre":
+        nodes, weights = np.polynomial.legendre.leggauss(steps)
+        return torch.from_numpy((nodes + 1) / 2).float(), torch.from_numpy(weights / 2).float()
+    count = torch.arange(steps, dtype=torch.float64)
+    alphas = {
+        "midpoint": (count + 0.5) / steps,
+        "left": count / steps,
+        "right": (count + 1) / steps,
+        "both-ends": count / max(1, steps - 1),
+    }[rule]
+    return alphas.float(), torch.full((steps,), 1 / steps)
+
+
+def baseline_image(x: Images, baseline: Baseline, context: Context) -> Images:
+    """Where a path starts: black, white, the training images' mean colour, or the image's own."""
+    if baseline == "mean":
+        return context.colour(x).expand_as(x)
+    if baseline == "image-mean":
+        return x.mean((2, 3), keepdim=True).expand_as(x)
+    return torch.zeros_like(x) if baseline == "black" else torch.ones_like(x)
+
+
+class _Guided(torch.autograd.Function):
+    """A ReLU whose backward pass lets only positive gradients through, where its output is positive."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        out = x.clamp_min(0)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        (out,) = ctx.saved_tensors
+        return gradient.clamp_min(0) * (out > 0)
+
+
+@estimator(passes=1, needs="ReLUs", formula="∂f_c / ∂x with max(gradient, 0) at every ReLU",
+           paper="Springenberg et al. 2015",
+           fails="close to an edge detector: it depends little on the class and the weights")  # fmt: skip
+def guided_backprop(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """Gradient in which every ReLU stops negative gradients.
+
+    Modules, functional calls, in-place and shared ReLUs are all caught; a model without any is refused.
+    """
+    with relus_replaced(_Guided.apply) as seen:
+        gradient = input_gradient(model, x, target)
+    if not seen:
+        raise NotApplicable("guided_backprop changes the ReLUs, and no ReLU was met in this model")
+    return gradient

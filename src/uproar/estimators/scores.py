@@ -1,0 +1,56 @@
+"""Class scores and their gradients with respect to the image: the one place that calls the model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadInput, BadShape
+from uproar.types import Images, Labels
+
+ROWS = 256
+"""Rows per pass when each image is evaluated at many points; bounds memory, and larger is no faster."""
+
+
+def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:
+    """The score of each image's own target class, (n,)."""
+    out = model(x)
+    if not isinstance(out, Tensor):
+        raise BadInput(f"The model must return a tensor of class scores, not {type(out).__name__}.")
+    if out.dim() != 2 or len(out) != len(x):
+        raise BadShape(
+            f"The model must return one row of class scores per image, ({len(x)}, classes), "
+            f"not {tuple(out.shape)}."
+        )
+    if len(target) and (int(target.min()) < 0 or int(target.max()) >= out.shape[1]):
+        raise BadInput(
+            f"The target classes run from {int(target.min())} to {int(target.max())}, but the model "
+            f"has {out.shape[1]} classes (0 to {out.shape[1] - 1})."
+        )
+    return out.gather(1, target[:, None])[:, 0]
+
+
+def input_gradient(model: nn.Module, x: Images, target: Labels) -> Tensor:
+    """Gradient of each image's target score with respect to that image alone."""
+    with torch.enable_grad():
+        x = x.detach().clone(memory_format=torch.channels_last).requires_grad_()
+        total = class_scores(model, x, target).sum()
+        if not total.requires_grad:
+            raise BadInput("The model's scores do not depend on the image in a differentiable way.")
+        (gradient,) = torch.autograd.grad(total, x)
+    return gradient.detach().contiguous()
+
+
+def summed_over_points(function, points: int, x: Images, rows: int = ROWS) -> Tensor:
+    """Sum of `function(copies)` over `points` versions of every image, always added in the same order.
+
+    `function(first, last)` gives the maps of versions first..last-1 as (n, last - first, ...). Versions are evaluated
+    several at a time, as memory allows, but added one by one: the sum cannot depend on the batch size.
+    """
+    together = max(1, rows // max(1, len(x)))
+    total: Tensor | None = None
+    for first in range(0, points, together):
+        for part in function(first, min(first + together, points)).unbind(1):
+            total = part.clone() if total is None else total.add_(part)
+    assert total is not None
+    return total

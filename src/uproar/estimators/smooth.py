@@ -1,0 +1,78 @@
+"""Transforms of any estimator: value by value, or over noisy copies of the image."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from uproar.estimators.base import ensemble, transform
+from uproar.seeds import Draws
+from uproar.types import Images, RawMaps
+
+Samples = Annotated[int, Field(ge=1, le=10_000)]
+Sigma = Annotated[float, Field(gt=0)]
+Unit = Literal["range", "absolute"]
+
+_SG = "Smilkov et al. 2017"
+
+
+@transform(formula="a²", paper="Hooker et al. 2019")
+def sq(a: RawMaps) -> RawMaps:
+    """The square of every value, before channels are summed."""
+    return a.square()
+
+
+@transform(formula="|a|")
+def abs(a: RawMaps) -> RawMaps:  # noqa: A001  (the name users write)
+    """The size of every value, before channels are summed."""
+    return a.abs()
+
+
+@transform(formula="max(a, 0)")
+def relu(a: RawMaps) -> RawMaps:
+    """Only what speaks for the class, before channels are summed."""
+    return a.clamp_min(0)
+
+
+@transform(formula="−a")
+def neg(a: RawMaps) -> RawMaps:
+    """The opposite ranking: least important first."""
+    return -a
+
+
+@ensemble(formula="mean over noise of a(x + ε)", paper=_SG)
+def sg(mean: Tensor, square: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15,
+       unit: Unit = "range") -> Tensor:  # fmt: skip
+    """SmoothGrad: the mean of the maps of noisy copies."""
+    return mean
+
+
+@ensemble(formula="mean over noise of a(x + ε)²", paper=f"{_SG}; Hooker et al. 2019")
+def sg_sq(mean: Tensor, square: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15,
+          unit: Unit = "range") -> Tensor:  # fmt: skip
+    """SmoothGrad-Squared: the mean of the squared maps of noisy copies."""
+    return square
+
+
+@ensemble(formula="variance over noise of a(x + ε)", paper="Adebayo et al. 2018")
+def var(mean: Tensor, square: Tensor, *, samples: Annotated[int, Field(ge=2, le=10_000)] = 15,
+        sigma: Sigma = 0.15, unit: Unit = "range") -> Tensor:  # fmt: skip
+    """VarGrad: the variance of the maps of noisy copies, n − 1 in the denominator."""
+    return (square - mean.square()).clamp_min(0) * (samples / (samples - 1))
+
+
+def noisy_copies(
+    x: Images, draws: Draws, first: int, last: int, *, samples: int, sigma: float, unit: Unit
+) -> Images:
+    """Copies first..last-1 of every image with Gaussian noise, (n · copies, c, h, w), image by image.
+
+    With `unit="range"` the noise scales with the image's own max − min, as the SmoothGrad authors do.
+    """
+    noise = draws.normal("ensemble noise", samples, *x.shape[1:])[:, first:last].to(x)
+    scale = torch.full((len(x),), sigma).to(x)
+    if unit == "range":
+        scale = scale * (x.flatten(1).amax(1) - x.flatten(1).amin(1))
+    return (x[:, None] + scale.view(-1, 1, 1, 1, 1) * noise).flatten(0, 1)

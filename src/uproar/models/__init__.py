@@ -1,0 +1,7 @@
+"""Networks by name, and how a model is borrowed."""
+
+from uproar.models import small
+from uproar.models.borrow import borrowed
+from uproar.models.registry import ModelSpec, build, models
+
+__all__ = ["ModelSpec", "borrowed", "build", "models", "small"]

@@ -1,0 +1,48 @@
+"""A model is borrowed: put in evaluation, frozen, and given back exactly as it came, also after an error."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_pre_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+)
+
+
+@contextmanager
+def borrowed(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in evaluation mode with frozen weights; modes, flags and hooks come back afterwards.
+
+    Frozen weights also make a backward pass cheaper: only the gradient of the input is computed.
+    """
+    modes = {module: module.training for module in model.modules()}
+    flags = {parameter: parameter.requires_grad for parameter in model.parameters()}
+    hooks = [
+        (getattr(module, name), OrderedDict(getattr(module, name)))
+        for module in model.modules()
+        for name in _HOOKS
+        if hasattr(module, name)
+    ]
+    try:
+        model.eval()
+        for parameter in flags:
+            parameter.requires_grad_(False)
+        yield model
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+        for parameter, flag in flags.items():
+            parameter.requires_grad_(flag)
+        for live, before in hooks:
+            live.clear()
+            live.update(before)

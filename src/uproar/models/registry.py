@@ -1,0 +1,119 @@
+"""The registry of models and how a name, or `file.py:factory`, becomes a fresh network."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.data.task import Task
+from uproar.errors import BadInput, UproarError, one_line
+from uproar.expression import Call, parse
+from uproar.plugins import load_file, source_hash
+from uproar.registry import Registry
+from uproar.seeds import key
+
+models = Registry("model", "uproar.models")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Which network: a registered name with options, or a factory in a file. `identity` is what it hashes to."""
+
+    call: Call
+
+    @classmethod
+    def of(cls, text: str) -> ModelSpec:
+        """Read a model's name; unknown names and options are refused here."""
+        call = parse(text)
+        if call.args:
+            raise BadInput(f"The model {call.name!r} takes options such as width=8, not {call.args[0]}.")
+        if ".py:" in call.name:
+            source_hash(call.name.partition(":")[0])
+            return cls(call)
+        return cls(models.complete(call))
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the network comes from a user's file."""
+        return ".py:" in self.call.name
+
+    @property
+    def name(self) -> str:
+        """A short name for tables: the call without options that are defaults."""
+        entry = None if self.from_file else models[self.call.name]
+        kept = [(k, v) for k, v in self.call.options if not entry or v != entry.options[k].default]
+        return str(Call(self.call.name, (), tuple(kept)))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What two equal networks share: the name, all options, and the text of a user's file."""
+        if not self.from_file:
+            return {"model": str(self.call)}
+        path, _, factory = self.call.name.partition(":")
+        call = Call(factory, (), self.call.options)
+        return {"model": str(call), "source": source_hash(path)}
+
+
+def build(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
+    """A fresh network for a task; the same seed gives the same weights."""
+    factory, options = _factory(spec)
+    offered = {
+        "shape": task.shape,
+        "classes": len(task.classes),
+        "mean": task.mean,
+        "std": task.std,
+    }
+    accepted = inspect.signature(factory).parameters
+    given = {name: value for name, value in offered.items() if name in accepted}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(seed, "initialisation"))
+        try:
+            model = factory(**given, **options)
+        except UproarError:
+            raise
+        except Exception as error:
+            raise BadInput(f"The model {spec.name} could not be built: {one_line(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise BadInput(f"{spec.name} must return a torch.nn.Module, not {type(model).__name__}.")
+    check_output(model, task, spec.name)
+    return model
+
+
+def check_output(model: nn.Module, task: Task, name: str) -> None:
+    """Refuse a model that does not give one score per class for this task's images."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            out: Any = model(task.train.read(slice(0, 2)))
+    except Exception as error:
+        raise BadInput(
+            f"The model {name} cannot take images of shape {task.shape}: {one_line(error)}"
+        ) from error
+    finally:
+        model.train(was_training)
+    if not isinstance(out, Tensor):
+        raise BadInput(f"The model {name} must return a tensor of scores, not {type(out).__name__}.")
+    rows = min(2, len(task.train))
+    if out.shape != (rows, len(task.classes)):
+        raise BadInput(
+            f"The model {name} returns {tuple(out.shape)} for {rows} images, but {task.name} has "
+            f"{len(task.classes)} classes: it must return ({rows}, {len(task.classes)})."
+        )
+
+
+def _factory(spec: ModelSpec) -> tuple[Callable[..., Any], dict[str, Any]]:
+    if not spec.from_file:
+        entry = models[spec.call.name]
+        return entry.function, entry.bind(**dict(spec.call.options))
+    path, _, name = spec.call.name.partition(":")
+    module = load_file(path)
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        raise BadInput(f"{path} has no function called {name!r}.")
+    return factory, dict(spec.call.options)

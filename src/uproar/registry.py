@@ -1,0 +1,133 @@
+"""Named functions with facts about them: how estimators, tasks, models and fills are declared."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any, get_type_hints
+
+import pydantic
+
+from uproar.errors import BadInput, BadOption, unknown
+from uproar.expression import Call, Value
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function under a name; its keyword-only arguments are its options."""
+
+    kind: str
+    name: str
+    function: Callable[..., Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    @functools.cached_property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """The options with their defaults."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    @functools.cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the positional arguments."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+
+    def bind(self, **given: Any) -> dict[str, Any]:
+        """All options with their values; unknown names and impossible values are refused here."""
+        for name in given:
+            if name not in self.options:
+                allowed = ", ".join(self.options) or "no options"
+                raise BadOption(f"{self.name} takes no option {name!r}; it takes {allowed}.")
+        missing = [n for n, p in self.options.items() if p.default is p.empty and n not in given]
+        if missing:
+            raise BadOption(f"{self.name} needs the option {missing[0]!r}.")
+        return {name: self._value(name, given) for name in self.options}
+
+    def _value(self, name: str, given: Mapping[str, Any]) -> Any:
+        if name not in given:
+            return self.options[name].default
+        hint = get_type_hints(self.function, include_extras=True).get(name, Any)
+        try:
+            adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
+            return adapter.validate_python(given[name])
+        except pydantic.ValidationError as error:
+            reason = error.errors()[0]["msg"].replace("Input should be", "must be")
+            raise BadOption(f"{self.name}: {name} {reason}, not {given[name]!r}.") from None
+
+    def complete(self, call: Call) -> Call:
+        """The call with every option written out, so that a default is part of an identity."""
+        options: dict[str, Value] = self.bind(**dict(call.options))
+        return Call(call.name, call.args, tuple(sorted(options.items())))
+
+
+class Registry:
+    """All entries of one kind, found by name; packages add theirs through entry points."""
+
+    def __init__(self, kind: str, group: str | None = None) -> None:
+        self.kind = kind
+        self._group = group
+        self._entries: dict[str, Entry] = {}
+
+    def add(self, name: str, function: Callable[..., Any], **facts: Any) -> Entry:
+        """Declare `function` under `name`."""
+        known = self._entries.get(name)
+        if known is not None and known.function.__module__ != function.__module__:
+            raise BadInput(
+                f"The {self.kind} {name!r} of {function.__module__} would replace the one of "
+                f"{known.function.__module__}; choose another name."
+            )
+        entry = Entry(self.kind, name, function, facts)
+        self._entries[name] = entry
+        return entry
+
+    def declare(self, name: str | None = None, **facts: Any) -> Callable[[Callable], Callable]:
+        """Decorator: declare a function under its own name, or another."""
+
+        def keep(function: Callable) -> Callable:
+            self.add(name or function.__name__, function, **facts)
+            return function
+
+        return keep
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._entries:
+            self._load_entry_points()
+        if name not in self._entries:
+            raise unknown(self.kind, name, self._entries)
+        return self._entries[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries or (self._load_entry_points() or name in self._entries)
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_entry_points()
+        return iter(sorted(self._entries))
+
+    def values(self) -> list[Entry]:
+        """All entries by name."""
+        return [self._entries[name] for name in self]
+
+    def complete(self, call: Call) -> Call:
+        """The call with every option written out."""
+        return self[call.name].complete(call)
+
+    @functools.cached_property
+    def _loaded(self) -> bool:
+        for point in metadata.entry_points(group=self._group) if self._group else ():
+            if point.name not in self._entries:
+                function = point.load()
+                if point.name not in self._entries:
+                    self.add(point.name, function)
+        return True
+
+    def _load_entry_points(self) -> None:
+        assert self._loaded

@@ -1,0 +1,732 @@
+"""Numba kernels of the linear imputer: holes, a direct solver for easy ones, multigrid for the rest.
+
+All kernels are in this file because Numba's cache notices a changed callee only in the same file.
+They allocate nothing, and address one work array by unsigned offsets instead of taking slices:
+that halves the time to compile them, and signed offsets would not vectorise, since Numba lets
+negative ones count from the end.
+
+Grids are flat. Pixel (i, j) of an h x w grid stands at `(i + 1) * s + j + 1` with `s = w + 1`: one
+row of zeros above and below, and one column of zeros that serves as right border of a row and left
+border of the next. A stencil is then one long loop.
+
+Each level of the hierarchy owns ten consecutive grids of the work array:
+D, E, S, SE, SW   the symmetric 9-point matrix: diagonal and the couplings to four later neighbours
+G, M              Jacobi weights; 1 for unknowns, 0 elsewhere
+R, Z, T           right-hand side, solution, scratch
+The finest matrix is known without being stored, so its coupling grids hold Y, P, Q of the conjugate
+gradients once the coarser matrices have been made.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+D, E, S, SE, SW, G, M, R, Z, T = (np.uint64(slot) for slot in range(10))
+Y, P, Q = E, S, SE
+SLOTS = np.uint64(10)
+ONE, TWO = np.uint64(1), np.uint64(2)
+
+# Columns of the level table.
+HEIGHT, WIDTH, STRIDE, FIRST, SIZE, COUNT = range(6)
+
+STRAIGHT = np.float32(1 / 6)
+DIAGONAL = np.float32(1 / 12)
+WHOLE, HALF, QUARTER, THREE_QUARTERS = (np.float32(v) for v in (1, 0.5, 0.25, 0.75))
+# Damped Jacobi: just below 1, since the largest eigenvalue next to the image border is 2.
+DAMPING = np.float32(0.98)
+# Keeps the coarse smoother below 2 although Galerkin couplings may be positive.
+ROW_SUM_SHARE = np.float32(1 / 1.9)
+COARSEST_SWEEPS = 4
+# The single-precision correction is folded into the solution whenever the error fell this far.
+REFRESH = 0.01
+
+
+def _compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Machine code of a function for one signature, without the interpreter lock."""
+    # Sums may be reordered (else they do not vectorise); NaN and infinity keep their meaning.
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+
+    def compile_(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(signature, cache=True, **options)(function)
+        except RuntimeError:  # no directory for the cache can be written: compile every time
+            return numba.njit(signature, **options)(function)
+
+    return compile_
+
+
+@_compiled("f8(i8, i8, i8, i8)")
+def _degree(i, j, h, w):
+    """Sum of the weights of those neighbours of pixel (i, j) that lie inside the image."""
+    vertical = (i > 0) + (i < h - 1)
+    horizontal = (j > 0) + (j < w - 1)
+    return (vertical + horizontal) / 6 + vertical * horizontal / 12
+
+
+# --- holes ---------------------------------------------------------------------------------------
+
+
+@_compiled("i4(i4[::1], i4)")
+def _root(parent, label):
+    while parent[label] != label:
+        parent[label] = parent[parent[label]]
+        label = parent[label]
+    return label
+
+
+@_compiled("i8(b1[:, ::1], i4[::1], i4[::1])")
+def _label(removed, label, parent):
+    """Marks 8-connected removed pixels with consecutive labels; returns how many there are."""
+    h, w = removed.shape
+    s = w + 1
+    used = 0
+    for i in range(h):
+        for j in range(w):
+            p = (i + 1) * s + j + 1
+            if not removed[i, j]:
+                label[p] = 0
+                continue
+            north = label[p - s]
+            if north:  # touches the other three, which therefore belong to it already
+                label[p] = north
+                continue
+            east = label[p - s + 1]
+            west = label[p - s - 1]
+            if not west:
+                west = label[p - 1]
+            if east:
+                label[p] = east
+                if west and west != east:
+                    a = _root(parent, east)
+                    b = _root(parent, west)
+                    parent[max(a, b)] = min(a, b)
+            elif west:
+                label[p] = west
+            else:
+                used += 1
+                parent[used] = used
+                label[p] = used
+    holes = 0
+    for k in range(1, used + 1):  # a parent is smaller than its child and so renumbered already
+        if parent[k] == k:
+            holes += 1
+            parent[k] = holes
+        else:
+            parent[k] = parent[parent[k]]
+    return holes
+
+
+@_compiled("i4(i4[::1], i8, i8)")
+def _first(number, p, s):
+    """Smallest number among the earlier neighbours of `p`, 0 if they have none."""
+    if number[p - s - 1]:
+        return number[p - s - 1]
+    if number[p - s]:
+        return number[p - s]
+    if number[p - s + 1]:
+        return number[p - s + 1]
+    return number[p - 1]
+
+
+# Columns of the table of holes.
+PIXELS, WORK, ENTRIES, START, TOP, BOTTOM, LEFT, RIGHT = range(8)
+
+
+@_compiled("UniTuple(i8, 3)(b1[:, ::1], i4[::1], i4[::1], i4[::1], i4[::1], i8[:, ::1], i8)")
+def split(removed, label, number, pixel, parent, holes, direct_work):
+    """Separates the holes of one image into those solved directly and those for multigrid.
+
+    Fills `label` (multigrid holes 1, 2, ...; 0 elsewhere), `number` (1 + place of a pixel in the
+    direct system, 0 elsewhere), `pixel` (its inverse) and the first rows of `holes`, which are the
+    multigrid ones. Returns their count, the size of the direct system and of its factor.
+    """
+    h, w = removed.shape
+    s = w + 1
+    found = _label(removed, label, parent)
+    for k in range(1, found + 1):
+        for column in range(8):
+            holes[k, column] = 0
+        holes[k, LEFT] = w
+        holes[k, TOP] = h
+    for i in range(h):
+        for j in range(w):
+            p = (i + 1) * s + j + 1
+            number[p] = 0
+            if not removed[i, j]:
+                continue
+            k = parent[label[p]]
+            label[p] = k
+            holes[k, TOP] = min(holes[k, TOP], i)
+            holes[k, BOTTOM] = i + 1
+            holes[k, LEFT] = min(holes[k, LEFT], j)
+            holes[k, RIGHT] = max(holes[k, RIGHT], j + 1)
+            holes[k, PIXELS] += 1
+            number[p] = holes[k, PIXELS]
+            first = _first(number, p, s)
+            length = number[p] - first if first else 0
+            holes[k, WORK] += length * length
+            holes[k, ENTRIES] += length + 1
+    hard = 0
+    unknowns = 0
+    entries = 0
+    for k in range(1, found + 1):
+        area = (holes[k, BOTTOM] - holes[k, TOP]) * (holes[k, RIGHT] - holes[k, LEFT])
+        if holes[k, WORK] <= direct_work * area:
+            holes[k, START] = unknowns
+            unknowns += holes[k, PIXELS]
+            entries += holes[k, ENTRIES]
+            parent[k] = 0
+        else:
+            hard += 1
+            parent[k] = hard
+    for i in range(h):
+        for j in range(w):
+            if not removed[i, j]:
+                continue
+            p = (i + 1) * s + j + 1
+            k = label[p]
+            label[p] = parent[k]
+            if parent[k]:
+                number[p] = 0
+            else:
+                n = holes[k, START] + number[p]
+                number[p] = n
+                pixel[n - 1] = p
+    for k in range(1, found + 1):
+        if parent[k]:
+            for column in range(8):
+                holes[parent[k] - 1, column] = holes[k, column]
+    return hard, unknowns, entries
+
+
+# --- direct solution: Cholesky in the skyline of each hole ---------------------------------------
+
+
+@_compiled("void(f8[::1], u8[::1])")
+def _factorise(factor, end):
+    """Cholesky factor in place, row by row; the diagonal entries are left inverted."""
+    for k in range(np.uint64(end.size) - ONE):
+        row = end[k]  # its diagonal entry is in front of end[k + 1]
+        length = end[k + ONE] - row - ONE
+        for a in range(length):
+            other = end[k - length + a + ONE] - ONE
+            common = min(a, other - end[k - length + a])
+            total = factor[row + a]
+            left = row + a - common
+            right = other - common
+            for m in range(common):
+                total -= factor[left + m] * factor[right + m]
+            factor[row + a] = total * factor[other]
+        total = factor[row + length]
+        for m in range(length):
+            total -= factor[row + m] * factor[row + m]
+        factor[row + length] = 1 / np.sqrt(total)
+
+
+@_compiled("void(f8[::1], u8[::1], f8[::1], u8)")
+def _substitute(factor, end, b, first):
+    """Replaces the numbers of `b` from `first` on by the solution."""
+    n = np.uint64(end.size) - ONE
+    for k in range(n):
+        row = end[k]
+        length = end[k + ONE] - row - ONE
+        known = first + k - length
+        total = b[first + k]
+        for m in range(length):
+            total -= factor[row + m] * b[known + m]
+        b[first + k] = total * factor[row + length]
+    for up in range(n):
+        k = n - ONE - up
+        row = end[k]
+        length = end[k + ONE] - row - ONE
+        value = b[first + k] * factor[row + length]
+        b[first + k] = value
+        earlier = first + k - length
+        for m in range(length):
+            b[earlier + m] -= factor[row + m] * value
+
+
+@_compiled("void(f4[:, :, ::1], b1[:, ::1], i4[::1], i4[::1], f8[::1], u8[::1], f8[::1])")
+def direct(x, removed, number, pixel, factor, end, b):
+    """Fills the pixels of the direct system in all channels of `x`, in double precision."""
+    channels, h, w = x.shape
+    s = w + 1
+    n = end.size - 1
+    b[:] = 0
+    factor[:] = 0
+    end[0] = 0
+    for k in range(n):
+        p = pixel[k]
+        first = _first(number, p, s)
+        last = np.int64(end[k]) + (k + 1 - first if first else 0)
+        end[k + 1] = last + 1
+        i = p // s - 1
+        j = p - (i + 1) * s - 1
+        factor[last] = _degree(i, j, h, w)
+        for di in range(-1, 2):
+            for dj in range(-1, 2):
+                a = i + di
+                c = j + dj
+                if a < 0 or a >= h or c < 0 or c >= w:
+                    continue
+                weight = 1 / 6 if di == 0 or dj == 0 else 1 / 12
+                if not removed[a, c]:
+                    for channel in range(channels):
+                        b[channel * n + k] += weight * x[channel, a, c]
+                elif di < 0 or (di == 0 and dj < 0):
+                    factor[last - k - 1 + number[p + di * s + dj]] = -weight
+    _factorise(factor, end)
+    for channel in range(channels):
+        _substitute(factor, end, b, channel * n)
+        for k in range(n):
+            i = pixel[k] // s - 1
+            x[channel, i, pixel[k] - (i + 1) * s - 1] = b[channel * n + k]
+
+
+# --- multigrid: hierarchy ------------------------------------------------------------------------
+
+
+@_compiled("u8(u8[:, ::1], u8, u8)")
+def _at(plan, level, slot):
+    """Offset of the first pixel of one grid."""
+    return plan[level, FIRST] + slot * plan[level, SIZE]
+
+
+@_compiled("void(i4[::1], i8, i8[::1], i8, i8, f4[::1], u8[:, ::1])")
+def _finest(label, hole, box, h, w, work, plan):
+    """Mask, smoother and matrix of the finest level, whose pixels are those in `box`."""
+    top, left = box[0], box[2]
+    height, width, s, n = plan[0, HEIGHT], plan[0, WIDTH], plan[0, STRIDE], plan[0, COUNT]
+    d, g, m = _at(plan, 0, D), _at(plan, 0, G), _at(plan, 0, M)
+    for i in range(height):
+        for j in range(width):
+            k = label[(top + i + 1) * (w + 1) + left + j + 1]
+            if k == hole or (hole == 0 and k > 0):
+                p = i * s + j
+                degree = np.float32(_degree(top + i, left + j, h, w))
+                work[m + p] = 1
+                work[d + p] = degree
+                work[g + p] = DAMPING / degree
+    e, v, se, sw = _at(plan, 0, E), _at(plan, 0, S), _at(plan, 0, SE), _at(plan, 0, SW)
+    for k in range(n):
+        work[e + k] = -STRAIGHT * work[m + k] * work[m + k + ONE]
+        work[v + k] = -STRAIGHT * work[m + k] * work[m + k + s]
+    for k in range(n):
+        work[se + k] = -DIAGONAL * work[m + k] * work[m + k + s + ONE]
+        work[sw + k] = -DIAGONAL * work[m + k] * work[m + k + s - ONE]
+
+
+@_compiled("void(f4[::1], u8[:, ::1], u8, u8, b1)")
+def _collapse_x(work, plan, level, half, copied):
+    """Galerkin product along rows: linear interpolation from every second column."""
+    w, s = plan[level, WIDTH], plan[level, STRIDE]
+    wc = (w + ONE) // TWO
+    sc = wc + ONE
+    size = (plan[level, HEIGHT] + TWO) * sc + ONE
+    for i in range(plan[level, HEIGHT]):
+        d = _at(plan, level, D) + i * s
+        e = _at(plan, level, E) + i * s
+        v = _at(plan, level, S) + i * s
+        se = _at(plan, level, SE) + i * s
+        sw = _at(plan, level, SW) + i * s
+        dc = half + (i + ONE) * sc + ONE
+        ec, vc = dc + size, dc + TWO * size
+        sec, swc = vc + size, vc + TWO * size
+        for k in range(wc):
+            j = TWO * k
+            work[dc + k] = (
+                work[d + j]
+                + work[e + j]
+                + work[e + j - ONE]
+                + QUARTER * (work[d + j - ONE] + work[d + j + ONE])
+            )
+            work[ec + k] = QUARTER * work[d + j + ONE] + HALF * (work[e + j] + work[e + j + ONE])
+        for k in range(wc):
+            j = TWO * k
+            work[vc + k] = (
+                work[v + j]
+                + HALF * (work[se + j] + work[sw + j + ONE] + work[se + j - ONE] + work[sw + j])
+                + QUARTER * (work[v + j - ONE] + work[v + j + ONE])
+            )
+        for k in range(wc):
+            j = TWO * k
+            work[sec + k] = (
+                QUARTER * work[v + j + ONE] + HALF * (work[se + j] + work[se + j + ONE])
+            )
+            work[swc + k] = (
+                QUARTER * work[v + j - ONE] + HALF * (work[sw + j] + work[sw + j - ONE])
+            )
+        last = wc - ONE
+        work[ec + last] = 0
+        work[sec + last] = 0
+        work[swc] = 0
+        if copied:  # the last column repeats the one before: weight 1 instead of 1/2
+            j = TWO * last
+            work[dc + last] += work[e + j] + THREE_QUARTERS * work[d + j + ONE]
+            work[vc + last] += (
+                HALF * (work[se + j] + work[sw + j + ONE]) + THREE_QUARTERS * work[v + j + ONE]
+            )
+
+
+@_compiled("void(f4[::1], u8[:, ::1], u8, u8, b1)")
+def _collapse_y(work, plan, level, half, copied):
+    """Galerkin product along columns, from the grids at `half` to the matrix of `level`."""
+    h, w, s = plan[level, HEIGHT], plan[level, WIDTH], plan[level, STRIDE]
+    size = (plan[level - ONE, HEIGHT] + TWO) * s + ONE
+    for i in range(h):
+        d = _at(plan, level, D) + i * s
+        e = _at(plan, level, E) + i * s
+        v = _at(plan, level, S) + i * s
+        se = _at(plan, level, SE) + i * s
+        sw = _at(plan, level, SW) + i * s
+        d1 = half + (TWO * i + ONE) * s + ONE
+        e1, v1 = d1 + size, d1 + TWO * size
+        se1, sw1 = v1 + size, v1 + TWO * size
+        lowest = i == h - ONE
+        side = WHOLE if lowest and copied else HALF
+        corner = WHOLE if lowest and copied else QUARTER
+        for k in range(w):
+            work[d + k] = (
+                work[d1 + k]
+                + work[v1 - s + k]
+                + TWO * side * work[v1 + k]
+                + QUARTER * work[d1 - s + k]
+                + corner * work[d1 + s + k]
+            )
+        for k in range(w):
+            work[e + k] = (
+                work[e1 + k]
+                + side * (work[se1 + k] + work[sw1 + k + ONE])
+                + HALF * (work[se1 - s + k] + work[sw1 - s + k + ONE])
+                + QUARTER * work[e1 - s + k]
+                + corner * work[e1 + s + k]
+            )
+        if lowest:
+            continue
+        for k in range(w):
+            work[v + k] = (
+                QUARTER * work[d1 + s + k] + HALF * (work[v1 + k] + work[v1 + s + k])
+            )
+            work[se + k] = (
+                QUARTER * work[e1 + s + k] + HALF * (work[se1 + k] + work[se1 + s + k])
+            )
+        for k in range(w):
+            work[sw + k] = (
+                QUARTER * work[e1 + s + k - ONE] + HALF * (work[sw1 + k] + work[sw1 + s + k])
+            )
+
+
+@_compiled("b1(f4[::1], u8[:, ::1], u8)")
+def _restrain(work, plan, level):
+    """Keeps only unknowns that are unknown on the finer level, and sets the smoother.
+
+    Returns whether any are left.
+    """
+    s, n = plan[level, STRIDE], plan[level, COUNT]
+    g, m = _at(plan, level, G), _at(plan, level, M)
+    fine = _at(plan, level - ONE, M)
+    fs = plan[level - ONE, STRIDE]
+    total = np.float32(0)
+    for i in range(plan[level, HEIGHT]):
+        for j in range(plan[level, WIDTH]):
+            value = work[fine + TWO * (i * fs + j)]
+            work[m + i * s + j] = value
+            total += value
+    d, e, v = _at(plan, level, D), _at(plan, level, E), _at(plan, level, S)
+    se, sw = _at(plan, level, SE), _at(plan, level, SW)
+    for k in range(n):
+        work[d + k] *= work[m + k]
+        work[e + k] *= work[m + k] * work[m + k + ONE]
+    for k in range(n):
+        work[v + k] *= work[m + k] * work[m + k + s]
+        work[se + k] *= work[m + k] * work[m + k + s + ONE]
+    for k in range(n):
+        work[sw + k] *= work[m + k] * work[m + k + s - ONE]
+    for k in range(n):
+        if work[m + k] > 0:
+            row = work[d + k] + abs(work[e + k]) + abs(work[e + k - ONE])
+            row += abs(work[v + k]) + abs(work[v + k - s])
+            row += abs(work[se + k]) + abs(work[se + k - s - ONE])
+            row += abs(work[sw + k]) + abs(work[sw + k - s + ONE])
+            work[g + k] = WHOLE / max(work[d + k], ROW_SUM_SHARE * row)
+    return total > 0
+
+
+# --- multigrid: solution -------------------------------------------------------------------------
+
+
+@_compiled("void(f4[::1], u8[:, ::1], u8)")
+def _residual(work, plan, level):
+    """T = R - A Z, on the finest level times the mask."""
+    s, n = plan[level, STRIDE], plan[level, COUNT]
+    r, z, t = _at(plan, level, R), _at(plan, level, Z), _at(plan, level, T)
+    d, e, v = _at(plan, level, D), _at(plan, level, E), _at(plan, level, S)
+    up, down = z - s, z + s
+    if level == 0:
+        m = _at(plan, level, M)
+        for k in range(n):
+            work[t + k] = work[m + k] * (
+                work[r + k]
+                - work[d + k] * work[z + k]
+                + STRAIGHT * (work[z + k - ONE] + work[z + k + ONE] + work[up + k] + work[down + k])
+                + DIAGONAL * (work[up + k - ONE] + work[up + k + ONE])
+                + DIAGONAL * (work[down + k - ONE] + work[down + k + ONE])
+            )
+        return
+    # Three loops, since a single one reads too many arrays for the compiler to vectorise it.
+    for k in range(n):
+        work[t + k] = (
+            work[r + k]
+            - work[d + k] * work[z + k]
+            - work[e + k] * work[z + k + ONE]
+            - work[e + k - ONE] * work[z + k - ONE]
+        )
+    se, sw = _at(plan, level, SE), _at(plan, level, SW)
+    for k in range(n):
+        work[t + k] -= (
+            work[v + k] * work[down + k]
+            + work[se + k] * work[down + k + ONE]
+            + work[sw + k] * work[down + k - ONE]
+        )
+    v, se, sw = v - s, se - s, sw - s
+    for k in range(n):
+        work[t + k] -= (
+            work[v + k] * work[up + k]
+            + work[se + k - ONE] * work[up + k - ONE]
+            + work[sw + k + ONE] * work[up + k + ONE]
+        )
+
+
+@_compiled("void(f4[::1], u8[:, ::1], u8, u8, b1, b1)")
+def _restrict(work, plan, level, line, copied_x, copied_y):
+    """R of the next level from T of this one, by the transposed interpolation; there Z = G R."""
+    w, s = plan[level, WIDTH], plan[level, STRIDE]
+    coarse = level + ONE
+    hc, wc, sc = plan[coarse, HEIGHT], plan[coarse, WIDTH], plan[coarse, STRIDE]
+    work[line] = 0
+    line += ONE
+    for i in range(hc):
+        t = _at(plan, level, T) + TWO * i * s
+        below = WHOLE if copied_y and i == hc - ONE else HALF
+        for k in range(w):
+            work[line + k] = work[t + k] + HALF * work[t - s + k] + below * work[t + s + k]
+        work[line + w] = 0
+        if copied_x:
+            work[line + w - ONE] *= TWO
+        r = _at(plan, coarse, R) + i * sc
+        m = _at(plan, coarse, M) + i * sc
+        for k in range(wc):
+            j = line + TWO * k
+            work[r + k] = work[m + k] * (
+                work[j] + HALF * (work[j - ONE] + work[j + ONE])
+            )
+    r, z, g = _at(plan, coarse, R), _at(plan, coarse, Z), _at(plan, coarse, G)
+    for k in range(plan[coarse, COUNT]):
+        work[z + k] = work[g + k] * work[r + k]
+
+
+@_compiled("void(f4[::1], u8[:, ::1], u8, u8, b1, b1)")
+def _prolong(work, plan, level, line, copied_x, copied_y):
+    """Adds the interpolated Z of the next level to Z of this one."""
+    h, w, s = plan[level, HEIGHT], plan[level, WIDTH], plan[level, STRIDE]
+    wc, sc = plan[level + ONE, WIDTH], plan[level + ONE, STRIDE]
+    for i in range(h):
+        upper = _at(plan, level + ONE, Z) + (i // TWO) * sc
+        odd = i % TWO == ONE and not (copied_y and i == h - ONE)
+        lower = upper + sc if odd else upper
+        for k in range(wc):
+            work[line + k] = HALF * (work[upper + k] + work[lower + k])
+        work[line + wc] = work[line + wc - ONE] if copied_x else np.float32(0)
+        z = _at(plan, level, Z) + i * s
+        m = _at(plan, level, M) + i * s
+        for k in range(w // TWO):
+            j = TWO * k
+            work[z + j] += work[m + j] * work[line + k]
+            work[z + j + ONE] += (
+                work[m + j + ONE] * HALF * (work[line + k] + work[line + k + ONE])
+            )
+        if w % TWO:
+            work[z + w - ONE] += work[m + w - ONE] * work[line + wc - ONE]
+
+
+@_compiled("void(f8[::1], f4[::1], u8[:, ::1])")
+def _exact_residual(solution, work, plan):
+    """R = M (b - A x) of the finest level in double precision; known pixels of x make up b."""
+    s = plan[0, STRIDE]
+    x = s + ONE
+    up, down = x - s, x + s
+    r, m, d = _at(plan, 0, R), _at(plan, 0, M), _at(plan, 0, D)
+    for k in range(plan[0, COUNT]):
+        straight = (
+            solution[x + k - ONE] + solution[x + k + ONE] + solution[up + k] + solution[down + k]
+        )
+        diagonal = solution[up + k - ONE] + solution[up + k + ONE]
+        diagonal += solution[down + k - ONE] + solution[down + k + ONE]
+        value = straight / 6 + diagonal / 12 - work[d + k] * solution[x + k]
+        work[r + k] = work[m + k] * np.float32(value)
+
+
+@_compiled("f8(f4[::1], u8[:, ::1])")
+def _product(work, plan):
+    """Q = A P on the finest level, also outside the mask; returns P . Q."""
+    s = plan[0, STRIDE]
+    p, q, d = _at(plan, 0, P), _at(plan, 0, Q), _at(plan, 0, D)
+    up, down = p - s, p + s
+    total = np.float32(0)
+    for k in range(plan[0, COUNT]):
+        value = (
+            work[d + k] * work[p + k]
+            - STRAIGHT * (work[p + k - ONE] + work[p + k + ONE] + work[up + k] + work[down + k])
+            - DIAGONAL * (work[up + k - ONE] + work[up + k + ONE])
+            - DIAGONAL * (work[down + k - ONE] + work[down + k + ONE])
+        )
+        work[q + k] = value
+        total += work[p + k] * value
+    return total
+
+
+@_compiled("i8(f8[::1], f4[::1], i4[::1], u8[:, ::1], u8, u8, b1[::1], f8, i8)")
+def _iterate(solution, work, bits, plan, levels, line, border, tol, limit):
+    """Conjugate gradients until the error is below `tol`; returns the number of V-cycles, or 0."""
+    n = plan[0, COUNT]
+    s = plan[0, STRIDE]
+    x = s + ONE
+    g, m, d = _at(plan, 0, G), _at(plan, 0, M), _at(plan, 0, D)
+    r, z, t = _at(plan, 0, R), _at(plan, 0, Z), _at(plan, 0, T)
+    y, p, q = _at(plan, 0, Y), _at(plan, 0, P), _at(plan, 0, Q)
+    for k in range(n):
+        work[y + k] = 0
+    for k in range(n + TWO * s + TWO):
+        work[p - s - ONE + k] = 0
+    rz = 1.0
+    peak = 0.0
+    _exact_residual(solution, work, plan)
+    for step in range(limit):
+        for k in range(n):
+            work[z + k] = work[g + k] * work[r + k]
+        for level in range(levels - ONE):
+            _residual(work, plan, level)
+            copied_x = border[0] and plan[level, WIDTH] % TWO == 0
+            copied_y = border[1] and plan[level, HEIGHT] % TWO == 0
+            _restrict(work, plan, level, line, copied_x, copied_y)
+        for up in range(levels):
+            level = levels - ONE - up
+            sweeps = COARSEST_SWEEPS
+            if up > 0:
+                copied_x = border[0] and plan[level, WIDTH] % TWO == 0
+                copied_y = border[1] and plan[level, HEIGHT] % TWO == 0
+                _prolong(work, plan, level, line, copied_x, copied_y)
+                sweeps = 1
+            gl, zl, tl = _at(plan, level, G), _at(plan, level, Z), _at(plan, level, T)
+            for _ in range(sweeps):
+                _residual(work, plan, level)
+                for k in range(plan[level, COUNT]):
+                    work[zl + k] += work[gl + k] * work[tl + k]
+        # The largest magnitude is searched among integers, because that vectorises.
+        largest = np.int32(0)
+        for k in range(n):
+            largest = max(largest, bits[z + k] & np.int32(0x7FFFFFFF))
+        bits[line] = largest
+        error = work[line]
+        if error < tol:
+            for k in range(n):
+                solution[x + k] += work[y + k] + work[z + k]
+            return step + 1
+        if step == 0:
+            peak = error
+        previous = rz
+        total = np.float32(0)
+        for k in range(n):
+            total += work[r + k] * work[z + k]
+        rz = np.float64(total)
+        beta = np.float32(rz / previous) if step else np.float32(0)
+        for k in range(n):
+            work[p + k] = work[z + k] + beta * work[p + k]
+        alpha = np.float32(rz / _product(work, plan))
+        for k in range(n):
+            work[y + k] += alpha * work[p + k]
+        if error < REFRESH * peak:
+            peak = error
+            for k in range(n):
+                solution[x + k] += work[y + k]
+                work[y + k] = 0
+            _exact_residual(solution, work, plan)
+        else:
+            for k in range(n):
+                work[r + k] -= alpha * work[q + k]
+    return 0
+
+
+@_compiled(
+    "void(f4[:, :, ::1], b1[:, ::1], i4[::1], i8, i8[::1], f8[::1], f4[::1], i4[::1], "
+    "u8[:, ::1], b1[::1], f8, i8, i8[::1])"
+)
+def multigrid(
+    x, removed, label, hole, box, solution, work, bits, plan, border, tol, limit, steps
+):
+    """Fills one hole (all if `hole` is 0) in all channels of `x`.
+
+    `steps` receives the number of V-cycles per channel, 0 where the limit was reached.
+    """
+    channels, h, w = x.shape
+    top, left = box[0], box[2]
+    height, width, s = plan[0, HEIGHT], plan[0, WIDTH], plan[0, STRIDE]
+    last = plan.shape[0] - 1
+    scratch = _at(plan, last, SLOTS)
+    for k in range(scratch):
+        work[k] = 0
+    _finest(label, hole, box, h, w, work, plan)
+    levels = np.uint64(1)
+    while levels < plan.shape[0]:
+        fine = levels - ONE
+        copied_x = border[0] and plan[fine, WIDTH] % TWO == 0
+        copied_y = border[1] and plan[fine, HEIGHT] % TWO == 0
+        for k in range(5 * ((plan[fine, HEIGHT] + TWO) * plan[levels, STRIDE] + ONE)):
+            work[scratch + k] = 0
+        _collapse_x(work, plan, fine, scratch, copied_x)
+        _collapse_y(work, plan, levels, scratch, copied_y)
+        if not _restrain(work, plan, levels):
+            break
+        levels += ONE
+    m = _at(plan, 0, M)
+    for channel in range(channels):
+        low = np.inf
+        high = -np.inf
+        for k in range(solution.size):
+            solution[k] = 0
+        for i in range(height):
+            for j in range(width):
+                if not removed[top + i, left + j]:
+                    p = m + i * s + j
+                    near = work[p - ONE] + work[p + ONE] + work[p - s] + work[p + s]
+                    near += work[p - s - ONE] + work[p - s + ONE]
+                    near += work[p + s - ONE] + work[p + s + ONE]
+                    if near > 0:
+                        value = np.float64(x[channel, top + i, left + j])
+                        low = min(low, value)
+                        high = max(high, value)
+                        solution[(i + ONE) * s + j + ONE] = value
+        centre = 0.5 * (low + high)
+        spread = high - low
+        steps[channel] = 1
+        if spread > 0:
+            for i in range(height):
+                for j in range(width):
+                    if not removed[top + i, left + j]:
+                        p = m + i * s + j
+                        near = work[p - ONE] + work[p + ONE] + work[p - s] + work[p + s]
+                        near += work[p - s - ONE] + work[p - s + ONE]
+                        near += work[p + s - ONE] + work[p + s + ONE]
+                        if near > 0:
+                            q = (i + ONE) * s + j + ONE
+                            solution[q] = (solution[q] - centre) / spread
+            steps[channel] = _iterate(
+                solution, work, bits, plan, levels, scratch, border, tol, limit
+            )
+        for i in range(height):
+            for j in range(width):
+                if work[m + i * s + j] > 0:
+                    value = centre + spread * solution[(i + ONE) * s + j + ONE]
+                    x[channel, top + i, left + j] = min(max(value, low), high)

@@ -1,0 +1,72 @@
+"""A map turned into a ranking of features, once: ties, rounding and fractions are settled here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from uproar.errors import BadInput, BadMap
+from uproar.seeds import Draws
+from uproar.types import Ranks, Scores
+
+
+def count(fraction: float, features: int) -> int:
+    """How many features a fraction is: exactly `round(fraction · features)`.
+
+    >>> count(0.1, 64), count(0.99, 64), count(1, 64)
+    (6, 63, 64)
+    """
+    return round(check_fraction(fraction) * features)
+
+
+def check_fraction(fraction: float) -> float:
+    """The fraction, if it is one."""
+    if not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
+        raise BadInput(f"A fraction lies between 0 and 1, not {fraction!r}.")
+    return float(fraction)
+
+
+def ranks(scores: Scores, draws: Draws, name: str = "the map") -> Ranks:
+    """Place of each feature by falling score; 0 goes first. Equal scores come in random order.
+
+    A fixed order would make flat regions disappear from the top left first. The random order is the sample's own
+    and does not depend on the batch.
+    """
+    bad = ~torch.isfinite(scores).all(1)
+    if bool(bad.any()):
+        raise BadMap(
+            f"{name} has NaN or infinite values in {int(bad.sum())} of {len(scores)} images "
+            f"(first: image {draws.rows[int(bad.int().argmax())][0]})."
+        )
+    values, order = scores.sort(dim=1, descending=True, stable=True)
+    tied = (values[:, 1:] == values[:, :-1]).any(1).nonzero()[:, 0]
+    if len(tied):
+        shuffle = draws[tied.tolist()].permutations("ties", scores.shape[1])
+        again = scores[tied].gather(1, shuffle).argsort(dim=1, descending=True, stable=True)
+        order[tied] = shuffle.gather(1, again)
+    places = torch.arange(scores.shape[1], dtype=torch.int32).expand_as(order)
+    return torch.empty_like(order, dtype=torch.int32).scatter_(1, order, places)
+
+
+def tie_share(scores: Scores, fractions: Sequence[float]) -> Tensor:
+    """Share of features, per image and fraction, that are equal to each other across the cut: (n, t).
+
+    0 means that the map alone decided what was removed; 1 that the tie-break did.
+    """
+    values = scores.sort(dim=1, descending=True).values
+    features = scores.shape[1]
+    shares = torch.zeros(len(scores), len(fractions))
+    for i, fraction in enumerate(fractions):
+        k = count(fraction, features)
+        if 0 < k < features:
+            across = values[:, k - 1] == values[:, k]
+            equal = (values == values[:, k - 1 : k]).sum(1) / features
+            shares[:, i] = torch.where(across, equal, 0.0)
+    return shares
+
+
+def removed_at(places: Ranks, fraction: float, shape: Sequence[int]) -> Tensor:
+    """The features whose place is among the first `fraction`, as bool images of `shape`."""
+    return (places < count(fraction, places.shape[1])).view(len(places), *shape)

@@ -1,0 +1,81 @@
+"""The training loop, read from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from uproar.errors import BadInput
+from uproar.seeds import generator, key
+from uproar.training.recipe import Recipe
+
+
+def fit(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    recipe: Recipe,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> nn.Module:
+    """Train `model` in place and give it back; the same seed gives the same weights.
+
+    The seed fixes the order of the batches, the augmentation and dropout, whatever the images are: two trainings
+    with one seed differ only by what was changed in the images. The last epoch is what counts.
+    """
+    if not len(images):
+        raise BadInput("There are no images to train on.")
+    batch = min(recipe.batch, len(images))
+    per_epoch = len(images) // batch
+    total = per_epoch * recipe.epochs
+    images = images.contiguous(memory_format=torch.channels_last)
+    model = model.to(memory_format=torch.channels_last).train()
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=recipe.lr,
+        momentum=recipe.momentum,
+        nesterov=recipe.nesterov and recipe.momentum > 0,
+        weight_decay=recipe.weight_decay,
+        fused=True,
+    )
+    order = generator(seed, "batches")
+    shakes = generator(seed, "augmentation")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(key(seed, "dropout"))
+        for epoch in range(recipe.epochs):
+            rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]
+            x, y = images[rows], labels[rows]
+            for i in range(per_epoch):
+                part = slice(i * batch, (i + 1) * batch)
+                for group in optimizer.param_groups:
+                    group["lr"] = recipe.rate((epoch * per_epoch + i) / total)
+                scores = model(augmented(x[part], recipe.augment, shakes))
+                loss = F.cross_entropy(scores, y[part], label_smoothing=recipe.label_smoothing)
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            if progress is not None:
+                progress(epoch + 1, recipe.epochs)
+    return model.eval()
+
+
+def augmented(x: Tensor, names: tuple[str, ...], shakes: torch.Generator) -> Tensor:
+    """The batch with each image flipped and shifted at random, as the names say.
+
+    A shift moves by up to an eighth of the size; what comes in from outside repeats the border.
+    """
+    if "flip" in names:
+        mirrored = torch.rand(len(x), 1, 1, 1, generator=shakes) < 0.5
+        x = torch.where(mirrored, x.flip(3), x)
+    if "shift" in names:
+        h, w = x.shape[2:]
+        dy, dx = max(1, h // 8), max(1, w // 8)
+        row = torch.randint(-dy, dy + 1, (len(x), 1), generator=shakes) + torch.arange(h)
+        column = torch.randint(-dx, dx + 1, (len(x), 1), generator=shakes) + torch.arange(w)
+        samples = torch.arange(len(x))[:, None, None]
+        rows, columns = row.clamp(0, h - 1)[:, :, None], column.clamp(0, w - 1)[:, None, :]
+        x = x.permute(0, 2, 3, 1)[samples, rows, columns].permute(0, 3, 1, 2)
+    return x

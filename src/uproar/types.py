@@ -1,0 +1,31 @@
+"""The nouns as shapes. One alphabet for the whole package:
+
+n samples, c colour channels, h rows, w columns, k classes, f features (h·w pixels, or c·h·w channel
+values), t fractions.
+
+Shapes are checked when the tests run (jaxtyping with beartype) and cost nothing otherwise.
+"""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Images = Float[Tensor, "n c h w"]
+"""Pixels in [0, 1]; a model normalises inside itself."""
+
+Labels = Int[Tensor, " n"]
+Logits = Float[Tensor, "n k"]
+
+RawMaps = Float[Tensor, "n d h w"]
+"""Signed importance before channels are reduced: d is c, or 1 where a method knows no channels."""
+
+Maps = Float[Tensor, "n h w"]
+"""One number per pixel, larger = more important."""
+
+Scores = Float[Tensor, "n f"]
+"""One number per feature, larger = more important, ready to be ranked."""
+
+Ranks = Int[Tensor, "n f"]
+"""Place of each feature in its image's order; 0 is removed first."""
+
+Removed = Bool[Tensor, "n h w"] | Bool[Tensor, "n c h w"]
+"""True = gone. With three axes the pixel goes in all channels."""

@@ -1,0 +1,553 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from tests.reference import anova_slow
+from uproar.errors import BadInput
+from uproar.metrics.verdicts import (
+    COLUMNS,
+    LOOKS,
+    compare,
+    contrasts,
+    holm,
+    intervals,
+    look_alpha,
+    minimum_detectable,
+)
+
+
+def table_of(areas, fractions=(0.5,)):
+    """A tidy table whose curves are flat at the given {estimator: areas over replicates}."""
+    return pd.DataFrame(
+        [
+            (e, s, t, value)
+            for e, values in areas.items()
+            for s, value in enumerate(values)
+            for t in fractions
+        ],
+        columns=["estimator", "replicate", "fraction", "value"],
+    )
+
+
+def drawn(rng, estimators=5, n=4, fractions=(0.1, 0.3, 0.7, 0.9)):
+    """A table with effects, replicate blocks and noise, its rows in no order."""
+    names = ["random", *(f"e{k}" for k in range(estimators - 1))]
+    block = rng.normal(0, 5, n)
+    rows = [
+        (e, s, t, k * 0.7 - t + block[s] + rng.normal())
+        for k, e in enumerate(names)
+        for s in range(n)
+        for t in fractions
+    ]
+    table = pd.DataFrame(rows, columns=["estimator", "replicate", "fraction", "value"])
+    return table.sample(frac=1, random_state=rng).reset_index(drop=True)
+
+
+def simulated(seed, sims, estimators, n, sd=1.0, effect=0.0):
+    """Areas (sims, 1 + estimators, n), the baseline first, with large replicate blocks."""
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal((sims, 1 + estimators, n))
+    block = 10 * rng.standard_normal((sims, 1, n))
+    rows = np.ones(1 + estimators)
+    return noise * (rows * sd)[:, None] + (rows * effect)[:, None] + block
+
+
+def decided(areas, alpha=0.05, guard=True):
+    """Whether each estimator of each simulated study gets a verdict other than cannot tell."""
+    return holm(contrasts(areas, 0, guard=guard).p[:, 1:]) <= alpha
+
+
+def row(result, estimator):
+    return result.set_index("estimator").loc[estimator]
+
+
+# known answers
+
+
+def test_three_estimators_and_two_replicates_worked_by_hand():
+    # Row means 9, 7, 5 and column means 7, 7 leave the residuals +-1, 0, -+1: sum of squares 4 on
+    # 2 degrees of freedom, variance 2, standard error sqrt(2 * 2 / 2). With 2 degrees of freedom
+    # the two-sided p of t is 1 - t / sqrt(2 + t^2).
+    result = compare(table_of({"random": [10, 8], "a": [7, 7], "b": [4, 6]}), guard=False)
+    a, b = row(result, "a"), row(result, "b")
+    assert (a.area, b.area, a.baseline_area, b.baseline_area) == pytest.approx((7, 5, 9, 9))
+    assert (a.advantage, b.advantage) == pytest.approx((2, 4))
+    p_a, p_b = 1 - 1 / math.sqrt(2), 1 - math.sqrt(8 / 10)
+    assert (a.p, b.p) == pytest.approx((p_a, p_b), abs=1e-12)
+    assert (b.p_holm, a.p_holm) == pytest.approx((2 * p_b, p_a), abs=1e-12)
+    assert (a.low, a.high) == pytest.approx((2 - 6.084870, 2 + 6.084870), abs=1e-5)
+    assert result.attrs["residual_sd"] == pytest.approx(math.sqrt(2))
+    assert result.attrs["df"] == 2
+    assert set(result.verdict) == {"cannot tell with 2 replicates"}
+
+
+def test_one_estimator_against_the_baseline_is_the_paired_t_test():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=6), rng.normal(0.5, 1, size=6)
+    result = row(compare(table_of({"random": x, "a": y})), "a")
+    assert result.p == pytest.approx(stats.ttest_rel(x, y).pvalue, abs=1e-12)
+    assert result.p_own == pytest.approx(result.p, abs=1e-12)
+
+
+def test_p_own_is_the_paired_t_test_whatever_the_other_estimators_do():
+    rng = np.random.default_rng(4)
+    areas = {"random": rng.normal(size=5), "a": rng.normal(size=5), "b": rng.normal(size=5)}
+    calm = row(compare(table_of(areas)), "a")
+    wild = row(compare(table_of({**areas, "b": 50 * areas["b"]})), "a")
+    expected = stats.ttest_rel(areas["a"], areas["random"]).pvalue
+    assert (calm.p_own, wild.p_own) == pytest.approx((expected, expected))
+    assert wild.p > calm.p
+
+
+def test_holm_agrees_with_a_hand_example():
+    # in order: 0.005 * 5, 0.011 * 4, 0.02 * 3, 0.04 * 2, 0.9 * 1
+    p = [0.02, 0.005, 0.011, 0.9, 0.04]
+    assert holm(p) == pytest.approx([0.06, 0.025, 0.044, 0.9, 0.08])
+    assert holm([0.03, 0.02, 0.02]) == pytest.approx([0.06, 0.06, 0.06])
+    assert holm([0.6, 0.7]) == pytest.approx([1, 1])
+
+
+def test_holm_leaves_out_what_was_not_tested():
+    adjusted = holm([0.02, np.nan, 0.03])
+    assert adjusted[[0, 2]] == pytest.approx([0.04, 0.04])
+    assert np.isnan(adjusted[1])
+
+
+def test_the_interval_of_a_curve_point_is_the_students_one():
+    # 1, 2, 3, 4: mean 2.5, sd 1.290994, t(0.975, 3) = 3.182446: half-width 2.054260
+    table = table_of({"a": [1, 2, 3, 4], "b": [7]}, fractions=(0.2,))
+    result = intervals(table)
+    assert list(result.columns) == ["estimator", "fraction", "n", "mean", "low", "high"]
+    assert result.loc[0, ["mean", "low", "high"]].tolist() == pytest.approx(
+        [2.5, 2.5 - 2.054260, 2.5 + 2.054260], abs=1e-5
+    )
+    assert (result.loc[1, "n"], result.loc[1, "mean"]) == (1, 7)
+    assert result.loc[1, ["low", "high"]].isna().all()
+
+
+def test_an_interval_counts_only_the_values_that_are_there():
+    result = intervals(table_of({"a": [1, np.nan, 3], "b": [np.nan] * 3}, fractions=(0.2, 0.4)))
+    assert result.n.tolist() == [2, 2, 0, 0]
+    assert result["mean"].tolist()[:2] == [2, 2]
+    assert result["mean"].isna().tolist() == [False, False, True, True]
+
+
+# agreement with dummy-variable least squares
+
+
+def agrees(table, fractions, **options):
+    result = compare(table, guard=False, **options)
+    slow = anova_slow.compare(
+        table[["estimator", "replicate", "fraction", "value"]].itertuples(index=False, name=None),
+        fractions,
+        options.get("baseline", "random"),
+        options.get("higher_is_better", False),
+        options.get("alpha", 0.05),
+    )
+    assert set(result.estimator) == set(slow)
+    for e, expected in slow.items():
+        found = row(result, e)[["advantage", "low", "high", "p", "p_holm"]].tolist()
+        assert found == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_complete_study_agrees_with_dummy_variables(seed):
+    rng = np.random.default_rng(seed)
+    table = drawn(rng, estimators=2 + seed, n=2 + seed)
+    agrees(table, [0.1, 0.3, 0.7, 0.9], higher_is_better=seed % 2 == 0, alpha=0.01 * (seed + 1))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_study_with_holes_agrees_with_dummy_variables(seed):
+    rng = np.random.default_rng(100 + seed)
+    table = drawn(rng, estimators=5, n=7)
+    lost = [(f"e{k}", int(s)) for k in range(4) for s in rng.choice(7, rng.integers(0, 4), False)]
+    lost += [("random", int(rng.integers(7)))]
+    gone = [key in lost for key in zip(table.estimator, table.replicate, strict=True)]
+    fate = rng.choice(["kept", "absent", "nan"], len(table))  # of the points of a lost curve
+    fate[table.fraction == 0.9] = "nan"
+    table = table.assign(value=table.value.mask(gone & (fate == "nan")))
+    table = table[~(gone & (fate == "absent"))]
+    agrees(table, [0.1, 0.3, 0.7, 0.9], baseline="e0" if seed % 2 else "random")
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_the_guard_widens_exactly_where_the_slow_variance_ratio_is_significant(holes):
+    widened = 0
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        names = ["random", "a", "b", "c", "d"]
+        sd = {"a": 4.0}
+        areas = {e: rng.normal(0, sd.get(e, 1.0), 5) for e in names}
+        if holes:
+            areas["b"][0] = areas["c"][3] = areas["random"][4] = np.nan
+        cells = {(e, s): v for e in names for s, v in enumerate(areas[e]) if not np.isnan(v)}
+        result, plain = compare(table_of(areas)), compare(table_of(areas), guard=False)
+        significant = {}
+        for e in names:
+            f, df, rest = anova_slow.variance_ratio(cells, e)
+            significant[e] = stats.f.sf(f, df, rest) < 0.05
+        for e in names[1:]:
+            own = areas[e] - areas["random"]
+            own = own[~np.isnan(own)]
+            own_se = own.std(ddof=1) / math.sqrt(len(own))
+            quantile = stats.t.ppf(0.975, result.attrs["df"])
+            plain_se = (row(plain, e).high - row(plain, e).advantage) / quantile
+            wide = (significant[e] or significant["random"]) and own_se > plain_se
+            found = (row(result, e).high - row(result, e).advantage) / quantile
+            assert found == pytest.approx(own_se if wide else plain_se, abs=1e-10)
+            assert ("varies" in row(result, e).note) == wide
+            widened += wide
+    assert 5 < widened < 30
+
+
+# properties
+
+
+def test_the_order_of_the_rows_changes_nothing():
+    table = drawn(np.random.default_rng(5))
+    expected, described = compare(table), intervals(table)
+    for seed in range(3):
+        mixed = table.sample(frac=1, random_state=seed)
+        pd.testing.assert_frame_equal(compare(mixed), expected, check_exact=True)
+        pd.testing.assert_frame_equal(intervals(mixed), described)
+
+
+def test_a_good_or_bad_replicate_moves_every_estimator_and_no_verdict():
+    table = drawn(np.random.default_rng(6))
+    moved = table.assign(value=table.value + 100 * table.replicate**2)
+    columns = ["advantage", "low", "high", "p", "p_holm", "detectable", "p_own"]
+    pd.testing.assert_frame_equal(compare(moved)[columns], compare(table)[columns], rtol=1e-8)
+
+
+def test_points_instead_of_fractions_scale_the_advantage_and_keep_the_p_values():
+    table = drawn(np.random.default_rng(7))
+    points, plain = compare(table.assign(value=100 * table.value)), compare(table)
+    for column in ["area", "advantage", "low", "high", "detectable"]:
+        assert points[column].to_numpy() == pytest.approx(100 * plain[column].to_numpy())
+    assert points.p.to_numpy() == pytest.approx(plain.p.to_numpy())
+
+
+def test_positive_is_better_in_both_protocols():
+    rng = np.random.default_rng(8)
+    noise = 0.01 * rng.standard_normal((3, 5))
+    table = table_of({"random": 0.9 + noise[0], "low": 0.5 + noise[1], "high": 0.99 + noise[2]})
+    roar, kar = compare(table), compare(table, higher_is_better=True)
+    assert roar.verdict.tolist() == ["better than random", "worse than random"]
+    assert roar.estimator.tolist() == ["low", "high"]
+    assert kar.estimator.tolist() == ["high", "low"]
+    assert kar.verdict.tolist() == ["better than random", "worse than random"]
+    assert row(roar, "low").advantage == pytest.approx(0.4, abs=0.02)
+    assert row(kar, "low").advantage == -row(roar, "low").advantage
+    assert row(kar, "low").high == pytest.approx(-row(roar, "low").low)
+
+
+def test_the_verdict_names_the_baseline():
+    rng = np.random.default_rng(9)
+    table = table_of(
+        {"sobel": 0.9 + 0.01 * rng.normal(size=4), "a": 0.5 + 0.01 * rng.normal(size=4)}
+    )
+    assert compare(table, baseline="sobel").verdict.tolist() == ["better than sobel"]
+
+
+def test_a_stricter_alpha_widens_the_interval_and_withholds_the_verdict():
+    table = table_of({"random": [10, 8, 9, 10], "a": [7, 7, 6, 9]})
+    loose, strict = compare(table, alpha=0.05), compare(table, alpha=0.001)
+    assert loose.verdict[0] == "better than random"
+    assert strict.verdict[0] == "cannot tell with 4 replicates"
+    assert strict.low[0] < 0 < loose.low[0]
+    assert strict.p[0] == loose.p[0]
+
+
+def test_the_columns_are_the_promised_ones_also_when_there_is_nothing_to_compare():
+    assert tuple(compare(drawn(np.random.default_rng(0))).columns) == COLUMNS
+    alone = compare(table_of({"random": [1, 2, 3]}))
+    assert tuple(alone.columns) == COLUMNS
+    assert len(alone) == 0
+
+
+# what is missing
+
+
+def test_only_the_fractions_common_to_all_estimators_enter_the_areas():
+    table = table_of({"random": [0.9, 0.8, 0.7]}, (0.1, 0.5, 0.9))
+    table.loc[table.fraction == 0.5, "value"] = 0.0
+    other = table_of({"a": [0.5, 0.5, 0.5]}, (0.1, 0.9))
+    result = compare(pd.concat([table, other]))
+    assert result.baseline_area[0] == pytest.approx(0.8)
+    assert result.attrs["fractions"] == [0.1, 0.9]
+
+
+def test_fractions_that_differ_by_rounding_are_the_same_fraction():
+    a = table_of({"random": [0.9, 0.8]}, (0.1 + 0.2,))
+    assert compare(pd.concat([a, table_of({"a": [0.5, 0.5]}, (0.3,))])).n[0] == 2
+
+
+def test_a_missing_hard_replicate_does_not_make_an_estimator_look_better():
+    # Without noise, effects 0, 1, 2, 3 and blocks 0, 10, 40, 5: whatever is missing, the effects
+    # come back. Means over what is there would be wrong by several points.
+    block = np.array([0.0, 10.0, 40.0, 5.0])
+    areas = {e: k + block for k, e in enumerate(["random", "a", "b", "c"])}
+    areas["a"][2] = areas["b"][0] = areas["c"][1] = areas["random"][3] = np.nan
+    result = compare(table_of(areas))
+    assert [row(result, e).advantage for e in "abc"] == pytest.approx([-1, -2, -3], abs=1e-9)
+    assert row(result, "a").n == 2
+    assert row(result, "a").missing == 2
+    assert row(result, "a").baseline_area == pytest.approx(50 / 3)
+    assert row(result, "a").area == pytest.approx(50 / 3 + 1)
+
+
+def test_a_nan_a_missing_point_and_a_missing_curve_are_the_same_hole():
+    table = drawn(np.random.default_rng(11))
+    hole = (table.estimator == "e1") & (table.replicate == 2)
+    point = hole & (table.fraction == 0.3)
+    nan = table.assign(value=table.value.mask(point))
+    results = [compare(nan), compare(table[~point]), compare(table[~hole])]
+    for result in results[1:]:
+        pd.testing.assert_frame_equal(result, results[0])
+    assert row(results[0], "e1").n == 3
+    assert row(results[0], "e1").missing == 1
+    assert row(results[0], "e0").n == 4
+    assert results[0].attrs["nan_values"] == 1
+    assert results[1].attrs["nan_values"] == 0
+
+
+def test_an_estimator_that_failed_throughout_is_reported_and_harms_no_other():
+    table = drawn(np.random.default_rng(12))
+    failed = table_of({"broken": [np.nan] * 4}, (0.1,))
+    result, plain = compare(pd.concat([table, failed])), compare(table)
+    broken = row(result, "broken")
+    assert (broken.n, broken.verdict) == (0, "cannot tell with 0 replicates")
+    assert np.isnan(broken.advantage)
+    assert np.isnan(broken.p_holm)
+    pd.testing.assert_frame_equal(result.iloc[:-1], plain)
+
+
+def test_an_estimator_with_one_replicate_among_many_gets_an_estimate_and_no_test():
+    rng = np.random.default_rng(13)
+    areas = {e: rng.normal(size=5) for e in ["random", "a", "b"]}
+    areas["late"] = np.array([np.nan, np.nan, np.nan, np.nan, 30.0])
+    result = compare(table_of(areas))
+    late = row(result, "late")
+    assert late.verdict == "cannot tell with 1 replicate"
+    assert late.advantage < -20
+    assert late[["p", "p_holm", "low", "high", "detectable"]].isna().all()
+    assert "two replicates" in late.note
+    assert np.isfinite(row(result, "a").p)
+
+
+def test_an_estimator_never_seen_beside_the_baseline_is_not_compared_through_others():
+    nan = np.nan
+    areas = {"random": [1, 2, 3, nan], "a": [4, 6, 4, 9], "b": [nan, nan, nan, 7.0]}
+    b = row(compare(table_of(areas)), "b")
+    assert b.n == 0
+    assert np.isnan(b.advantage)
+
+
+def test_a_baseline_that_failed_throughout_leaves_no_verdict():
+    result = compare(table_of({"random": [np.nan] * 3, "a": [1, 2, 4], "b": [2, 2, 1]}))
+    assert set(result.verdict) == {"cannot tell with 0 replicates"}
+    assert result[["advantage", "p", "baseline_area"]].isna().all(axis=None)
+
+
+def test_one_replicate_cannot_tell():
+    result = compare(table_of({"random": [0.9], "a": [0.1], "b": [0.5]}))
+    assert set(result.verdict) == {"cannot tell with 1 replicate"}
+    assert result[["p", "p_holm", "low", "high", "detectable", "p_own"]].isna().all(axis=None)
+    assert row(result, "a").advantage == pytest.approx(0.8)
+
+
+# no spread at all
+
+
+@pytest.mark.parametrize("other", [0.7, 0.2])
+def test_replicates_that_do_not_vary_give_no_verdict_and_no_infinity(other):
+    # a constant difference too: copies of one run would otherwise count as perfect evidence
+    fractions = (0.1, 0.3, 0.7)
+    result = compare(table_of({"random": [0.7] * 4, "a": [other] * 4}, fractions))
+    assert result.verdict.tolist() == ["cannot tell with 4 replicates"]
+    assert result.advantage[0] == pytest.approx(0.7 - other)
+    assert result[["p", "p_holm", "low", "high", "detectable", "p_own"]].isna().all(axis=None)
+    assert "do not vary" in result.note[0]
+
+
+def test_a_constant_difference_between_varying_replicates_has_no_residual_either():
+    block = np.array([0.1, 0.2, 0.3])
+    result = compare(table_of({"random": block, "a": block - 0.1, "b": block}))
+    assert set(result.verdict) == {"cannot tell with 3 replicates"}
+
+
+def test_one_estimator_with_a_constant_difference_is_judged_by_the_spread_of_the_others():
+    rng = np.random.default_rng(14)
+    random, b = 0.8 + 0.01 * rng.normal(size=5), 0.8 + 0.01 * rng.normal(size=5)
+    result = row(compare(table_of({"random": random, "a": random - 0.2, "b": b})), "a")
+    assert result.verdict == "better than random"
+    assert 0 < result.p < 1e-4
+    assert np.isnan(result.p_own)
+
+
+def test_a_single_varying_estimator_among_constant_ones_has_a_finite_test():
+    result = compare(table_of({"random": [1.0] * 4, "a": [1.0, 2.0, 1.5, 1.2], "b": [0.5] * 4}))
+    assert np.isfinite(result[["p", "low", "high"]].to_numpy()).all()
+    assert "99.0 times" in row(result, "a").note
+
+
+# how often it errs, and how often it finds
+
+
+@pytest.mark.parametrize(("estimators", "n"), [(10, 3), (10, 5), (2, 5), (1, 3)])
+def test_false_verdicts_in_a_study_without_differences_stay_within_five_percent(estimators, n):
+    sims = 8000
+    wrong = decided(simulated(20, sims, estimators, n)).any(-1).mean()
+    assert 0.025 < wrong < 0.05 + 3 * math.sqrt(0.05 * 0.95 / sims)
+
+
+def test_false_verdicts_stay_within_five_percent_beside_true_differences():
+    effect = np.r_[np.zeros(6), np.full(5, 8.0)]
+    result = decided(simulated(21, 8000, 10, 5, effect=effect))
+    assert result[:, 5:].mean() > 0.99
+    assert 0.025 < result[:, :5].any(-1).mean() < 0.057
+
+
+def test_false_verdicts_stay_within_five_percent_when_curves_are_missing():
+    areas = simulated(22, 8000, 8, 5)
+    areas[:, 0, 1] = areas[:, 2, 3] = areas[:, 2, 4] = areas[:, 5, 0] = np.nan
+    assert 0.025 < decided(areas).any(-1).mean() < 0.057
+
+
+def test_more_replicates_find_more():
+    effect = np.r_[np.zeros(6), np.full(5, 2.0)]
+    found = [decided(simulated(23, 2000, 10, n, effect=effect))[:, 5:].mean() for n in (3, 5, 8)]
+    assert found[0] + 0.1 < found[1]
+    assert found[1] + 0.1 < found[2]
+    assert found[2] > 0.8
+
+
+def test_pooling_finds_what_single_paired_tests_miss():
+    effect = np.r_[np.zeros(6), np.full(5, 3.0)]
+    fit = contrasts(simulated(24, 2000, 10, 3, effect=effect), 0)
+    pooled, alone = (holm(p[:, 1:])[:, 5:] <= 0.05 for p in (fit.p, fit.p_own))
+    assert pooled.mean() > 0.6
+    assert alone.mean() < 0.15
+
+
+@pytest.mark.parametrize(("n", "most"), [(3, 0.085), (5, 0.06)])
+def test_the_guard_holds_back_an_estimator_three_times_as_variable(n, most):
+    areas = simulated(25, 8000, 10, n, sd=np.r_[1, 3, np.ones(9)])
+    guarded, plain = (decided(areas, guard=guard).any(-1).mean() for guard in (True, False))
+    assert plain > 0.09
+    assert guarded < most
+
+
+def test_the_guard_costs_little_where_nothing_is_uneven():
+    areas = simulated(26, 4000, 10, 5, effect=np.r_[np.zeros(6), np.full(5, 3.0)])
+    guarded, plain = (decided(areas, guard=guard)[:, 5:].mean() for guard in (True, False))
+    assert plain - 0.04 < guarded < plain
+
+
+def test_all_looks_together_err_within_the_budget_and_whole_tests_at_each_look_do_not():
+    areas = simulated(27, 3000, 5, LOOKS[-1])
+    shared, whole = np.zeros(3000, bool), np.zeros(3000, bool)
+    for n in LOOKS:
+        p = holm(contrasts(areas[..., :n], 0).p[:, 1:]).min(-1)
+        shared |= p <= look_alpha(n)
+        whole |= p <= 0.05
+    assert 0.015 < shared.mean() < 0.05
+    assert whole.mean() > 0.1
+
+
+@pytest.mark.parametrize(("estimators", "n"), [(10, 3), (5, 5), (1, 4)])
+def test_the_smallest_detectable_difference_is_found_four_times_in_five(estimators, n):
+    effect = np.zeros(1 + estimators)
+    effect[1] = minimum_detectable(0.02, n, estimators)
+    found = decided(simulated(28, 8000, estimators, n, sd=0.02, effect=effect), guard=False)
+    assert found[:, 0].mean() == pytest.approx(0.8, abs=0.02)
+
+
+# looks and detectable differences
+
+
+def test_the_shares_of_the_looks_add_up_to_alpha():
+    for looks in (LOOKS, (4,), (2, 9)):
+        assert sum(look_alpha(n, 0.1, looks) for n in looks) == pytest.approx(0.1)
+        assert all(look_alpha(n, 0.1, looks) > 0 for n in looks)
+
+
+def test_a_look_that_lost_a_replicate_spends_no_more_than_planned():
+    assert look_alpha(4) <= look_alpha(5)
+
+
+@pytest.mark.parametrize(
+    ("n", "looks"), [(21, LOOKS), (0, LOOKS), (5, ()), (5, (5, 5)), (5, (8, 5)), (5, (0, 5))]
+)
+def test_a_look_that_was_not_planned_is_refused(n, looks):
+    with pytest.raises(BadInput, match="ooks"):
+        look_alpha(n, looks=looks)
+
+
+def test_a_comparison_at_a_look_spends_that_looks_share():
+    table = drawn(np.random.default_rng(15), n=5)
+    expected = compare(table, alpha=look_alpha(5))
+    pd.testing.assert_frame_equal(compare(table, looks=True), expected)
+    assert expected.attrs["alpha"] == pytest.approx(0.01)
+    assert compare(table, looks=(5, 9)).attrs["alpha"] == pytest.approx(0.025)
+    assert compare(table, looks=False).attrs["alpha"] == 0.05
+
+
+def test_the_detectable_column_is_the_designs_smallest_difference():
+    result = compare(drawn(np.random.default_rng(16), estimators=5, n=4), guard=False)
+    expected = minimum_detectable(result.attrs["residual_sd"], 4, 4)
+    assert result.detectable.to_numpy() == pytest.approx(np.full(4, expected))
+
+
+def test_a_detectable_difference_shrinks_with_replicates_and_grows_with_estimators():
+    assert (
+        minimum_detectable(1, 3, 10) > minimum_detectable(1, 5, 10) > minimum_detectable(1, 8, 10)
+    )
+    assert minimum_detectable(1, 20, 10) > minimum_detectable(1, 20, 1)
+    assert minimum_detectable(2, 5) == pytest.approx(2 * minimum_detectable(1, 5))
+    assert math.isnan(minimum_detectable(1, 1))
+    assert math.isnan(minimum_detectable(0, 5))
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.drop(columns="value"), "columns"),
+        (lambda t: t.iloc[:0], "0 rows"),
+        (lambda t: pd.concat([t, t.iloc[:1]]), "more than once"),
+        (lambda t: t.assign(protocol=["roar", "kar"] * (len(t) // 2)), "one protocol"),
+        (lambda t: t.assign(value=np.inf), "infinite"),
+        (lambda t: t.assign(value="high"), "numbers"),
+        (lambda t: t.assign(replicate=t.replicate + 0.5), "whole"),
+        (lambda t: t.assign(estimator=None), "empty"),
+        (lambda t: t.assign(value=np.nan), "No fraction"),
+        (lambda t: t[(t.estimator == "random") == (t.fraction < 0.5)], "No fraction"),
+        (lambda t: t[t.estimator != "random"], "no estimator 'random'"),
+    ],
+)
+def test_a_table_that_could_mislead_is_refused_in_words(change, words):
+    table = drawn(np.random.default_rng(17))
+    compare(table)
+    with pytest.raises(BadInput, match=words):
+        compare(change(table))
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 5, -0.1, float("nan")])
+def test_an_error_rate_outside_zero_to_one_is_refused(alpha):
+    with pytest.raises(BadInput, match="between 0 and 1"):
+        compare(drawn(np.random.default_rng(18)), alpha=alpha)
+
+
+def test_the_given_table_is_left_as_it_was():
+    table = drawn(np.random.default_rng(19))
+    before = table.copy()
+    compare(table)
+    intervals(table)
+    pd.testing.assert_frame_equal(table, before)
