@@ -80,7 +80,7 @@ class Registry:
     def add(self, name: str, function: Callable[..., Any], **facts: Any) -> Entry:
         """Declare `function` under `name`."""
         known = self._entries.get(name)
-        if known is not None and known.function.__module__ != function.__module__:
+        if known is not None and _origin(known.function) != _origin(function):
             raise BadInput(
                 f"The {self.kind} {name!r} of {function.__module__} would replace the one of "
                 f"{known.function.__module__}; choose another name."
@@ -131,3 +131,9 @@ class Registry:
 
     def _load_entry_points(self) -> None:
         assert self._loaded
+
+
+def _origin(function: Callable) -> str:
+    """Where a function is declared; an edited user's file is still the same place."""
+    module = function.__module__
+    return module.rpartition("_")[0] if module.startswith("uproar_file_") else module

@@ -92,10 +92,19 @@ class Store:
         """Whether an item is there (not whether it is sound: reading tells)."""
         return self.path(kind, key).exists()
 
-    def keys(self, kind: str) -> Iterator[str]:
-        """The keys of all items of a kind."""
-        for path in sorted((self.root / kind).glob("*/*.safetensors")):
+    def keys(self, kind: str, prefix: str = "") -> Iterator[str]:
+        """The keys of a kind's items that start with `prefix`."""
+        folder = prefix[:2] if len(prefix) >= 2 else "*"
+        for path in sorted((self.root / kind).glob(f"{folder}/{prefix}*.safetensors")):
             yield path.stem
+
+    def facts(self, kind: str, key: str) -> dict[str, Any]:
+        """An item's facts alone, unchecked and cheap; empty if it is absent or damaged."""
+        try:
+            with safetensors.safe_open(self.path(kind, key), framework="numpy") as file:
+                return json.loads((file.metadata() or {})["facts"])
+        except (safetensors.SafetensorError, KeyError, ValueError, OSError):
+            return {}
 
     def read(self, kind: str, key: str) -> Item:
         """An item, checked; `Damaged` if it is not what was written, `KeyError` if it is absent."""

@@ -53,7 +53,7 @@ def test_the_result_does_not_share_memory_with_the_values():
         ([], [], "at least one"),
         ([[0.0, 1.0]], [[1, 1]], "at least one"),
         ([0.0, 1.0], [1, 1, 1], "each of the 2"),
-        ([0.0], 1.0, "each of the 1"),
+        ([0.0], np.array(1.0), "each of the 1"),
     ],
 )
 def test_a_curve_that_makes_no_sense_is_refused(fractions, values, words):

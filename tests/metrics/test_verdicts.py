@@ -1,11 +1,12 @@
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-
 from tests.reference import anova_slow
+
 from uproar.errors import BadInput
 from uproar.metrics.verdicts import (
     COLUMNS,
@@ -174,14 +175,13 @@ def test_a_study_with_holes_agrees_with_dummy_variables(seed):
     agrees(table, [0.1, 0.3, 0.7, 0.9], baseline="e0" if seed % 2 else "random")
 
 
-@pytest.mark.parametrize("holes", [False, True])
-def test_the_guard_widens_exactly_where_the_slow_variance_ratio_is_significant(holes):
+@pytest.mark.parametrize(("uneven", "holes"), [("a", False), ("a", True), ("random", True)])
+def test_the_guard_widens_exactly_where_the_slow_variance_ratio_is_significant(uneven, holes):
     widened = 0
-    for seed in range(15):
+    for seed in range(7):
         rng = np.random.default_rng(seed)
         names = ["random", "a", "b", "c", "d"]
-        sd = {"a": 4.0}
-        areas = {e: rng.normal(0, sd.get(e, 1.0), 5) for e in names}
+        areas = {e: rng.normal(0, 6.0 if e == uneven else 1.0, 5) for e in names}
         if holes:
             areas["b"][0] = areas["c"][3] = areas["random"][4] = np.nan
         cells = {(e, s): v for e in names for s, v in enumerate(areas[e]) if not np.isnan(v)}
@@ -201,7 +201,7 @@ def test_the_guard_widens_exactly_where_the_slow_variance_ratio_is_significant(h
             assert found == pytest.approx(own_se if wide else plain_se, abs=1e-10)
             assert ("varies" in row(result, e).note) == wide
             widened += wide
-    assert 5 < widened < 30
+    assert 0 < widened < 28  # it fires, and not everywhere
 
 
 # properties
@@ -395,6 +395,16 @@ def test_a_single_varying_estimator_among_constant_ones_has_a_finite_test():
     assert "99.0 times" in row(result, "a").note
 
 
+def test_an_estimator_at_the_mean_of_the_others_raises_no_numerical_warning():
+    # what it adds to the residual is zero up to rounding, on either side
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(10):
+            rest = np.random.default_rng(seed).normal(size=(3, 4))
+            areas = {"random": rest[0], "a": rest[1], "b": rest[2], "mean": rest.mean(0) + 0.1}
+            assert np.isfinite(compare(table_of(areas)).p).all()
+
+
 # how often it errs, and how often it finds
 
 
@@ -504,13 +514,12 @@ def test_the_detectable_column_is_the_designs_smallest_difference():
 
 
 def test_a_detectable_difference_shrinks_with_replicates_and_grows_with_estimators():
-    assert (
-        minimum_detectable(1, 3, 10) > minimum_detectable(1, 5, 10) > minimum_detectable(1, 8, 10)
-    )
-    assert minimum_detectable(1, 20, 10) > minimum_detectable(1, 20, 1)
-    assert minimum_detectable(2, 5) == pytest.approx(2 * minimum_detectable(1, 5))
-    assert math.isnan(minimum_detectable(1, 1))
-    assert math.isnan(minimum_detectable(0, 5))
+    by_n = [minimum_detectable(1.0, n, 10) for n in (3, 5, 8)]
+    assert by_n == sorted(by_n, reverse=True)
+    assert minimum_detectable(1.0, 20, 10) > minimum_detectable(1.0, 20, 1)
+    assert minimum_detectable(2.0, 5) == pytest.approx(2 * minimum_detectable(1.0, 5))
+    assert math.isnan(minimum_detectable(1.0, 1))
+    assert math.isnan(minimum_detectable(0.0, 5))
 
 
 # what is refused
@@ -539,7 +548,7 @@ def test_a_table_that_could_mislead_is_refused_in_words(change, words):
         compare(change(table))
 
 
-@pytest.mark.parametrize("alpha", [0, 1, 5, -0.1, float("nan")])
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 5.0, -0.1, math.nan])
 def test_an_error_rate_outside_zero_to_one_is_refused(alpha):
     with pytest.raises(BadInput, match="between 0 and 1"):
         compare(drawn(np.random.default_rng(18)), alpha=alpha)

@@ -4,17 +4,20 @@ from uproar.estimators import control, gradient, postprocess, smooth
 from uproar.estimators.base import Context, direct, estimator, estimators
 from uproar.estimators.chain import Chain, families, read_chain
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
+from uproar.estimators.plugin import adopt, load_plugin
 
 __all__ = [
     "Chain",
     "Context",
     "control",
     "direct",
+    "adopt",
     "estimator",
     "estimators",
     "explain_chains",
     "families",
     "gradient",
+    "load_plugin",
     "postprocess",
     "prepare_states",
     "raw_maps",

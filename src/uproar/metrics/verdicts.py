@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from uproar.errors import BadInput
 from uproar.metrics.curves import area
 
 Array = NDArray[np.float64]
+Freedom = int | NDArray[np.int64]
 
 LOOKS = (3, 5, 8, 13, 20)
 COLUMNS = (
@@ -123,7 +124,7 @@ def intervals(table: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
     _check_share("level", level)
     values = _checked(table).groupby(["estimator", "fraction"])["value"]
     result = values.agg(n="count", mean="mean", sd="std").reset_index()
-    n = result["n"].to_numpy(dtype=float)
+    n = result["n"].to_numpy(dtype=np.int64)
     half = _t_quantile(level, n - 1) * result.pop("sd") / np.sqrt(np.maximum(n, 1))
     return result.assign(low=result["mean"] - half, high=result["mean"] + half)
 
@@ -197,7 +198,7 @@ def two_way(areas: Array) -> TwoWay:
     residual = left - (left.sum(-2) / present.sum(0))[..., None, :] * present
     rank = int((eigen > 1e-10 * max(eigen.max(initial=0), 1)).sum())
     df = int(present.sum()) - present.shape[1] - rank
-    return TwoWay(effects, unit, (residual**2).sum((-2, -1)), df)
+    return TwoWay(effects, unit, np.asarray((residual**2).sum((-2, -1))), df)
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,8 @@ def _uneven(areas: Array, baseline: int) -> Array:
             return np.ones(areas.shape[:-1])
         with np.errstate(divide="ignore", invalid="ignore"):
             f = ((everything.squares - rest.squares) / df) / (rest.squares / rest.df)
-        ratios.append(np.where(f > stats.f.isf(UNEVEN, df, rest.df), np.sqrt(f), 1.0))
+        evident = f > stats.f.isf(UNEVEN, df, rest.df)
+        ratios.append(np.sqrt(np.where(evident, f, 1.0)))
     ratio = np.stack(ratios, -1)
     return np.asarray(np.maximum(ratio, ratio[..., [baseline]]))
 
@@ -298,16 +300,19 @@ def _mean(values: Array) -> Array:
     return np.where(n > 0, np.nansum(values, -1) / np.maximum(n, 1), np.nan)
 
 
-def _two_sided(difference: Array, se: Array, df: ArrayLike) -> Array:
+def _two_sided(difference: Array, se: Array, df: Freedom) -> Array:
     """Two-sided p of a t-test; NaN where there is no standard error or no freedom."""
-    df = np.asarray(df, dtype=float)
-    return np.asarray(2 * stats.t.sf(np.abs(difference) / se, np.where(df > 0, df, np.nan)))
+    return np.asarray(2 * stats.t.sf(np.abs(difference) / se, _freedom(df)))
 
 
-def _t_quantile(level: float, df: ArrayLike) -> Array:
+def _t_quantile(level: float, df: Freedom) -> Array:
     """Half-width, in standard errors, of a two-sided t-interval; NaN without freedom."""
-    df = np.asarray(df, dtype=float)
-    return np.asarray(stats.t.isf((1 - level) / 2, np.where(df > 0, df, np.nan)))
+    return np.asarray(stats.t.isf((1 - level) / 2, _freedom(df)))
+
+
+def _freedom(df: Freedom) -> Array:
+    """Degrees of freedom as scipy takes them: NaN where there are none."""
+    return np.where(np.asarray(df) > 0, df, np.nan)
 
 
 def _noncentrality(df: int, level: float, power: float) -> float:
@@ -315,10 +320,11 @@ def _noncentrality(df: int, level: float, power: float) -> float:
     if df < 1:
         return float("nan")
     critical = float(stats.t.isf(level / 2, df))
+    # quadrature over the estimated sd: scipy's noncentral t is NaN for large arguments
     chi = np.sqrt(stats.chi2.ppf((np.arange(4000) + 0.5) / 4000, df) / df)
 
     def missing_power(shift: float) -> float:
-        found = stats.norm.sf(critical * chi - shift) + stats.norm.cdf(-critical * chi - shift)
+        found = special.ndtr(shift - critical * chi) + special.ndtr(-critical * chi - shift)
         return power - float(found.mean())
 
     if missing_power(0.0) <= 0:  # a power no larger than the level needs no difference
@@ -347,7 +353,7 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
             "p": fit.p,
             "p_holm": p_holm,
             "verdict": [
-                _verdict(a, p <= level, n, baseline)
+                _verdict(float(a), bool(p <= level), int(n), baseline)
                 for a, p, n in zip(advantage, p_holm, fit.n, strict=True)
             ],
             "detectable": found * fit.se,

@@ -26,7 +26,7 @@ import numpy as np
 D, E, S, SE, SW, G, M, R, Z, T = (np.uint64(slot) for slot in range(10))
 Y, P, Q = E, S, SE
 SLOTS = np.uint64(10)
-ONE, TWO = np.uint64(1), np.uint64(2)
+ONE, TWO, FIVE = np.uint64(1), np.uint64(2), np.uint64(5)
 
 # Columns of the level table.
 HEIGHT, WIDTH, STRIDE, FIRST, SIZE, COUNT = range(6)
@@ -68,6 +68,20 @@ def _degree(i, j, h, w):
 # --- holes ---------------------------------------------------------------------------------------
 
 
+@_compiled("i8(b1[:, ::1], i4[::1], i4[::1])")
+def survey(removed, pixel, row):
+    """Lists the removed pixels and where each row of the image starts in the list; their count."""
+    h, w = removed.shape
+    n = 0
+    for i in range(h):
+        row[i] = n
+        for j in range(w):
+            pixel[n] = (i + 1) * (w + 1) + j + 1
+            n += removed[i, j]  # no branch: on scattered pixels every second guess would be wrong
+    row[h] = n
+    return n
+
+
 @_compiled("i4(i4[::1], i4)")
 def _root(parent, label):
     while parent[label] != label:
@@ -76,38 +90,32 @@ def _root(parent, label):
     return label
 
 
-@_compiled("i8(b1[:, ::1], i4[::1], i4[::1])")
-def _label(removed, label, parent):
-    """Marks 8-connected removed pixels with consecutive labels; returns how many there are."""
-    h, w = removed.shape
-    s = w + 1
+@_compiled("i8(i4[::1], i8, i8, i4[::1], i4[::1])")
+def _label(pixel, n, s, label, parent):
+    """Labels the 8-connected holes by their `parent`, counted from 1; returns how many there are."""
     used = 0
-    for i in range(h):
-        for j in range(w):
-            p = (i + 1) * s + j + 1
-            if not removed[i, j]:
-                label[p] = 0
-                continue
-            north = label[p - s]
-            if north:  # touches the other three, which therefore belong to it already
-                label[p] = north
-                continue
-            east = label[p - s + 1]
-            west = label[p - s - 1]
-            if not west:
-                west = label[p - 1]
-            if east:
-                label[p] = east
-                if west and west != east:
-                    a = _root(parent, east)
-                    b = _root(parent, west)
-                    parent[max(a, b)] = min(a, b)
-            elif west:
-                label[p] = west
-            else:
-                used += 1
-                parent[used] = used
-                label[p] = used
+    for index in range(n):
+        p = pixel[index]
+        north = label[p - s]
+        if north:  # touches the other three, which therefore belong to it already
+            label[p] = north
+            continue
+        east = label[p - s + 1]
+        west = label[p - s - 1]
+        if not west:
+            west = label[p - 1]
+        if east:
+            label[p] = east
+            if west and west != east:
+                a = _root(parent, east)
+                b = _root(parent, west)
+                parent[max(a, b)] = min(a, b)
+        elif west:
+            label[p] = west
+        else:
+            used += 1
+            parent[used] = used
+            label[p] = used
     holes = 0
     for k in range(1, used + 1):  # a parent is smaller than its child and so renumbered already
         if parent[k] == k:
@@ -131,33 +139,35 @@ def _first(number, p, s):
 
 
 # Columns of the table of holes.
-PIXELS, WORK, ENTRIES, START, TOP, BOTTOM, LEFT, RIGHT = range(8)
+TOP, BOTTOM, LEFT, RIGHT, PIXELS, WORK, ENTRIES, START = range(8)
 
 
-@_compiled("UniTuple(i8, 3)(b1[:, ::1], i4[::1], i4[::1], i4[::1], i4[::1], i8[:, ::1], i8)")
-def split(removed, label, number, pixel, parent, holes, direct_work):
+@_compiled(
+    "UniTuple(i8, 3)(i4[::1], i4[::1], i8, i4[::1], i4[::1], i4[::1], i4[::1], i8[:, ::1], f8)"
+)
+def split(pixel, row, w, label, number, order, parent, holes, direct_work):
     """Separates the holes of one image into those solved directly and those for multigrid.
 
     Fills `label` (multigrid holes 1, 2, ...; 0 elsewhere), `number` (1 + place of a pixel in the
-    direct system, 0 elsewhere), `pixel` (its inverse) and the first rows of `holes`, which are the
+    direct system, 0 elsewhere), `order` (its inverse) and the first rows of `holes`, which are the
     multigrid ones. Returns their count, the size of the direct system and of its factor.
     """
-    h, w = removed.shape
+    h = row.size - 1
     s = w + 1
-    found = _label(removed, label, parent)
+    label[:] = 0
+    number[:] = 0
+    found = _label(pixel, row[h], s, label, parent)
     for k in range(1, found + 1):
         for column in range(8):
             holes[k, column] = 0
-        holes[k, LEFT] = w
         holes[k, TOP] = h
+        holes[k, LEFT] = w
     for i in range(h):
-        for j in range(w):
-            p = (i + 1) * s + j + 1
-            number[p] = 0
-            if not removed[i, j]:
-                continue
+        for index in range(row[i], row[i + 1]):
+            p = pixel[index]
             k = parent[label[p]]
             label[p] = k
+            j = p - (i + 1) * s - 1
             holes[k, TOP] = min(holes[k, TOP], i)
             holes[k, BOTTOM] = i + 1
             holes[k, LEFT] = min(holes[k, LEFT], j)
@@ -181,19 +191,15 @@ def split(removed, label, number, pixel, parent, holes, direct_work):
         else:
             hard += 1
             parent[k] = hard
-    for i in range(h):
-        for j in range(w):
-            if not removed[i, j]:
-                continue
-            p = (i + 1) * s + j + 1
-            k = label[p]
-            label[p] = parent[k]
-            if parent[k]:
-                number[p] = 0
-            else:
-                n = holes[k, START] + number[p]
-                number[p] = n
-                pixel[n - 1] = p
+    for index in range(row[h]):
+        p = pixel[index]
+        k = label[p]
+        label[p] = parent[k]
+        if parent[k]:
+            number[p] = 0
+        else:
+            number[p] += holes[k, START]
+            order[number[p] - 1] = p
     for k in range(1, found + 1):
         if parent[k]:
             for column in range(8):
@@ -249,7 +255,7 @@ def _substitute(factor, end, b, first):
 
 
 @_compiled("void(f4[:, :, ::1], b1[:, ::1], i4[::1], i4[::1], f8[::1], u8[::1], f8[::1])")
-def direct(x, removed, number, pixel, factor, end, b):
+def direct(x, removed, number, order, factor, end, b):
     """Fills the pixels of the direct system in all channels of `x`, in double precision."""
     channels, h, w = x.shape
     s = w + 1
@@ -258,31 +264,27 @@ def direct(x, removed, number, pixel, factor, end, b):
     factor[:] = 0
     end[0] = 0
     for k in range(n):
-        p = pixel[k]
+        p = order[k]
         first = _first(number, p, s)
         last = np.int64(end[k]) + (k + 1 - first if first else 0)
         end[k + 1] = last + 1
         i = p // s - 1
         j = p - (i + 1) * s - 1
         factor[last] = _degree(i, j, h, w)
-        for di in range(-1, 2):
-            for dj in range(-1, 2):
-                a = i + di
-                c = j + dj
-                if a < 0 or a >= h or c < 0 or c >= w:
-                    continue
-                weight = 1 / 6 if di == 0 or dj == 0 else 1 / 12
+        for a in range(max(i - 1, 0), min(i + 2, h)):
+            for c in range(max(j - 1, 0), min(j + 2, w)):
+                weight = 1 / 6 if a == i or c == j else 1 / 12
                 if not removed[a, c]:
                     for channel in range(channels):
                         b[channel * n + k] += weight * x[channel, a, c]
-                elif di < 0 or (di == 0 and dj < 0):
-                    factor[last - k - 1 + number[p + di * s + dj]] = -weight
+                elif a < i or (a == i and c < j):
+                    factor[last - k - 1 + number[(a + 1) * s + c + 1]] = -weight
     _factorise(factor, end)
     for channel in range(channels):
         _substitute(factor, end, b, channel * n)
         for k in range(n):
-            i = pixel[k] // s - 1
-            x[channel, i, pixel[k] - (i + 1) * s - 1] = b[channel * n + k]
+            i = order[k] // s - 1
+            x[channel, i, order[k] - (i + 1) * s - 1] = b[channel * n + k]
 
 
 # --- multigrid: hierarchy ------------------------------------------------------------------------
@@ -294,21 +296,29 @@ def _at(plan, level, slot):
     return plan[level, FIRST] + slot * plan[level, SIZE]
 
 
-@_compiled("void(i4[::1], i8, i8[::1], i8, i8, f4[::1], u8[:, ::1])")
-def _finest(label, hole, box, h, w, work, plan):
-    """Mask, smoother and matrix of the finest level, whose pixels are those in `box`."""
-    top, left = box[0], box[2]
+@_compiled("i8(i4[::1], i8, i8, i8, i8, i8, f4[::1], u8[:, ::1], i4[::1], i4[::1])")
+def finest(label, hole, top, left, h, w, work, plan, rim, source):
+    """Mask, smoother and matrix of the finest level, a window of the image; size of the rim.
+
+    The rim are the known pixels next to the hole (to any, if `hole` is 0): their places in the
+    window go to `rim`, those in the image to `source`.
+    """
     height, width, s, n = plan[0, HEIGHT], plan[0, WIDTH], plan[0, STRIDE], plan[0, COUNT]
-    d, g, m = _at(plan, 0, D), _at(plan, 0, G), _at(plan, 0, M)
+    d, g, m, t = _at(plan, 0, D), _at(plan, 0, G), _at(plan, 0, M), _at(plan, 0, T)
     for i in range(height):
+        begin = np.uint64((top + i + 1) * (w + 1) + left + 1)
+        inner = np.float32(_degree(top + i, 1, h, 3))
+        p = i * s
         for j in range(width):
-            k = label[(top + i + 1) * (w + 1) + left + j + 1]
-            if k == hole or (hole == 0 and k > 0):
-                p = i * s + j
-                degree = np.float32(_degree(top + i, left + j, h, w))
-                work[m + p] = 1
-                work[d + p] = degree
-                work[g + p] = DAMPING / degree
+            k = label[begin + j]
+            value = np.float32(k == hole or (hole == 0 and k > 0))
+            work[m + p + j] = value
+            work[d + p + j] = value * inner
+        for end in (np.uint64(0), width - ONE):
+            degree = _degree(top + i, left + end, h, w)
+            work[d + p + end] = work[m + p + end] * np.float32(degree)
+    for k in range(n):
+        work[g + k] = DAMPING / work[d + k] if work[d + k] > 0 else np.float32(0)
     e, v, se, sw = _at(plan, 0, E), _at(plan, 0, S), _at(plan, 0, SE), _at(plan, 0, SW)
     for k in range(n):
         work[e + k] = -STRAIGHT * work[m + k] * work[m + k + ONE]
@@ -316,15 +326,31 @@ def _finest(label, hole, box, h, w, work, plan):
     for k in range(n):
         work[se + k] = -DIAGONAL * work[m + k] * work[m + k + s + ONE]
         work[sw + k] = -DIAGONAL * work[m + k] * work[m + k + s - ONE]
+    for k in range(n):
+        up, here, down = m + k - s, m + k, m + k + s
+        near = work[up - ONE] + work[up] + work[up + ONE] + work[here - ONE] + work[here + ONE]
+        near += work[down - ONE] + work[down] + work[down + ONE]
+        work[t + k] = (WHOLE - work[here]) * near
+    count = 0
+    for i in range(height):
+        for j in range(width):
+            rim[count] = (i + ONE) * s + j + ONE
+            source[count] = (top + i) * w + left + j
+            count += work[t + i * s + j] > 0
+    for k in range(n):
+        work[t + k] = 0
+    return count
 
 
 @_compiled("void(f4[::1], u8[:, ::1], u8, u8, b1)")
-def _collapse_x(work, plan, level, half, copied):
+def collapse_x(work, plan, level, half, copied):
     """Galerkin product along rows: linear interpolation from every second column."""
     w, s = plan[level, WIDTH], plan[level, STRIDE]
     wc = (w + ONE) // TWO
     sc = wc + ONE
     size = (plan[level, HEIGHT] + TWO) * sc + ONE
+    for k in range(FIVE * size):
+        work[half + k] = 0
     for i in range(plan[level, HEIGHT]):
         d = _at(plan, level, D) + i * s
         e = _at(plan, level, E) + i * s
@@ -371,7 +397,7 @@ def _collapse_x(work, plan, level, half, copied):
 
 
 @_compiled("void(f4[::1], u8[:, ::1], u8, u8, b1)")
-def _collapse_y(work, plan, level, half, copied):
+def collapse_y(work, plan, level, half, copied):
     """Galerkin product along columns, from the grids at `half` to the matrix of `level`."""
     h, w, s = plan[level, HEIGHT], plan[level, WIDTH], plan[level, STRIDE]
     size = (plan[level - ONE, HEIGHT] + TWO) * s + ONE
@@ -419,7 +445,7 @@ def _collapse_y(work, plan, level, half, copied):
 
 
 @_compiled("b1(f4[::1], u8[:, ::1], u8)")
-def _restrain(work, plan, level):
+def restrain(work, plan, level):
     """Keeps only unknowns that are unknown on the finer level, and sets the smoother.
 
     Returns whether any are left.
@@ -457,24 +483,82 @@ def _restrain(work, plan, level):
 # --- multigrid: solution -------------------------------------------------------------------------
 
 
+@_compiled("void(f8[::1], f4[::1], u8[:, ::1])")
+def _exact_residual(solution, work, plan):
+    """R = M (b - A x) of the finest level in double precision; known pixels of x make up b."""
+    s = plan[0, STRIDE]
+    x = s + ONE
+    up, down = x - s, x + s
+    r, m, d = _at(plan, 0, R), _at(plan, 0, M), _at(plan, 0, D)
+    for k in range(plan[0, COUNT]):
+        straight = (
+            solution[x + k - ONE] + solution[x + k + ONE] + solution[up + k] + solution[down + k]
+        )
+        diagonal = solution[up + k - ONE] + solution[up + k + ONE]
+        diagonal += solution[down + k - ONE] + solution[down + k + ONE]
+        value = straight / 6 + diagonal / 12 - work[d + k] * solution[x + k]
+        work[r + k] = work[m + k] * np.float32(value)
+
+
+@_compiled("f4(f4[::1], u8, u8, u8)")
+def _around(work, x, k, s):
+    """Weighted sum over the eight neighbours."""
+    up, here, down = x + k - s, x + k, x + k + s
+    straight = work[here - ONE] + work[here + ONE] + work[up] + work[down]
+    diagonal = work[up - ONE] + work[up + ONE] + work[down - ONE] + work[down + ONE]
+    return STRAIGHT * straight + DIAGONAL * diagonal
+
+
+@_compiled("void(f4[::1], u8[:, ::1])")
+def _finest_residual(work, plan):
+    """Z = G R, the smoothed zero; T = M (R - A Z)."""
+    s, n = plan[0, STRIDE], plan[0, COUNT]
+    d, g, m = _at(plan, 0, D), _at(plan, 0, G), _at(plan, 0, M)
+    r, z, t = _at(plan, 0, R), _at(plan, 0, Z), _at(plan, 0, T)
+    for k in range(n):
+        work[z + k] = work[g + k] * work[r + k]
+    for k in range(n):
+        work[t + k] = work[m + k] * (
+            work[r + k] - work[d + k] * work[z + k] + _around(work, z, k, s)
+        )
+
+
+@_compiled("f8(f4[::1], u8[:, ::1])")
+def _finest_smooth(work, plan):
+    """T = Z + G (R - A Z); returns R . T."""
+    s = plan[0, STRIDE]
+    d, g = _at(plan, 0, D), _at(plan, 0, G)
+    r, z, t = _at(plan, 0, R), _at(plan, 0, Z), _at(plan, 0, T)
+    total = np.float32(0)
+    for k in range(plan[0, COUNT]):
+        residual = work[r + k] - work[d + k] * work[z + k] + _around(work, z, k, s)
+        value = work[z + k] + work[g + k] * residual
+        work[t + k] = value
+        total += work[r + k] * value
+    return total
+
+
+@_compiled("f8(f4[::1], u8[:, ::1])")
+def _product(work, plan):
+    """Q = A P on the finest level, also outside the mask; returns P . Q."""
+    s = plan[0, STRIDE]
+    p, q, d = _at(plan, 0, P), _at(plan, 0, Q), _at(plan, 0, D)
+    total = np.float32(0)
+    for k in range(plan[0, COUNT]):
+        value = work[d + k] * work[p + k] - _around(work, p, k, s)
+        work[q + k] = value
+        total += work[p + k] * value
+    return total
+
+
 @_compiled("void(f4[::1], u8[:, ::1], u8)")
-def _residual(work, plan, level):
-    """T = R - A Z, on the finest level times the mask."""
+def _coarse_smooth(work, plan, level):
+    """T = R - A Z on a coarse level."""
     s, n = plan[level, STRIDE], plan[level, COUNT]
     r, z, t = _at(plan, level, R), _at(plan, level, Z), _at(plan, level, T)
     d, e, v = _at(plan, level, D), _at(plan, level, E), _at(plan, level, S)
+    se, sw = _at(plan, level, SE), _at(plan, level, SW)
     up, down = z - s, z + s
-    if level == 0:
-        m = _at(plan, level, M)
-        for k in range(n):
-            work[t + k] = work[m + k] * (
-                work[r + k]
-                - work[d + k] * work[z + k]
-                + STRAIGHT * (work[z + k - ONE] + work[z + k + ONE] + work[up + k] + work[down + k])
-                + DIAGONAL * (work[up + k - ONE] + work[up + k + ONE])
-                + DIAGONAL * (work[down + k - ONE] + work[down + k + ONE])
-            )
-        return
     # Three loops, since a single one reads too many arrays for the compiler to vectorise it.
     for k in range(n):
         work[t + k] = (
@@ -483,7 +567,6 @@ def _residual(work, plan, level):
             - work[e + k] * work[z + k + ONE]
             - work[e + k - ONE] * work[z + k - ONE]
         )
-    se, sw = _at(plan, level, SE), _at(plan, level, SW)
     for k in range(n):
         work[t + k] -= (
             work[v + k] * work[down + k]
@@ -519,9 +602,7 @@ def _restrict(work, plan, level, line, copied_x, copied_y):
         m = _at(plan, coarse, M) + i * sc
         for k in range(wc):
             j = line + TWO * k
-            work[r + k] = work[m + k] * (
-                work[j] + HALF * (work[j - ONE] + work[j + ONE])
-            )
+            work[r + k] = work[m + k] * (work[j] + HALF * (work[j - ONE] + work[j + ONE]))
     r, z, g = _at(plan, coarse, R), _at(plan, coarse, Z), _at(plan, coarse, G)
     for k in range(plan[coarse, COUNT]):
         work[z + k] = work[g + k] * work[r + k]
@@ -531,119 +612,80 @@ def _restrict(work, plan, level, line, copied_x, copied_y):
 def _prolong(work, plan, level, line, copied_x, copied_y):
     """Adds the interpolated Z of the next level to Z of this one."""
     h, w, s = plan[level, HEIGHT], plan[level, WIDTH], plan[level, STRIDE]
-    wc, sc = plan[level + ONE, WIDTH], plan[level + ONE, STRIDE]
-    for i in range(h):
-        upper = _at(plan, level + ONE, Z) + (i // TWO) * sc
-        odd = i % TWO == ONE and not (copied_y and i == h - ONE)
-        lower = upper + sc if odd else upper
+    hc, wc, sc = plan[level + ONE, HEIGHT], plan[level + ONE, WIDTH], plan[level + ONE, STRIDE]
+    upper, lower = line, line + TWO * sc
+    for i in range(hc + ONE):
+        # One row further down than there are: it consists of zeros.
+        coarse = _at(plan, level + ONE, Z) + i * sc
         for k in range(wc):
-            work[line + k] = HALF * (work[upper + k] + work[lower + k])
-        work[line + wc] = work[line + wc - ONE] if copied_x else np.float32(0)
-        z = _at(plan, level, Z) + i * s
-        m = _at(plan, level, M) + i * s
-        for k in range(w // TWO):
-            j = TWO * k
-            work[z + j] += work[m + j] * work[line + k]
-            work[z + j + ONE] += (
-                work[m + j + ONE] * HALF * (work[line + k] + work[line + k + ONE])
-            )
-        if w % TWO:
-            work[z + w - ONE] += work[m + w - ONE] * work[line + wc - ONE]
+            work[lower + TWO * k] = work[coarse + k]
+            work[lower + TWO * k + ONE] = HALF * (work[coarse + k] + work[coarse + k + ONE])
+        if copied_x:
+            work[lower + w - ONE] = work[lower + w - TWO]
+        if i > 0 and TWO * i - ONE < h:
+            z = _at(plan, level, Z) + (TWO * i - ONE) * s
+            m = _at(plan, level, M) + (TWO * i - ONE) * s
+            share = WHOLE if copied_y and i == hc else HALF
+            for k in range(w):
+                work[z + k] += work[m + k] * share * (work[upper + k] + work[lower + k])
+        if i < hc:
+            z = _at(plan, level, Z) + TWO * i * s
+            m = _at(plan, level, M) + TWO * i * s
+            for k in range(w):
+                work[z + k] += work[m + k] * work[lower + k]
+        upper, lower = lower, upper
 
 
-@_compiled("void(f8[::1], f4[::1], u8[:, ::1])")
-def _exact_residual(solution, work, plan):
-    """R = M (b - A x) of the finest level in double precision; known pixels of x make up b."""
-    s = plan[0, STRIDE]
-    x = s + ONE
-    up, down = x - s, x + s
-    r, m, d = _at(plan, 0, R), _at(plan, 0, M), _at(plan, 0, D)
-    for k in range(plan[0, COUNT]):
-        straight = (
-            solution[x + k - ONE] + solution[x + k + ONE] + solution[up + k] + solution[down + k]
-        )
-        diagonal = solution[up + k - ONE] + solution[up + k + ONE]
-        diagonal += solution[down + k - ONE] + solution[down + k + ONE]
-        value = straight / 6 + diagonal / 12 - work[d + k] * solution[x + k]
-        work[r + k] = work[m + k] * np.float32(value)
-
-
-@_compiled("f8(f4[::1], u8[:, ::1])")
-def _product(work, plan):
-    """Q = A P on the finest level, also outside the mask; returns P . Q."""
-    s = plan[0, STRIDE]
-    p, q, d = _at(plan, 0, P), _at(plan, 0, Q), _at(plan, 0, D)
-    up, down = p - s, p + s
-    total = np.float32(0)
-    for k in range(plan[0, COUNT]):
-        value = (
-            work[d + k] * work[p + k]
-            - STRAIGHT * (work[p + k - ONE] + work[p + k + ONE] + work[up + k] + work[down + k])
-            - DIAGONAL * (work[up + k - ONE] + work[up + k + ONE])
-            - DIAGONAL * (work[down + k - ONE] + work[down + k + ONE])
-        )
-        work[q + k] = value
-        total += work[p + k] * value
-    return total
-
-
-@_compiled("i8(f8[::1], f4[::1], i4[::1], u8[:, ::1], u8, u8, b1[::1], f8, i8)")
-def _iterate(solution, work, bits, plan, levels, line, border, tol, limit):
+@_compiled("i8(f8[::1], f4[::1], i4[::1], u8[:, ::1], u8, u8, b1, b1, f8, i8)")
+def _iterate(solution, work, bits, plan, levels, line, border_x, border_y, tol, limit):
     """Conjugate gradients until the error is below `tol`; returns the number of V-cycles, or 0."""
     n = plan[0, COUNT]
     s = plan[0, STRIDE]
     x = s + ONE
-    g, m, d = _at(plan, 0, G), _at(plan, 0, M), _at(plan, 0, D)
-    r, z, t = _at(plan, 0, R), _at(plan, 0, Z), _at(plan, 0, T)
+    r, t = _at(plan, 0, R), _at(plan, 0, T)
     y, p, q = _at(plan, 0, Y), _at(plan, 0, P), _at(plan, 0, Q)
     for k in range(n):
         work[y + k] = 0
-    for k in range(n + TWO * s + TWO):
-        work[p - s - ONE + k] = 0
+        work[p + k] = 0
     rz = 1.0
     peak = 0.0
     _exact_residual(solution, work, plan)
     for step in range(limit):
-        for k in range(n):
-            work[z + k] = work[g + k] * work[r + k]
+        _finest_residual(work, plan)
         for level in range(levels - ONE):
-            _residual(work, plan, level)
-            copied_x = border[0] and plan[level, WIDTH] % TWO == 0
-            copied_y = border[1] and plan[level, HEIGHT] % TWO == 0
+            if level > 0:
+                _coarse_smooth(work, plan, level)
+            copied_x = border_x and plan[level, WIDTH] % TWO == 0
+            copied_y = border_y and plan[level, HEIGHT] % TWO == 0
             _restrict(work, plan, level, line, copied_x, copied_y)
-        for up in range(levels):
+        for up in range(levels - ONE):
             level = levels - ONE - up
-            sweeps = COARSEST_SWEEPS
-            if up > 0:
-                copied_x = border[0] and plan[level, WIDTH] % TWO == 0
-                copied_y = border[1] and plan[level, HEIGHT] % TWO == 0
-                _prolong(work, plan, level, line, copied_x, copied_y)
-                sweeps = 1
+            sweeps = COARSEST_SWEEPS if up == 0 else 1
             gl, zl, tl = _at(plan, level, G), _at(plan, level, Z), _at(plan, level, T)
             for _ in range(sweeps):
-                _residual(work, plan, level)
+                _coarse_smooth(work, plan, level)
                 for k in range(plan[level, COUNT]):
                     work[zl + k] += work[gl + k] * work[tl + k]
+            copied_x = border_x and plan[level - ONE, WIDTH] % TWO == 0
+            copied_y = border_y and plan[level - ONE, HEIGHT] % TWO == 0
+            _prolong(work, plan, level - ONE, line, copied_x, copied_y)
+        previous = rz
+        rz = _finest_smooth(work, plan)
         # The largest magnitude is searched among integers, because that vectorises.
         largest = np.int32(0)
         for k in range(n):
-            largest = max(largest, bits[z + k] & np.int32(0x7FFFFFFF))
+            largest = max(largest, bits[t + k] & np.int32(0x7FFFFFFF))
         bits[line] = largest
         error = work[line]
         if error < tol:
             for k in range(n):
-                solution[x + k] += work[y + k] + work[z + k]
+                solution[x + k] += work[y + k] + work[t + k]
             return step + 1
         if step == 0:
             peak = error
-        previous = rz
-        total = np.float32(0)
-        for k in range(n):
-            total += work[r + k] * work[z + k]
-        rz = np.float64(total)
         beta = np.float32(rz / previous) if step else np.float32(0)
         for k in range(n):
-            work[p + k] = work[z + k] + beta * work[p + k]
+            work[p + k] = work[t + k] + beta * work[p + k]
         alpha = np.float32(rz / _product(work, plan))
         for k in range(n):
             work[y + k] += alpha * work[p + k]
@@ -660,73 +702,35 @@ def _iterate(solution, work, bits, plan, levels, line, border, tol, limit):
 
 
 @_compiled(
-    "void(f4[:, :, ::1], b1[:, ::1], i4[::1], i8, i8[::1], f8[::1], f4[::1], i4[::1], "
-    "u8[:, ::1], b1[::1], f8, i8, i8[::1])"
+    "i8(f4[::1], i8, f8[::1], f4[::1], i4[::1], u8[:, ::1], u8, u8, b1, b1, "
+    "i4[::1], i4[::1], f8, i8)"
 )
-def multigrid(
-    x, removed, label, hole, box, solution, work, bits, plan, border, tol, limit, steps
+def solve(
+    x, stride, solution, work, bits, plan, levels, line, border_x, border_y, rim, source, tol, limit
 ):
-    """Fills one hole (all if `hole` is 0) in all channels of `x`.
-
-    `steps` receives the number of V-cycles per channel, 0 where the limit was reached.
-    """
-    channels, h, w = x.shape
-    top, left = box[0], box[2]
-    height, width, s = plan[0, HEIGHT], plan[0, WIDTH], plan[0, STRIDE]
-    last = plan.shape[0] - 1
-    scratch = _at(plan, last, SLOTS)
-    for k in range(scratch):
-        work[k] = 0
-    _finest(label, hole, box, h, w, work, plan)
-    levels = np.uint64(1)
-    while levels < plan.shape[0]:
-        fine = levels - ONE
-        copied_x = border[0] and plan[fine, WIDTH] % TWO == 0
-        copied_y = border[1] and plan[fine, HEIGHT] % TWO == 0
-        for k in range(5 * ((plan[fine, HEIGHT] + TWO) * plan[levels, STRIDE] + ONE)):
-            work[scratch + k] = 0
-        _collapse_x(work, plan, fine, scratch, copied_x)
-        _collapse_y(work, plan, levels, scratch, copied_y)
-        if not _restrain(work, plan, levels):
-            break
-        levels += ONE
+    """Fills the hole of the finest level in one channel; returns the number of V-cycles, or 0."""
+    low = np.inf
+    high = -np.inf
+    for k in range(rim.size):
+        low = min(low, x[source[k]])
+        high = max(high, x[source[k]])
+    centre = 0.5 * (low + high)
+    spread = high - low
+    for k in range(plan[0, SIZE]):
+        solution[k] = 0
+    steps = 1
+    if spread > 0:
+        for k in range(rim.size):
+            solution[rim[k]] = (x[source[k]] - centre) / spread
+        steps = _iterate(
+            solution, work, bits, plan, levels, line, border_x, border_y, tol, limit
+        )
+    s = plan[0, STRIDE]
     m = _at(plan, 0, M)
-    for channel in range(channels):
-        low = np.inf
-        high = -np.inf
-        for k in range(solution.size):
-            solution[k] = 0
-        for i in range(height):
-            for j in range(width):
-                if not removed[top + i, left + j]:
-                    p = m + i * s + j
-                    near = work[p - ONE] + work[p + ONE] + work[p - s] + work[p + s]
-                    near += work[p - s - ONE] + work[p - s + ONE]
-                    near += work[p + s - ONE] + work[p + s + ONE]
-                    if near > 0:
-                        value = np.float64(x[channel, top + i, left + j])
-                        low = min(low, value)
-                        high = max(high, value)
-                        solution[(i + ONE) * s + j + ONE] = value
-        centre = 0.5 * (low + high)
-        spread = high - low
-        steps[channel] = 1
-        if spread > 0:
-            for i in range(height):
-                for j in range(width):
-                    if not removed[top + i, left + j]:
-                        p = m + i * s + j
-                        near = work[p - ONE] + work[p + ONE] + work[p - s] + work[p + s]
-                        near += work[p - s - ONE] + work[p - s + ONE]
-                        near += work[p + s - ONE] + work[p + s + ONE]
-                        if near > 0:
-                            q = (i + ONE) * s + j + ONE
-                            solution[q] = (solution[q] - centre) / spread
-            steps[channel] = _iterate(
-                solution, work, bits, plan, levels, scratch, border, tol, limit
-            )
-        for i in range(height):
-            for j in range(width):
-                if work[m + i * s + j] > 0:
-                    value = centre + spread * solution[(i + ONE) * s + j + ONE]
-                    x[channel, top + i, left + j] = min(max(value, low), high)
+    for i in range(plan[0, HEIGHT]):
+        begin = np.uint64(stride) * i
+        for j in range(plan[0, WIDTH]):
+            value = min(max(centre + spread * solution[(i + ONE) * s + j + ONE], low), high)
+            here = x[begin + j]
+            x[begin + j] = np.float32(value) if work[m + i * s + j] > 0 else here
+    return steps

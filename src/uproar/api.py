@@ -1,0 +1,179 @@
+"""The Python face: explain, removed, fill, run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.data import Split
+from uproar.errors import BadInput, BadShape
+from uproar.estimators import (
+    Context,
+    adopt,
+    estimators,
+    explain_chains,
+    prepare_states,
+    raw_maps,
+    read_chain,
+)
+from uproar.estimators.chain import Chain, Channels, Sign
+from uproar.models import borrowed
+from uproar.removal import Around, filled, ranks, removed_at
+from uproar.report import write_report
+from uproar.results import Results
+from uproar.seeds import Draws
+from uproar.store import Store
+from uproar.study.collect import collect
+from uproar.study.run import Listener, run_study
+from uproar.study.spec import Study, study_of
+from uproar.training import predict
+from uproar.types import Images, Labels
+
+Estimator = str | Callable[..., Tensor]
+
+
+def explain(
+    model: nn.Module,
+    x: Images,
+    estimator: Estimator | Sequence[Estimator] = "grad",
+    *,
+    target: Labels | Sequence[int] | int | None = None,
+    raw: bool = False,
+    sign: Sign = "none",
+    channels: Channels = "sum",
+    mean: Tensor | None = None,
+    train: Tensor | None = None,
+    seed: int = 0,
+    index: Sequence[int] | None = None,
+    split: str = "test",
+    batch_size: int = 64,
+) -> Any:
+    """Maps of the images, (n, h, w), larger = more important; for several estimators, a dict of them.
+
+    `target` is the class explained, the predicted one by default. `raw=True` gives the signed maps (n, c, h, w) before
+    channels are reduced. `index` says which samples of their data set these are: random numbers follow the sample, so
+    that `explain(x[5:], index=range(5, n))` equals `explain(x)[5:]`. `train` (images) and `mean` (colour) are needed by
+    some estimators. The model is given back as it came.
+    """
+    _check_images(x)
+    several = not (isinstance(estimator, str) or callable(estimator))
+    chains = [_chain(e, sign, channels) for e in (estimator if several else [estimator])]
+    classes = _targets(model, x, target, batch_size)
+    rows = range(len(x)) if index is None else index
+    if len(rows) != len(x):
+        raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
+    context = _context(model, x, Draws.of(seed, rows, split), chains, mean, train)
+    if raw:
+        by_call = raw_maps(model, x, classes, context, [c.raw for c in chains], batch_size)
+        maps = [by_call[chain.raw] for chain in chains]
+    else:
+        maps = explain_chains(model, x, classes, context, chains, batch_size)
+    return {c.name: a for c, a in zip(chains, maps, strict=True)} if several else maps[0]
+
+
+def removed(
+    maps: Tensor, fraction: float, *, seed: int = 0, index: Sequence[int] | None = None,
+    split: str = "test",
+) -> Tensor:  # fmt: skip
+    """The most important pixels: bool, exactly `round(fraction · h · w)` True in every image.
+
+    >>> removed(torch.zeros(2, 8, 8), 0.3).sum((1, 2))
+    tensor([19, 19])
+    """
+    if maps.dim() not in (3, 4):
+        raise BadShape(f"Maps are (n, h, w), or (n, c, h, w) per channel, not {tuple(maps.shape)}.")
+    rows = range(len(maps)) if index is None else index
+    places = ranks(maps.flatten(1).float(), Draws.of(seed, rows, split))
+    return removed_at(places, fraction, maps.shape[1:])
+
+
+def fill(
+    x: Images, removed: Tensor, fill: str = "mean", *, value: Tensor | Sequence[float] | None = None,
+    seed: int = 0, index: Sequence[int] | None = None, split: str = "test",
+) -> Images:  # fmt: skip
+    """The images with the removed pixels replaced; all others stay bit for bit.
+
+    The fill `mean` takes its colour from `value`.
+    """
+    _check_images(x)
+    colour = None if value is None else torch.as_tensor(value, dtype=x.dtype).flatten()
+    if colour is not None and len(colour) != x.shape[1]:
+        raise BadShape(f"value has {len(colour)} colours, but the images have {x.shape[1]} channels.")
+    rows = range(len(x)) if index is None else index
+    return filled(x, removed, fill, Around(Draws.of(seed, rows, split), colour))
+
+
+class Run(Results):
+    """The results of a run: `.table`, `.verdicts`, `.report(path)`."""
+
+    def report(self, folder: str | Path) -> Path:
+        """Write the page, the figures and the tables into a folder; the page's path."""
+        return write_report(self, folder)
+
+
+def run(
+    study: Study | Mapping[str, Any] | str | Path = Study(),
+    *,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    listen: Listener = lambda _: None,
+) -> Run:
+    """Run a study, or what is missing of it, and collect its results.
+
+    `store` is where results are kept, `runs/<name>/store` by default; the same call again only reads them.
+    """
+    study = study_of(study)
+    place = Path(store) if store is not None else Path("runs") / study.name / "store"
+    progress = run_study(study, place, jobs, listen)
+    found = collect(study, Store(place), progress.outcomes, tuple(progress.notices))
+    return Run(**vars(found))
+
+
+def _chain(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:
+    if isinstance(estimator, str):
+        return read_chain(estimator, sign, channels)
+    name = getattr(estimator, "__name__", "")
+    if not name.isidentifier():
+        raise BadInput("An estimator given as a function needs a name: use def, not lambda.")
+    if name not in estimators or estimators[name].function is not estimator:
+        adopt(name, estimator)
+    return read_chain(name, sign, channels)
+
+
+def _context(
+    model: nn.Module, x: Images, draws: Draws, chains: Sequence[Chain], mean: Tensor | None,
+    train: Tensor | None,
+) -> Context:  # fmt: skip
+    split = None
+    if train is not None:
+        split = Split("train", train, torch.zeros(len(train), dtype=torch.long))
+        mean = train.mean((0, 2, 3)) if mean is None else mean
+    context = Context(draws, mean, split)
+    with borrowed(model), torch.no_grad():
+        states = prepare_states(model, context, chains)
+    return Context(draws, mean, split, None, states)
+
+
+def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Labels:
+    if target is None:
+        return predict(model, x, batch_size).argmax(1)
+    if isinstance(target, int):
+        return torch.full((len(x),), target)
+    classes = torch.as_tensor(target, dtype=torch.long)
+    if classes.shape != (len(x),):
+        raise BadShape(f"There are {len(x)} images but targets of shape {tuple(classes.shape)}.")
+    return classes
+
+
+def _check_images(x: Any) -> None:
+    if not isinstance(x, Tensor) or x.dim() != 4:
+        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise BadShape(f"Images are a float tensor (n, c, h, w), not {got}.")
+    if not x.is_floating_point():
+        raise BadInput(f"Images are floats in [0, 1], not {x.dtype}; divide bytes by 255.")
+    if len(x) == 0:
+        raise BadInput("There are no images: give at least one.")

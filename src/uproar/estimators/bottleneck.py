@@ -1,0 +1,225 @@
+"""Information bottleneck: noise put into a feature map until only what the class needs comes through.
+
+Per image, a share λ in [0, 1] of every feature is let through and the rest replaced by noise that looks like the training
+images' features. λ is found by gradient descent on cross-entropy + β · information let through, in nats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from uproar.batches import in_batches, spans
+from uproar.data.task import Split
+from uproar.errors import NotApplicable
+from uproar.estimators.base import Context, estimator
+from uproar.estimators.featuremaps import (
+    LayerName,
+    features_at,
+    middle_feature_map,
+    named_feature_map,
+    output_replaced,
+)
+from uproar.estimators.scores import ROWS
+from uproar.models.borrow import borrowed
+from uproar.types import Images, Labels, RawMaps
+
+Steps = Annotated[int, Field(ge=1, le=10_000)]
+Samples = Annotated[int, Field(ge=1, le=1_000)]
+Positive = Annotated[float, Field(gt=0)]
+Sigma = Annotated[float, Field(ge=0)] | None
+Count = Annotated[int, Field(ge=2)]
+
+START = 5.0
+"""Where α starts: sigmoid(5) = 0.993, so nearly everything is let through at first."""
+LEAST_STD = 0.01
+ACTIVE = 0.01
+"""A feature counts if it is not zero in more than this share of the training images."""
+
+Noise = Callable[[int], Tensor]
+"""Standard normal numbers of one step, (n, samples, *shape)."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a feature map looks like on training images, element by element, (c, h, w) each."""
+
+    mean: Tensor
+    std: Tensor
+    active: Tensor
+
+
+def prepare_iba(
+    model: nn.Module, context: Context, *, layer: str | None = None, images: int = 1000, **_: Any
+) -> dict[str, Tensor]:
+    """The layer's place among the model's modules, and its statistics on training images."""
+    train = training_images(context, "iba")
+    with borrowed(model), torch.no_grad():
+        probe = train.read(slice(0, 2))
+        chosen = named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
+        found = statistics(model, chosen.module, train, images)
+    place = [name for name, _ in model.named_modules()].index(chosen.name)
+    return {
+        "place": torch.tensor([place]),
+        "mean": found.mean,
+        "std": found.std,
+        "active": found.active,
+    }
+
+
+@estimator(passes=lambda steps=10, samples=10, **_: steps * samples, channels=False, prepare=prepare_iba,
+           needs="convolutions; training images", paper="Schulz et al. 2020",
+           formula="Σ_channels KL(λr + (1 − λ)ε ‖ ε) in bits per pixel, λ minimising CE + β · mean KL",
+           fails="coarse: the resolution is the layer's; around a shortcut information goes unseen")  # fmt: skip
+def iba(model: nn.Module, x: Images, target: Labels, context: Context, state: Mapping[str, Tensor], *,
+        layer: LayerName | None = None, beta: Positive = 10.0, steps: Steps = 10, lr: Positive = 1.0,
+        samples: Samples = 10, sigma: Sigma = 1.0, images: Count = 1000) -> RawMaps:  # fmt: skip
+    """Information on the image that a bottleneck at `layer` lets through for the class, in bits per pixel.
+
+    The layer is the deepest feature map that is still fine (an eighth of the image and 8 pixels, or a quarter of a small
+    image) with a convolution after it, unless named. `samples` noisy copies share one λ, which is smoothed with a
+    Gaussian of `sigma` features (0: not); `images` training images give the noise its mean and spread.
+    """
+    module, known = site(model, state)
+
+    def batch(x: Images, target: Labels, context: Context) -> Tensor:
+        features = features_at(model, module, x).contiguous()
+        noise = step_noise(context, "iba noise", samples, features.shape[1:])
+        capacity, _ = fitted_bottleneck(model, module, x, target, features, known, noise,
+                                        beta=beta, steps=steps, lr=lr, sigma=sigma)  # fmt: skip
+        return bits_per_pixel(capacity, (x.shape[2], x.shape[3]))
+
+    return in_batches(batch, x, target, context, size=max(2, ROWS // samples))
+
+
+def training_images(context: Context, name: str) -> Split:
+    """The training images, or the reason why the estimator cannot be used."""
+    if context.train is None:
+        raise NotApplicable(f"{name} needs training images; give train=")
+    return context.train
+
+
+def site(model: nn.Module, state: Mapping[str, Tensor]) -> tuple[nn.Module, Statistics]:
+    """The module and the statistics that were prepared."""
+    module = list(model.modules())[int(state["place"])]
+    return module, Statistics(state["mean"], state["std"], state["active"])
+
+
+def step_noise(context: Context, purpose: str, samples: int, shape: tuple[int, ...]) -> Noise:
+    """Noise of each step, every image with a stream of its own."""
+    return lambda step: context.draws.normal(f"{purpose} {step}", samples, *shape)
+
+
+def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -> Statistics:
+    """Mean, standard deviation (n − 1) and use of every feature, over evenly spread training images."""
+    rows = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
+    count = 0
+    mean = square = nonzero = torch.zeros(())
+    for part in spans(len(rows), ROWS):
+        features = features_at(model, module, train.read(rows[part])).double()
+        # sums of squares around the mean so far are joined part by part: no large numbers are subtracted
+        size, own = len(features), features.mean(0)
+        shift = own - mean
+        square = square + (features - own).square().sum(0) + shift.square() * (count * size / (count + size))
+        count += size
+        mean = mean + shift * (size / count)
+        nonzero = nonzero + (features != 0).sum(0)
+    std = (square / max(1, count - 1)).sqrt()
+    return Statistics(mean.float(), std.float(), nonzero / count > ACTIVE)
+
+
+def fitted_bottleneck(
+    model: nn.Module, module: nn.Module, x: Images, target: Labels, features: Tensor, known: Statistics,
+    noise: Noise, *, beta: float, steps: int, lr: float, sigma: float | None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Information let through per feature in nats at the last step, and α after it, (n, c, h, w) each."""
+    std, active = known.std.clamp_min(LEAST_STD), known.active.to(features)
+
+    def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        share = smoothed(alpha.sigmoid(), sigma)
+        capacity = information(features, share, known.mean, std) * active
+        drawn = known.mean + std * noise(number).to(features)
+        mixed = (share * features)[:, None] + (1 - share)[:, None] * drawn
+        loss = _cross_entropy(model, module, x, target, mixed * active)
+        return loss + beta * capacity.flatten(1).mean(1), capacity
+
+    return descend(step_of, torch.full_like(features, START), steps, lr)
+
+
+def descend(
+    step_of: Callable[[int, Tensor], tuple[Tensor, Tensor]], start: Tensor, steps: int, lr: float
+) -> tuple[Tensor, Tensor]:
+    """Adam on a loss per image; gives what the last step returned beside its loss, and α after it.
+
+    Losses are added, so that an image's α follows its own loss alone: Adam treats every number by itself.
+    """
+    alpha = start.clone()
+    optimiser = torch.optim.Adam([alpha], lr=lr)
+    seen = alpha
+    for step in range(steps):
+        with torch.enable_grad():
+            loss, seen = step_of(step, alpha.requires_grad_())
+            (alpha.grad,) = torch.autograd.grad(loss.sum(), alpha)
+        alpha.requires_grad_(False)
+        optimiser.step()
+    return seen.detach(), alpha.detach()
+
+
+def _cross_entropy(
+    model: nn.Module, module: nn.Module, x: Images, target: Labels, mixed: Tensor
+) -> Tensor:
+    """Mean cross-entropy over the noisy copies of each image, (n,)."""
+    copies = mixed.shape[1]
+    with output_replaced(module, lambda _: mixed.flatten(0, 1)):
+        scores = model(x.repeat_interleave(copies, 0))
+    loss = F.cross_entropy(scores, target.repeat_interleave(copies), reduction="none")
+    return loss.view(-1, copies).mean(1)
+
+
+def information(features: Tensor, share: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """KL divergence of λr + (1 − λ)ε from the noise ε ~ N(mean, std²), per feature in nats."""
+    kept = share * (features - mean) / std
+    # a feature let through entirely costs much, not infinitely much
+    rest = (1 - share).clamp_min(torch.finfo(share.dtype).eps).square()
+    return -0.5 * (1 + rest.log() - kept.square() - rest)
+
+
+def smoothed(share: Tensor, sigma: float | None) -> Tensor:
+    """Each channel of (n, c, h, w) filtered with a Gaussian cut off at 2σ; the border is mirrored.
+
+    Written as sums of shifted maps: the result cannot depend on how a convolution is blocked.
+    """
+    radius = round(2 * sigma) if sigma else 0
+    if not sigma or not radius:
+        return share
+    place = torch.arange(-radius, radius + 1, dtype=torch.float64)
+    weights = torch.exp(-0.5 * (place / sigma).square())
+    weights = weights / weights.sum()
+    for dim in (2, 3):
+        size = share.shape[dim]
+        padded = share.index_select(dim, _mirror(size, radius))
+        shifted = [w * padded.narrow(dim, i, size) for i, w in enumerate(weights.tolist())]
+        share = torch.stack(shifted).sum(0)
+    return share
+
+
+def _mirror(size: int, radius: int) -> Tensor:
+    """Where a signal is read that is mirrored at its ends, the end itself not repeated."""
+    turn = max(1, 2 * size - 2)
+    place = torch.arange(-radius, size + radius) % turn
+    return torch.minimum(place, turn - place).clamp_max(size - 1)
+
+
+def bits_per_pixel(capacity: Tensor, size: tuple[int, int]) -> Tensor:
+    """Nats per feature as bits per pixel of the image, (n, 1, h, w)."""
+    h, w = capacity.shape[2:]
+    scale = h * w / (size[0] * size[1]) / math.log(2)
+    bits = capacity.sum(1, keepdim=True) * scale
+    return F.interpolate(bits, size=size, mode="bilinear", align_corners=False)

@@ -1,0 +1,176 @@
+"""Feature maps inside a network: which there are, one chosen by a rule, and what passes through it changed.
+
+Modules are known by their place in `model.named_modules()`, which is the same whenever the model is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import torch
+from pydantic import BeforeValidator
+from torch import Tensor, nn
+
+from uproar.errors import NotApplicable, unknown
+from uproar.types import Images
+
+LayerName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
+"""A module's name as `model.named_modules()` spells it; in a sequence the number alone will do."""
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """The output of a module that is called once per forward pass: (n, channels, rows, columns)."""
+
+    name: str
+    module: nn.Module
+    shape: tuple[int, int, int]
+    convolutions: int
+    """How many convolutions were done when it was ready."""
+
+
+def feature_maps(model: nn.Module, x: Images) -> list[FeatureMap]:
+    """All feature maps in the order in which they are ready; the last one is the deepest."""
+    calls: dict[str, list[tuple[Any, int]]] = {}
+    done = 0
+
+    def note(name: str, module: nn.Module) -> Callable:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            nonlocal done
+            done += isinstance(module, nn.Conv2d)
+            # taken out and put back, so that the order is that of the last call
+            calls[name] = [*calls.pop(name, []), (getattr(output, "shape", ()), done)]
+
+        return hook
+
+    with _hooks([(m, note(name, m)) for name, m in model.named_modules()]), torch.no_grad():
+        model(x)
+    modules = dict(model.named_modules())
+    return [
+        FeatureMap(name, modules[name], tuple(shape[1:]), count)
+        for name, ((shape, count), *more) in calls.items()
+        if name and count and not more and len(shape) == 4
+    ]
+
+
+def named_feature_map(model: nn.Module, x: Images, name: str) -> FeatureMap:
+    """The feature map of the module with this name."""
+    names = [name for name, _ in model.named_modules() if name]
+    if name not in names:
+        raise unknown("layer of this model", name, names)
+    for found in feature_maps(model, x):
+        if found.name == name:
+            return found
+    raise NotApplicable(
+        f"the layer {name!r} has no feature map (n, c, h, w) made once per forward pass, after a convolution"
+    )
+
+
+def middle_feature_map(model: nn.Module, x: Images) -> FeatureMap:
+    """The deepest feature map that is still fine enough, with a convolution after it.
+
+    Fine enough: an eighth of the image's sides and 8 pixels, or a quarter of the sides of images smaller than 32 pixels;
+    where none is, the finest is taken. Only places that everything must pass are considered: not those inside a residual
+    branch, where the shortcut goes around.
+    """
+    maps = _with_places(model, x)
+    last = max(found.convolutions for found in maps)
+    before = [found for found in maps if found.convolutions < last] or maps
+    fine = [found for found in before if _fine(found.shape, x.shape)]
+    found = _deepest_cut(model, x, fine) or _deepest_cut(
+        model, x, sorted(before, key=lambda each: each.shape[1] * each.shape[2])
+    )
+    if found is None:
+        raise NotApplicable("no feature map holds all information on the image; name a layer")
+    return found
+
+
+def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
+    """The deepest feature map of each resolution that has convolutions, finest first: the coarsest `levels`.
+
+    Feature maps inside a residual branch are passed over, as in `middle_feature_map`.
+    """
+    maps = _with_places(model, x)
+    sizes = {each.shape[1:] for each in maps if isinstance(each.module, nn.Conv2d)}
+    ordered = sorted(sizes, key=lambda size: size[0] * size[1])
+    chosen: list[FeatureMap] = []
+    while ordered and len(chosen) < levels:
+        size = ordered.pop(0)
+        found = _deepest_cut(model, x, [each for each in maps if each.shape[1:] == size])
+        chosen = [found, *chosen] if found else chosen
+    if not chosen:
+        raise NotApplicable("no feature map holds all information on the image; name the layers")
+    return chosen
+
+
+def _with_places(model: nn.Module, x: Images) -> list[FeatureMap]:
+    """The feature maps larger than one pixel."""
+    maps = feature_maps(model, x)
+    if not maps:
+        raise NotApplicable("a convolution is needed, and none was met in this model")
+    found = [each for each in maps if min(each.shape[1:]) > 1]
+    if not found:
+        raise NotApplicable("all feature maps of this model are a single pixel")
+    return found
+
+
+def _deepest_cut(model: nn.Module, x: Images, maps: list[FeatureMap]) -> FeatureMap | None:
+    """The last of the feature maps that all information on the image passes through."""
+    return next((each for each in reversed(maps) if is_cut(model, x, each.module)), None)
+
+
+def is_cut(model: nn.Module, x: Images, module: nn.Module) -> bool:
+    """Whether the scores depend on the image through this module's output alone."""
+    with torch.enable_grad(), output_replaced(module, torch.Tensor.detach):
+        x = x.detach().clone().requires_grad_()
+        out = model(x)
+        return not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
+
+
+@contextmanager
+def output_replaced(module: nn.Module, function: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Inside, the rest of the network sees `function(output)` instead of the module's output."""
+    with _hooks([(module, lambda _module, _inputs, output: function(output))]):
+        yield
+
+
+def features_at(model: nn.Module, module: nn.Module, x: Images) -> Tensor:
+    """The module's output for these images; what comes after it is not computed."""
+
+    def stop(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        raise _Reached(output)
+
+    try:
+        with _hooks([(module, stop)]):
+            model(x)
+    except _Reached as reached:
+        return reached.output
+    raise NotApplicable("the layer was not reached in the forward pass")
+
+
+class _Reached(Exception):
+    """Ends a forward pass where nothing more is needed."""
+
+    def __init__(self, output: Tensor) -> None:
+        super().__init__()
+        self.output = output
+
+
+@contextmanager
+def _hooks(wanted: list[tuple[nn.Module, Callable]]) -> Iterator[None]:
+    handles = []
+    try:
+        for module, hook in wanted:
+            handles.append(module.register_forward_hook(hook))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _fine(shape: tuple[int, ...], image: tuple[int, ...]) -> bool:
+    sides = zip(shape[1:], image[2:], strict=True)
+    return all(side >= max(full / 8, min(8, full / 4)) for side, full in sides)

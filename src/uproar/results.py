@@ -1,0 +1,96 @@
+"""What a study found, as plain tables and arrays: the hand-over from running to reporting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from uproar.metrics.verdicts import compare, intervals
+
+BASELINE = "random"
+
+COLUMNS = {
+    "task": "data set",
+    "model": "network",
+    "estimator": "chain that ranks the pixels",
+    "protocol": "roar, kar, ... (`:no-retrain`: the original network is asked)",
+    "fraction": "share removed (roar) or kept (kar)",
+    "seed": "replicate",
+    "status": "done, skipped, failed or missing",
+    "accuracy": "share of test images classified right",
+    "images": "number of test images",
+    "ties": "mean share of features that only the tie-break ordered at this fraction",
+    "seconds": "time of this cell; 0 where the plain training is shared",
+    "reason": "why a cell was skipped or failed",
+}
+"""The columns of `Results.table`, and what they mean."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One test image as the protocols show it, for one replicate: pixels are bytes, (h, w) or (h, w, 3)."""
+
+    task: str
+    model: str
+    title: str
+    image: np.ndarray
+    maps: Mapping[str, np.ndarray]
+    """Importance by estimator, (h, w), scaled to [-1, 1]."""
+    changed: Mapping[tuple[str, str, float], np.ndarray]
+    """The changed image by (protocol, estimator, fraction)."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything a report needs, and nothing it would have to compute with a model."""
+
+    study: Mapping[str, Any]
+    table: pd.DataFrame
+    """One row per cell; see COLUMNS."""
+    costs: pd.DataFrame
+    """One row per task, model and estimator: passes per image, seconds to explain, constant maps."""
+    higher_is_better: Mapping[str, bool]
+    """By protocol."""
+    pictures: tuple[Picture, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> pd.DataFrame:
+        """The cells that have a number."""
+        return self.table[self.table["status"] == "done"]
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """One row per task, model, protocol and estimator: its advantage over random, and the verdict."""
+        return self._by_protocol(
+            lambda tidy, protocol: compare(tidy, BASELINE, self.higher_is_better[protocol])
+        )
+
+    @property
+    def intervals(self) -> pd.DataFrame:
+        """Mean and 95 % interval per task, model, protocol, estimator and fraction; descriptive."""
+        return self._by_protocol(lambda tidy, _: intervals(tidy))
+
+    def _by_protocol(self, analyse) -> pd.DataFrame:
+        parts = []
+        for names, group in self.done.groupby(["task", "model", "protocol"], sort=False):
+            if BASELINE not in set(group["estimator"]) or group["estimator"].nunique() < 2:
+                continue
+            tidy = group.rename(columns={"seed": "replicate", "accuracy": "value"})
+            part = analyse(tidy[["estimator", "replicate", "fraction", "value"]], names[2])
+            for place, (column, value) in enumerate(zip(("task", "model", "protocol"), names, strict=True)):
+                part.insert(place, column, value)
+            parts.append(part)
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+    @property
+    def problems(self) -> pd.DataFrame:
+        """Skipped, failed and missing cells, counted by reason."""
+        rest = self.table[self.table["status"] != "done"]
+        groups = rest.groupby(["status", "estimator", "reason"], dropna=False, sort=False)
+        return groups.size().rename("cells").reset_index()

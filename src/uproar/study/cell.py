@@ -1,0 +1,47 @@
+"""The coordinates of one number, and the three ways it can end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One point of the grid."""
+
+    task: str
+    model: str
+    estimator: str
+    protocol: str
+    fraction: float
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.protocol} {self.estimator} t={self.fraction:g} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Done:
+    """The result is in the store."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """It does not exist here, for this reason; not an error."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """It went wrong; never kept, tried again next time."""
+
+    reason: str
+    traceback: str = ""
+
+
+Outcome = Done | Skipped | Failed

@@ -1,0 +1,183 @@
+"""What the store has of a study, as tables and pictures. Nothing is computed that a model is needed for."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from uproar.errors import UproarError
+from uproar.estimators import Chain
+from uproar.protocols import PROTOCOLS, Protocol
+from uproar.removal import Around
+from uproar.results import COLUMNS, Picture, Results
+from uproar.seeds import Draws
+from uproar.store import Store, key_of
+from uproar.study.cell import Cell, Failed, Outcome, Skipped
+from uproar.study.plan import cells_of, refusal
+from uproar.study.spec import Study
+from uproar.study.steps import Bench, Setting, bench_for
+
+PICTURES = 4
+"""Test images shown in a report, each of another class."""
+
+
+def collect(
+    study: Study, store: Store, outcomes: Mapping[Cell, Outcome] | None = None,
+    notices: tuple[str, ...] = (), facts: Mapping[str, Any] | None = None,
+) -> Results:  # fmt: skip
+    """The results of a study so far; cells nobody has made yet are `missing`."""
+    rows: list[dict[str, Any]] = []
+    costs: list[dict[str, Any]] = []
+    pictures: list[Picture] = []
+    data: dict[str, str] = {}
+    benches = [bench_for(setting, str(store.root)) for setting in Setting.all_of(study)]
+    for bench in benches:
+        data[bench.setting.task] = bench.task.fingerprint
+        rows += _cell_rows(study, bench, outcomes or {})
+        costs += [_cost_row(study, bench, chain) for chain in study.chains]
+        pictures += _pictures(study, bench)
+    spoiled = tuple(notice for bench in benches for notice in bench.store.notices)
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return Results(
+        study.model_dump(mode="json"), table, pd.DataFrame(costs),
+        {p.name: p.higher_is_better for p in PROTOCOLS.values()},
+        tuple(pictures), {**provenance(study, data), **(facts or {})}, (*notices, *spoiled),
+    )  # fmt: skip
+
+
+def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:
+    """How the numbers were obtained: versions, machine, hashes."""
+    packages = ("uproar", "torch", "numpy", "scipy", "pandas")
+    return {
+        "versions": {name: metadata.version(name) for name in packages},
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+        "data": dict(data),
+        "study": key_of("study", study.model_dump(mode="json")),
+        "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _cell_rows(
+    study: Study, bench: Bench, outcomes: Mapping[Cell, Outcome]
+) -> list[dict[str, Any]]:
+    ties = {
+        (chain.name, seed, fraction): share
+        for chain in study.chains
+        for seed in study.seeds
+        for facts in bench.level_facts(chain, seed)
+        for fraction, share in zip(facts["fractions"], facts["ties_test"], strict=True)
+    }
+    rows = _plain_rows(study, bench)
+    for cell in cells_of(study, bench.setting):
+        row = _row(bench, cell.estimator, cell.protocol, cell.fraction, cell.seed)
+        row["ties"] = ties.get((cell.estimator, cell.seed, cell.fraction), np.nan)
+        row |= _measured(bench, cell, outcomes.get(cell), study)
+        rows.append(row)
+    return rows
+
+
+def _measured(bench: Bench, cell: Cell, outcome: Outcome | None, study: Study) -> dict[str, Any]:
+    item = bench.store.find("cell", bench.cell_key(cell))
+    if item is not None:
+        facts = item.facts
+        right = item.arrays["test_scores"].argmax(1) == bench.task.test.labels.numpy()
+        return {
+            "status": "done", "accuracy": float(right.mean()), "images": len(right),
+            "seconds": facts["seconds"],
+        }  # fmt: skip
+    chain = next(chain for chain in study.chains if chain.name == cell.estimator)
+    if (reason := refusal(bench, chain)) is not None:
+        return {"status": "skipped", "reason": reason}
+    if isinstance(outcome, Skipped):
+        return {"status": "skipped", "reason": outcome.reason}
+    if isinstance(outcome, Failed):
+        return {"status": "failed", "reason": outcome.reason}
+    return {"status": "missing", "reason": "not run yet"}
+
+
+def _plain_rows(study: Study, bench: Bench) -> list[dict[str, Any]]:
+    """The plain training as the first point of every curve: one network per replicate, shared by all."""
+    rows = []
+    for seed in study.seeds:
+        item = bench.store.find("model", bench.model_key(seed))
+        if item is None:
+            continue
+        for protocol in study.protocol_list:
+            for chain in study.chains:
+                row = _row(bench, chain.name, protocol.name, protocol.plain, seed)
+                row |= {"status": "done", "accuracy": item.facts["accuracy"], "ties": 0.0}
+                rows.append(row | {"images": item.facts["images"]})
+    return rows
+
+
+def _row(bench: Bench, estimator: str, protocol: str, fraction: float, seed: int) -> dict[str, Any]:
+    return {
+        "task": bench.setting.task, "model": bench.spec.name, "estimator": estimator,
+        "protocol": protocol, "fraction": fraction, "seed": seed, "accuracy": np.nan, "images": 0,
+        "ties": np.nan, "seconds": 0.0, "reason": "",
+    }  # fmt: skip
+
+
+def _cost_row(study: Study, bench: Bench, chain: Chain) -> dict[str, Any]:
+    facts = [f for seed in study.seeds for f in bench.level_facts(chain, seed)]
+    images = len(bench.task.train) + len(bench.task.test)
+    seconds = [f["seconds"] / images for f in facts]
+    return {
+        "task": bench.setting.task,
+        "model": bench.spec.name,
+        "estimator": chain.name,
+        "passes": chain.passes,
+        "milliseconds_per_image": 1e3 * float(np.median(seconds)) if seconds else np.nan,
+        "constant_maps": sum(f["constant"] for f in facts),
+        "explained_images": images * len(facts),
+    }
+
+
+def _pictures(study: Study, bench: Bench) -> list[Picture]:
+    """The first test images of different classes, as every estimator and fraction of seed one leaves them."""
+    labels = bench.task.test.labels.tolist()
+    firsts = [labels.index(k) for k in range(len(bench.task.classes))][:PICTURES]
+    return [picture for row in firsts if (picture := _picture(study, bench, row)) is not None]
+
+
+def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
+    seed, test = study.seeds[0], bench.task.test
+    x = test.read(slice(row, row + 1))
+    around = Around(Draws.of(seed, [row], "test"), bench.task.mean)
+    maps: dict[str, np.ndarray] = {}
+    changed: dict[tuple[str, str, float], np.ndarray] = {}
+    families: dict[bool, Protocol] = {p.keeps: p for p in reversed(study.protocol_list)}
+    for chain in study.chains:
+        facts = bench.level_facts(chain, seed)
+        if not facts and not chain.is_direct:
+            continue
+        for fraction in study.fractions:
+            try:
+                important = bench.important(chain, seed, fraction, test, slice(row, row + 1), make=False)
+            except (UproarError, KeyError):
+                continue
+            for protocol in families.values():
+                shown = protocol.change(x, important, study.fill, around)[0]
+                changed[protocol.name, chain.name, fraction] = _bytes(shown)
+        if not chain.is_direct:
+            a = bench.test_map(chain, seed, row)
+            if a is not None:
+                maps[chain.name] = a
+    if not changed:
+        return None
+    title = f"test image {row}: {bench.task.classes[int(test.labels[row])]}"
+    return Picture(bench.setting.task, bench.spec.name, title, _bytes(x[0]), maps, changed)
+
+
+def _bytes(image: torch.Tensor) -> np.ndarray:
+    """An image as bytes: grey (h, w) or colour (h, w, 3)."""
+    pixels = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).numpy()
+    return pixels if pixels.shape[2] == 3 else pixels[:, :, 0]

@@ -1,0 +1,171 @@
+"""Where jobs run: here, or in processes. Both have one face, and a study cannot tell which it has.
+
+    submit(job)     hand over a job whose needs are met
+    next()          wait for any job to end: its Report
+    close()         stop; what is running is given up
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Protocol
+
+from uproar.errors import BadInput, UproarError
+from uproar.study.cell import Cell, Failed, Outcome
+from uproar.study.plan import Job
+from uproar.study.work import Report, do
+
+ATTEMPTS = 2
+"""How often a job is given to a process when its process dies under it."""
+
+
+class Executor(Protocol):
+    """Where jobs run."""
+
+    workers: int
+
+    def submit(self, job: Job) -> None:
+        """Hand over a job whose needs are met."""
+
+    def next(self) -> Report:
+        """Wait for any submitted job to end."""
+
+    def running(self) -> list[Job]:
+        """The jobs under way."""
+
+    def close(self) -> None:
+        """Stop and leave nothing running."""
+
+
+class Serial:
+    """One job after the other in this process."""
+
+    workers = 1
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.waiting: deque[Job] = deque()
+
+    def submit(self, job: Job) -> None:
+        self.waiting.append(job)
+
+    def next(self) -> Report:
+        return do(self.waiting.popleft(), self.root)
+
+    def running(self) -> list[Job]:
+        return list(self.waiting)[:1]
+
+    def close(self) -> None:
+        self.waiting.clear()
+
+
+class _Worker:
+    """A process of its own, started as a module so that the caller's script is not run again."""
+
+    def __init__(self, root: str, plugins: tuple[str, ...]) -> None:
+        self.connection, theirs = Pipe()
+        handle = theirs.fileno()
+        command = [sys.executable, "-m", "uproar.study.worker", str(handle), root, *plugins]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
+        theirs.close()
+        self.job: Job | None = None
+
+    def give(self, job: Job) -> None:
+        self.job = job
+        with contextlib.suppress(OSError):  # a dead process is found out when its answer is awaited
+            self.connection.send(job)
+
+    def stop(self) -> None:
+        self.connection.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Processes:
+    """Several processes with one torch thread each. One that dies is replaced and its job done again."""
+
+    def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = ()) -> None:
+        self.root, self.workers, self.plugins = root, workers, plugins
+        self.pool = [_Worker(root, plugins) for _ in range(workers)]
+        self.waiting: deque[Job] = deque()
+        self.attempts: dict[str, int] = {}
+
+    def submit(self, job: Job) -> None:
+        self.waiting.append(job)
+
+    def running(self) -> list[Job]:
+        return [worker.job for worker in self.pool if worker.job is not None]
+
+    def next(self) -> Report:
+        while True:
+            self._hand_out()
+            busy: dict[Connection, _Worker] = {w.connection: w for w in self.pool if w.job}
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]
+                report = self._answer(worker)
+                if report is not None:
+                    return report
+
+    def _hand_out(self) -> None:
+        for worker in self.pool:
+            if worker.job is None and self.waiting:
+                job = self.waiting.popleft()
+                self.attempts[job.id] = self.attempts.get(job.id, 0) + 1
+                worker.give(job)
+
+    def _answer(self, worker: _Worker) -> Report | None:
+        job = worker.job
+        assert job is not None
+        try:
+            answer = worker.connection.recv()
+        except (EOFError, OSError):
+            return self._replace(worker, job)
+        worker.job = None
+        if isinstance(answer, UproarError):
+            raise answer
+        return answer
+
+    def _replace(self, worker: _Worker, job: Job) -> Report | None:
+        code = worker.process.wait()
+        self.pool[self.pool.index(worker)] = _Worker(self.root, self.plugins)
+        if self.attempts[job.id] < ATTEMPTS:
+            self.waiting.appendleft(job)
+            return None
+        reason = f"its process died {ATTEMPTS} times, last with {_exit_name(code)}"
+        units: list[str | Cell] = [*job.names, *job.cells] or ["base"]
+        outcomes: dict[str | Cell, Outcome] = {unit: Failed(reason) for unit in units}
+        return Report(job, outcomes, 0.0)
+
+    def close(self) -> None:
+        for worker in self.pool:
+            worker.stop()
+
+
+def executor(root: str, jobs: int, plugins: tuple[str, ...] = ()) -> Executor:
+    """The executor for so many jobs at a time: 1 runs here."""
+    if jobs < 1:
+        raise BadInput(f"--jobs must be at least 1, not {jobs}.")
+    return Serial(root) if jobs == 1 else Processes(root, jobs, plugins)
+
+
+def default_jobs() -> int:
+    """As many as this process may use cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
+
+
+def _exit_name(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit code {code}"
+
+

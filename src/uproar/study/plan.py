@@ -1,0 +1,170 @@
+"""From a study to the jobs that are still to be done, in an order in which they can be done."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from uproar.estimators import Chain, families
+from uproar.protocols import Protocol
+from uproar.store import Store
+from uproar.study.cell import Cell, Outcome, Skipped
+from uproar.study.spec import Study
+from uproar.study.steps import Bench, Setting, bench_for
+
+
+@dataclass(frozen=True)
+class Job:
+    """A piece of work for one process: a training, the maps of a family, or some evaluations."""
+
+    id: str
+    kind: str
+    setting: Setting
+    seed: int
+    names: tuple[str, ...] = ()
+    """The chains to explain."""
+    fractions: tuple[float, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Jobs that must have ended before."""
+    cost: float = 1.0
+    """Expected work, in images passed forward and backward."""
+
+    def __str__(self) -> str:
+        if self.kind == "train":
+            return f"train {self.setting.model} seed {self.seed}"
+        if self.kind == "explain":
+            return f"explain {', '.join(self.names)} seed {self.seed}"
+        if self.kind == "retrain":
+            return str(self.cells[0])
+        return f"evaluate {self.cells[0].estimator} seed {self.seed}"
+
+
+@dataclass
+class Plan:
+    """What a study asks for, what the store has of it, and the jobs for the rest."""
+
+    cells: list[Cell]
+    cached: int
+    jobs: list[Job] = field(default_factory=list)
+    skipped: dict[Cell, Outcome] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> float:
+        """All expected work, in images passed forward and backward."""
+        return sum(job.cost for job in self.jobs)
+
+
+def cells_of(study: Study, setting: Setting) -> list[Cell]:
+    """The grid of one task and model, without the plain trainings that all estimators share."""
+    return [
+        Cell(setting.task, setting.model, chain.name, protocol.name, fraction, seed)
+        for seed in study.seeds
+        for protocol in study.protocol_list
+        for chain in study.chains
+        for fraction in study.fractions
+        if fraction != protocol.plain
+    ]
+
+
+def plan(study: Study, store: Store) -> Plan:
+    """The jobs that are still to be done."""
+    total = Plan([], 0)
+    for setting in Setting.all_of(study):
+        bench = bench_for(setting, str(store.root))
+        _plan_setting(study, bench, total)
+    return total
+
+
+def _plan_setting(study: Study, bench: Bench, total: Plan) -> None:
+    chains = {chain.name: chain for chain in study.chains}
+    protocols = {protocol.name: protocol for protocol in study.protocol_list}
+    cells = cells_of(study, bench.setting)
+    total.cells += cells
+    refused = {n: r for n, c in chains.items() if (r := refusal(bench, c))}
+    total.skipped |= {c: Skipped(refused[c.estimator]) for c in cells if c.estimator in refused}
+    missing = [
+        cell
+        for cell in cells
+        if cell.estimator not in refused and not bench.store.has("cell", bench.cell_key(cell))
+    ]
+    total.cached += len(cells) - len(missing) - sum(c.estimator in refused for c in cells)
+    for seed in study.seeds:
+        wanted = [cell for cell in missing if cell.seed == seed]
+        total.jobs += _jobs_of_replicate(bench, seed, wanted, chains, protocols)
+
+
+def _jobs_of_replicate(
+    bench: Bench, seed: int, missing: list[Cell], chains: dict[str, Chain],
+    protocols: dict[str, Protocol],
+) -> list[Job]:  # fmt: skip
+    jobs: list[Job] = []
+    train: tuple[str, ...] = ()
+    name = f"{bench.setting.task}/{bench.setting.model}/{seed}"
+    if not bench.store.has("model", bench.model_key(seed)):
+        jobs.append(Job(f"{name}/train", "train", bench.setting, seed, cost=_training_cost(bench)))
+        train = (jobs[0].id,)
+    explains = _explain_jobs(bench, name, seed, missing, chains, train)
+    explained = {chain: job.id for job in explains for chain in job.names}
+    jobs += explains
+    fixed: dict[str, list[Cell]] = defaultdict(list)
+    for cell in missing:
+        if not protocols[cell.protocol].retrains:
+            fixed[cell.estimator].append(cell)
+            continue
+        needs = _known(explained, [cell.estimator])
+        jobs.append(
+            Job(f"{name}/{cell}", "retrain", bench.setting, seed, cells=(cell,), needs=needs,
+                cost=_training_cost(bench))  # fmt: skip
+        )
+    for chain, cells in fixed.items():
+        cost = len(cells) * len(bench.task.test) / 3
+        needs = train + _known(explained, [chain])
+        job = Job(f"{name}/evaluate {chain}", "evaluate", bench.setting, seed, cells=tuple(cells),
+                  needs=needs, cost=cost)  # fmt: skip
+        jobs.append(job)
+    return jobs
+
+
+def _explain_jobs(
+    bench: Bench, name: str, seed: int, missing: list[Cell], chains: dict[str, Chain],
+    train: tuple[str, ...],
+) -> list[Job]:  # fmt: skip
+    """One job per family of chains that share passes and lack the same fractions."""
+    lacking: dict[tuple[float, ...], list[Chain]] = defaultdict(list)
+    for chain in chains.values():
+        wanted = {cell.fraction for cell in missing if cell.estimator == chain.name}
+        if wanted and not chain.is_direct:
+            fractions = tuple(sorted(wanted - bench.served(chain, seed)))
+            if fractions:
+                lacking[fractions].append(chain)
+    jobs = []
+    for fractions, members in lacking.items():
+        for family in families(members):
+            needs = train if any(chain.needs_model for chain in family) else ()
+            images = len(bench.task.train) + len(bench.task.test)
+            names = tuple(chain.name for chain in family)
+            cost = images * (0.3 + max(chain.passes for chain in family))
+            jobs.append(
+                Job(f"{name}/explain {names} {fractions}", "explain", bench.setting, seed, names,
+                    fractions, needs=needs, cost=cost)  # fmt: skip
+            )
+    return jobs
+
+
+def refusal(bench: Bench, chain: Chain) -> str | None:
+    """Why a chain has no place in this setting, if it has none."""
+    if bench.setting.features == "channel" and not chain.knows_channels:
+        return f"{chain.name} knows no colour channels, so it cannot rank channel values"
+    return None
+
+
+def _training_cost(bench: Bench) -> float:
+    if bench.setting.weights is not None:
+        return len(bench.task.test) / 3
+    return float(len(bench.task.train) * bench.setting.recipe.epochs)
+
+
+def _known(jobs: dict[str, str], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(jobs[name] for name in names if name in jobs)

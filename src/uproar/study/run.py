@@ -1,0 +1,120 @@
+"""The main path: plan a study, do what is missing, collect what there is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from uproar.store import Store
+from uproar.study.cell import Cell, Done, Failed, Outcome
+from uproar.study.execute import Executor, default_jobs, executor
+from uproar.study.plan import Job, Plan, plan
+from uproar.study.spec import Study
+from uproar.study.work import Report
+
+
+@dataclass
+class Progress:
+    """How far a run is; `listen` is called whenever something ends."""
+
+    total: int = 0
+    cached: int = 0
+    done: int = 0
+    work: float = 0.0
+    """Work of all jobs, in images passed forward and backward."""
+    work_done: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+    running: list[Job] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    outcomes: dict[Cell, Outcome] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time inside jobs, by kind."""
+
+    @property
+    def left(self) -> float | None:
+        """Seconds still to go at the pace so far; None before anything ended."""
+        if self.work_done <= 0:
+            return None
+        spent = time.perf_counter() - self.started
+        return spent / self.work_done * (self.work - self.work_done)
+
+
+Listener = Callable[[Progress], None]
+
+
+def run_study(
+    study: Study, store: str | Path, jobs: int | None = None, listen: Listener = lambda _: None
+) -> Progress:
+    """Do everything a study asks for that the store does not have yet.
+
+    Results go to the store as they are made: stopping at any moment loses only what is under way.
+    """
+    root = Store(store).root
+    workers = default_jobs() if jobs is None else jobs
+    runner = executor(str(root), workers, study.plugins)
+    try:
+        todo = plan(study, Store(store))
+        progress = Progress(len(todo.cells), todo.cached, work=todo.cost, outcomes=dict(todo.skipped))
+        progress.done = todo.cached + len(todo.skipped)
+        listen(progress)
+        _drive(todo, runner, progress, listen)
+    finally:
+        runner.close()
+    return progress
+
+
+def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener) -> None:
+    """Hand out jobs as soon as what they need has ended."""
+    waiting = {job.id: job for job in todo.jobs}
+    ended: dict[str, Report] = {}
+    under_way: set[str] = set()
+    while waiting or under_way:
+        for job in [j for j in waiting.values() if all(n not in waiting and n not in under_way for n in j.needs)]:
+            del waiting[job.id]
+            blocked = _blocked(job, ended)
+            if blocked is None:
+                runner.submit(job)
+                under_way.add(job.id)
+            else:
+                _settle(blocked, ended, progress, listen)
+        if not under_way:
+            continue
+        report = runner.next()
+        under_way.discard(report.job.id)
+        progress.running = runner.running()
+        _settle(report, ended, progress, listen)
+
+
+def _settle(report: Report, ended: dict[str, Report], progress: Progress, listen: Listener) -> None:
+    ended[report.job.id] = report
+    progress.work_done += report.job.cost
+    progress.notices += report.notices
+    kind = report.job.kind
+    progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds
+    for unit, outcome in report.outcomes.items():
+        if isinstance(unit, Cell):
+            progress.done += 1
+            if not isinstance(outcome, Done):
+                progress.outcomes[unit] = outcome
+    listen(progress)
+
+
+def _blocked(job: Job, ended: dict[str, Report]) -> Report | None:
+    """The report of a job that cannot run because what it needs was skipped or failed."""
+    for need in job.needs:
+        for unit, outcome in ended[need].outcomes.items():
+            mine = unit == "base" or unit in {cell.estimator for cell in job.cells}
+            if mine and not isinstance(outcome, Done):
+                units = [*job.names, *job.cells]
+                return Report(job, dict.fromkeys(units, _inherited(unit, outcome)), 0.0)
+    return None
+
+
+def _inherited(unit: str | Cell, outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Failed) and unit == "base":
+        return Failed(f"the base model could not be trained: {outcome.reason}", outcome.traceback)
+    return outcome
+
+

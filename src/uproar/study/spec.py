@@ -1,0 +1,187 @@
+"""A study: a file, a dict or an object that names what is to be compared, checked when it is read."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from uproar.data.registry import tasks as task_registry
+from uproar.errors import BadInput, UproarError
+from uproar.estimators import Chain, load_plugin, read_chain
+from uproar.expression import parse
+from uproar.models import ModelSpec
+from uproar.plugins import source_hash
+from uproar.protocols import Protocol, protocol_named
+from uproar.removal.fill import fills
+from uproar.removal.order import check_fraction
+from uproar.training.recipe import Recipe
+
+BASELINE = "random"
+DEMO_ESTIMATORS = (
+    "random", "block_random", "sobel", "grad", "guided_backprop", "ig",
+    "sq(grad)", "sg(grad)", "sg_sq(grad)", "var(grad)",
+)  # fmt: skip
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str | int | float) else value
+
+
+def _seeds(value: Any) -> Any:
+    return tuple(range(value)) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class Study(BaseModel):
+    """What to run. Every field has a default: `Study()` is ROAR and KAR on digits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "digits"
+    tasks: Names = ("digits",)
+    models: Names = ("cnn-small",)
+    estimators: Names = DEMO_ESTIMATORS
+    protocols: Names = ("roar", "kar", "roar:no-retrain", "kar:no-retrain")
+    fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = (0.1, 0.3, 0.5, 0.7, 0.9)
+    seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
+    """One whole replicate per seed; a number n means seeds 0..n-1."""
+    fill: str = "mean"
+    features: Literal["pixel", "channel"] = "pixel"
+    target: Literal["predicted", "label"] = "predicted"
+    sign: Literal["none", "abs", "sq", "relu"] = "none"
+    channels: Literal["sum", "mean", "max"] = "sum"
+    weights: str | None = None
+    """A file of trained weights: the base model is then given, not trained, and the same in all replicates."""
+    limit: int | None = None
+    plugins: Names = ()
+    recipe: Recipe = Field(default_factory=Recipe)
+
+    def model_post_init(self, _: Any) -> None:
+        """Refuse what could only fail later."""
+        for file in self.plugins:
+            load_plugin(file)
+        _distinct("fraction", [check_fraction(t) for t in self.fractions])
+        _distinct("seed", self.seeds)
+        _distinct("estimator", [chain.name for chain in self.chains])
+        _distinct("protocol", [protocol.name for protocol in self.protocol_list])
+        for task in self.tasks:
+            call = parse(task)
+            task_registry[call.name].bind(**dict(call.options))
+        _distinct("model", [ModelSpec.of(model).name for model in self.models])
+        call = parse(self.fill)
+        fills[call.name].bind(**dict(call.options))
+        if self.weights is not None:
+            source_hash(self.weights)
+        if not re.fullmatch(r"[\w. -]{1,80}", self.name):
+            raise BadInput(
+                f"A study's name has letters, digits, spaces and . _ - only, not {self.name!r}."
+            )
+
+    @property
+    def chains(self) -> list[Chain]:
+        """The estimators, read; the random ranking that all are compared with comes first."""
+        chains = [read_chain(text, self.sign, self.channels) for text in self.estimators]
+        if BASELINE not in [chain.name for chain in chains]:
+            chains.insert(0, read_chain(BASELINE, self.sign, self.channels))
+        return chains
+
+    @property
+    def protocol_list(self) -> list[Protocol]:
+        """The protocols, read."""
+        return [protocol_named(name) for name in self.protocols]
+
+    def with_changes(self, **changes: Any) -> Study:
+        """This study with some fields replaced, checked anew; None leaves a field as it is."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        return study_of({**self.model_dump(), **given})
+
+
+def study_of(source: Study | Mapping[str, Any] | str | Path) -> Study:
+    """A study from a TOML file's path, a dict, or a Study."""
+    if isinstance(source, Study):
+        return source
+    if isinstance(source, Mapping):
+        return _validated(dict(source), None)
+    return _read(Path(source))
+
+
+def _read(path: Path) -> Study:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise BadInput(f"Cannot read the study {path}: {reason}.") from None
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not valid TOML: {error}.") from None
+    content.setdefault("name", path.stem)
+    for field in ("plugins", "models", "weights"):
+        for alias in (field, field.rstrip("s")):
+            if alias in content:
+                content[alias] = _beside(content[alias], path.parent)
+    try:
+        return _validated(content, text)
+    except UproarError as error:
+        raise type(error)(f"{path.name}: {error}") from None
+
+
+def _beside(value: Any, folder: Path) -> Any:
+    """Files named in a study are looked for beside it first."""
+    if isinstance(value, list):
+        return [_beside(item, folder) for item in value]
+    if isinstance(value, str):
+        file = folder / value.partition(":")[0]
+        return str(folder / value) if file.is_file() else value
+    return value
+
+
+def _validated(content: dict[str, Any], text: str | None) -> Study:
+    known = {**Study.model_fields, **{"task": None, "model": None, "estimator": None, "protocol": None}}
+    for alias in ("task", "model", "estimator", "protocol"):
+        if alias in content:
+            content[alias + "s"] = content.pop(alias)
+    try:
+        return Study(**content)
+    except ValidationError as error:
+        raise BadInput(_sentence(error.errors()[0], text, known)) from None
+
+
+def _sentence(problem: Any, text: str | None, known: Mapping[str, Any]) -> str:
+    """A validation problem as one sentence, with the line of the file and near names."""
+    path = [str(part) for part in problem["loc"]]
+    field = path[-1] if problem["type"] == "extra_forbidden" else ".".join(path)
+    line = _line_of(path[-1] if not path[-1].isdigit() else path[0], text)
+    where = f"line {line}: " if line else ""
+    if problem["type"] == "extra_forbidden":
+        names = list(Recipe.model_fields) if path[0] == "recipe" and len(path) > 1 else list(known)
+        near = difflib.get_close_matches(field, names, n=2, cutoff=0.5)
+        guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        kind = "recipe" if names != list(known) else "study"
+        return f"{where}a {kind} has no setting {field!r}.{guess} Known: {', '.join(sorted(names))}."
+    reason = problem["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
+    return f"{where}{field} {reason}, not {problem['input']!r}."
+
+
+def _line_of(key: str, text: str | None) -> int | None:
+    for number, line in enumerate((text or "").splitlines(), 1):
+        if re.match(rf"\s*\[?{re.escape(key)}\s*[=\]]", line):
+            return number
+    return None
+
+
+def _distinct(kind: str, values: Any) -> None:
+    seen = list(values)
+    if not seen:
+        raise BadInput(f"A study needs at least one {kind}.")
+    for value in seen:
+        if seen.count(value) > 1:
+            raise BadInput(f"The {kind} {value} is listed twice.")

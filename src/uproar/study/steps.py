@@ -1,0 +1,390 @@
+"""The steps of a study: train, explain, retrain, evaluate. Each is a function of what it depends on.
+
+A step's key is a hash of everything that shapes its result, so that equal steps of different studies are one. Each
+asks the store first, and makes what is missing, inputs included: a lost or damaged file costs time, nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from uproar.batches import spans
+from uproar.data import Split, Task, load
+from uproar.errors import BadMap, NotApplicable
+from uproar.estimators import Chain, Context, estimators, explain_chains, prepare_states, read_chain
+from uproar.models import ModelSpec, build
+from uproar.models.weights import load_weights, weights_hash
+from uproar.protocols import protocol_named
+from uproar.removal import Around, Levels, ranks, tie_share
+from uproar.seeds import Draws
+from uproar.store import Item, Store, key_of
+from uproar.study.cell import Cell
+from uproar.study.spec import Study
+from uproar.training import Recipe, fit, predict
+
+CHUNK = 512
+"""Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one task and model of a study fix for all their cells."""
+
+    task: str
+    model: str
+    recipe: Recipe
+    fill: str = "mean"
+    features: str = "pixel"
+    target: str = "predicted"
+    sign: str = "none"
+    channels: str = "sum"
+    weights: str | None = None
+    limit: int | None = None
+
+    @classmethod
+    def all_of(cls, study: Study) -> list[Setting]:
+        """The settings of a study: every task with every model."""
+        common = {
+            name: getattr(study, name)
+            for name in ("recipe", "fill", "features", "target", "sign", "channels", "weights", "limit")
+        }
+        return [cls(task, model, **common) for task in study.tasks for model in study.models]
+
+
+class Bench:
+    """The steps of one setting on one store."""
+
+    def __init__(self, setting: Setting, store: Store) -> None:
+        self.setting, self.store = setting, store
+        self.spec = ModelSpec.of(setting.model)
+
+    @functools.cached_property
+    def task(self) -> Task:
+        """The data, loaded once."""
+        task = load(self.setting.task)
+        return task if self.setting.limit is None else task.limited(self.setting.limit)
+
+    def chain(self, name: str) -> Chain:
+        """An estimator of the study."""
+        return read_chain(name, self.setting.sign, self.setting.channels)  # type: ignore[arg-type]
+
+    # identities: what each result depends on, and nothing else
+
+    @functools.cached_property
+    def _data(self) -> dict[str, Any]:
+        return {"data": self.task.fingerprint}
+
+    @functools.cached_property
+    def _learning(self) -> dict[str, Any]:
+        return {**self.spec.identity, "recipe": self.setting.recipe.model_dump(mode="json")}
+
+    def model_key(self, seed: int) -> str:
+        """The base model of a replicate."""
+        if self.setting.weights is not None:
+            given = {"weights": weights_hash(self.setting.weights)}
+            return key_of("model", {**self._data, **self.spec.identity, **given})
+        return key_of("model", {**self._data, **self._learning, "seed": seed})
+
+    def order_key(self, chain: Chain, seed: int) -> str:
+        """The order of all features of all images under one chain."""
+        inputs: dict[str, Any] = {"chain": chain.identity, "features": self.setting.features}
+        if chain.needs_model:
+            inputs |= {"model": self.model_key(seed), "target": self.setting.target}
+        return key_of("order", {**self._data, **inputs, "seed": seed})
+
+    def state_key(self, call: str, version: Any, seed: int) -> str:
+        """What an estimator prepares once for a base model."""
+        inputs = {"model": self.model_key(seed), "estimator": call, "version": version, "seed": seed}
+        return key_of("state", {**self._data, **inputs})
+
+    def cell_key(self, cell: Cell) -> str:
+        """One number of the study."""
+        protocol = protocol_named(cell.protocol)
+        inputs: dict[str, Any] = {
+            "order": self.order_key(self.chain(cell.estimator), cell.seed),
+            "fill": self.setting.fill,
+            "keeps": protocol.keeps,
+            "fraction": cell.fraction,
+            "seed": cell.seed,
+        }
+        if protocol.retrains:
+            return key_of("cell", {**self._data, **self._learning, **inputs})
+        return key_of("cell", {**inputs, "asks": self.model_key(cell.seed)})
+
+    # train
+
+    def base(self, seed: int) -> tuple[nn.Module, Item]:
+        """The base model of a replicate, with its test scores."""
+        key = self.model_key(seed)
+        if self._base is not None and self._base[0] == key:
+            return self._base[1]
+        item = self.store.once("model", key, lambda: self._train_base(seed))
+        model = build(self.spec, self.task, seed)
+        weights = {n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"}
+        model.load_state_dict(weights)
+        self._base = (key, (model.to(memory_format=torch.channels_last).eval(), item))
+        return self._base[1]
+
+    _base: tuple[str, tuple[nn.Module, Item]] | None = None
+
+    def _train_base(self, seed: int) -> Item:
+        started = time.perf_counter()
+        model = build(self.spec, self.task, seed)
+        if self.setting.weights is not None:
+            load_weights(model, self.setting.weights)
+        else:
+            images = self.task.train.read(slice(None))
+            fit(model, images, self.task.train.labels, self.setting.recipe, seed)
+        scores = kept_scores(predict(model, self.task.test.read(slice(None))))
+        arrays = {name: value.detach().contiguous().numpy() for name, value in model.state_dict().items()}
+        facts = _facts(scores, self.task.test.labels, time.perf_counter() - started)
+        return Item({**arrays, "test_scores": scores}, facts)
+
+    # explain
+
+    def explain(self, names: Sequence[str], seed: int, fractions: Sequence[float]) -> None:
+        """Rank all images under some chains that share passes, and keep the levels for the fractions."""
+        chains = [self.chain(name) for name in names]
+        for chain in chains:
+            self._check_features(chain)
+        needs_model = any(chain.needs_model for chain in chains)
+        model = self.base(seed)[0] if needs_model else nn.Identity()
+        states = self._states(model, chains, seed)
+        started = time.perf_counter()
+        parts = {
+            split.name: self._ranked(model, chains, split, seed, fractions, states)
+            for split in (self.task.train, self.task.test)
+        }
+        seconds = (time.perf_counter() - started) / len(chains)
+        for i, chain in enumerate(chains):
+            item = _levels_item(parts["train"][i], parts["test"][i], fractions, chain, seconds)
+            self.store.write("levels", self._levels_key(chain, seed, fractions), item)
+
+    def _check_features(self, chain: Chain) -> None:
+        if self.setting.features == "channel" and not chain.knows_channels:
+            raise NotApplicable(
+                f"{chain.name} knows no colour channels, so it cannot rank channel values"
+            )
+
+    def _states(self, model: nn.Module, chains: Sequence[Chain], seed: int) -> dict[str, Any]:
+        context = Context(Draws.of(seed, (), "train"), self.task.mean, self.task.train)
+        states: dict[str, Any] = {}
+        for chain in chains:
+            for leaf in chain.leaves:
+                facts = estimators[leaf.name].facts
+                if facts.get("prepare") and str(leaf) not in states:
+                    key = self.state_key(str(leaf), facts.get("version"), seed)
+                    make = functools.partial(_state_item, model, context, chain, str(leaf))
+                    item = self.store.once("state", key, make)
+                    states[str(leaf)] = {
+                        name: torch.from_numpy(array.copy()) for name, array in item.arrays.items()
+                    }
+        return states
+
+    def _ranked(
+        self, model: nn.Module, chains: Sequence[Chain], split: Split, seed: int,
+        fractions: Sequence[float], states: dict[str, Any],
+    ) -> list[_Ranked]:  # fmt: skip
+        results = [_Ranked() for _ in chains]
+        for rows in spans(len(split), CHUNK):
+            x = split.read(rows)
+            index = range(rows.start, rows.stop)
+            context = Context(
+                Draws.of(seed, index, split.name), self.task.mean, self.task.train,
+                split.truth(rows), states,
+            )  # fmt: skip
+            target = split.labels[rows]
+            if self.setting.target == "predicted" and any(c.needs_model for c in chains):
+                target = predict(model, x).argmax(1)
+            maps = explain_chains(model, x, target, context, chains, features=self.setting.features)
+            for result, chain, a in zip(results, chains, maps, strict=True):
+                result.add(a, context.draws, fractions, chain.name)
+        return results
+
+    def _levels_key(self, chain: Chain, seed: int, fractions: Sequence[float]) -> str:
+        served = key_of("fractions", {"served": sorted(fractions)})[:8]
+        return f"{self.order_key(chain, seed)}-{served}"
+
+    def served(self, chain: Chain, seed: int) -> set[float]:
+        """The fractions for which levels of a chain are in the store."""
+        keys = self.store.keys("levels", self.order_key(chain, seed))
+        return {t for key in keys for t in self.store.facts("levels", key).get("fractions", ())}
+
+    def level_facts(self, chain: Chain, seed: int) -> list[dict[str, Any]]:
+        """What is known of a chain's orders: ties, cost; one record per explain step."""
+        keys = self.store.keys("levels", self.order_key(chain, seed))
+        return [self.store.facts("levels", key) for key in keys]
+
+    def levels(self, chain: Chain, seed: int, fraction: float, make: bool = True) -> Item:
+        """An item of levels that serves a fraction, made if there is none (`make=False`: KeyError)."""
+        order = self.order_key(chain, seed)
+        cached = self._levels.get(order)
+        if cached is not None and fraction in cached.facts["fractions"]:
+            return cached
+        for key in list(self.store.keys("levels", order)):
+            if fraction in self.store.facts("levels", key).get("fractions", ()):
+                item = self.store.find("levels", key)
+                if item is not None:
+                    self._levels = {order: item}
+                    return item
+        if not make:
+            raise KeyError(order)
+        self.explain([chain.name], seed, [fraction])
+        return self.store.read("levels", self._levels_key(chain, seed, [fraction]))
+
+    _levels: dict[str, Item] = {}
+
+    def important(
+        self, chain: Chain, seed: int, fraction: float, split: Split,
+        rows: slice = slice(None), make: bool = True,
+    ) -> Tensor:  # fmt: skip
+        """The first share `fraction` of the order of some images, as bool images."""
+        c, h, w = self.task.shape
+        if chain.is_direct:
+            return self._direct(chain, seed, fraction, split, rows)
+        shape = (c, h, w) if self.setting.features == "channel" else (h, w)
+        item = self.levels(chain, seed, fraction, make)
+        features = int(np.prod(shape))
+        levels = Levels(tuple(item.facts["fractions"]), item.arrays[split.name], features)
+        return levels.removed(fraction, shape, rows)
+
+    def _direct(
+        self, chain: Chain, seed: int, fraction: float, split: Split, rows: slice
+    ) -> Tensor:
+        entry = estimators[chain.raw.name]
+        index = range(*rows.indices(len(split)))
+        context = Context(Draws.of(seed, index, split.name), self.task.mean, self.task.train)
+        return entry.function(split.read(rows), fraction, context, **dict(chain.raw.options))
+
+    def test_map(self, chain: Chain, seed: int, row: int) -> np.ndarray | None:
+        """The stored map of one test image, scaled to [-1, 1]; channels summed."""
+        for key in self.store.keys("levels", self.order_key(chain, seed)):
+            item = self.store.find("levels", key)
+            if item is not None:
+                a = item.arrays["test_maps"][row].astype(np.float32)
+                return a.sum(0) / len(a) if a.ndim == 3 else a
+        return None
+
+    # retrain and evaluate
+
+    def changed(self, cell: Cell, split: Split) -> Tensor:
+        """The images of a split as a cell's protocol shows them."""
+        chain = self.chain(cell.estimator)
+        important = self.important(chain, cell.seed, cell.fraction, split)
+        around = Around(Draws.of(cell.seed, len(split), split.name), self.task.mean)
+        protocol = protocol_named(cell.protocol)
+        return protocol.change(split.read(slice(None)), important, self.setting.fill, around)
+
+    def measure(self, cell: Cell) -> Item:
+        """The test scores of a cell: of a fresh network, or of the base model."""
+        return self.store.once("cell", self.cell_key(cell), lambda: self._measure(cell))
+
+    def _measure(self, cell: Cell) -> Item:
+        started = time.perf_counter()
+        self._check_features(self.chain(cell.estimator))
+        training = 0.0
+        if protocol_named(cell.protocol).retrains:
+            model = build(self.spec, self.task, cell.seed)
+            images = self.changed(cell, self.task.train)
+            began = time.perf_counter()
+            fit(model, images, self.task.train.labels, self.setting.recipe, cell.seed)
+            training = time.perf_counter() - began
+        else:
+            model = self.base(cell.seed)[0]
+        scores = kept_scores(predict(model, self.changed(cell, self.task.test)))
+        facts = _facts(scores, self.task.test.labels, time.perf_counter() - started)
+        return Item({"test_scores": scores}, {**facts, "training_seconds": training})
+
+
+class _Ranked:
+    """Levels and what is said of them, gathered chunk by chunk."""
+
+    def __init__(self) -> None:
+        self.packed: list[np.ndarray] = []
+        self.ties: list[Tensor] = []
+        self.ranks: list[np.ndarray] = []
+        self.maps: list[np.ndarray] = []
+        self.constant = 0
+
+    def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
+        scores = maps.flatten(1)
+        places = ranks(scores, draws, name)
+        self.packed.append(Levels.of(places, fractions).packed)
+        self.ties.append(tie_share(scores, sorted(fractions)))
+        self.constant += int((scores.amax(1) == scores.amin(1)).sum())
+        if draws.split == "test":
+            small = scores.shape[1] <= np.iinfo(np.uint16).max
+            self.ranks.append(places.numpy().astype(np.uint16 if small else np.uint32))
+            self.maps.append(_half(maps))
+
+
+def _half(maps: Tensor) -> np.ndarray:
+    """Maps as float16, each scaled by its own largest size so that none overflows or vanishes."""
+    top = maps.flatten(1).abs().amax(1).clamp_min(1e-30)
+    return (maps / top.view(-1, *[1] * (maps.dim() - 1))).half().numpy()
+
+
+def _levels_item(
+    train: _Ranked, test: _Ranked, fractions: Sequence[float], chain: Chain, seconds: float
+) -> Item:
+    arrays = {
+        "train": np.concatenate(train.packed, 1),
+        "test": np.concatenate(test.packed, 1),
+        "test_ranks": np.concatenate(test.ranks),
+        "test_maps": np.concatenate(test.maps),
+    }
+    facts = {
+        "fractions": sorted(fractions),
+        "chain": chain.name,
+        "passes": chain.passes,
+        "seconds": seconds,
+        "ties_train": torch.cat(train.ties).mean(0).tolist(),
+        "ties_test": torch.cat(test.ties).mean(0).tolist(),
+        "constant": train.constant + test.constant,
+    }
+    return Item(arrays, facts)
+
+
+def _state_item(model: nn.Module, context: Context, chain: Chain, leaf: str) -> Item:
+    state = prepare_states(model, context, [chain])[leaf]
+    return Item({name: value.detach().contiguous().numpy() for name, value in state.items()})
+
+
+def kept_scores(scores: Tensor) -> np.ndarray:
+    """Class scores as they are kept: minus the row's largest, in float16.
+
+    The difference is all that probabilities and decisions need, and it is exact where it matters, near the top.
+    """
+    lost = ~torch.isfinite(scores).all(1)
+    if bool(lost.any()):
+        raise BadMap(
+            f"the training diverged: {int(lost.sum())} of {len(scores)} test images have NaN or "
+            "infinite scores; lower the recipe's lr"
+        )
+    differences = scores - scores.amax(1, keepdim=True)
+    return differences.clamp_min(-6e4).half().numpy()
+
+
+def _facts(scores: np.ndarray, labels: Tensor, seconds: float) -> dict[str, Any]:
+    correct = int((scores.argmax(1) == labels.numpy()).sum())
+    return {
+        "correct": correct,
+        "images": len(labels),
+        "accuracy": correct / len(labels),
+        "seconds": seconds,
+    }
+
+
+@functools.lru_cache(maxsize=4)
+def bench_for(setting: Setting, root: str) -> Bench:
+    """The bench of a setting in this process: its data and models are loaded once."""
+    return Bench(setting, Store(root))
+

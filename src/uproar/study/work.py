@@ -1,0 +1,80 @@
+"""One job done in one process: outcomes as values, results straight into the store."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from uproar.errors import NotApplicable, StoreError, one_line
+from uproar.study.cell import Cell, Done, Failed, Outcome, Skipped
+from uproar.study.plan import Job
+from uproar.study.steps import Bench, bench_for
+
+
+@dataclass
+class Report:
+    """How a job ended: an outcome per chain explained or cell measured."""
+
+    job: Job
+    outcomes: dict[str | Cell, Outcome]
+    seconds: float
+    notices: list[str] = field(default_factory=list)
+    worker: str = ""
+
+
+def do(job: Job, root: str) -> Report:
+    """Carry out a job against the store at `root`; errors become outcomes."""
+    started = time.perf_counter()
+    bench = bench_for(job.setting, root)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # results must not depend on how many cores a machine has
+    try:
+        outcomes = _KINDS[job.kind](bench, job)
+    finally:
+        torch.set_num_threads(threads)
+    notices, bench.store.notices[:] = list(bench.store.notices), []
+    return Report(job, outcomes, time.perf_counter() - started, notices)
+
+
+def attempt(work: Callable[[], object]) -> Outcome:
+    """`Done`, or why not. A full disk is not an outcome of a cell: it stops the run."""
+    try:
+        work()
+    except NotApplicable as error:
+        return Skipped(one_line(error))
+    except StoreError:
+        raise
+    except Exception as error:
+        return Failed(one_line(error), traceback.format_exc())
+    return Done()
+
+
+def _train(bench: Bench, job: Job) -> dict[str | Cell, Outcome]:
+    return {"base": attempt(lambda: bench.base(job.seed))}
+
+
+def _explain(bench: Bench, job: Job) -> dict[str | Cell, Outcome]:
+    """The whole family together; if that fails, one by one, so that only the guilty one fails."""
+    together = attempt(lambda: bench.explain(job.names, job.seed, job.fractions))
+    if isinstance(together, Done) or len(job.names) == 1:
+        return dict.fromkeys(job.names, together)
+    return {
+        name: attempt(lambda name=name: bench.explain([name], job.seed, job.fractions))  # type: ignore[misc]
+        for name in job.names
+    }
+
+
+def _measure(bench: Bench, job: Job) -> dict[str | Cell, Outcome]:
+    return {cell: attempt(lambda cell=cell: bench.measure(cell)) for cell in job.cells}  # type: ignore[misc]
+
+
+_KINDS: dict[str, Callable[[Bench, Job], dict[str | Cell, Outcome]]] = {
+    "train": _train,
+    "explain": _explain,
+    "retrain": _measure,
+    "evaluate": _measure,
+}
