@@ -60,8 +60,9 @@ def explain(
     some estimators. The model is given back as it came.
     """
     _check_images(x)
-    several = not (isinstance(estimator, str) or callable(estimator))
-    chains = [_chain(e, sign, channels) for e in (estimator if several else [estimator])]
+    several = isinstance(estimator, Sequence) and not isinstance(estimator, str)
+    asked: Any = estimator if several else [estimator]
+    chains = [_chain(e, sign, channels) for e in asked]
     classes = _targets(model, x, target, batch_size)
     rows = range(len(x)) if index is None else index
     if len(rows) != len(x):
@@ -102,7 +103,9 @@ def fill(
     _check_images(x)
     colour = None if value is None else torch.as_tensor(value, dtype=x.dtype).flatten()
     if colour is not None and len(colour) != x.shape[1]:
-        raise BadShape(f"value has {len(colour)} colours, but the images have {x.shape[1]} channels.")
+        raise BadShape(
+            f"value has {len(colour)} colours, but the images have {x.shape[1]} channels."
+        )
     rows = range(len(x)) if index is None else index
     return filled(x, removed, fill, Around(Draws.of(seed, rows, split), colour))
 

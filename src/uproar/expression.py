@@ -70,7 +70,9 @@ def _show(value: Value) -> str:
     if isinstance(value, str):
         plain = re.fullmatch(r"[A-Za-z_][\w.:/-]*", value) and value not in _WORDS
         return value if plain else f'"{value}"'
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else repr(value)
+    return (
+        f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else repr(value)
+    )
 
 
 class _Reader:

@@ -106,7 +106,8 @@ class Registry:
         return self._entries[name]
 
     def __contains__(self, name: str) -> bool:
-        return name in self._entries or (self._load_entry_points() or name in self._entries)
+        self._load_entry_points()
+        return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
         self._load_entry_points()

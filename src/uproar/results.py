@@ -83,7 +83,9 @@ class Results:
                 continue
             tidy = group.rename(columns={"seed": "replicate", "accuracy": "value"})
             part = analyse(tidy[["estimator", "replicate", "fraction", "value"]], names[2])
-            for place, (column, value) in enumerate(zip(("task", "model", "protocol"), names, strict=True)):
+            for place, (column, value) in enumerate(
+                zip(("task", "model", "protocol"), names, strict=True)
+            ):
                 part.insert(place, column, value)
             parts.append(part)
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()

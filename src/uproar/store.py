@@ -67,7 +67,7 @@ class Store:
         try:
             if not marker.exists():
                 self.root.mkdir(parents=True, exist_ok=True)
-                _write(marker, json.dumps({"format": FORMAT}).encode())
+                write_file(marker, json.dumps({"format": FORMAT}).encode())
             found = json.loads(marker.read_text())["format"]
         except OSError as error:
             raise StoreError(
@@ -129,7 +129,7 @@ class Store:
         path = self.path(kind, key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, safetensors.numpy.save(arrays, metadata=header))
+            write_file(path, safetensors.numpy.save(arrays, metadata=header))
         except OSError as error:
             raise StoreError(f"Cannot write {path}: {error.strerror or error}.") from None
 
@@ -155,7 +155,7 @@ class Store:
         return item
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """The whole file or nothing: written beside its place, flushed, then renamed."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

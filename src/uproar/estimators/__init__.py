@@ -1,6 +1,6 @@
 """Estimators by name, and chains of them: `(model, x, target) -> map`."""
 
-from uproar.estimators import control, gradient, postprocess, smooth
+from uproar.estimators import cam, control, decomposition, gradient, lrp, postprocess, smooth
 from uproar.estimators.base import Context, direct, estimator, estimators
 from uproar.estimators.chain import Chain, families, read_chain
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
@@ -9,15 +9,18 @@ from uproar.estimators.plugin import adopt, load_plugin
 __all__ = [
     "Chain",
     "Context",
-    "control",
-    "direct",
     "adopt",
+    "cam",
+    "control",
+    "decomposition",
+    "direct",
     "estimator",
     "estimators",
     "explain_chains",
     "families",
     "gradient",
     "load_plugin",
+    "lrp",
     "postprocess",
     "prepare_states",
     "raw_maps",

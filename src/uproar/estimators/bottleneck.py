@@ -22,6 +22,7 @@ from uproar.errors import NotApplicable
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.featuremaps import (
     LayerName,
+    channels_last,
     features_at,
     middle_feature_map,
     named_feature_map,
@@ -140,12 +141,13 @@ def fitted_bottleneck(
     noise: Noise, *, beta: float, steps: int, lr: float, sigma: float | None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Information let through per feature in nats at the last step, and α after it, (n, c, h, w) each."""
-    std, active = known.std.clamp_min(LEAST_STD), known.active.to(features)
+    mean, std = known.mean.to(features), known.std.to(features).clamp_min(LEAST_STD)
+    active = known.active.to(features)
 
     def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
         share = smoothed(alpha.sigmoid(), sigma)
-        capacity = information(features, share, known.mean, std) * active
-        drawn = known.mean + std * noise(number).to(features)
+        capacity = information(features, share, mean, std) * active
+        drawn = mean + std * noise(number).to(features)
         mixed = (share * features)[:, None] + (1 - share)[:, None] * drawn
         loss = _cross_entropy(model, module, x, target, mixed * active)
         return loss + beta * capacity.flatten(1).mean(1), capacity
@@ -158,18 +160,20 @@ def descend(
 ) -> tuple[Tensor, Tensor]:
     """Adam on a loss per image; gives what the last step returned beside its loss, and α after it.
 
-    Losses are added, so that an image's α follows its own loss alone: Adam treats every number by itself.
+    Losses are added, so that an image's α follows its own loss alone; Adam, written out, treats every number by itself.
     """
-    alpha = start.clone()
-    optimiser = torch.optim.Adam([alpha], lr=lr)
-    seen = alpha
+    alpha, seen = start.clone(), start
+    first, second = torch.zeros_like(alpha), torch.zeros_like(alpha)
     for step in range(steps):
         with torch.enable_grad():
             loss, seen = step_of(step, alpha.requires_grad_())
-            (alpha.grad,) = torch.autograd.grad(loss.sum(), alpha)
-        alpha.requires_grad_(False)
-        optimiser.step()
-    return seen.detach(), alpha.detach()
+            (gradient,) = torch.autograd.grad(loss.sum(), alpha)
+        alpha = alpha.detach()
+        first.lerp_(gradient, 1 - 0.9)
+        second.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
+        scale = (second / (1 - 0.999 ** (step + 1))).sqrt_().add_(1e-8)
+        alpha.addcdiv_(first, scale, value=-lr / (1 - 0.9 ** (step + 1)))
+    return seen.detach(), alpha
 
 
 def _cross_entropy(
@@ -177,8 +181,8 @@ def _cross_entropy(
 ) -> Tensor:
     """Mean cross-entropy over the noisy copies of each image, (n,)."""
     copies = mixed.shape[1]
-    with output_replaced(module, lambda _: mixed.flatten(0, 1)):
-        scores = model(x.repeat_interleave(copies, 0))
+    with output_replaced(module, lambda _: channels_last(mixed.flatten(0, 1))):
+        scores = model(channels_last(x.repeat_interleave(copies, 0)))
     loss = F.cross_entropy(scores, target.repeat_interleave(copies), reduction="none")
     return loss.view(-1, copies).mean(1)
 
@@ -204,7 +208,7 @@ def smoothed(share: Tensor, sigma: float | None) -> Tensor:
     weights = weights / weights.sum()
     for dim in (2, 3):
         size = share.shape[dim]
-        padded = share.index_select(dim, _mirror(size, radius))
+        padded = share.index_select(dim, _mirror(size, radius).to(share.device))
         shifted = [w * padded.narrow(dim, i, size) for i, w in enumerate(weights.tolist())]
         share = torch.stack(shifted).sum(0)
     return share

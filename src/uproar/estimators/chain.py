@@ -120,7 +120,9 @@ def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum
         rest = rest.args[0]
     raw = _complete(rest, outermost=True)
     if filters and estimators[raw.name].facts["role"] == "direct":
-        raise BadInput(f"{raw.name} removes without ranking; there is no map for {filters[0].name}.")
+        raise BadInput(
+            f"{raw.name} removes without ranking; there is no map for {filters[0].name}."
+        )
     return Chain(str(_plain(call)), raw, tuple(reversed(filters)), sign, channels)
 
 
@@ -167,7 +169,9 @@ def _version(name: str) -> Any:
 def _one_argument(call: Call) -> None:
     if len(call.args) != 1:
         got = "nothing" if not call.args else f"{len(call.args)} things"
-        raise BadInput(f"{call.name} is applied to one estimator, e.g. {call.name}(grad); got {got}.")
+        raise BadInput(
+            f"{call.name} is applied to one estimator, e.g. {call.name}(grad); got {got}."
+        )
 
 
 def _complete(call: Call, outermost: bool = False) -> Call:

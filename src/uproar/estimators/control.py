@@ -66,7 +66,7 @@ def block_random_free(
     centre = places[:, :2] * torch.tensor([h, w])
     stretch = torch.exp((2 * places[:, 2] - 1) * math.log(aspect) / 2)
     ring, angle = _rings(h, w, centre, stretch)
-    order = (ring * (h + w) ** 2 + angle).flatten(1).argsort(1, stable=True)
+    order = (ring * (h + w) ** 2 + angle).flatten(1).argsort(dim=1, stable=True)
     removed = torch.zeros(n, h * w, dtype=torch.bool)
     removed.scatter_(1, order[:, : count(fraction, h * w)], True)
     return removed.view(n, h, w)

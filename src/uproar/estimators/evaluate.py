@@ -56,7 +56,10 @@ class Point:
     def _moments(self, call: Call) -> tuple[Tensor, Tensor]:
         """Mean and mean square over noisy copies; the first to ask pays for all that share the noise."""
         noise, base = noise_of(call), call.args[0]
-        mean_key, square_key = Call("mean", (base,), noise.options), Call("square", (base,), noise.options)
+        mean_key, square_key = (
+            Call("mean", (base,), noise.options),
+            Call("square", (base,), noise.options),
+        )
         if mean_key not in self.known:
             bases = self._bases(noise) or [base]
             for each, (mean, square) in zip(bases, self._noisy(noise, bases), strict=True):
@@ -145,5 +148,7 @@ def _checked(maps: Any, call: Call, x: Images) -> Tensor:
         maps = maps[:, None]
     if not isinstance(maps, Tensor) or maps.shape not in ((n, c, h, w), (n, 1, h, w)):
         got = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
-        raise BadMap(f"{call.name} returned {got} for images {(n, c, h, w)}; it must be one map each.")
+        raise BadMap(
+            f"{call.name} returned {got} for images {(n, c, h, w)}; it must be one map each."
+        )
     return maps.detach()

@@ -145,10 +145,30 @@ def features_at(model: nn.Module, module: nn.Module, x: Images) -> Tensor:
 
     try:
         with _hooks([(module, stop)]):
-            model(x)
+            model(channels_last(x))
     except _Reached as reached:
         return reached.output
     raise NotApplicable("the layer was not reached in the forward pass")
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """The same numbers in the memory layout whose convolutions do not depend on the number of images."""
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def scores_and_features(
+    model: nn.Module, modules: list[nn.Module], x: Images
+) -> tuple[Tensor, list[Tensor]]:
+    """The model's scores and the outputs of these modules, from one forward pass."""
+    seen: dict[nn.Module, Tensor] = {}
+
+    def keep(module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        # a copy: the next layer may work in place
+        seen[module] = output.clone()
+
+    with _hooks([(module, keep) for module in modules]):
+        scores = model(channels_last(x))
+    return scores, [seen[module] for module in modules]
 
 
 class _Reached(Exception):

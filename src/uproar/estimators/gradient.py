@@ -52,7 +52,9 @@ def ig(model: nn.Module, x: Images, target: Labels, context: Context, *, steps: 
         alpha = alphas[first:last].view(1, -1, 1, 1, 1)
         points = (start[:, None] + alpha * (x - start)[:, None]).flatten(0, 1)
         gradients = input_gradient(model, points, target.repeat_interleave(last - first))
-        return gradients.view(len(x), last - first, *x.shape[1:]) * weights[first:last].view_as(alpha)
+        return gradients.view(len(x), last - first, *x.shape[1:]) * weights[first:last].view_as(
+            alpha
+        )
 
     return (x - start) * summed_over_points(part, steps, x)
 

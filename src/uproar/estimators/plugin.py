@@ -21,7 +21,9 @@ def load_plugin(path: str | Path) -> list[str]:
     module = load_file(path)
     declared = [e for e in estimators.values() if e.function.__module__ == module.__name__]
     if not declared:
-        declared = [adopt(name, f) for name, f in vars(module).items() if _is_plain(f, module.__name__)]
+        declared = [
+            adopt(name, f) for name, f in vars(module).items() if _is_plain(f, module.__name__)
+        ]
     if not declared:
         raise BadInput(
             f"{path} declares no estimator: write a function (model, x, target) that returns one map "

@@ -1,0 +1,1 @@
+"""Numbers from numbers: areas under curves, and verdicts from replicates. No model, no files."""

@@ -31,7 +31,9 @@ class ModelSpec:
         """Read a model's name; unknown names and options are refused here."""
         call = parse(text)
         if call.args:
-            raise BadInput(f"The model {call.name!r} takes options such as width=8, not {call.args[0]}.")
+            raise BadInput(
+                f"The model {call.name!r} takes options such as width=8, not {call.args[0]}."
+            )
         if ".py:" in call.name:
             source_hash(call.name.partition(":")[0])
             return cls(call)
@@ -77,7 +79,9 @@ def build(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
         except UproarError:
             raise
         except Exception as error:
-            raise BadInput(f"The model {spec.name} could not be built: {one_line(error)}") from error
+            raise BadInput(
+                f"The model {spec.name} could not be built: {one_line(error)}"
+            ) from error
     if not isinstance(model, nn.Module):
         raise BadInput(f"{spec.name} must return a torch.nn.Module, not {type(model).__name__}.")
     check_output(model, task, spec.name)
@@ -98,7 +102,9 @@ def check_output(model: nn.Module, task: Task, name: str) -> None:
     finally:
         model.train(was_training)
     if not isinstance(out, Tensor):
-        raise BadInput(f"The model {name} must return a tensor of scores, not {type(out).__name__}.")
+        raise BadInput(
+            f"The model {name} must return a tensor of scores, not {type(out).__name__}."
+        )
     rows = min(2, len(task.train))
     if out.shape != (rows, len(task.classes)):
         raise BadInput(

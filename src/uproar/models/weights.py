@@ -54,7 +54,9 @@ def load_weights(model: nn.Module, path: str | Path) -> nn.Module:
         if name in stored and stored[name].shape != own[name].shape
     ]
     if problems:
-        shown = "; ".join(problems[:6]) + (f"; and {len(problems) - 6} more" if len(problems) > 6 else "")
+        shown = "; ".join(problems[:6]) + (
+            f"; and {len(problems) - 6} more" if len(problems) > 6 else ""
+        )
         raise BadInput(f"The weights in {path} do not fit the model: {shown}.")
     model.load_state_dict(stored)
     return model

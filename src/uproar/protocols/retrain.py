@@ -39,8 +39,12 @@ class Protocol:
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
-        Protocol("roar", False, True, "remove the most important pixels in train and test, retrain"),
-        Protocol("kar", True, True, "keep only the most important pixels in train and test, retrain"),
+        Protocol(
+            "roar", False, True, "remove the most important pixels in train and test, retrain"
+        ),
+        Protocol(
+            "kar", True, True, "keep only the most important pixels in train and test, retrain"
+        ),
         Protocol("roar:no-retrain", False, False, "remove in test only, ask the original network"),
         Protocol("kar:no-retrain", True, False, "keep in test only, ask the original network"),
     )

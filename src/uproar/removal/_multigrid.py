@@ -17,7 +17,9 @@ The finest matrix is known without being stored, so its coupling grids hold Y, P
 gradients once the coarser matrices have been made.
 """
 
+import inspect
 from collections.abc import Callable
+from pickle import UnpicklingError
 from typing import Any
 
 import numba
@@ -43,18 +45,20 @@ COARSEST_SWEEPS = 4
 REFRESH = 0.01
 
 
-def _compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
+def _compiled(signature: str | None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Machine code of a function for one signature, without the interpreter lock."""
     # Sums may be reordered (else they do not vectorise); NaN and infinity keep their meaning.
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+    options |= {"fastmath": {"reassoc", "contract"}, "error_model": "numpy", "nogil": True}
 
-    def compile_(function: Callable[..., Any]) -> Any:
+    def compiled(function: Callable[..., Any]) -> Any:
+        plain = inspect.unwrap(function)  # run-time type checks are wrapped around it in tests
         try:
-            return numba.njit(signature, cache=True, **options)(function)
-        except RuntimeError:  # no directory for the cache can be written: compile every time
-            return numba.njit(signature, **options)(function)
+            return numba.njit(signature, cache=True, **options)(plain)
+        except (RuntimeError, OSError, EOFError, UnpicklingError):
+            # No place for the cache, a full disk or a damaged file: compile for this process only.
+            return numba.njit(signature, **options)(plain)
 
-    return compile_
+    return compiled
 
 
 @_compiled("f8(i8, i8, i8, i8)")
@@ -68,15 +72,17 @@ def _degree(i, j, h, w):
 # --- holes ---------------------------------------------------------------------------------------
 
 
-@_compiled("i8(b1[:, ::1], i4[::1], i4[::1])")
-def survey(removed, pixel, row):
-    """Lists the removed pixels and where each row of the image starts in the list; their count."""
+@_compiled("i8(b1[:, ::1], i4[::1], i4[::1], i4[::1])")
+def survey(removed, label, pixel, row):
+    """Labels removed pixels 1, lists them, and where each image row starts in the list; counts."""
     h, w = removed.shape
     n = 0
     for i in range(h):
         row[i] = n
         for j in range(w):
-            pixel[n] = (i + 1) * (w + 1) + j + 1
+            p = (i + 1) * (w + 1) + j + 1
+            label[p] = removed[i, j]
+            pixel[n] = p
             n += removed[i, j]  # no branch: on scattered pixels every second guess would be wrong
     row[h] = n
     return n
@@ -154,7 +160,6 @@ def split(pixel, row, w, label, number, order, parent, holes, direct_work):
     """
     h = row.size - 1
     s = w + 1
-    label[:] = 0
     number[:] = 0
     found = _label(pixel, row[h], s, label, parent)
     for k in range(1, found + 1):
@@ -243,13 +248,13 @@ def _substitute(factor, end, b, first):
         for m in range(length):
             total -= factor[row + m] * b[known + m]
         b[first + k] = total * factor[row + length]
-    for up in range(n):
-        k = n - ONE - up
-        row = end[k]
-        length = end[k + ONE] - row - ONE
-        value = b[first + k] * factor[row + length]
-        b[first + k] = value
-        earlier = first + k - length
+    for done in range(n):
+        last = n - ONE - done
+        row = end[last]
+        length = end[last + ONE] - row - ONE
+        value = b[first + last] * factor[row + length]
+        b[first + last] = value
+        earlier = first + last - length
         for m in range(length):
             b[earlier + m] -= factor[row + m] * value
 
@@ -296,7 +301,7 @@ def _at(plan, level, slot):
     return plan[level, FIRST] + slot * plan[level, SIZE]
 
 
-@_compiled("i8(i4[::1], i8, i8, i8, i8, i8, f4[::1], u8[:, ::1], i4[::1], i4[::1])")
+@_compiled("i8(i4[::1], i8, u8, u8, u8, u8, f4[::1], u8[:, ::1], i4[::1], i4[::1])")
 def finest(label, hole, top, left, h, w, work, plan, rim, source):
     """Mask, smoother and matrix of the finest level, a window of the image; size of the rim.
 
@@ -306,12 +311,12 @@ def finest(label, hole, top, left, h, w, work, plan, rim, source):
     height, width, s, n = plan[0, HEIGHT], plan[0, WIDTH], plan[0, STRIDE], plan[0, COUNT]
     d, g, m, t = _at(plan, 0, D), _at(plan, 0, G), _at(plan, 0, M), _at(plan, 0, T)
     for i in range(height):
-        begin = np.uint64((top + i + 1) * (w + 1) + left + 1)
+        begin = (top + i + ONE) * (w + ONE) + left + ONE
         inner = np.float32(_degree(top + i, 1, h, 3))
         p = i * s
         for j in range(width):
             k = label[begin + j]
-            value = np.float32(k == hole or (hole == 0 and k > 0))
+            value = np.float32(k > 0 and (hole == 0 or k == hole))
             work[m + p + j] = value
             work[d + p + j] = value * inner
         for end in (np.uint64(0), width - ONE):
@@ -378,12 +383,8 @@ def collapse_x(work, plan, level, half, copied):
             )
         for k in range(wc):
             j = TWO * k
-            work[sec + k] = (
-                QUARTER * work[v + j + ONE] + HALF * (work[se + j] + work[se + j + ONE])
-            )
-            work[swc + k] = (
-                QUARTER * work[v + j - ONE] + HALF * (work[sw + j] + work[sw + j - ONE])
-            )
+            work[sec + k] = QUARTER * work[v + j + ONE] + HALF * (work[se + j] + work[se + j + ONE])
+            work[swc + k] = QUARTER * work[v + j - ONE] + HALF * (work[sw + j] + work[sw + j - ONE])
         last = wc - ONE
         work[ec + last] = 0
         work[sec + last] = 0
@@ -417,7 +418,7 @@ def collapse_y(work, plan, level, half, copied):
             work[d + k] = (
                 work[d1 + k]
                 + work[v1 - s + k]
-                + TWO * side * work[v1 + k]
+                + (side + side) * work[v1 + k]
                 + QUARTER * work[d1 - s + k]
                 + corner * work[d1 + s + k]
             )
@@ -432,15 +433,11 @@ def collapse_y(work, plan, level, half, copied):
         if lowest:
             continue
         for k in range(w):
-            work[v + k] = (
-                QUARTER * work[d1 + s + k] + HALF * (work[v1 + k] + work[v1 + s + k])
-            )
-            work[se + k] = (
-                QUARTER * work[e1 + s + k] + HALF * (work[se1 + k] + work[se1 + s + k])
-            )
+            work[v + k] = QUARTER * work[d1 + s + k] + HALF * (work[v1 + k] + work[v1 + s + k])
+            work[se + k] = QUARTER * work[e1 + s + k] + HALF * (work[se1 + k] + work[se1 + s + k])
         for k in range(w):
-            work[sw + k] = (
-                QUARTER * work[e1 + s + k - ONE] + HALF * (work[sw1 + k] + work[sw1 + s + k])
+            work[sw + k] = QUARTER * work[e1 + s + k - ONE] + HALF * (
+                work[sw1 + k] + work[sw1 + s + k]
             )
 
 
@@ -552,7 +549,7 @@ def _product(work, plan):
 
 
 @_compiled("void(f4[::1], u8[:, ::1], u8)")
-def _coarse_smooth(work, plan, level):
+def _coarse_residual(work, plan, level):
     """T = R - A Z on a coarse level."""
     s, n = plan[level, STRIDE], plan[level, COUNT]
     r, z, t = _at(plan, level, R), _at(plan, level, Z), _at(plan, level, T)
@@ -597,7 +594,7 @@ def _restrict(work, plan, level, line, copied_x, copied_y):
             work[line + k] = work[t + k] + HALF * work[t - s + k] + below * work[t + s + k]
         work[line + w] = 0
         if copied_x:
-            work[line + w - ONE] *= TWO
+            work[line + w - ONE] += work[line + w - ONE]
         r = _at(plan, coarse, R) + i * sc
         m = _at(plan, coarse, M) + i * sc
         for k in range(wc):
@@ -636,41 +633,61 @@ def _prolong(work, plan, level, line, copied_x, copied_y):
         upper, lower = lower, upper
 
 
+@_compiled("UniTuple(f8, 2)(f4[::1], i4[::1], i4[::1], f8[::1])")
+def load(x, rim, source, solution):
+    """Puts the rim of a hole into `solution`, scaled to -1/2 ... 1/2; returns its extremes."""
+    low = np.inf
+    high = -np.inf
+    for k in range(rim.size):
+        low = min(low, x[source[k]])
+        high = max(high, x[source[k]])
+    scale = 1 / (high - low) if high > low else 0.0
+    for k in range(solution.size):
+        solution[k] = 0
+    for k in range(rim.size):
+        solution[rim[k]] = (x[source[k]] - 0.5 * (low + high)) * scale
+    return low, high
+
+
+@_compiled(None, inline="always")  # part of its only caller: compiling it twice would take seconds
+def _cycle(work, plan, levels, line, border_x, border_y):
+    """One V-cycle for R of the finest level; the result is in T there. Returns R . T."""
+    _finest_residual(work, plan)
+    for level in range(levels - ONE):
+        if level > 0:
+            _coarse_residual(work, plan, level)
+        copied_x = border_x and plan[level, WIDTH] % TWO == 0
+        copied_y = border_y and plan[level, HEIGHT] % TWO == 0
+        _restrict(work, plan, level, line, copied_x, copied_y)
+    for up in range(levels - ONE):
+        level = levels - ONE - up
+        g, z, t = _at(plan, level, G), _at(plan, level, Z), _at(plan, level, T)
+        for _ in range(COARSEST_SWEEPS if up == 0 else 1):
+            _coarse_residual(work, plan, level)
+            for k in range(plan[level, COUNT]):
+                work[z + k] += work[g + k] * work[t + k]
+        copied_x = border_x and plan[level - ONE, WIDTH] % TWO == 0
+        copied_y = border_y and plan[level - ONE, HEIGHT] % TWO == 0
+        _prolong(work, plan, level - ONE, line, copied_x, copied_y)
+    return _finest_smooth(work, plan)
+
+
 @_compiled("i8(f8[::1], f4[::1], i4[::1], u8[:, ::1], u8, u8, b1, b1, f8, i8)")
-def _iterate(solution, work, bits, plan, levels, line, border_x, border_y, tol, limit):
+def iterate(solution, work, bits, plan, levels, line, border_x, border_y, tol, limit):
     """Conjugate gradients until the error is below `tol`; returns the number of V-cycles, or 0."""
     n = plan[0, COUNT]
-    s = plan[0, STRIDE]
-    x = s + ONE
+    x = plan[0, STRIDE] + ONE
     r, t = _at(plan, 0, R), _at(plan, 0, T)
     y, p, q = _at(plan, 0, Y), _at(plan, 0, P), _at(plan, 0, Q)
     for k in range(n):
         work[y + k] = 0
         work[p + k] = 0
-    rz = 1.0
+    rt = np.inf  # makes the first direction the result of the first cycle alone
     peak = 0.0
     _exact_residual(solution, work, plan)
     for step in range(limit):
-        _finest_residual(work, plan)
-        for level in range(levels - ONE):
-            if level > 0:
-                _coarse_smooth(work, plan, level)
-            copied_x = border_x and plan[level, WIDTH] % TWO == 0
-            copied_y = border_y and plan[level, HEIGHT] % TWO == 0
-            _restrict(work, plan, level, line, copied_x, copied_y)
-        for up in range(levels - ONE):
-            level = levels - ONE - up
-            sweeps = COARSEST_SWEEPS if up == 0 else 1
-            gl, zl, tl = _at(plan, level, G), _at(plan, level, Z), _at(plan, level, T)
-            for _ in range(sweeps):
-                _coarse_smooth(work, plan, level)
-                for k in range(plan[level, COUNT]):
-                    work[zl + k] += work[gl + k] * work[tl + k]
-            copied_x = border_x and plan[level - ONE, WIDTH] % TWO == 0
-            copied_y = border_y and plan[level - ONE, HEIGHT] % TWO == 0
-            _prolong(work, plan, level - ONE, line, copied_x, copied_y)
-        previous = rz
-        rz = _finest_smooth(work, plan)
+        previous = rt
+        rt = _cycle(work, plan, levels, line, border_x, border_y)
         # The largest magnitude is searched among integers, because that vectorises.
         largest = np.int32(0)
         for k in range(n):
@@ -681,14 +698,13 @@ def _iterate(solution, work, bits, plan, levels, line, border_x, border_y, tol, 
             for k in range(n):
                 solution[x + k] += work[y + k] + work[t + k]
             return step + 1
-        if step == 0:
-            peak = error
-        beta = np.float32(rz / previous) if step else np.float32(0)
+        beta = np.float32(rt / previous)
         for k in range(n):
             work[p + k] = work[t + k] + beta * work[p + k]
-        alpha = np.float32(rz / _product(work, plan))
+        alpha = np.float32(rt / _product(work, plan))
         for k in range(n):
             work[y + k] += alpha * work[p + k]
+        peak = max(peak, error)
         if error < REFRESH * peak:
             peak = error
             for k in range(n):
@@ -701,36 +717,15 @@ def _iterate(solution, work, bits, plan, levels, line, border_x, border_y, tol, 
     return 0
 
 
-@_compiled(
-    "i8(f4[::1], i8, f8[::1], f4[::1], i4[::1], u8[:, ::1], u8, u8, b1, b1, "
-    "i4[::1], i4[::1], f8, i8)"
-)
-def solve(
-    x, stride, solution, work, bits, plan, levels, line, border_x, border_y, rim, source, tol, limit
-):
-    """Fills the hole of the finest level in one channel; returns the number of V-cycles, or 0."""
-    low = np.inf
-    high = -np.inf
-    for k in range(rim.size):
-        low = min(low, x[source[k]])
-        high = max(high, x[source[k]])
-    centre = 0.5 * (low + high)
-    spread = high - low
-    for k in range(plan[0, SIZE]):
-        solution[k] = 0
-    steps = 1
-    if spread > 0:
-        for k in range(rim.size):
-            solution[rim[k]] = (x[source[k]] - centre) / spread
-        steps = _iterate(
-            solution, work, bits, plan, levels, line, border_x, border_y, tol, limit
-        )
+@_compiled("void(f8[::1], f8, f8, f4[::1], u8[:, ::1], u8, u8, f4[::1])")
+def store(solution, low, high, work, plan, begin, stride, x):
+    """Writes the unknowns of the finest level to the image, whose window begins at `begin`."""
+    centre, spread = 0.5 * (low + high), high - low
     s = plan[0, STRIDE]
     m = _at(plan, 0, M)
     for i in range(plan[0, HEIGHT]):
-        begin = np.uint64(stride) * i
+        here = begin + i * stride
+        p = i * s
         for j in range(plan[0, WIDTH]):
-            value = min(max(centre + spread * solution[(i + ONE) * s + j + ONE], low), high)
-            here = x[begin + j]
-            x[begin + j] = np.float32(value) if work[m + i * s + j] > 0 else here
-    return steps
+            value = min(max(centre + spread * solution[s + ONE + p + j], low), high)
+            x[here + j] = np.float32(value) if work[m + p + j] > 0 else x[here + j]

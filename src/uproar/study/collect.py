@@ -161,7 +161,9 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
             continue
         for fraction in study.fractions:
             try:
-                important = bench.important(chain, seed, fraction, test, slice(row, row + 1), make=False)
+                important = bench.important(
+                    chain, seed, fraction, test, slice(row, row + 1), make=False
+                )
             except (UproarError, KeyError):
                 continue
             for protocol in families.values():

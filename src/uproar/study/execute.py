@@ -1,8 +1,8 @@
 """Where jobs run: here, or in processes. Both have one face, and a study cannot tell which it has.
 
-    submit(job)     hand over a job whose needs are met
-    next()          wait for any job to end: its Report
-    close()         stop; what is running is given up
+submit(job)     hand over a job whose needs are met
+next()          wait for any job to end: its Report
+close()         stop; what is running is given up
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections import deque
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from uproar.errors import BadInput, UproarError
 from uproar.study.cell import Cell, Failed, Outcome
@@ -25,6 +25,7 @@ ATTEMPTS = 2
 """How often a job is given to a process when its process dies under it."""
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Where jobs run."""
 
@@ -167,5 +168,3 @@ def _exit_name(code: int) -> str:
         with contextlib.suppress(ValueError):
             return signal.Signals(-code).name
     return f"exit code {code}"
-
-

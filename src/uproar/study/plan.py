@@ -115,8 +115,15 @@ def _jobs_of_replicate(
             continue
         needs = _known(explained, [cell.estimator])
         jobs.append(
-            Job(f"{name}/{cell}", "retrain", bench.setting, seed, cells=(cell,), needs=needs,
-                cost=_training_cost(bench))  # fmt: skip
+            Job(
+                f"{name}/{cell}",
+                "retrain",
+                bench.setting,
+                seed,
+                cells=(cell,),
+                needs=needs,
+                cost=_training_cost(bench),
+            )
         )
     for chain, cells in fixed.items():
         cost = len(cells) * len(bench.task.test) / 3
@@ -147,8 +154,16 @@ def _explain_jobs(
             names = tuple(chain.name for chain in family)
             cost = images * (0.3 + max(chain.passes for chain in family))
             jobs.append(
-                Job(f"{name}/explain {names} {fractions}", "explain", bench.setting, seed, names,
-                    fractions, needs=needs, cost=cost)  # fmt: skip
+                Job(
+                    f"{name}/explain {names} {fractions}",
+                    "explain",
+                    bench.setting,
+                    seed,
+                    names,
+                    fractions,
+                    needs=needs,
+                    cost=cost,
+                )
             )
     return jobs
 

@@ -56,7 +56,9 @@ def run_study(
     runner = executor(str(root), workers, study.plugins)
     try:
         todo = plan(study, Store(store))
-        progress = Progress(len(todo.cells), todo.cached, work=todo.cost, outcomes=dict(todo.skipped))
+        progress = Progress(
+            len(todo.cells), todo.cached, work=todo.cost, outcomes=dict(todo.skipped)
+        )
         progress.done = todo.cached + len(todo.skipped)
         listen(progress)
         _drive(todo, runner, progress, listen)
@@ -71,7 +73,11 @@ def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener) -
     ended: dict[str, Report] = {}
     under_way: set[str] = set()
     while waiting or under_way:
-        for job in [j for j in waiting.values() if all(n not in waiting and n not in under_way for n in j.needs)]:
+        for job in [
+            j
+            for j in waiting.values()
+            if all(n not in waiting and n not in under_way for n in j.needs)
+        ]:
             del waiting[job.id]
             blocked = _blocked(job, ended)
             if blocked is None:
@@ -107,7 +113,7 @@ def _blocked(job: Job, ended: dict[str, Report]) -> Report | None:
         for unit, outcome in ended[need].outcomes.items():
             mine = unit == "base" or unit in {cell.estimator for cell in job.cells}
             if mine and not isinstance(outcome, Done):
-                units = [*job.names, *job.cells]
+                units: list[str | Cell] = [*job.names, *job.cells]
                 return Report(job, dict.fromkeys(units, _inherited(unit, outcome)), 0.0)
     return None
 
@@ -116,5 +122,3 @@ def _inherited(unit: str | Cell, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Failed) and unit == "base":
         return Failed(f"the base model could not be trained: {outcome.reason}", outcome.traceback)
     return outcome
-
-

@@ -64,12 +64,19 @@ class Study(BaseModel):
     plugins: Names = ()
     recipe: Recipe = Field(default_factory=Recipe)
 
+    def __init__(self, **content: Any) -> None:
+        try:
+            super().__init__(**content)
+        except ValidationError as error:
+            raise _ours(error) from None
+
     def model_post_init(self, _: Any) -> None:
         """Refuse what could only fail later."""
         for file in self.plugins:
             load_plugin(file)
         _distinct("fraction", [check_fraction(t) for t in self.fractions])
         _distinct("seed", self.seeds)
+        _distinct("estimator", self.estimators)
         _distinct("estimator", [chain.name for chain in self.chains])
         _distinct("protocol", [protocol.name for protocol in self.protocol_list])
         for task in self.tasks:
@@ -109,7 +116,7 @@ def study_of(source: Study | Mapping[str, Any] | str | Path) -> Study:
     if isinstance(source, Study):
         return source
     if isinstance(source, Mapping):
-        return _validated(dict(source), None)
+        return _validated(dict(source))
     return _read(Path(source))
 
 
@@ -129,9 +136,11 @@ def _read(path: Path) -> Study:
             if alias in content:
                 content[alias] = _beside(content[alias], path.parent)
     try:
-        return _validated(content, text)
+        return _validated(content)
     except UproarError as error:
-        raise type(error)(f"{path.name}: {error}") from None
+        line = _line_of(getattr(error, "setting", ""), text)
+        where = f"{path.name}, line {line}" if line else path.name
+        raise type(error)(f"{where}: {error}") from None
 
 
 def _beside(value: Any, folder: Path) -> Any:
@@ -144,36 +153,46 @@ def _beside(value: Any, folder: Path) -> Any:
     return value
 
 
-def _validated(content: dict[str, Any], text: str | None) -> Study:
-    known = {**Study.model_fields, **{"task": None, "model": None, "estimator": None, "protocol": None}}
+def _validated(content: dict[str, Any]) -> Study:
     for alias in ("task", "model", "estimator", "protocol"):
         if alias in content:
             content[alias + "s"] = content.pop(alias)
-    try:
-        return Study(**content)
-    except ValidationError as error:
-        raise BadInput(_sentence(error.errors()[0], text, known)) from None
+    return Study(**content)
 
 
-def _sentence(problem: Any, text: str | None, known: Mapping[str, Any]) -> str:
-    """A validation problem as one sentence, with the line of the file and near names."""
+class _BadSetting(BadInput):
+    """A setting that cannot be used; a file's reader adds the line it stands on."""
+
+    setting = ""
+
+
+def _ours(error: ValidationError) -> BadInput:
+    """The first problem of a validation as one sentence."""
+    problem: Any = error.errors()[0]
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, BadInput):
+        return cause
     path = [str(part) for part in problem["loc"]]
-    field = path[-1] if problem["type"] == "extra_forbidden" else ".".join(path)
-    line = _line_of(path[-1] if not path[-1].isdigit() else path[0], text)
-    where = f"line {line}: " if line else ""
-    if problem["type"] == "extra_forbidden":
-        names = list(Recipe.model_fields) if path[0] == "recipe" and len(path) > 1 else list(known)
-        near = difflib.get_close_matches(field, names, n=2, cutoff=0.5)
-        guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        kind = "recipe" if names != list(known) else "study"
-        return f"{where}a {kind} has no setting {field!r}.{guess} Known: {', '.join(sorted(names))}."
     reason = problem["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
-    return f"{where}{field} {reason}, not {problem['input']!r}."
+    sentence = f"{'.'.join(path)} {reason}, not {problem['input']!r}."
+    ours = _BadSetting(_no_setting(path) if problem["type"] == "extra_forbidden" else sentence)
+    ours.setting = next(part for part in reversed(path) if not part.isdigit())
+    return ours
 
 
-def _line_of(key: str, text: str | None) -> int | None:
-    for number, line in enumerate((text or "").splitlines(), 1):
-        if re.match(rf"\s*\[?{re.escape(key)}\s*[=\]]", line):
+def _no_setting(path: list[str]) -> str:
+    """That a study or its recipe has no such setting, with near names."""
+    in_recipe = path[0] == "recipe" and len(path) > 1
+    known = list((Recipe if in_recipe else Study).model_fields)
+    near = difflib.get_close_matches(path[-1], known, n=2, cutoff=0.5)
+    guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    owner = "recipe" if in_recipe else "study"
+    return f"a {owner} has no setting {path[-1]!r}.{guess} Known: {', '.join(sorted(known))}."
+
+
+def _line_of(setting: str, text: str) -> int | None:
+    for number, line in enumerate(text.splitlines(), 1):
+        if setting and re.match(rf"\s*\[?{re.escape(setting)}\s*[=\]]", line):
             return number
     return None
 

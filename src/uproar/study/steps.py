@@ -28,7 +28,7 @@ from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
 from uproar.study.cell import Cell
 from uproar.study.spec import Study
-from uproar.training import Recipe, fit, predict
+from uproar.training import Recipe, channels_last, fit, predict
 
 CHUNK = 512
 """Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
@@ -54,7 +54,16 @@ class Setting:
         """The settings of a study: every task with every model."""
         common = {
             name: getattr(study, name)
-            for name in ("recipe", "fill", "features", "target", "sign", "channels", "weights", "limit")
+            for name in (
+                "recipe",
+                "fill",
+                "features",
+                "target",
+                "sign",
+                "channels",
+                "weights",
+                "limit",
+            )
         }
         return [cls(task, model, **common) for task in study.tasks for model in study.models]
 
@@ -102,7 +111,12 @@ class Bench:
 
     def state_key(self, call: str, version: Any, seed: int) -> str:
         """What an estimator prepares once for a base model."""
-        inputs = {"model": self.model_key(seed), "estimator": call, "version": version, "seed": seed}
+        inputs = {
+            "model": self.model_key(seed),
+            "estimator": call,
+            "version": version,
+            "seed": seed,
+        }
         return key_of("state", {**self._data, **inputs})
 
     def cell_key(self, cell: Cell) -> str:
@@ -128,9 +142,11 @@ class Bench:
             return self._base[1]
         item = self.store.once("model", key, lambda: self._train_base(seed))
         model = build(self.spec, self.task, seed)
-        weights = {n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"}
+        weights = {
+            n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"
+        }
         model.load_state_dict(weights)
-        self._base = (key, (model.to(memory_format=torch.channels_last).eval(), item))
+        self._base = (key, (channels_last(model).eval(), item))
         return self._base[1]
 
     _base: tuple[str, tuple[nn.Module, Item]] | None = None
@@ -144,7 +160,9 @@ class Bench:
             images = self.task.train.read(slice(None))
             fit(model, images, self.task.train.labels, self.setting.recipe, seed)
         scores = kept_scores(predict(model, self.task.test.read(slice(None))))
-        arrays = {name: value.detach().contiguous().numpy() for name, value in model.state_dict().items()}
+        arrays = {
+            name: value.detach().contiguous().numpy() for name, value in model.state_dict().items()
+        }
         facts = _facts(scores, self.task.test.labels, time.perf_counter() - started)
         return Item({**arrays, "test_scores": scores}, facts)
 
@@ -387,4 +405,3 @@ def _facts(scores: np.ndarray, labels: Tensor, seconds: float) -> dict[str, Any]
 def bench_for(setting: Setting, root: str) -> Bench:
     """The bench of a setting in this process: its data and models are loaded once."""
     return Bench(setting, Store(root))
-

@@ -32,7 +32,7 @@ def fit(
     per_epoch = len(images) // batch
     total = per_epoch * recipe.epochs
     images = images.contiguous(memory_format=torch.channels_last)
-    model = model.to(memory_format=torch.channels_last).train()
+    model = channels_last(model).train()
     optimizer = torch.optim.SGD(
         model.parameters(),
         lr=recipe.lr,
@@ -60,6 +60,11 @@ def fit(
             if progress is not None:
                 progress(epoch + 1, recipe.epochs)
     return model.eval()
+
+
+def channels_last(model: nn.Module) -> nn.Module:
+    """The model with its weights laid out channels last, the faster way on a CPU."""
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def augmented(x: Tensor, names: tuple[str, ...], shakes: torch.Generator) -> Tensor:

@@ -1,0 +1,5 @@
+"""`python -m uproar`."""
+
+from uproar.cli import main
+
+main()

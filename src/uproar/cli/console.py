@@ -1,0 +1,54 @@
+"""Where the program prints, and how lists on the command line are read."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Console
+from rich.table import Table
+
+output = Console()
+errors = Console(stderr=True)
+
+
+def listed(values: list[str] | None) -> list[str] | None:
+    """`a,b(c=1,d=2)` and repeated options as one list: commas inside brackets do not split.
+
+    >>> listed(["grad,sg(ig, samples=20)", "random"])
+    ['grad', 'sg(ig, samples=20)', 'random']
+    """
+    if not values:
+        return None
+    found: list[str] = []
+    for value in values:
+        depth, start = 0, 0
+        for i, letter in enumerate(value + ","):
+            depth += (letter in "([") - (letter in ")]")
+            if i == len(value) or (letter == "," and depth == 0):
+                found.append(value[start:i].strip())
+                start = i + 1
+    return [name for name in found if name]
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them.
+
+    >>> duration(8), duration(75), duration(7300), duration(None)
+    ('8 s', '1 min 15 s', '2 h 02 min', 'unknown')
+    """
+    if seconds is None or math.isnan(seconds):
+        return "unknown"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def table(title: str, *columns: str) -> Table:
+    """An empty table in the program's style; columns that start with > hold numbers."""
+    empty = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for column in columns:
+        empty.add_column(column.removeprefix(">"), justify="right" if column[0] == ">" else "left")
+    return empty

@@ -1,0 +1,101 @@
+"""`uproar ls` and `uproar doctor`."""
+
+from __future__ import annotations
+
+import os
+import platform
+from enum import StrEnum
+from importlib import metadata
+from typing import Annotated
+
+import torch
+import typer
+from rich.markup import escape
+
+from uproar.cli.console import output, table
+from uproar.data import tasks
+from uproar.estimators import estimators
+from uproar.models import models
+from uproar.protocols import PROTOCOLS
+from uproar.registry import Entry, Registry
+from uproar.removal import fills
+from uproar.study.execute import default_jobs
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    estimators = "estimators"
+    tasks = "tasks"
+    models = "models"
+    fills = "fills"
+    protocols = "protocols"
+
+
+_REGISTRIES: dict[str, Registry] = {
+    "estimators": estimators,
+    "tasks": tasks,
+    "models": models,
+    "fills": fills,
+}
+
+
+def ls(
+    kind: Annotated[Kind, typer.Argument(help="What to list")] = Kind.estimators,
+    plugin: Annotated[
+        list[str] | None, typer.Option(help="File with estimators of your own")
+    ] = None,
+) -> int:
+    """List what there is, with options and their defaults."""
+    from uproar.estimators import load_plugin
+
+    for file in plugin or ():
+        load_plugin(file)
+    if kind is Kind.protocols:
+        shown = table("protocols", "name", "what it does", "better is")
+        for protocol in PROTOCOLS.values():
+            better = "higher accuracy" if protocol.higher_is_better else "lower accuracy"
+            shown.add_row(protocol.name, protocol.summary, better)
+        output.print(shown)
+        return 0
+    entries = _REGISTRIES[kind.value].values()
+    roles = {"estimator": "estimators", "direct": "controls that are not rankings",
+             "transform": "transforms, e.g. sq(grad)", "ensemble": "ensembles, e.g. sg(grad)",
+             "postprocess": "filters, outermost, e.g. gaussian(sq(grad))"}  # fmt: skip
+    if kind is not Kind.estimators:
+        _show(kind.value, entries)
+        return 0
+    for role, title in roles.items():
+        _show(title, [entry for entry in entries if entry.facts.get("role") == role])
+    return 0
+
+
+def _show(title: str, entries: list[Entry]) -> None:
+    shown = table(title, "name", "options", "what it is")
+    for entry in entries:
+        options = ", ".join(f"{name}={_default(p.default)}" for name, p in entry.options.items())
+        shown.add_row(entry.name, escape(options), escape(entry.summary))
+    output.print(shown)
+
+
+def _default(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def doctor() -> int:
+    """Say what this installation and machine have: versions, threads, devices."""
+    shown = table("uproar", "what", "found")
+    for name in ("uproar", "torch", "numpy", "scipy", "pandas", "plotly", "captum", "ray"):
+        try:
+            shown.add_row(name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            shown.add_row(name, "[dim]not installed (optional)[/]")
+    shown.add_row("python", f"{platform.python_version()} on {platform.platform()}")
+    shown.add_row("processes by default", f"{default_jobs()} ({os.cpu_count()} cores)")
+    shown.add_row("torch threads", str(torch.get_num_threads()))
+    devices = ["cpu"]
+    devices += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    devices += ["mps"] if torch.backends.mps.is_available() else []
+    shown.add_row("devices", ", ".join(devices))
+    output.print(shown)
+    return 0

@@ -1,0 +1,217 @@
+"""`uproar run`, `uproar validate` and `uproar report`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from uproar.cli.console import duration, errors, listed, output, table
+from uproar.cli.progress import shown
+from uproar.errors import BadInput, StoreError
+from uproar.report import write_report
+from uproar.results import Results
+from uproar.store import Store, write_file
+from uproar.study.collect import collect
+from uproar.study.estimate import estimate
+from uproar.study.execute import default_jobs
+from uproar.study.run import run_study
+from uproar.study.spec import Study, study_of
+
+File = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[STUDY]", help="A study file (TOML); without one, ROAR and KAR on digits."
+    ),
+]
+Out = Annotated[Path | None, typer.Option(help="Folder for the report  [default: runs/NAME]")]
+Place = Annotated[
+    Path | None, typer.Option("--store", help="Folder for results  [default: OUT/store]")
+]
+Many = Annotated[list[str] | None, typer.Option(metavar="A,B,…")]
+
+
+def run(
+    study: File = None,
+    task: Annotated[str | None, typer.Option(help="Data set, e.g. digits")] = None,
+    model: Annotated[str | None, typer.Option(help="Network: a name or file.py:factory")] = None,
+    weights: Annotated[str | None, typer.Option(help="Trained weights of the base model")] = None,
+    estimators: Many = None,
+    protocols: Many = None,
+    fractions: Many = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of every training")] = None,
+    fill: Annotated[str | None, typer.Option(help="What removed pixels become")] = None,
+    limit: Annotated[int | None, typer.Option(help="Use at most so many images per split")] = None,
+    plugin: Annotated[
+        list[str] | None, typer.Option(help="File with estimators of your own")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
+    out: Out = None,
+    store: Place = None,
+) -> int:
+    """Run a study, or what is missing of it, and write its report."""
+    chosen = _study(study, task, model, weights, estimators, protocols, fractions, seeds, epochs, fill,
+                    limit, plugin)  # fmt: skip
+    folder = out if out is not None else Path("runs") / chosen.name
+    place = store if store is not None else folder / "store"
+    workers = default_jobs() if jobs is None else jobs
+    began = time.perf_counter()
+    with shown() as listen:
+        state = run_study(chosen, place, workers, listen)
+    spent = time.perf_counter() - began
+    facts = {"command": shlex.join(["uproar", *sys.argv[1:]]), "seconds": round(spent, 1),
+             "executor": "serial" if workers == 1 else f"{workers} processes"}  # fmt: skip
+    results = collect(chosen, Store(place), state.outcomes, tuple(state.notices), facts)
+    _remember(folder, chosen, place, facts)
+    page = write_report(results, folder)
+    for notice in results.notices:
+        errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
+    _print_verdicts(results)
+    new = state.total - state.cached
+    output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
+    return _finish(results, page)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, e.g. runs/digits")],
+    out: Annotated[Path | None, typer.Option(help="Write it elsewhere")] = None,
+) -> int:
+    """Write the report of a run again, from whatever is finished."""
+    chosen, place, facts = _recall(folder)
+    results = collect(chosen, Store(place), facts=facts)
+    page = write_report(results, out or folder)
+    _print_verdicts(results)
+    return _finish(results, page)
+
+
+def validate(
+    study: File = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
+    out: Out = None,
+    store: Place = None,
+) -> int:
+    """Check a study and say what would run, how long it would take, and what is there already."""
+    chosen = study_of(study) if study else Study()
+    chosen = chosen.with_changes(seeds=seeds)
+    folder = out if out is not None else Path("runs") / chosen.name
+    workers = default_jobs() if jobs is None else jobs
+    found = estimate(chosen, Store(store if store is not None else folder / "store"), workers)
+    shape = table(f"Study {chosen.name}", "what", ">jobs", ">seconds each")
+    for kind, (count, seconds) in found.jobs.items():
+        shape.add_row(kind, str(count), f"{seconds:.2f}")
+    output.print(shape)
+    output.print(
+        f"{found.cells} cells: {found.cached} in the store, {found.skipped} do not apply, "
+        f"{found.cells - found.cached - found.skipped} to do."
+    )
+    output.print(
+        f"About {duration(found.seconds)} with {workers} process{'es' if workers > 1 else ''}, "
+        f"{found.megabytes:.0f} MB for the store."
+    )
+    return 0
+
+
+def _study(
+    file: str | None, task: str | None, model: str | None, weights: str | None,
+    estimators: list[str] | None, protocols: list[str] | None, fractions: list[str] | None,
+    seeds: int | None, epochs: int | None, fill: str | None, limit: int | None,
+    plugin: list[str] | None,
+) -> Study:  # fmt: skip
+    base = study_of(file) if file else Study()
+    changes: dict[str, Any] = {
+        "tasks": task, "models": model, "weights": weights, "estimators": listed(estimators),
+        "protocols": listed(protocols), "fractions": _numbers(listed(fractions)), "seeds": seeds,
+        "fill": fill, "limit": limit, "plugins": plugin,
+    }  # fmt: skip
+    if epochs is not None:
+        changes["recipe"] = {**base.recipe.model_dump(), "epochs": epochs}
+    if task is not None and file is None:
+        changes["name"] = task.partition("(")[0]
+    return base.with_changes(**changes)
+
+
+def _numbers(texts: list[str] | None) -> list[float] | None:
+    try:
+        return None if texts is None else [float(text) for text in texts]
+    except ValueError as error:
+        raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9 ({error}).") from None
+
+
+def _remember(folder: Path, study: Study, place: Path, facts: dict[str, Any]) -> None:
+    content = {
+        "study": study.model_dump(mode="json"),
+        "store": str(place.resolve()),
+        "facts": facts,
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / "run.json", json.dumps(content, indent=1).encode())
+    except OSError as error:
+        raise StoreError(f"Cannot write into {folder}: {error.strerror or error}.") from None
+
+
+def _recall(folder: Path) -> tuple[Study, Path, dict[str, Any]]:
+    try:
+        content = json.loads((folder / "run.json").read_text())
+        place = Path(content["store"])
+        beside = folder / "store"
+        return (
+            study_of(content["study"]),
+            beside if beside.is_dir() and not place.is_dir() else place,
+            dict(content["facts"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(
+            f"{folder} is not the folder of a run: it has no readable run.json."
+        ) from None
+
+
+def _print_verdicts(results: Results) -> None:
+    verdicts = results.verdicts
+    if verdicts.empty:
+        output.print("No verdict yet: too few cells are finished.")
+        return
+    for (task, model, protocol), group in verdicts.groupby(
+        ["task", "model", "protocol"], sort=False
+    ):
+        if protocol.endswith(":no-retrain"):
+            continue
+        shown_table = table(
+            f"{protocol.upper()} on {task} with {model}: area against random, in accuracy points",
+            "estimator", ">mean accuracy", ">advantage", ">95 % interval", ">p (Holm)", "verdict",
+        )  # fmt: skip
+        for row in group.itertuples():
+            colour = {"b": "green", "w": "red"}.get(row.verdict[0], "yellow")
+            shown_table.add_row(
+                escape(row.estimator), _number(100 * row.area, "{:.1f}"),
+                _number(100 * row.advantage, "{:+.1f}"),
+                f"{_number(100 * row.low, '{:+.1f}')} … {_number(100 * row.high, '{:+.1f}')}",
+                _number(row.p_holm, "{:.3f}"), f"[{colour}]{row.verdict}[/]",
+            )  # fmt: skip
+        output.print(shown_table)
+
+
+def _number(value: float, form: str) -> str:
+    return "–" if value != value else form.format(value)
+
+
+def _finish(results: Results, page: Path) -> int:
+    failed = int((results.table["status"] == "failed").sum())
+    for row in results.problems.itertuples():
+        if row.status != "missing":
+            errors.print(
+                f"[yellow]{row.status}[/] {escape(row.estimator)} ({row.cells} cells): "
+                f"{escape(row.reason)}", soft_wrap=True,
+            )  # fmt: skip
+    output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
+    return 1 if failed else 0

@@ -1,0 +1,230 @@
+"""Layer-wise relevance propagation: the score handed back layer by layer until it lies on the pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from uproar.errors import BadOption, NotApplicable
+from uproar.estimators.base import estimator
+from uproar.estimators.interception import Interception, depends, only_moves, rewired
+from uproar.estimators.lrp_rules import Affine, AlphaBeta, Box, Coherency, Epsilon, divided
+from uproar.types import Images, Labels, RawMaps
+
+Composite = Literal[
+    "epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"
+]
+First = Literal["same", "z-box"]
+
+_ACTIVATIONS = (
+    "celu", "elu", "gelu", "hardswish", "hardtanh", "leaky_relu", "mish", "prelu", "relu", "relu6", "selu",
+    "silu", "tanh",
+)  # fmt: skip
+"""Activations that keep zero at zero: relevance passes them unchanged."""
+
+_MAXIMA = frozenset({"AdaptiveMaxPool2D", "Amax", "Max", "MaxPool2DWithIndices"})
+"""The gradient of a maximum goes to the winner, and so does relevance."""
+
+
+@estimator(passes=3, needs="layers that LRP has rules for: convolution, linear, batch norm, pooling, sums, activations",
+           formula="R_i = Σ_j share of input i in output j · R_j, from the score down to the pixels",
+           paper="Bach et al. 2015; Montavon et al. 2017; Kohlbrenner et al. 2020",
+           fails="epsilon alone is close to gradient · input; z-plus depends little on the class")  # fmt: skip
+def lrp(model: nn.Module, x: Images, target: Labels, *, composite: Composite = "epsilon-plus",
+        first: First = "same", epsilon: Annotated[float, Field(ge=0)] = 1e-6) -> RawMaps:  # fmt: skip
+    """Layer-wise relevance propagation.
+
+    epsilon       every input in proportion to what it contributes to the sum; a bias keeps its own part
+    z-plus        positive contributions only, biases left out
+    epsilon-plus  epsilon in linear layers, z-plus elsewhere
+    alpha1-beta0  positive contributions only; a positive bias keeps its own part
+    alpha2-beta1  twice the positive less once the negative contributions
+    coherency     the rules of released code, to compare with it (see `lrp_rules.Coherency`)
+
+    `first="z-box"` uses in the first layer that pixels lie between black and white. With epsilon and epsilon-plus the
+    relevance starts as, and sums to, the score, less what biases keep; with the others it starts as 1, since a negative
+    score would turn their order around. A batch norm is merged with the layer before it, the terms of a sum share by
+    the same rule, and a normalisation of the pixels passes relevance unchanged.
+    """
+    if composite == "coherency" and first != "same":
+        raise BadOption(
+            "lrp: the coherency composite has its own rule for the first layer; leave first= out."
+        )
+    n = len(x)
+    images, classes = x, target
+    if first == "z-box":
+        # two more rows, black and white, show what bounds the pixels have where they meet the first layer
+        images = torch.cat([x, torch.zeros_like(x[:1]), torch.ones_like(x[:1])])
+        classes = torch.cat([target, target[:1], target[:1]])
+    images = images.detach().clone(memory_format=torch.channels_last).requires_grad_()
+    scores = _Relevance(composite, first, epsilon, len(images)).scores(model, images, classes)
+    start = torch.zeros_like(scores)
+    start[:n] = scores[:n].detach() if composite in ("epsilon", "epsilon-plus") else 1.0
+    (relevance,) = torch.autograd.grad(scores, images, start)
+    return relevance[:n].contiguous()
+
+
+class _Relevance(Interception):
+    """A model whose backward pass carries relevance instead of gradients."""
+
+    def __init__(self, composite: Composite, first: First, epsilon: float, rows: int) -> None:
+        rules: dict[str, Callable] = dict.fromkeys(_ACTIVATIONS, self._activation)
+        rules |= dict.fromkeys(("conv1d", "conv2d", "conv3d"), self._convolution)
+        rules |= dict.fromkeys(("avg_pool2d", "adaptive_avg_pool2d", "mean", "sum"), self._pooling)
+        rules |= dict.fromkeys(("mul", "div", "true_divide", "neg"), self._scaling)
+        rules |= dict.fromkeys(("add", "sub", "__rsub", "rsub"), self._sum)
+        rules |= {"linear": self._linear, "batch_norm": self._batch_norm}
+        super().__init__("lrp", rules, _MAXIMA)
+        self.composite, self.first, self.epsilon, self.rows = composite, first, epsilon, rows
+        self.dense, self.rule = _rules(composite, epsilon)
+        # the ways back of steps that only normalise pixels
+        self.steps: set[Callable] = set()
+        # what made an output: its input, the operation, and whether that is a linear layer
+        self.made: dict[int, tuple[Tensor, Tensor, Affine, bool]] = {}
+
+    def _convolution(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        return self._weighted(func, args, kwargs, dense=False)
+
+    def _linear(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        return self._weighted(func, args, kwargs, dense=True)
+
+    def _weighted(self, func: Callable, args: tuple, kwargs: dict[str, Any], dense: bool) -> Tensor:
+        given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
+        a, weight, bias = given.pop("input"), given.pop("weight"), given.pop("bias", None)
+        if depends(weight, bias):
+            raise NotApplicable(
+                f"lrp has no rule for {func.__name__!r} with weights that depend on the image"
+            )
+
+        def call(t: Tensor, w: Tensor | None, b: Tensor | None) -> Tensor:
+            return func(t, w, b, *args[3:], **given)
+
+        op = Affine(call, weight, bias)
+        out = self._affine(op, a, call(a.detach(), weight, bias), dense)
+        self.made[id(out)] = (out, a, op, dense)
+        return out
+
+    def _affine(self, op: Affine, a: Tensor, value: Tensor, dense: bool) -> Tensor:
+        rule: Callable = self.dense if dense else self.rule
+        values = a.detach()
+        if op.weight is not None and self._is_pixels(a):
+            if self.first == "z-box":
+                rule = self._box(values)
+            elif self.composite == "coherency":
+                rule = Coherency(first=True)
+        return rewired(value, lambda r: (rule(op, values, r),), a)
+
+    def _box(self, values: Tensor) -> Box:
+        """The first layer's rule, with bounds from the last two rows: what black and white became."""
+        if len(values) != self.rows:
+            raise NotApplicable("lrp needs one row per image in the first layer for first=z-box")
+        black, white = values[-2:-1], values[-1:]
+        return Box(torch.minimum(black, white), torch.maximum(black, white), self.epsilon)
+
+    def _batch_norm(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        """Scale and shift of each channel, in one with the layer before."""
+        names = (
+            "input",
+            "running_mean",
+            "running_var",
+            "weight",
+            "bias",
+            "training",
+            "momentum",
+            "eps",
+        )
+        given = dict(zip(names, args, strict=False)) | kwargs
+        z, mean, var = args[0], given["running_mean"], given["running_var"]
+        if given.get("training") or mean is None or depends(args[1:], kwargs):
+            raise NotApplicable("lrp has no rule for batch norm with statistics of the batch")
+        scale = torch.rsqrt(var + given.get("eps", 1e-5))
+        scale = scale if given.get("weight") is None else scale * given["weight"]
+        shift = -mean * scale + (0.0 if given.get("bias") is None else given["bias"])
+        value = func(z.detach(), *args[1:], **kwargs)
+        _, a, op, dense = self.made.get(id(z), (None, z, None, False))
+        if op is not None and self.composite != "coherency" and (z.dim() == 2 or not dense):
+            return self._affine(op.scaled(scale, shift), a, value, dense)
+        return self._shifted(z, value - shift.view(-1, *[1] * (z.dim() - 2)), value)
+
+    def _pooling(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        """Averages and sums over places: always in proportion, as all weights are equal."""
+        op = Affine(lambda t, _w, _b: func(t, *args[1:], **kwargs))
+        a = args[0].detach()
+        rule = self.rule if self.composite == "coherency" else Epsilon(self.epsilon)
+        return rewired(op.of(a), lambda r: (rule(op, a, r),), args[0])
+
+    def _activation(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+        return rewired(_value(func, args, kwargs), lambda r: (r,), args[0])
+
+    def _scaling(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A product with a constant: one input for each output, which gets its relevance."""
+        inputs = depends(args, kwargs)
+        if len(inputs) > 1 or (not func.__name__.startswith("mul") and args[0] is not inputs[0]):
+            return func(*args, **kwargs)  # stays in the graph as it is, where it is refused by name
+        return self._passed(inputs[0], _value(func, args, kwargs))
+
+    def _sum(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A sum or difference of two tensors, or of a tensor and a constant."""
+        value = _value(func, args, kwargs)
+        second = args[1] if len(args) > 1 else kwargs["other"]
+        # a + αb, a − αb, b − αa
+        factor, name = kwargs.get("alpha", 1), func.__name__.rstrip("_")
+        signs = (-factor, 1) if "rsub" in name else (1, factor if name == "add" else -factor)
+        terms = [
+            (t, t.detach() * k) for t, k in zip((args[0], second), signs, strict=True) if depends(t)
+        ]
+        if len(terms) == 1:
+            return self._shifted(*terms[0], value)
+
+        def back(r: Tensor) -> tuple[Tensor, ...]:
+            shared = self.rule.terms([part.expand_as(value) for _, part in terms], r)
+            return tuple(s.sum_to_size(t.shape) for s, (t, _) in zip(shared, terms, strict=True))
+
+        return rewired(value, back, *(t for t, _ in terms))
+
+    def _shifted(self, a: Tensor, part: Tensor, value: Tensor) -> Tensor:
+        """`part`, which comes from `a`, plus a constant: a bias of its own under the epsilon rule alone."""
+        if self.composite != "epsilon" or self._is_pixels(a):
+            return self._passed(a, value)
+        share = divided(part.expand_as(value), value, self.epsilon)
+        return rewired(value, lambda r: ((r * share).sum_to_size(a.shape),), a)
+
+    def _passed(self, a: Tensor, value: Tensor) -> Tensor:
+        """A function of each value of `a` alone: relevance passes unchanged."""
+
+        def back(r: Tensor) -> tuple[Tensor]:
+            return (r.sum_to_size(a.shape),)
+
+        if self._is_pixels(a):
+            self.steps.add(back)
+        return rewired(value, back, a)
+
+    def _is_pixels(self, a: Tensor) -> bool:
+        """Whether these are the image's pixels still, at most normalised and moved."""
+        return only_moves(a, lambda node: getattr(node, "back", None) in self.steps)
+
+
+def _rules(composite: Composite, epsilon: float) -> tuple[Any, Any]:
+    """The rules for linear layers and for all others."""
+    proportional = Epsilon(epsilon)
+    positive = AlphaBeta(epsilon, bias=False)
+    return {
+        "epsilon": (proportional, proportional),
+        "z-plus": (positive, positive),
+        "epsilon-plus": (proportional, positive),
+        "alpha1-beta0": (AlphaBeta(epsilon),) * 2,
+        "alpha2-beta1": (AlphaBeta(epsilon, beta=1.0),) * 2,
+        "coherency": (Coherency(),) * 2,
+    }[composite]
+
+
+def _value(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """What an operation returns, outside of the graph; in-place versions change a copy."""
+    plain = [each.detach().clone() if isinstance(each, Tensor) else each for each in args]
+    return func(
+        *plain, **{k: v.detach() if isinstance(v, Tensor) else v for k, v in kwargs.items()}
+    )

@@ -1,0 +1,73 @@
+"""Everything a report shows, gathered once: the page, the drawings and the tables all take it from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from uproar.report.draw import Drawable
+from uproar.report.figures import (
+    Costs,
+    Curves,
+    Forest,
+    Retraining,
+    Ties,
+    cost_figure,
+    curve_figures,
+    forest_figures,
+    retraining_figures,
+    ties_figure,
+)
+from uproar.report.findings import Answer, answer, leak_details
+from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
+from uproar.report.sections import Section, sections_of
+from uproar.report.words import slug
+from uproar.results import Results
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One task and model: its answer and all its figures."""
+
+    prefix: str
+    """Before the figures' file names: empty when there is only one chapter."""
+    section: Section
+    answer: Answer
+    leaks: tuple[str, ...]
+    forests: tuple[Forest, ...]
+    curves: tuple[Curves, ...]
+    retraining: tuple[Retraining, ...]
+    panels: tuple[Panel, ...]
+    gallery: Gallery | None
+    costs: Costs | None
+    ties: Ties | None
+
+    def drawings(self) -> Iterator[Drawable]:
+        """The figures that become files: of the pictures, the first of each protocol."""
+        yield from (*self.forests, *self.curves, *self.retraining)
+        first = {panel.protocol: panel for panel in reversed(self.panels)}
+        yield from reversed(first.values())
+        yield from (figure for figure in (self.gallery, self.costs, self.ties) if figure is not None)
+
+    def stem(self, figure: Drawable) -> str:
+        """Where a figure's file is, seen from the page, without its ending."""
+        return f"figures/{self.prefix}{figure.name}"
+
+
+def chapters_of(results: Results) -> list[Chapter]:
+    """One chapter per task and model."""
+    sections = sections_of(results)
+    several = len(sections) > 1
+    return [
+        _chapter(section, f"{place}-{slug([section.task, section.model])}-" if several else "")
+        for place, section in enumerate(sections, 1)
+    ]
+
+
+def _chapter(section: Section, prefix: str) -> Chapter:
+    return Chapter(
+        prefix, section, answer(section), tuple(leak_details(section)),
+        tuple(forest_figures(section)), tuple(curve_figures(section)),
+        tuple(retraining_figures(section)), tuple(panel_figures(section)),
+        gallery_figure(section), cost_figure(section), ties_figure(section),
+    )  # fmt: skip

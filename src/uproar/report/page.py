@@ -1,0 +1,213 @@
+"""Figure data as one HTML page that needs no network: text, tables, pictures, Plotly and all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from uproar.report.document import Chapter
+from uproar.report.figures import Curves, Pair, Retraining, Series
+from uproar.report.page_parts import (
+    cost_view,
+    forest_view,
+    gallery_view,
+    panel_views,
+    picture_choices,
+    ties_view,
+)
+from uproar.report.words import NOTHING, clean, count, listed, number, protocol_label
+from uproar.results import Results
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def page(results: Results, chapters: list[Chapter]) -> str:
+    """The report as HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    views = [_view(place, chapter) for place, chapter in enumerate(chapters)]
+    return environment.get_template("page.html").render(
+        study=clean(results.study.get("name", "study")),
+        sections=views,
+        links=_links(views),
+        tiles=_tiles(results),
+        leaks=[line for chapter in chapters for line in chapter.leaks][:1],
+        given_model=results.study.get("weights") is not None,
+        problems=_problems(results),
+        notices=[clean(notice) for notice in results.notices],
+        settings=_facts(results.study),
+        provenance=_facts(results.provenance),
+        figures=_json(_plot_data(chapters)),
+        style=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
+        script=Markup((TEMPLATES / "report.js").read_text(encoding="utf-8")),
+        plotly=Markup(get_plotlyjs()),
+    )
+
+
+def _view(place: int, chapter: Chapter) -> dict[str, Any]:
+    """One chapter in the words of the templates."""
+    section, identity = chapter.section, f"s{place}"
+    return {
+        "id": identity,
+        "task": section.task,
+        "model": section.model,
+        "answer": chapter.answer,
+        "remarks": section.remarks,
+        "forests": [forest_view(f, chapter.stem(f)) for f in chapter.forests],
+        "legend": [{"label": e, "style": section.looks[e]} for e in _drawn(chapter)],
+        "curves": [
+            {"title": f.title, "reading": f.reading, "stem": chapter.stem(f), "key": _key(chapter, f)}
+            for f in chapter.curves
+        ],
+        "retraining": [
+            {
+                "title": f.title, "reading": f.reading, "stem": chapter.stem(f), "key": _key(chapter, f),
+                "label": protocol_label(f.protocol), "pairs": [pair.label for pair in f.pairs],
+            }
+            for f in chapter.retraining
+        ],
+        "panels": panel_views(chapter),
+        **picture_choices(chapter),
+        "gallery": gallery_view(chapter),
+        "costs": cost_view(chapter),
+        "ties": ties_view(chapter),
+    }  # fmt: skip
+
+
+def _drawn(chapter: Chapter) -> list[str]:
+    there = {s.label for figure in chapter.curves for s in figure.series}
+    return [e for e in chapter.section.estimators if e in there]
+
+
+def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """The small table of contents on top: the parts of the only chapter, or the chapters."""
+    end = [("caveats", "Caveats"), ("problems", "Problems"), ("study", "Study")]
+    if len(views) != 1:
+        inner = [(view["id"], f"{view['task']} · {view['model']}") for view in views]
+        end = end if views else end[1:]
+    else:
+        view = views[0]
+        parts = [
+            ("verdicts", "Verdicts", True), ("curves", "Curves", view["curves"]),
+            ("retraining", "Retraining", view["retraining"]), ("pictures", "Pictures", view["panels"]),
+            ("maps", "Maps", view["gallery"]), ("cost", "Cost", view["costs"] or view["ties"]),
+        ]  # fmt: skip
+        inner = [(f"{view['id']}-{part}", words) for part, words, there in parts if there]
+        inner.insert(1, end.pop(0))
+    return [{"anchor": anchor, "words": words} for anchor, words in [*inner, *end]]
+
+
+def _tiles(results: Results) -> list[dict[str, str]]:
+    """The size of the study in a few numbers."""
+    cells = own_cells(results)
+    done = int((cells["status"] == "done").sum())
+    images = sorted({int(n) for n in results.done["images"] if n > 0})
+    fractions = cells["fraction"].nunique()
+    return [
+        {"words": "estimators", "value": str(results.table["estimator"].nunique())},
+        {"words": "replicates", "value": str(results.table["seed"].nunique())},
+        {"words": "fractions", "value": str(fractions)},
+        {"words": "cells done", "value": f"{done} of {len(cells)}"},
+        {"words": "test images", "value": listed([str(n) for n in images], 3) or NOTHING},
+    ]
+
+
+def own_cells(results: Results) -> pd.DataFrame:
+    """The cells of the study's grid, without the plain training that all curves start from."""
+    plain = results.table["protocol"].map(lambda p: 1.0 if results.higher_is_better[p] else 0.0)
+    return results.table[(results.table["fraction"] - plain.astype(float)).abs() > 1e-9]
+
+
+def _problems(results: Results) -> dict[str, Any]:
+    """Cells without a number, counted by reason, and numbers that are none."""
+    frame = results.problems
+    rows = []
+    for (status, reason), group in frame.groupby(["status", "reason"], dropna=False, sort=False):
+        names = [clean(e) for e in dict.fromkeys(group["estimator"])]
+        text = clean(reason) if isinstance(reason, str) and reason else NOTHING
+        cells = int(group["cells"].sum())
+        rows.append({"status": clean(status), "reason": text, "cells": cells, "estimators": listed(names, 6)})
+    counts = frame.groupby("status", sort=False)["cells"].sum() if len(frame) else {}
+    parts = [f"{count(int(n), 'cell')} {status}" for status, n in counts.items()]
+    empty = int(results.done["accuracy"].isna().sum())
+    return {
+        "title": listed(parts) or "Skipped and failed cells: none",
+        "rows": rows,
+        "reading": (
+            f"{count(empty, 'finished cell')} without a number (NaN): left out of every mean."
+            if empty
+            else "Every finished cell has a number; none is NaN."
+        ),
+    }
+
+
+def _facts(given: Mapping[str, Any], before: str = "") -> list[dict[str, str]]:
+    """Nested settings as a flat list of names and values."""
+    facts: list[dict[str, str]] = []
+    for name, value in given.items():
+        label = f"{before}{clean(name)}"
+        if isinstance(value, Mapping):
+            facts += _facts(value, f"{label}: ")
+        else:
+            facts.append({"name": label.replace("_", " "), "value": _plain(value)})
+    return facts
+
+
+def _plain(value: Any) -> str:
+    if value is None or value == "" or value == () or value == []:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value, 4)
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(item) for item in value)
+    return clean(value)
+
+
+def _key(chapter: Chapter, figure: Curves | Retraining) -> str:
+    return chapter.prefix + figure.name
+
+
+def _plot_data(chapters: list[Chapter]) -> dict[str, Any]:
+    """What the page's script draws, by figure."""
+    data: dict[str, Any] = {}
+    for place, chapter in enumerate(chapters):
+        for figure in (*chapter.curves, *chapter.retraining):
+            shared = {
+                "group": f"s{place}", "x_label": figure.x_label, "y_label": figure.y_label,
+                "y_range": figure.y_range, "word": figure.x_label.rpartition(" ")[2],
+            }  # fmt: skip
+            if isinstance(figure, Curves):
+                shared |= {"chance": figure.chance, "series": [_series(s) for s in figure.series]}
+            else:
+                shared |= {"chance": None, "pairs": [_pair(pair) for pair in figure.pairs]}
+            data[_key(chapter, figure)] = shared
+    return data
+
+
+def _series(series: Series) -> dict[str, Any]:
+    return {**asdict(series), "reference": series.is_reference}
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {
+        "label": pair.label, "style": asdict(pair.style), "retrained": _series(pair.retrained),
+        "asked": _series(pair.asked),
+    }  # fmt: skip
+
+
+def _json(data: Any) -> Markup:
+    """Data for a script element: nothing in it can end the element or start another."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,0 +1,188 @@
+"""Tables and pictures of the page: figure data turned into the strings and places a template prints."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from uproar.report.document import Chapter
+from uproar.report.figures import Forest, ForestRow
+from uproar.report.pictures import Panel, Tile, map_colours
+from uproar.report.words import NOTHING, number, p_value, percent, points, protocol_label, retrains, span
+
+WIDTH, RIM = 260.0, 12.0
+"""Of the small forest in a table row, in pixels."""
+LARGEST = 112
+"""Longest side of a picture on the page; small images are kept pixel for pixel."""
+
+
+def forest_view(forest: Forest, stem: str) -> dict[str, Any]:
+    """A verdict table with a forest inside: numbers as text, places in pixels."""
+    shares = [percent(t, 0) for t in forest.fractions]
+    basis = (
+        f"Mean accuracy over the fractions {', '.join(shares)}; p is adjusted by Holm's method over "
+        f"{len(forest.rows)} comparisons. Detectable: a difference found four times out of five."
+    )
+    return {
+        "title": forest.title, "reading": forest.reading, "stem": stem, "basis": basis,
+        "retrains": retrains(forest.protocol), "ticks": _ticks(forest.limit),
+        "rows": [_forest_row(row, forest.limit) for row in forest.rows],
+    }  # fmt: skip
+
+
+def _forest_row(row: ForestRow, limit: float) -> dict[str, Any]:
+    whole = row.low is not None and row.high is not None
+    return {
+        "label": row.label, "style": row.style, "control": row.control, "kind": row.kind,
+        "verdict": row.verdict, "note": row.note, "n": row.n, "missing": row.missing,
+        "advantage": points(row.advantage), "span": span(row.low, row.high), "p": p_value(row.p),
+        "detectable": points(row.detectable, signed=False),
+        "at": None if row.advantage is None else _place(row.advantage, limit),
+        "ends": (_place(row.low, limit), _place(row.high, limit)) if whole else None,
+    }  # fmt: skip
+
+
+def _place(value: float | None, limit: float) -> float:
+    """A value on the axis, in pixels; what lies beyond the axis ends at its rim."""
+    share = max(-1.0, min(1.0, (value or 0.0) / limit))
+    return round(WIDTH / 2 + share * (WIDTH / 2 - RIM), 1)
+
+
+def _ticks(limit: float) -> list[dict[str, Any]]:
+    """Round numbers of points, two or three on either side of zero.
+
+    >>> [tick["words"] for tick in _ticks(0.23)]
+    ['−20', '−10', '0', '+10', '+20']
+    """
+    step = 10.0 ** math.floor(math.log10(100 * limit))
+    while 100 * limit / step > 3.5:
+        step *= 2
+    while 100 * limit / step < 2:
+        step /= 2
+    sides = range(-int(100 * limit / step), int(100 * limit / step) + 1)
+    return [
+        {"x": _place(k * step / 100, limit), "zero": k == 0, "words": _signed(k * step)} for k in sides
+    ]
+
+
+def _signed(value: float) -> str:
+    sign = "+" if value > 0 else "−" if value < 0 else ""
+    return f"{sign}{number(abs(value))}"
+
+
+def cost_view(chapter: Chapter) -> dict[str, Any] | None:
+    """The cost table; bars as percent of the slowest."""
+    figure = chapter.costs
+    if figure is None:
+        return None
+    slowest = max((row.milliseconds or 0.0 for row in figure.rows), default=0.0)
+    rows = [
+        {
+            "label": row.label, "style": row.style, "control": row.control,
+            "passes": number(row.passes), "milliseconds": number(row.milliseconds),
+            "share": round(100 * (row.milliseconds or 0.0) / slowest, 1) if slowest else 0,
+            "constant": f"{row.constant_maps} of {row.explained}" if row.explained else NOTHING,
+        }
+        for row in figure.rows
+    ]  # fmt: skip
+    return {"title": figure.title, "reading": figure.reading, "rows": rows, "stem": chapter.stem(figure)}
+
+
+def ties_view(chapter: Chapter) -> dict[str, Any] | None:
+    """The table of ties."""
+    figure = chapter.ties
+    if figure is None:
+        return None
+    rows = [
+        {
+            "label": label, "style": style,
+            "cells": [{"share": round(s or 0.0, 3), "words": percent(s)} for s in shares],
+        }
+        for label, style, shares in figure.rows
+    ]  # fmt: skip
+    heads = [percent(t, 0) for t in figure.fractions]
+    return {
+        "title": figure.title, "reading": figure.reading, "heads": heads, "rows": rows,
+        "stem": chapter.stem(figure),
+    }  # fmt: skip
+
+
+def panel_views(chapter: Chapter) -> list[dict[str, Any]]:
+    """The paper's picture for every protocol and image; `when` says which choice shows it."""
+    drawn = {id(figure) for figure in chapter.drawings()}
+    protocols, subjects = _choices(chapter)
+    return [
+        {
+            "title": panel.title, "reading": panel.reading, "subject": panel.subject,
+            "when": f"{protocols.index(panel.protocol)}/{subjects.index(panel.subject)}",
+            "image": picture(panel.image), "stem": chapter.stem(panel) if id(panel) in drawn else "",
+            "heads": [f"{percent(t, 0)} {panel.x_label.rpartition(' ')[2]}" for t in panel.fractions],
+            "rows": [
+                {"label": e, "style": style, "tiles": [_tile(panel, e, i, t) for i, t in enumerate(tiles)]}
+                for e, style, tiles in panel.rows
+            ],
+        }
+        for panel in chapter.panels
+    ]  # fmt: skip
+
+
+def _tile(panel: Panel, estimator: str, column: int, tile: Tile) -> dict[str, Any]:
+    accuracy, share = percent(tile.accuracy), percent(panel.fractions[column], 0)
+    return {
+        "accuracy": accuracy, "best": tile.best,
+        "image": None if tile.pixels is None else picture(tile.pixels),
+        "alt": f"{estimator}, {share}: accuracy {accuracy}",
+    }  # fmt: skip
+
+
+def picture_choices(chapter: Chapter) -> dict[str, Any]:
+    """The buttons above the pictures: protocols and images."""
+    protocols, subjects = _choices(chapter)
+    images = {panel.subject: panel.image for panel in chapter.panels}
+    return {
+        "panel_protocols": [protocol_label(p) for p in protocols],
+        "panel_pictures": [{"subject": s, "image": picture(images[s])} for s in subjects],
+    }
+
+
+def _choices(chapter: Chapter) -> tuple[list[str], list[str]]:
+    protocols = list(dict.fromkeys(panel.protocol for panel in chapter.panels))
+    return protocols, list(dict.fromkeys(panel.subject for panel in chapter.panels))
+
+
+def gallery_view(chapter: Chapter) -> dict[str, Any] | None:
+    """Images and maps as pictures."""
+    figure = chapter.gallery
+    if figure is None:
+        return None
+    names = [name for name, _ in figure.estimators]
+    rows = [
+        {
+            "title": title, "image": picture(image),
+            "tiles": [
+                {"image": None if a is None else picture(map_colours(a)), "alt": f"{name}: {title}"}
+                for name, a in zip(names, maps, strict=True)
+            ],
+        }
+        for title, image, maps in figure.rows
+    ]  # fmt: skip
+    return {
+        "title": figure.title, "reading": figure.reading, "names": names, "rows": rows,
+        "stem": chapter.stem(figure),
+    }  # fmt: skip
+
+
+def picture(pixels: np.ndarray) -> str:
+    """Bytes (h, w) or (h, w, 3) as a data address; large ones are shrunk, since hundreds are shown."""
+    image = Image.fromarray(np.ascontiguousarray(pixels, dtype=np.uint8))
+    content, kind = io.BytesIO(), "png"
+    if max(image.size) > LARGEST:
+        image.thumbnail((LARGEST, LARGEST))
+        kind = "jpeg"
+    image.save(content, kind, **({"quality": 88} if kind == "jpeg" else {}))
+    return f"data:image/{kind};base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -1,0 +1,142 @@
+(() => {
+  "use strict";
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const night = matchMedia("(prefers-color-scheme: dark)");
+  const fine = matchMedia("(pointer: fine)").matches;
+  const hidden = {};
+  let printing = false;
+
+  const dark = () => night.matches && !printing;
+  const colour = (style) => (dark() ? style.dark : style.light);
+  const ink = () => (dark() ? "#eef1f4" : "#16191d");
+  const soft = () => (dark() ? "#b5bec9" : "#4a5361");
+  const line = () => (dark() ? "#2b323a" : "#e1e5ea");
+  const card = () => (dark() ? "#171b20" : "#ffffff");
+  const faded = (hex, alpha) => {
+    const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+    return `rgba(${r},${g},${b},${alpha})`;
+  };
+  const percent = (v) => (v === null ? "–" : `${(100 * v).toFixed(1)} %`);
+  const times = (values) => values.map((v) => (v === null ? null : 100 * v));
+  const plain = (name) => name.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+  function band(series, tint) {
+    const there = series.x.map((_, i) => i).filter((i) => series.low[i] !== null && series.high[i] !== null);
+    const back = [...there].reverse();
+    return {
+      x: times([...there.map((i) => series.x[i]), ...back.map((i) => series.x[i])]),
+      y: times([...there.map((i) => series.high[i]), ...back.map((i) => series.low[i])]),
+      fill: "toself", fillcolor: faded(tint, 0.12), line: { width: 0 }, mode: "lines",
+      hoverinfo: "skip", showlegend: false, meta: series.label,
+    };
+  }
+
+  function stroke(series, style, name, word) {
+    const tint = colour(style);
+    const small = word === "";
+    return {
+      x: times(series.x), y: times(series.mean), name: plain(name), meta: series.label, mode: "lines+markers",
+      line: { color: tint, dash: style.dash, width: series.reference ? 3 : 2.2 },
+      marker: { color: style.marker === "circle-open" ? card() : tint, symbol: style.marker.replace("-open", ""),
+        size: small ? 5 : 7.5, line: { color: tint, width: style.marker === "circle-open" ? 1.8 : 0 } },
+      customdata: series.x.map((x, i) => [percent(x).replace(".0", ""), percent(series.mean[i]),
+        series.low[i] === null ? "–" : `${percent(series.low[i])} to ${percent(series.high[i])}`, series.n[i]]),
+      hovertemplate: "<b>%{fullData.name}</b><br>%{customdata[0]} " + word +
+        "<br>accuracy <b>%{customdata[1]}</b><br>95 % interval %{customdata[2]}<br>n = %{customdata[3]}<extra></extra>",
+    };
+  }
+
+  function layout(figure, small) {
+    const axis = { gridcolor: line(), zeroline: false, linecolor: line(), tickcolor: line(), ticksuffix: " %",
+      tickfont: { color: soft(), size: small ? 10 : 12.5 }, fixedrange: small || !fine, automargin: !small };
+    const title = (text) => (small ? undefined : { text, font: { color: soft(), size: 13 }, standoff: 12 });
+    return {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
+      margin: small ? { l: 38, r: 6, t: 4, b: 22 } : { l: 20, r: 10, t: 10, b: 20 },
+      font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif" },
+      xaxis: { ...axis, showgrid: false, title: title(figure.x_label), nticks: small ? 4 : 8, ticks: "outside", ticklen: 4 },
+      yaxis: { ...axis, title: title(figure.y_label), range: times(figure.y_range), nticks: small ? 5 : 8 },
+      hovermode: "closest", hoverdistance: 30, dragmode: small || !fine ? false : "zoom",
+      hoverlabel: { bgcolor: card(), bordercolor: line(), font: { color: ink(), size: 13 }, align: "left" },
+      shapes: figure.chance ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 100 * figure.chance,
+        y1: 100 * figure.chance, line: { color: soft(), width: 1, dash: "dot" } }] : [],
+      annotations: figure.chance ? [{ xref: "paper", x: 1, y: 100 * figure.chance, text: "chance",
+        showarrow: false, xanchor: "right", yanchor: "bottom", font: { size: 11, color: soft() } }] : [],
+    };
+  }
+
+  function curveTraces(figure, group) {
+    const shown = figure.series.filter((s) => !(hidden[group] && hidden[group].has(s.label)));
+    const ordered = [...shown.filter((s) => !s.reference), ...shown.filter((s) => s.reference)];
+    return [...ordered.map((s) => band(s, colour(s.style))),
+      ...ordered.map((s) => stroke(s, s.style, s.label, figure.word))];
+  }
+
+  function pairTraces(pair) {
+    const solid = { ...pair.style, dash: "solid", marker: "circle" };
+    const dotted = { ...pair.style, dash: "dot", marker: "circle-open" };
+    return [band(pair.asked, colour(pair.style)), band(pair.retrained, colour(pair.style)),
+      stroke(pair.asked, dotted, "original network", ""), stroke(pair.retrained, solid, "retrained", "")];
+  }
+
+  function draw(place) {
+    if (place.closest("[hidden]")) return;
+    const figure = figures[place.dataset.figure];
+    const small = place.dataset.pair !== undefined;
+    const traces = small ? pairTraces(figure.pairs[Number(place.dataset.pair)]) : curveTraces(figure, figure.group);
+    Plotly.react(place, traces, layout(figure, small), { responsive: true, displayModeBar: false });
+  }
+
+  const drawAll = (root) => root.querySelectorAll(".plot").forEach(draw);
+
+  function emphasise(group, label) {
+    document.querySelectorAll(".plot:not(.small)").forEach((place) => {
+      if (!place.data || figures[place.dataset.figure].group !== group) return;
+      const strength = place.data.map((trace) => (label === null || trace.meta === label ? 1 : 0.13));
+      Plotly.restyle(place, { opacity: strength });
+    });
+  }
+
+  function legend(bar) {
+    const group = bar.dataset.legend;
+    const buttons = [...bar.querySelectorAll("[data-series]")];
+    const refresh = () => {
+      hidden[group] = new Set(buttons.filter((b) => b.getAttribute("aria-pressed") === "false").map((b) => b.dataset.series));
+      document.querySelectorAll(".plot:not(.small)").forEach((place) => {
+        if (figures[place.dataset.figure].group === group) draw(place);
+      });
+    };
+    buttons.forEach((button) => {
+      button.addEventListener("click", () => {
+        button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") === "false"));
+        refresh();
+      });
+      if (!fine) return;
+      button.addEventListener("mouseenter", () => emphasise(group, button.dataset.series));
+      button.addEventListener("mouseleave", () => emphasise(group, null));
+    });
+    bar.querySelectorAll("[data-all]").forEach((quick) => quick.addEventListener("click", () => {
+      buttons.forEach((b) => b.setAttribute("aria-pressed", String(quick.dataset.all === "true" || b.dataset.series === "random")));
+      refresh();
+    }));
+  }
+
+  function choices(box) {
+    const buttons = [...box.querySelectorAll("[data-axis]")];
+    buttons.forEach((button) => button.addEventListener("click", () => {
+      buttons.filter((b) => b.dataset.axis === button.dataset.axis)
+        .forEach((b) => b.setAttribute("aria-pressed", String(b === button)));
+      const state = buttons.filter((b) => b.getAttribute("aria-pressed") === "true")
+        .sort((a, b) => a.dataset.axis - b.dataset.axis).map((b) => b.dataset.value).join("/");
+      box.querySelectorAll("[data-when]").forEach((panel) => { panel.hidden = panel.dataset.when !== state; });
+      drawAll(box);
+    }));
+  }
+
+  document.querySelectorAll("[data-legend]").forEach(legend);
+  document.querySelectorAll("[data-group]").forEach(choices);
+  drawAll(document);
+  night.addEventListener("change", () => drawAll(document));
+  addEventListener("beforeprint", () => { printing = true; drawAll(document); });
+  addEventListener("afterprint", () => { printing = false; drawAll(document); });
+})();

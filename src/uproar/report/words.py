@@ -1,0 +1,136 @@
+"""Numbers and names as a person reads them. What is not known is a dash, never `nan`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+NOTHING = "–"
+WITHOUT_RETRAINING = ":no-retrain"
+
+
+def known(value: float | None) -> bool:
+    """Whether a number is there at all: not None, not NaN, not infinite."""
+    return value is not None and math.isfinite(value)
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share of one as percent.
+
+    >>> percent(0.9312), percent(0.5, 0), percent(float("nan"))
+    ('93.1 %', '50 %', '–')
+    """
+    return NOTHING if value is None or not known(value) else f"{100 * value:.{digits}f} %"
+
+
+def points(value: float | None, signed: bool = True) -> str:
+    """A difference of accuracies in percentage points, with a real minus sign.
+
+    >>> points(0.052), points(-0.1), points(0.00001), points(None)
+    ('+5.2', '−10.0', '0.0', '–')
+    """
+    if value is None or not known(value):
+        return NOTHING
+    size = f"{abs(100 * value):.1f}"
+    if size == "0.0" or not signed:
+        return size
+    return ("+" if value > 0 else "−") + size
+
+
+def span(low: float | None, high: float | None) -> str:
+    """An interval in percentage points; a dash when either end is missing."""
+    if low is None or high is None or not (known(low) and known(high)):
+        return NOTHING
+    return f"{points(low)} to {points(high)}"
+
+
+def p_value(value: float | None) -> str:
+    """A probability; tiny ones as a bound.
+
+    >>> p_value(0.0321), p_value(1e-9), p_value(1.0), p_value(float("nan"))
+    ('0.032', '< 0.001', '1', '–')
+    """
+    if value is None or not known(value):
+        return NOTHING
+    return "< 0.001" if value < 0.001 else f"{value:.2g}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A plain number with so many significant digits, no exponent for everyday sizes.
+
+    >>> number(0.16038), number(25.0), number(1234567), number(None)
+    ('0.16', '25', '1234567', '–')
+    """
+    if value is None or not known(value):
+        return NOTHING
+    if value == int(value) or abs(value) >= 10**digits:
+        return f"{value:.0f}"
+    return f"{value:.{digits}g}"
+
+
+def count(size: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> count(1, "replicate"), count(3, "replicate")
+    ('1 replicate', '3 replicates')
+    """
+    return f"{size} {noun if size == 1 else plural or noun + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Names in a sentence; beyond `most`, the rest is counted.
+
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(list("abcdef"), most=2)
+    ('a', 'a, b and c', 'a, b and 4 others')
+    """
+    shown = list(names)
+    if len(shown) > most + 1:
+        shown = [*shown[:most], f"{len(shown) - most} others"]
+    if len(shown) < 2:
+        return "".join(shown)
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def protocol_label(name: str) -> str:
+    """A protocol as it is called in a sentence.
+
+    >>> protocol_label("roar"), protocol_label("kar:no-retrain")
+    ('ROAR', 'KAR without retraining')
+    """
+    base, _, variant = name.partition(":")
+    if variant and not name.endswith(WITHOUT_RETRAINING):
+        return f"{base.upper()} ({variant})"
+    return base.upper() + (" without retraining" if variant else "")
+
+
+def retrains(protocol: str) -> bool:
+    """Whether a fresh network learns the changed images."""
+    return not protocol.endswith(WITHOUT_RETRAINING)
+
+
+def clean(text: object) -> str:
+    """A name on one line without control characters, which neither XML nor a reader can take."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+", " ", str(text)).strip()
+
+
+def shortened(name: str, most: int = 34) -> str:
+    """A name that fits beside a figure: the middle of a long one is left out.
+
+    >>> shortened("sg_sq(grad)"), shortened("a" * 30 + "b" * 30, 21)
+    ('sg_sq(grad)', 'aaaaaaaaaa…bbbbbbbbbb')
+    """
+    name = clean(name)
+    if len(name) <= most:
+        return name
+    half = (most - 1) // 2
+    return f"{name[: most - 1 - half]}…{name[len(name) - half :]}"
+
+
+def slug(parts: Iterable[str]) -> str:
+    """Names as a piece of a file name: letters, digits and dashes only.
+
+    >>> slug(["../digits", "cnn-small(width=2)"])
+    'digits-cnn-small-width-2'
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "-", "-".join(parts)).strip("-")[:60] or "setting"

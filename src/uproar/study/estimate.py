@@ -1,0 +1,87 @@
+"""What a study would cost, from a short measurement on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+import torch
+
+from uproar.models import build
+from uproar.removal.levels import bits_for
+from uproar.store import Store
+from uproar.study.plan import Job, plan
+from uproar.study.spec import Study
+from uproar.study.steps import Bench, Setting, bench_for
+from uproar.training import fit
+
+PROBE = 0.4
+"""Seconds spent on measuring each network."""
+START = 3.0
+"""Seconds until a worker process has loaded torch."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Cells, jobs and time of what is still to be done."""
+
+    cells: int
+    cached: int
+    skipped: int
+    jobs: dict[str, tuple[int, float]]
+    """By kind: how many, and seconds each."""
+    seconds: float
+    megabytes: float
+
+
+def estimate(study: Study, store: Store, workers: int) -> Estimate:
+    """What is to be done and how long it would take here, with so many workers."""
+    todo = plan(study, store)
+    rates = {
+        setting: seconds_per_image(bench_for(setting, str(store.root)))
+        for setting in Setting.all_of(study)
+        if any(job.setting == setting for job in todo.jobs)
+    }
+    times: dict[str, list[float]] = defaultdict(list)
+    for job in todo.jobs:
+        times[job.kind].append(job.cost * rates[job.setting])
+    total = sum(sum(each) for each in times.values())
+    size = sum(_bytes(job, bench_for(job.setting, str(store.root))) for job in todo.jobs)
+    return Estimate(
+        len(todo.cells), todo.cached, len(todo.skipped),
+        {kind: (len(each), sum(each) / len(each)) for kind, each in times.items()},
+        total / workers + (START if workers > 1 and total else 0), size / 1e6,
+    )  # fmt: skip
+
+
+def seconds_per_image(bench: Bench) -> float:
+    """Time to pass one image forward and backward in training, on one thread, measured now."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        model = build(bench.spec, bench.task, 0)
+        rows = slice(0, min(len(bench.task.train), 4 * bench.setting.recipe.batch))
+        x, y = bench.task.train.read(rows), bench.task.train.labels[rows]
+        recipe = bench.setting.recipe.model_copy(update={"epochs": 1})
+        fit(model, x, y, recipe, 0)  # the first pass also compiles kernels
+        began, passes = time.perf_counter(), 0
+        while time.perf_counter() - began < PROBE:
+            fit(model, x, y, recipe, 0)
+            passes += len(x)
+        return (time.perf_counter() - began) / passes
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _bytes(job: Job, bench: Bench) -> float:
+    c, h, w = bench.task.shape
+    features = h * w * (c if bench.setting.features == "channel" else 1)
+    train, test = len(bench.task.train), len(bench.task.test)
+    if job.kind == "explain":
+        levels = (train + test) * features * bits_for(len(job.fractions)) / 8
+        return len(job.names) * (levels + test * features * 4)
+    if job.kind == "train":
+        model = build(bench.spec, bench.task, 0)
+        return sum(p.numel() * p.element_size() for p in model.state_dict().values())
+    return len(job.cells) * test * len(bench.task.classes) * 2

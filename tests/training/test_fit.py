@@ -1,0 +1,108 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from uproar.data import load
+from uproar.errors import BadInput
+from uproar.models import ModelSpec, build
+from uproar.training import Recipe, accuracy, fit, predict
+from uproar.training.fit import augmented
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits").limited(400)
+
+
+def _trained(task, seed, recipe=Recipe(epochs=3), name="cnn-small"):
+    model = build(ModelSpec.of(name), task, seed)
+    return fit(model, task.train.read(slice(None)), task.train.labels, recipe, seed)
+
+
+@pytest.mark.parametrize("name", ["cnn-small", "resnet-small"])
+def test_training_is_deterministic_for_a_seed_and_differs_between_seeds(digits, name):
+    a, b, c = (_trained(digits, seed, Recipe(epochs=1), name).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    assert any(not torch.equal(a[key], c[key]) for key in a)
+
+
+def test_digits_are_learned():
+    task = load("digits")
+    scores = predict(_trained(task, 0, Recipe()), task.test.read(slice(None)))
+    assert accuracy(scores, task.test.labels) > 0.95
+
+
+def test_the_loop_is_sgd_as_torch_defines_it():
+    """A slow second version: torch's own optimiser and scheduler-free loop in plain steps."""
+    torch.manual_seed(0)
+    x, y = torch.rand(12, 1, 4, 4), torch.arange(12) % 3
+    recipe = Recipe(epochs=2, batch=4, lr=0.2, weight_decay=0.01)
+    ours, theirs = (nn.Sequential(nn.Flatten(), nn.Linear(16, 3)) for _ in range(2))
+    theirs.load_state_dict(ours.state_dict())
+    fit(ours, x, y, recipe, seed=5)
+    from uproar.seeds import generator
+
+    order, velocity, step = generator(5, "batches"), None, 0
+    weight, bias = theirs[1].weight.data.clone(), theirs[1].bias.data.clone()
+    for _ in range(2):
+        rows = torch.randperm(12, generator=order)
+        for i in range(0, 12, 4):
+            w, b = weight.clone().requires_grad_(), bias.clone().requires_grad_()
+            part = rows[i : i + 4]
+            F.cross_entropy(x[part].flatten(1) @ w.T + b, y[part]).backward()
+            gradients = [w.grad + 0.01 * weight, b.grad + 0.01 * bias]
+            velocity = gradients if velocity is None else [0.9 * v + g for v, g in zip(velocity, gradients, strict=True)]
+            moves = [g + 0.9 * v for g, v in zip(gradients, velocity, strict=True)]
+            done = step / 6
+            rate = 0.2 * done / 0.2 if done < 0.2 else 0.2 * (1 - (done - 0.2) / 0.8)
+            weight, bias = weight - rate * moves[0], bias - rate * moves[1]
+            step += 1
+    torch.testing.assert_close(ours[1].weight, weight)
+    torch.testing.assert_close(ours[1].bias, bias)
+
+
+@pytest.mark.parametrize("schedule", ["one-cycle", "cosine"])
+def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero(schedule):
+    recipe = Recipe(schedule=schedule, lr=0.4, warmup=0.25)
+    assert recipe.rate(0) == 0
+    assert recipe.rate(0.25) == pytest.approx(0.4)
+    assert recipe.rate(0.125) == pytest.approx(0.2)
+    assert recipe.rate(0.625) == pytest.approx(0.2)
+    assert recipe.rate(0.999) < 0.004
+
+
+def test_flips_and_shifts_are_those_of_each_image_alone():
+    x = torch.arange(32.0).view(2, 1, 4, 4)
+    flipped = augmented(x, ("flip",), torch.Generator().manual_seed(3))
+    for before, after in zip(x, flipped, strict=True):
+        assert torch.equal(after, before) or torch.equal(after, before.flip(2))
+    big = torch.rand(40, 3, 16, 16)
+    shifted = augmented(big, ("shift",), torch.Generator().manual_seed(0))
+    for before, after in zip(big, shifted, strict=True):
+        core = after[:, 2:-2, 2:-2]
+        places = [(dy, dx) for dy in range(5) for dx in range(5) if torch.equal(core, before[:, dy : dy + 12, dx : dx + 12])]
+        assert len(places) == 1
+    assert not torch.equal(shifted, big)
+
+
+def test_augmentation_is_deterministic_for_a_seed(digits):
+    recipe = Recipe(epochs=1, augment=("flip", "shift"))
+    a, b = (_trained(digits, 0, recipe).state_dict() for _ in range(2))
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    plain = _trained(digits, 0, Recipe(epochs=1)).state_dict()
+    assert any(not torch.equal(a[key], plain[key]) for key in a)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 512])
+def test_scores_do_not_depend_on_the_batch(digits, batch_size):
+    model = _trained(digits, 0, Recipe(epochs=1))
+    x = digits.test.read(slice(0, 100))
+    assert torch.equal(predict(model, x, batch_size), predict(model, x))
+
+
+def test_a_set_smaller_than_a_batch_is_one_batch_and_an_empty_one_is_refused():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    fit(model, torch.rand(3, 1, 2, 2), torch.tensor([0, 1, 0]), Recipe(epochs=1), 0)
+    with pytest.raises(BadInput, match="no images"):
+        fit(model, torch.rand(0, 1, 2, 2), torch.zeros(0, dtype=torch.long), Recipe(), 0)

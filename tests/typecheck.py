@@ -1,0 +1,5 @@
+"""How shapes and types are checked while the tests run: beartype, with int accepted for float."""
+
+from beartype import BeartypeConf, beartype
+
+checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
