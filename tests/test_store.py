@@ -40,7 +40,9 @@ def test_a_damaged_file_is_noticed_set_aside_and_made_again(tmp_path, item, dama
     if damage == "flip a bit":
         content[-1] ^= 1
     path.write_bytes(
-        {"truncate": content[:-3], "flip a bit": content, "empty": b"", "garbage": b"x" * 99}[damage]
+        {"truncate": content[:-3], "flip a bit": content, "empty": b"", "garbage": b"x" * 99}[
+            damage
+        ]
     )
     with pytest.raises(Damaged):
         store.read("cell", "ab")

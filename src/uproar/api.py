@@ -38,15 +38,16 @@ Estimator = str | Callable[..., Tensor]
 
 def explain(
     model: nn.Module,
-    x: Images,
+    x: Tensor,
     estimator: Estimator | Sequence[Estimator] = "grad",
     *,
-    target: Labels | Sequence[int] | int | None = None,
+    target: Tensor | Sequence[int] | int | None = None,
     raw: bool = False,
     sign: Sign = "none",
     channels: Channels = "sum",
     mean: Tensor | None = None,
     train: Tensor | None = None,
+    truth: Tensor | None = None,
     seed: int = 0,
     index: Sequence[int] | None = None,
     split: str = "test",
@@ -56,7 +57,7 @@ def explain(
 
     `target` is the class explained, the predicted one by default. `raw=True` gives the signed maps (n, c, h, w) before
     channels are reduced. `index` says which samples of their data set these are: random numbers follow the sample, so
-    that `explain(x[5:], index=range(5, n))` equals `explain(x)[5:]`. `train` (images) and `mean` (colour) are needed by
+    that `explain(x[5:], index=range(5, n))` equals `explain(x)[5:]`. `train` (images), `mean` (colour) and `truth` (the important pixels, (n, h, w) bool) are needed by
     some estimators. The model is given back as it came.
     """
     _check_images(x)
@@ -67,7 +68,7 @@ def explain(
     rows = range(len(x)) if index is None else index
     if len(rows) != len(x):
         raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
-    context = _context(model, x, Draws.of(seed, rows, split), chains, mean, train)
+    context = _context(model, Draws.of(seed, rows, split), chains, mean, train, truth)
     if raw:
         by_call = raw_maps(model, x, classes, context, [c.raw for c in chains], batch_size)
         maps = [by_call[chain.raw] for chain in chains]
@@ -93,9 +94,9 @@ def removed(
 
 
 def fill(
-    x: Images, removed: Tensor, fill: str = "mean", *, value: Tensor | Sequence[float] | None = None,
+    x: Tensor, removed: Tensor, fill: str = "mean", *, value: Tensor | Sequence[float] | None = None,
     seed: int = 0, index: Sequence[int] | None = None, split: str = "test",
-) -> Images:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """The images with the removed pixels replaced; all others stay bit for bit.
 
     The fill `mean` takes its colour from `value`.
@@ -148,8 +149,8 @@ def _chain(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:
 
 
 def _context(
-    model: nn.Module, x: Images, draws: Draws, chains: Sequence[Chain], mean: Tensor | None,
-    train: Tensor | None,
+    model: nn.Module, draws: Draws, chains: Sequence[Chain], mean: Tensor | None,
+    train: Tensor | None, truth: Tensor | None,
 ) -> Context:  # fmt: skip
     split = None
     if train is not None:
@@ -158,7 +159,7 @@ def _context(
     context = Context(draws, mean, split)
     with borrowed(model), torch.no_grad():
         states = prepare_states(model, context, chains)
-    return Context(draws, mean, split, None, states)
+    return Context(draws, mean, split, truth, states)
 
 
 def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Labels:

@@ -331,7 +331,7 @@ def test_impossible_options_are_refused_when_planned():
 @pytest.mark.parametrize("name", ["deep_lift", "deep_shap(samples=3)", "grad_shap(samples=3)", "deconv"])
 def test_a_map_does_not_depend_on_the_rest_of_the_batch(name, shape):
     torch.manual_seed(1)
-    model = small(resnet_small, shape)
+    model = small(lambda *given: resnet_small(*given, width=4), shape)
     x, target = torch.rand(9, *shape), torch.randint(4, (9,))
     call, around = read_chain(name).raw, context(9, torch.rand(10, *shape))
     whole = raw_maps(model, x, target, around, [call], batch_size=64)[call]

@@ -52,7 +52,11 @@ def test_the_loop_is_sgd_as_torch_defines_it():
             part = rows[i : i + 4]
             F.cross_entropy(x[part].flatten(1) @ w.T + b, y[part]).backward()
             gradients = [w.grad + 0.01 * weight, b.grad + 0.01 * bias]
-            velocity = gradients if velocity is None else [0.9 * v + g for v, g in zip(velocity, gradients, strict=True)]
+            velocity = (
+                gradients
+                if velocity is None
+                else [0.9 * v + g for v, g in zip(velocity, gradients, strict=True)]
+            )
             moves = [g + 0.9 * v for g, v in zip(gradients, velocity, strict=True)]
             done = step / 6
             rate = 0.2 * done / 0.2 if done < 0.2 else 0.2 * (1 - (done - 0.2) / 0.8)
@@ -81,7 +85,12 @@ def test_flips_and_shifts_are_those_of_each_image_alone():
     shifted = augmented(big, ("shift",), torch.Generator().manual_seed(0))
     for before, after in zip(big, shifted, strict=True):
         core = after[:, 2:-2, 2:-2]
-        places = [(dy, dx) for dy in range(5) for dx in range(5) if torch.equal(core, before[:, dy : dy + 12, dx : dx + 12])]
+        places = [
+            (dy, dx)
+            for dy in range(5)
+            for dx in range(5)
+            if torch.equal(core, before[:, dy : dy + 12, dx : dx + 12])
+        ]
         assert len(places) == 1
     assert not torch.equal(shifted, big)
 

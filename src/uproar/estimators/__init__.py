@@ -1,6 +1,20 @@
 """Estimators by name, and chains of them: `(model, x, target) -> map`."""
 
-from uproar.estimators import cam, control, decomposition, gradient, lrp, postprocess, smooth
+from uproar.estimators import (
+    cam,
+    control,
+    decomposition,
+    extremal,
+    gradient,
+    lrp,
+    occlusion,
+    postprocess,
+    rise,
+    sise,
+    smooth,
+    surrogate,
+    truth,
+)
 from uproar.estimators.base import Context, direct, estimator, estimators
 from uproar.estimators.chain import Chain, families, read_chain
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
@@ -17,13 +31,19 @@ __all__ = [
     "estimator",
     "estimators",
     "explain_chains",
+    "extremal",
     "families",
     "gradient",
     "load_plugin",
     "lrp",
+    "occlusion",
     "postprocess",
     "prepare_states",
     "raw_maps",
     "read_chain",
+    "rise",
+    "sise",
     "smooth",
+    "surrogate",
+    "truth",
 ]

@@ -21,13 +21,13 @@ from uproar.data.task import Split
 from uproar.errors import NotApplicable
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.featuremaps import (
-    LayerName,
     channels_last,
     features_at,
     middle_feature_map,
     named_feature_map,
     output_replaced,
 )
+from uproar.estimators.layers import LayerName
 from uproar.estimators.scores import ROWS
 from uproar.models.borrow import borrowed
 from uproar.types import Images, Labels, RawMaps
@@ -64,7 +64,9 @@ def prepare_iba(
     train = training_images(context, "iba")
     with borrowed(model), torch.no_grad():
         probe = train.read(slice(0, 2))
-        chosen = named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
+        chosen = (
+            named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
+        )
         found = statistics(model, chosen.module, train, images)
     place = [name for name, _ in model.named_modules()].index(chosen.name)
     return {
@@ -128,7 +130,11 @@ def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -
         # sums of squares around the mean so far are joined part by part: no large numbers are subtracted
         size, own = len(features), features.mean(0)
         shift = own - mean
-        square = square + (features - own).square().sum(0) + shift.square() * (count * size / (count + size))
+        square = (
+            square
+            + (features - own).square().sum(0)
+            + shift.square() * (count * size / (count + size))
+        )
         count += size
         mean = mean + shift * (size / count)
         nonzero = nonzero + (features != 0).sum(0)

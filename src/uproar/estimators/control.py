@@ -34,25 +34,23 @@ def block_random(
 ) -> RawMaps:
     """A random rectangle that grows from a random centre, sides at most `aspect` : 1.
 
-    The rectangles for all fractions are nested and have exact counts: inside the last ring, pixels are taken one after
-    the other around the centre.
+    The rectangles for all fractions are nested and have exact counts: only the last side may be incomplete, and it is
+    filled from one end.
     """
     h, w = x.shape[2:]
-    places = context.draws.uniform("block", 3)
-    centre = places[:, :2] * torch.tensor([h, w])
-    stretch = torch.exp((2 * places[:, 2] - 1) * math.log(aspect) / 2)
-    ring, angle = _rings(h, w, centre, stretch)
-    # rank by ring, then by angle inside the ring: both are small, so one number orders both
-    return -(ring * (h + w) ** 2 + angle)[:, None].to(x)
+    order = _block_order(h, w, context.draws.uniform("block", 3), aspect)
+    places = torch.arange(h * w, dtype=torch.float64).expand_as(order)
+    return -torch.empty_like(places).scatter_(1, order, places).view(-1, 1, h, w).to(x)
 
 
-def _rings(h: int, w: int, centre: Tensor, stretch: Tensor) -> tuple[Tensor, Tensor]:
-    """Number of the rectangular ring around the centre, and the turn around it in [0, 1)."""
-    dy = torch.arange(h)[None, :, None] + 0.5 - centre[:, 0, None, None]
-    dx = torch.arange(w)[None, None, :] + 0.5 - centre[:, 1, None, None]
-    wide = stretch[:, None, None]
-    ring = torch.maximum(dy.abs() * wide, dx.abs() / wide).floor()
-    return ring.double(), (torch.atan2(dy.double(), dx.double()) / (2 * math.pi)) % 1
+def _block_order(h: int, w: int, places: Tensor, aspect: float) -> Tensor:
+    """Pixels by rectangular distance from a random centre; on each side of a rectangle, one after the other."""
+    wide = torch.exp((2 * places[:, 2] - 1) * math.log(aspect) / 2).double()[:, None, None]
+    dy = torch.arange(h)[None, :, None] + 0.5 - h * places[:, 0, None, None].double()
+    dx = torch.arange(w)[None, None, :] + 0.5 - w * places[:, 1, None, None].double()
+    distance = torch.maximum(dy.abs() * wide, dx.abs() / wide).flatten(1)
+    along = torch.atan2(dy, dx).flatten(1).argsort(dim=1, stable=True)
+    return along.gather(1, distance.gather(1, along).argsort(dim=1, stable=True))
 
 
 @direct(formula="one rectangle of area t·h·w, drawn anew for every t", paper="Song et al.")
@@ -61,12 +59,7 @@ def block_random_free(
 ) -> Tensor:
     """A random rectangle drawn anew for every fraction: exact counts, but not nested."""
     n, _, h, w = x.shape
-    purpose = f"free block {fraction!r}"
-    places = context.draws.uniform(purpose, 3)
-    centre = places[:, :2] * torch.tensor([h, w])
-    stretch = torch.exp((2 * places[:, 2] - 1) * math.log(aspect) / 2)
-    ring, angle = _rings(h, w, centre, stretch)
-    order = (ring * (h + w) ** 2 + angle).flatten(1).argsort(dim=1, stable=True)
+    order = _block_order(h, w, context.draws.uniform(f"free block {fraction!r}", 3), aspect)
     removed = torch.zeros(n, h * w, dtype=torch.bool)
     removed.scatter_(1, order[:, : count(fraction, h * w)], True)
     return removed.view(n, h, w)

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import BeforeValidator
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from uproar.errors import NotApplicable, unknown
+from uproar.errors import NotApplicable
+from uproar.estimators.layers import module_named
 from uproar.types import Images
-
-LayerName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
-"""A module's name as `model.named_modules()` spells it; in a sequence the number alone will do."""
 
 
 @dataclass(frozen=True)
@@ -33,39 +31,47 @@ class FeatureMap:
 
 
 def feature_maps(model: nn.Module, x: Images) -> list[FeatureMap]:
-    """All feature maps in the order in which they are ready; the last one is the deepest."""
+    """All feature maps made after a convolution, in the order in which they are ready: the last is the deepest."""
     calls: dict[str, list[tuple[Any, int]]] = {}
-    done = 0
+    seen = _Convolutions()
 
-    def note(name: str, module: nn.Module) -> Callable:
+    def note(name: str) -> Callable:
         def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            nonlocal done
-            done += isinstance(module, nn.Conv2d)
             # taken out and put back, so that the order is that of the last call
-            calls[name] = [*calls.pop(name, []), (getattr(output, "shape", ()), done)]
+            calls[name] = [*calls.pop(name, []), (getattr(output, "shape", ()), seen.count)]
 
         return hook
 
-    with _hooks([(m, note(name, m)) for name, m in model.named_modules()]), torch.no_grad():
+    modules = {name: module for name, module in model.named_modules() if name}
+    with _hooks([(module, note(name)) for name, module in modules.items()]), torch.no_grad(), seen:
         model(x)
-    modules = dict(model.named_modules())
     return [
         FeatureMap(name, modules[name], tuple(shape[1:]), count)
         for name, ((shape, count), *more) in calls.items()
-        if name and count and not more and len(shape) == 4
+        if count and not more and len(shape) == 4
     ]
+
+
+class _Convolutions(TorchFunctionMode):
+    """Counts convolutions, however they are called."""
+
+    count = 0
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        self.count += getattr(func, "__name__", "") == "conv2d"
+        return func(*args, **(kwargs or {}))
 
 
 def named_feature_map(model: nn.Module, x: Images, name: str) -> FeatureMap:
     """The feature map of the module with this name."""
-    names = [name for name, _ in model.named_modules() if name]
-    if name not in names:
-        raise unknown("layer of this model", name, names)
+    module_named(model, name)
     for found in feature_maps(model, x):
         if found.name == name:
             return found
     raise NotApplicable(
-        f"the layer {name!r} has no feature map (n, c, h, w) made once per forward pass, after a convolution"
+        f"the layer {name!r} does not make one feature map (n, c, h, w) per forward pass after a convolution"
     )
 
 
@@ -89,13 +95,16 @@ def middle_feature_map(model: nn.Module, x: Images) -> FeatureMap:
 
 
 def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
-    """The deepest feature map of each resolution that has convolutions, finest first: the coarsest `levels`.
+    """The deepest feature map of each resolution, finest first: the coarsest `levels`.
 
-    Feature maps inside a residual branch are passed over, as in `middle_feature_map`.
+    Feature maps inside a residual branch are passed over, as in `middle_feature_map`, and so are those that only pool
+    after the last convolution.
     """
     maps = _with_places(model, x)
-    sizes = {each.shape[1:] for each in maps if isinstance(each.module, nn.Conv2d)}
-    ordered = sorted(sizes, key=lambda size: size[0] * size[1])
+    last = next(i for i, each in enumerate(maps) if each.convolutions == maps[-1].convolutions)
+    ordered = sorted(
+        {each.shape[1:] for each in maps[: last + 1]}, key=lambda size: size[0] * size[1]
+    )
     chosen: list[FeatureMap] = []
     while ordered and len(chosen) < levels:
         size = ordered.pop(0)
@@ -127,7 +136,9 @@ def is_cut(model: nn.Module, x: Images, module: nn.Module) -> bool:
     with torch.enable_grad(), output_replaced(module, torch.Tensor.detach):
         x = x.detach().clone().requires_grad_()
         out = model(x)
-        return not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
+        return (
+            not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
+        )
 
 
 @contextmanager

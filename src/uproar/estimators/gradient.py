@@ -40,10 +40,12 @@ def grad_input(model: nn.Module, x: Images, target: Labels, base: RawMaps) -> Ra
            formula="(x − x₀) · ∫₀¹ ∂f_c(x₀ + α(x − x₀)) / ∂x dα", paper="Sundararajan et al. 2017",
            fails="pixels that equal the baseline get nothing")  # fmt: skip
 def ig(model: nn.Module, x: Images, target: Labels, context: Context, *, steps: Steps = 25,
-       rule: Rule = "midpoint", baseline: Baseline = "black") -> RawMaps:  # fmt: skip
+       rule: Rule = "midpoint", baseline: Baseline = "black",
+       inner: Literal["signed", "abs"] = "signed") -> RawMaps:  # fmt: skip
     """Integrated gradients: gradient averaged on the straight path from the baseline, times the difference.
 
-    The sum over pixels approaches `score(x) - score(baseline)` as `steps` grows.
+    The sum over pixels approaches `score(x) - score(baseline)` as `steps` grows. `inner="abs"` averages the gradients'
+    sizes instead, as the code released with the pitfalls study does; that sum means nothing.
     """
     start = baseline_image(x, baseline, context)
     alphas, weights = path_rule(rule, steps)
@@ -52,9 +54,9 @@ def ig(model: nn.Module, x: Images, target: Labels, context: Context, *, steps: 
         alpha = alphas[first:last].view(1, -1, 1, 1, 1)
         points = (start[:, None] + alpha * (x - start)[:, None]).flatten(0, 1)
         gradients = input_gradient(model, points, target.repeat_interleave(last - first))
-        return gradients.view(len(x), last - first, *x.shape[1:]) * weights[first:last].view_as(
-            alpha
-        )
+        gradients = gradients.view(len(x), last - first, *x.shape[1:])
+        sized = gradients.abs() if inner == "abs" else gradients
+        return sized * weights[first:last].view_as(alpha)
 
     return (x - start) * summed_over_points(part, steps, x)
 

@@ -29,7 +29,8 @@ from uproar.estimators.bottleneck import (
     step_noise,
     training_images,
 )
-from uproar.estimators.featuremaps import LayerName, channels_last, features_at
+from uproar.estimators.featuremaps import channels_last, features_at
+from uproar.estimators.layers import LayerName
 from uproar.estimators.scores import ROWS
 from uproar.estimators.wasserstein import Game, Imitation, fitted_mask
 from uproar.types import Images, Labels, RawMaps

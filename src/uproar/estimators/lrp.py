@@ -39,7 +39,7 @@ def lrp(model: nn.Module, x: Images, target: Labels, *, composite: Composite = "
     """Layer-wise relevance propagation.
 
     epsilon       every input in proportion to what it contributes to the sum; a bias keeps its own part
-    z-plus        positive contributions only, biases left out
+    z-plus        positive contributions only, biases left out; a unit that has none keeps its relevance
     epsilon-plus  epsilon in linear layers, z-plus elsewhere
     alpha1-beta0  positive contributions only; a positive bias keeps its own part
     alpha2-beta1  twice the positive less once the negative contributions

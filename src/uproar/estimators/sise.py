@@ -33,7 +33,7 @@ def sise(model: nn.Module, x: Images, target: Labels, context: Context, *,
     """Masks from the feature maps with a positive mean gradient, weighted by the target's probability, layers fused.
 
     The layers are the last one of each resolution. `fusion="soft"` has a steep sigmoid in place of Otsu's hard
-    threshold, as public code does; the hard one, the authors', leaves exact zeros outside, which are ties in the ranking.
+    threshold, as public code does; the hard one, the authors', leaves exact zeros outside: ties in the ranking.
     """
     return _fused_layers(model, x, target, baseline_image(x, fill, context), fusion, adaptive=False)
 

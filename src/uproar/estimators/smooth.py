@@ -66,7 +66,7 @@ def var(mean: Tensor, square: Tensor, *, samples: Annotated[int, Field(ge=2, le=
 
 def noisy_copies(
     x: Images, draws: Draws, first: int, last: int, *, samples: int, sigma: float, unit: Unit
-) -> Images:
+) -> Tensor:
     """Copies first..last-1 of every image with Gaussian noise, (n · copies, c, h, w), image by image.
 
     With `unit="range"` the noise scales with the image's own max − min, as the SmoothGrad authors do.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Annotated
 
 import torch
@@ -43,11 +44,11 @@ def lime(
 ) -> RawMaps:
     """Weights of a ridge regression of the target's probability on the pieces that are there.
 
-    `patches` pieces per side, by default 7 or those of 2 pixels, whichever are fewer. Each piece is there with
-    probability ½; versions that are closer to the whole image, by cosine distance, count more. All images get the
-    same versions; the first is the whole image.
+    `patches` pieces per side, by default 7, or fewer where they would be less than 2 pixels wide or have less than 4
+    samples each. A piece is there with probability ½; versions that are closer to the whole image, by cosine distance,
+    count more. All images get the same versions; the first is the whole image.
     """
-    side = _side(x, patches)
+    side = _side(x, patches, samples)
     source = generator(context.draws.seed, "lime coalitions")
     present = (torch.rand(samples, side * side, generator=source) < 0.5).double()
     present[0] = 1
@@ -58,7 +59,12 @@ def lime(
     return laid_on(pieces, combined(scores, effects)).to(x)
 
 
-@estimator(passes=lambda samples=500, **_: samples / 2 + 1, channels=False,
+def _shap_passes(samples: int = 500, patches: int | None = None, **_) -> float:
+    pieces = 49 if patches is None else patches**2  # where the image and the samples allow it
+    return min(samples, 2**pieces - 2) / 2 + 1
+
+
+@estimator(passes=_shap_passes, channels=False,
            formula="argmin_φ Σ_z (k−1)/(C(k,|z|)·|z|·(k−|z|)) (f(z) − f(∅) − φ·z)², Σφ = f(x) − f(∅)",
            paper="Lundberg and Lee 2017",
            fails="same value for a whole piece; noisy where samples are few for the pieces")  # fmt: skip
@@ -79,7 +85,7 @@ def kernel_shap(
     Over the pieces they sum to `score(x) - score(blank)`. They are exact where `samples` is enough for all sets of
     pieces (14 for `patches=2`); otherwise sets are drawn, each with its complement, the same for all images.
     """
-    side = _side(x, patches)
+    side = _side(x, patches, samples)
     present, weights = coalitions(side * side, samples, context.draws.seed)
     effects, rest = shapley_effects(present, weights)
     pieces = segmented(x, segments, side)
@@ -87,11 +93,13 @@ def kernel_shap(
     empty = target_scores(model, blank, target, score)[:, None]
     whole = target_scores(model, x, target, score)[:, None]
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
-    return laid_on(pieces, combined(scores - empty, effects) + (whole - empty) * rest).to(x)
+    return laid_on(pieces, combined(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(x)
 
 
-def _side(x: Images, patches: int | None) -> int:
-    return min(7, max(2, min(x.shape[2:]) // 2)) if patches is None else patches
+def _side(x: Images, patches: int | None, samples: int) -> int:
+    if patches is not None:
+        return patches
+    return max(2, min(7, min(x.shape[2:]) // 2, math.isqrt(samples // 4)))
 
 
 def scores_of_presence(

@@ -16,11 +16,11 @@ from uproar.estimators.base import Context, estimator
 from uproar.estimators.bottleneck import training_images
 from uproar.estimators.featuremaps import (
     FeatureMap,
-    LayerName,
     named_feature_map,
     pyramid,
     scores_and_features,
 )
+from uproar.estimators.layers import LayerName
 from uproar.models.borrow import borrowed
 from uproar.seeds import generator, key
 from uproar.types import Images, Labels, RawMaps
@@ -173,7 +173,10 @@ def _optimiser(
     """SGD with Nesterov momentum on one cycle; biases learn twice as fast and do not decay."""
     named = list(branch.named_parameters())
     groups = [
-        {"params": [p for name, p in named if not name.endswith("bias")], "weight_decay": weight_decay},
+        {
+            "params": [p for name, p in named if not name.endswith("bias")],
+            "weight_decay": weight_decay,
+        },
         {"params": [p for name, p in named if name.endswith("bias")], "weight_decay": 0.0},
     ]
     optimiser = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)

@@ -342,8 +342,6 @@ def finest(label, hole, top, left, h, w, work, plan, rim, source):
             rim[count] = (i + ONE) * s + j + ONE
             source[count] = (top + i) * w + left + j
             count += work[t + i * s + j] > 0
-    for k in range(n):
-        work[t + k] = 0
     return count
 
 
@@ -493,7 +491,8 @@ def _exact_residual(solution, work, plan):
         )
         diagonal = solution[up + k - ONE] + solution[up + k + ONE]
         diagonal += solution[down + k - ONE] + solution[down + k + ONE]
-        value = straight / 6 + diagonal / 12 - work[d + k] * solution[x + k]
+        degree = np.floor(12 * np.float64(work[d + k]) + 0.5)  # whole twelfths, without rounding
+        value = (2 * straight + diagonal - degree * solution[x + k]) / 12
         work[r + k] = work[m + k] * np.float32(value)
 
 

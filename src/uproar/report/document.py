@@ -18,7 +18,7 @@ from uproar.report.figures import (
     retraining_figures,
     ties_figure,
 )
-from uproar.report.findings import Answer, answer, leak_details
+from uproar.report.findings import Answer, answer, leak_facts
 from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
 from uproar.report.sections import Section, sections_of
 from uproar.report.words import slug
@@ -66,7 +66,7 @@ def chapters_of(results: Results) -> list[Chapter]:
 
 def _chapter(section: Section, prefix: str) -> Chapter:
     return Chapter(
-        prefix, section, answer(section), tuple(leak_details(section)),
+        prefix, section, answer(section), tuple(leak_facts(section)),
         tuple(forest_figures(section)), tuple(curve_figures(section)),
         tuple(retraining_figures(section)), tuple(panel_figures(section)),
         gallery_figure(section), cost_figure(section), ties_figure(section),

@@ -14,7 +14,7 @@ import pandas as pd
 from uproar.report.findings import cost_title, retraining_title, ties_title, verdict_title
 from uproar.report.sections import Kind, Section, kind_of
 from uproar.report.style import REFERENCE, Style
-from uproar.report.words import WITHOUT_RETRAINING, known, protocol_label, retrains
+from uproar.report.words import LEVEL, WITHOUT_RETRAINING, known, protocol_label, retrains
 from uproar.results import BASELINE
 
 Numbers = tuple[float | None, ...]
@@ -156,7 +156,7 @@ def _curves(section: Section, protocol: str) -> Curves:
         f"{_stem(protocol)}-curves",
         verdict_title(section, protocol),
         f"{good} the line, the better the estimator {'chose what to keep' if keeps else 'found what matters'}. "
-        "Dashed: a random ranking. Bands: 95 % interval of the mean; they may overlap where the paired "
+        f"Dashed: a random ranking. Bands: {LEVEL} interval of the mean; they may overlap where the paired "
         "verdict is clear.",
         protocol,
         x_label(section, protocol),
@@ -183,8 +183,8 @@ def _retraining(section: Section, protocol: str, asked: str) -> Retraining:
         f"{_stem(protocol)}-retraining",
         retraining_title(section, protocol, asked),
         "Solid: a network that learned the changed images. Dotted: the original network, which never "
-        "saw such images. The gap between the two lines is damage done by the strange images, not by "
-        "missing information.",
+        "saw such images. The gap is what learning brings back: information that was there all along, "
+        "or a class read off the mask.",
         protocol,
         x_label(section, protocol),
         "test accuracy",
@@ -209,7 +209,7 @@ def _forest(section: Section, protocol: str, rows: tuple[ForestRow, ...], limit:
         f"{_stem(protocol)}-verdicts",
         verdict_title(section, protocol),
         f"Accuracy points {'gained' if keeps else 'lost'} against a random ranking, averaged over the "
-        f"fractions: right of the line is better. Bars: 95 % interval of each estimator alone; the "
+        f"fractions: right of the line is better. Bars: {LEVEL} interval of each estimator alone; the "
         f"verdict is stricter, since it allows for all {len(rows)} comparisons.",
         protocol,
         limit,

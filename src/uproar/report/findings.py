@@ -45,7 +45,8 @@ def answer(section: Section) -> Answer:
     if clean:
         return Answer(_some(section, clean, better), details)
     if some:
-        return Answer(_contradicted(section, some, methods), (*leak_details(section), *details))
+        leak = [f"{LEAK} {fact}" for fact in leak_facts(section)]
+        return Answer(_contradicted(section, some, methods), (*leak, *details))
     return Answer(_none(section, methods), details)
 
 
@@ -100,11 +101,15 @@ def _contradicted(section: Section, some: list[str], methods: list[str]) -> str:
     )
 
 
-def leak_details(section: Section) -> list[str]:
-    """The mark of a leaking mask: worse than random when removed, better when kept.
+LEAK = (
+    "Both at once is what a leaking mask looks like: which pixels are missing gives the class away, "
+    "and a retrained network reads it."
+)
 
-    Pixels that matter cannot be both. A network that reads the class off the shape of the hole can.
-    """
+
+def leak_facts(section: Section) -> list[str]:
+    """The strongest sign of a leaking mask: a method that is worse than random when its pixels are
+    removed and better when they are kept, and the accuracy it leaves; empty if there is none."""
     removes = [p for p in section.judged if not section.higher_is_better[p]]
     keeps = [p for p in section.judged if section.higher_is_better[p]]
     both = [
@@ -120,9 +125,8 @@ def leak_details(section: Section) -> list[str]:
     protocol, worst = max(both, key=lambda key: reached[key] if known(reached[key]) else -1.0)
     t = fractions[protocol]
     return [
-        "That is the mark of a leaking mask: which pixels are missing gives the class away, and the "
-        f"retrained network reads it. With {percent(t, 0)} of the pixels removed where {worst} says, it "
-        f"still reaches {percent(reached[protocol, worst])}; at random places, "
+        f"With {percent(t, 0)} of the pixels removed where {worst} says, a retrained network still "
+        f"reaches {percent(reached[protocol, worst])}; where chance says, "
         f"{percent(section.accuracy(protocol, BASELINE, t))}."
     ]
 
@@ -168,11 +172,11 @@ def _details(section: Section) -> list[str]:
         better, worse = (len(section.called(protocol, k)) for k in ("better", "worse"))
         unclear = len(frame) - better - worse
         seen = frame["detectable"].median()
-        limit = f" A difference of {points(seen, False)} points would usually be found." if known(seen) else ""
+        limit = f"; {points(seen, False)} points would usually be found" if known(seen) else ""
         lines.append(
-            f"{protocol_label(protocol)}: of {count(len(frame), 'estimator')}, {better} better than "
-            f"random, {worse} worse, {unclear} undecided with "
-            f"{count(replicates(section, protocol), 'replicate')}.{limit}"
+            f"{protocol_label(protocol)}: {better} of {count(len(frame), 'estimator')} better than "
+            f"random, {worse} worse, {unclear} undecided "
+            f"({count(replicates(section, protocol), 'replicate')}{limit})."
         )
     return lines
 
@@ -212,6 +216,8 @@ def verdict_title(section: Section, protocol: str) -> str:
         return f"{name} is {'better' if better else 'worse'} than random under {label}"
     if len(better) == 1:
         return f"Only {better[0]} of {total} beats random under {label}{tail}"
+    if len(better) == len(frame) > 1:
+        return f"All {total} beat random under {label}; {better[0]} leads"
     if better:
         return f"{better[0]} leads the {len(better)} of {total} that beat random under {label}{tail}"
     if worse:

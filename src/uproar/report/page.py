@@ -23,7 +23,7 @@ from uproar.report.page_parts import (
     picture_choices,
     ties_view,
 )
-from uproar.report.words import NOTHING, clean, count, listed, number, protocol_label
+from uproar.report.words import NOTHING, clean, count, listed, number, pieces, protocol_label
 from uproar.results import Results
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -35,6 +35,7 @@ def page(results: Results, chapters: list[Chapter]) -> str:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
         lstrip_blocks=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
+    environment.filters["pieces"] = pieces
     views = [_view(place, chapter) for place, chapter in enumerate(chapters)]
     return environment.get_template("page.html").render(
         study=clean(results.study.get("name", "study")),

@@ -15,7 +15,7 @@ from uproar.report.figures import Forest, ForestRow
 from uproar.report.pictures import Panel, Tile, map_colours
 from uproar.report.words import NOTHING, number, p_value, percent, points, protocol_label, retrains, span
 
-WIDTH, RIM = 260.0, 12.0
+WIDTH, RIM = 220.0, 12.0
 """Of the small forest in a table row, in pixels."""
 LARGEST = 112
 """Longest side of a picture on the page; small images are kept pixel for pixel."""
@@ -26,20 +26,22 @@ def forest_view(forest: Forest, stem: str) -> dict[str, Any]:
     shares = [percent(t, 0) for t in forest.fractions]
     basis = (
         f"Mean accuracy over the fractions {', '.join(shares)}; p is adjusted by Holm's method over "
-        f"{len(forest.rows)} comparisons. Detectable: a difference found four times out of five."
+        f"{len(forest.rows)} comparisons; n counts replicates. Detectable: a difference found four times out of five."
     )
+    notes = list(dict.fromkeys(row.note for row in forest.rows if row.note))
     return {
         "title": forest.title, "reading": forest.reading, "stem": stem, "basis": basis,
         "retrains": retrains(forest.protocol), "ticks": _ticks(forest.limit),
-        "rows": [_forest_row(row, forest.limit) for row in forest.rows],
+        "notes": [{"mark": str(place), "words": words} for place, words in enumerate(notes, 1)],
+        "rows": [_forest_row(row, forest.limit, notes) for row in forest.rows],
     }  # fmt: skip
 
 
-def _forest_row(row: ForestRow, limit: float) -> dict[str, Any]:
+def _forest_row(row: ForestRow, limit: float, notes: list[str]) -> dict[str, Any]:
     whole = row.low is not None and row.high is not None
     return {
         "label": row.label, "style": row.style, "control": row.control, "kind": row.kind,
-        "verdict": row.verdict, "note": row.note, "n": row.n, "missing": row.missing,
+        "verdict": row.verdict, "mark": str(notes.index(row.note) + 1) if row.note else "", "n": row.n, "missing": row.missing,
         "advantage": points(row.advantage), "span": span(row.low, row.high), "p": p_value(row.p),
         "detectable": points(row.detectable, signed=False),
         "at": None if row.advantage is None else _place(row.advantage, limit),
@@ -86,7 +88,8 @@ def cost_view(chapter: Chapter) -> dict[str, Any] | None:
             "label": row.label, "style": row.style, "control": row.control,
             "passes": number(row.passes), "milliseconds": number(row.milliseconds),
             "share": round(100 * (row.milliseconds or 0.0) / slowest, 1) if slowest else 0,
-            "constant": f"{row.constant_maps} of {row.explained}" if row.explained else NOTHING,
+            "constant": str(row.constant_maps) if row.explained else NOTHING,
+            "explained": row.explained,
         }
         for row in figure.rows
     ]  # fmt: skip

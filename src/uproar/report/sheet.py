@@ -97,8 +97,8 @@ def legend_name(label: str) -> str:
 def in_percent(axes: Axes, y_range: tuple[float, float]) -> None:
     """Both axes in percent."""
     axes.set_ylim(*y_range)
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol="\u00a0%"))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol="\u00a0%"))
 
 
 def look(style: Style) -> dict[str, Any]:

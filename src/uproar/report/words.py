@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 NOTHING = "–"
 WITHOUT_RETRAINING = ":no-retrain"
+LEVEL = "95\u00a0%"
+"""Of every interval, as it is printed."""
 
 
 def known(value: float | None) -> bool:
@@ -16,12 +18,12 @@ def known(value: float | None) -> bool:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A share of one as percent.
+    """A share of one as percent; the space does not break.
 
-    >>> percent(0.9312), percent(0.5, 0), percent(float("nan"))
-    ('93.1 %', '50 %', '–')
+    >>> percent(0.9312) == "93.1\u00a0%", percent(0.5, 0) == "50\u00a0%", percent(float("nan"))
+    (True, True, '–')
     """
-    return NOTHING if value is None or not known(value) else f"{100 * value:.{digits}f} %"
+    return NOTHING if value is None or not known(value) else f"{100 * value:.{digits}f}\u00a0%"
 
 
 def points(value: float | None, signed: bool = True) -> str:
@@ -125,6 +127,15 @@ def shortened(name: str, most: int = 34) -> str:
         return name
     half = (most - 1) // 2
     return f"{name[: most - 1 - half]}…{name[len(name) - half :]}"
+
+
+def pieces(name: str) -> list[str]:
+    """A name cut where a line may end.
+
+    >>> pieces("sg_sq(grad)")
+    ['sg_', 'sq(', 'grad)']
+    """
+    return re.split(r"(?<=[_(,=/.:-])(?=.)", name)
 
 
 def slug(parts: Iterable[str]) -> str:

@@ -1,0 +1,146 @@
+"""The contract every estimator satisfies, tested by walking the registry: a new one is covered when declared."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from uproar import explain, load
+from uproar.errors import NotApplicable
+from uproar.estimators import Context, estimators
+from uproar.models import ModelSpec, build
+from uproar.seeds import Draws
+from uproar.training import Recipe, fit
+
+CHEAP = {  # fewer steps than the defaults, so that the walk stays short
+    "ig": "ig(steps=4)",
+    "rise": "rise(masks=40)",
+    "extremal_perturbation": "extremal_perturbation(iterations=8, areas=[0.1, 0.3])",
+    "input_iba": "input_iba(epochs=1, steps=3, feature_steps=2)",
+    "iba": "iba(steps=3)",
+    "tame": "tame(epochs=1)",
+    "kernel_shap": "kernel_shap(samples=40)",
+    "lime": "lime(samples=40)",
+}
+MAPS = [CHEAP.get(e.name, e.name) for e in estimators.values() if e.facts["role"] == "estimator"]
+WRAPPED = [
+    f"{e.name}(grad)"
+    for e in estimators.values()
+    if e.facts["role"] in ("transform", "ensemble", "postprocess")
+]
+DIRECT = [e.name for e in estimators.values() if e.facts["role"] == "direct"]
+
+
+@pytest.fixture(scope="module")
+def task():
+    return load("planted(size=16, channels=3, train=128, test=24)")
+
+
+@pytest.fixture(scope="module", params=["cnn-small(width=8)", "resnet-small(width=8)"])
+def model(request, task):
+    net = build(ModelSpec.of(request.param), task, 0)
+    return fit(net, task.train.read(slice(None)), task.train.labels, Recipe(epochs=2), 0)
+
+
+def maps(model, task, name, rows=slice(0, 6), **options):
+    x = task.test.read(rows)
+    index = range(*rows.indices(len(task.test)))
+    try:
+        return explain(model, x, name, index=index, train=task.train.images, raw=True,
+                       truth=task.test.truth(rows), **options)  # fmt: skip
+    except NotApplicable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("name", MAPS + WRAPPED)
+def test_a_map_is_finite_and_has_the_images_rows_and_columns(name, model, task):
+    a = maps(model, task, name)
+    assert a.shape in ((6, 3, 16, 16), (6, 1, 16, 16))
+    assert torch.isfinite(a).all()
+    assert a.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", MAPS + WRAPPED)
+def test_a_map_depends_neither_on_the_batch_nor_on_the_samples_around_it(name, model, task):
+    whole = maps(model, task, name, batch_size=512)
+    assert torch.equal(whole, maps(model, task, name, batch_size=1))
+    assert torch.equal(whole, maps(model, task, name, batch_size=4))
+    assert torch.equal(whole[3:], maps(model, task, name, slice(3, 6)))
+
+
+@pytest.mark.parametrize("name", MAPS + WRAPPED)
+def test_the_same_seed_gives_the_same_map_and_the_global_generator_is_left_alone(name, model, task):
+    before = torch.random.get_rng_state()
+    a = maps(model, task, name, slice(0, 2))
+    torch.rand(3)
+    assert torch.equal(a, maps(model, task, name, slice(0, 2)))
+    torch.random.set_rng_state(before)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_model_comes_back_as_it_was(name, model, task):
+    model.train()
+    state = copy.deepcopy(model.state_dict())
+    maps(model, task, name, slice(0, 2))
+    assert model.training
+    assert all(p.requires_grad and p.grad is None for p in model.parameters())
+    assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
+    assert not any(
+        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules()
+    )
+    model.eval()
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_input_is_not_changed(name, model, task):
+    x = task.test.read(slice(0, 2))
+    before = x.clone()
+    try:
+        explain(model, x, name, train=task.train.images, truth=task.test.truth(slice(0, 2)))
+    except NotApplicable as reason:
+        pytest.skip(str(reason))
+    assert torch.equal(x, before)
+    assert not x.requires_grad
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_map_responds_to_the_model_unless_it_says_it_does_not(name, model, task):
+    entry = estimators[name.partition("(")[0]]
+    other = build(ModelSpec.of("cnn-small(width=8)"), task, 99)
+    target = task.test.labels[:4]
+    a, b = (maps(m, task, name, slice(0, 4), target=target) for m in (model, other))
+    assert torch.equal(a, b) == (not entry.facts["model"])
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in MAPS if estimators[n.partition("(")[0]].facts["model"]]
+)
+def test_a_map_is_of_the_class_asked_for(name, model, task):
+    a = maps(model, task, name, slice(0, 4), target=0)
+    b = maps(model, task, name, slice(0, 4), target=1)
+    assert not torch.equal(a, b)
+
+
+@pytest.mark.parametrize("entry", estimators.values(), ids=list(estimators))
+def test_every_entry_has_facts_and_a_sentence(entry):
+    assert entry.summary.endswith((".", ":"))
+    assert entry.facts["formula"]
+    if entry.facts["role"] == "estimator":
+        options = {k: p.default for k, p in entry.options.items()}
+        passes = entry.facts["passes"]
+        cost = passes(**options) if callable(passes) else passes
+        assert cost >= 0 and (cost > 0) == entry.facts["model"]
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_a_control_without_a_ranking_removes_the_share_asked_for_on_average(name, task):
+    x = task.train.read(slice(None))
+    context = Context(Draws.of(0, len(x), "train"))
+    function = estimators[name].function
+    for fraction in (0.0, 0.25, 0.9, 1.0):
+        gone = function(x, fraction, context)
+        assert gone.shape == (len(x), 16, 16)
+        assert abs(float(gone.double().mean()) - fraction) < 0.01
+        assert torch.equal(gone[5:9], function(x[5:9], fraction, context[5:9]))
