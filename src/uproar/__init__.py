@@ -13,19 +13,33 @@
 A whole study, resumable: `uproar.run("study.toml").verdicts`.
 """
 
-from importlib.metadata import version
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _CHECKING
+from typing import Any as _Any
 
 from torch import nn as _nn
 
 from uproar import models as _models
-from uproar.api import Run, explain, fill, removed, run
+from uproar.api import explain, fill, removed
 from uproar.data import Split, Task, load
 from uproar.errors import BadInput, NotApplicable, UproarError
 from uproar.estimators import direct, estimator
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, fit, predict
 
-__version__ = version("uproar")
+if _CHECKING:
+    from uproar.running import Run, run
+
+__version__ = _version("uproar")
+
+
+def __getattr__(name: str) -> _Any:
+    """`run` and `Run` when first asked for: tables and plots take longer to load than all the rest."""
+    if name in ("Run", "run"):
+        from uproar import running
+
+        return getattr(running, name)
+    raise AttributeError(f"module 'uproar' has no attribute {name!r}")
 
 
 def build(name: str, task: Task, seed: int = 0) -> _nn.Module:

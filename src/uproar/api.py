@@ -1,9 +1,8 @@
-"""The Python face: explain, removed, fill, run."""
+"""The Python face for tensors at hand: explain, removed, fill."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,13 +22,7 @@ from uproar.estimators import (
 from uproar.estimators.chain import Chain, Channels, Sign
 from uproar.models import borrowed
 from uproar.removal import Around, filled, ranks, removed_at
-from uproar.report import write_report
-from uproar.results import Results
 from uproar.seeds import Draws
-from uproar.store import Store
-from uproar.study.collect import collect
-from uproar.study.run import Listener, run_study
-from uproar.study.spec import Study, study_of
 from uproar.training import predict
 from uproar.types import Images, Labels
 
@@ -57,8 +50,8 @@ def explain(
 
     `target` is the class explained, the predicted one by default. `raw=True` gives the signed maps (n, c, h, w) before
     channels are reduced. `index` says which samples of their data set these are: random numbers follow the sample, so
-    that `explain(x[5:], index=range(5, n))` equals `explain(x)[5:]`. `train` (images), `mean` (colour) and `truth` (the important pixels, (n, h, w) bool) are needed by
-    some estimators. The model is given back as it came.
+    that `explain(x[5:], index=range(5, n))` equals `explain(x)[5:]`. Some estimators need `train` (images), `mean`
+    (colour) or `truth` (the important pixels, (n, h, w) bool). The model is given back as it came.
     """
     _check_images(x)
     several = isinstance(estimator, Sequence) and not isinstance(estimator, str)
@@ -109,32 +102,6 @@ def fill(
         )
     rows = range(len(x)) if index is None else index
     return filled(x, removed, fill, Around(Draws.of(seed, rows, split), colour))
-
-
-class Run(Results):
-    """The results of a run: `.table`, `.verdicts`, `.report(path)`."""
-
-    def report(self, folder: str | Path) -> Path:
-        """Write the page, the figures and the tables into a folder; the page's path."""
-        return write_report(self, folder)
-
-
-def run(
-    study: Study | Mapping[str, Any] | str | Path = Study(),
-    *,
-    store: str | Path | None = None,
-    jobs: int | None = None,
-    listen: Listener = lambda _: None,
-) -> Run:
-    """Run a study, or what is missing of it, and collect its results.
-
-    `store` is where results are kept, `runs/<name>/store` by default; the same call again only reads them.
-    """
-    study = study_of(study)
-    place = Path(store) if store is not None else Path("runs") / study.name / "store"
-    progress = run_study(study, place, jobs, listen)
-    found = collect(study, Store(place), progress.outcomes, tuple(progress.notices))
-    return Run(**vars(found))
 
 
 def _chain(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:

@@ -33,15 +33,16 @@ class Linear(nn.Module):
 
 
 class Region(nn.Module):
-    """Class 0 is the mean brightness of one region, class 1 its opposite; nothing else counts."""
+    """Class 0 is the mean brightness of one region, class 1 its darkness; nothing else counts."""
 
     def __init__(self, region: Tensor, strength: float = 10) -> None:
         super().__init__()
+        self.strength = strength
         self.weight = strength * region.float() / region.sum()
 
     def forward(self, x: Tensor) -> Tensor:
         score = (x * self.weight).sum((1, 2, 3))
-        return torch.stack([score, -score], 1)
+        return torch.stack([score, self.strength - score], 1)
 
 
 def images(n: int, *shape: int, seed: int = 0) -> Tensor:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
+from rich.markup import escape
 
 from uproar.cli import explain, look, run
 from uproar.cli.console import errors
@@ -32,26 +32,21 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(_exit_code(arguments))
 
 
+# what typer raises for a wrong command line; newer versions carry their own copy of click
+_UsageError = typer.BadParameter.__mro__[2]
+
+
 def _exit_code(arguments: list[str] | None) -> int:
     try:
         return app(arguments, standalone_mode=False) or 0
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         return stop.exit_code
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except StoreError as error:
-        errors.print(f"[bold red]Error:[/] {_plain(error)}", soft_wrap=True)
-        return 3
-    except UproarError as error:
-        errors.print(f"[bold red]Error:[/] {_plain(error)}", soft_wrap=True)
-        return 2
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         errors.print("\nStopped. What was finished is kept; the same command goes on from there.")
         return 130
-
-
-def _plain(error: Exception) -> str:
-    from rich.markup import escape
-
-    return escape(str(error))
+    except UproarError as error:
+        errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
+        return 3 if isinstance(error, StoreError) else 2
+    except _UsageError as error:  # type: ignore[misc]
+        error.show()
+        return 2

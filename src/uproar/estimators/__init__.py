@@ -1,11 +1,13 @@
 """Estimators by name, and chains of them: `(model, x, target) -> map`."""
 
 from uproar.estimators import (
+    bottleneck,
     cam,
     control,
     decomposition,
     extremal,
     gradient,
+    input_bottleneck,
     lrp,
     occlusion,
     postprocess,
@@ -13,6 +15,7 @@ from uproar.estimators import (
     sise,
     smooth,
     surrogate,
+    tame,
     truth,
 )
 from uproar.estimators.base import Context, direct, estimator, estimators
@@ -24,6 +27,7 @@ __all__ = [
     "Chain",
     "Context",
     "adopt",
+    "bottleneck",
     "cam",
     "control",
     "decomposition",
@@ -34,6 +38,7 @@ __all__ = [
     "extremal",
     "families",
     "gradient",
+    "input_bottleneck",
     "load_plugin",
     "lrp",
     "occlusion",
@@ -45,5 +50,6 @@ __all__ = [
     "sise",
     "smooth",
     "surrogate",
+    "tame",
     "truth",
 ]

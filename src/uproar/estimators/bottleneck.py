@@ -1,7 +1,7 @@
 """Information bottleneck: noise put into a feature map until only what the class needs comes through.
 
-Per image, a share λ in [0, 1] of every feature is let through and the rest replaced by noise that looks like the training
-images' features. λ is found by gradient descent on cross-entropy + β · information let through, in nats.
+Per image, a share λ in [0, 1] of every feature is let through and the rest replaced by noise that looks like the
+features of training images. λ is found by gradient descent on cross-entropy + β · information let through, in nats.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from uproar.estimators.featuremaps import (
     middle_feature_map,
     named_feature_map,
     output_replaced,
+    outputs_kept,
 )
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import ROWS
+from uproar.estimators.scores import ROWS, class_scores
 from uproar.models.borrow import borrowed
 from uproar.types import Images, Labels, RawMaps
 
@@ -86,14 +87,14 @@ def iba(model: nn.Module, x: Images, target: Labels, context: Context, state: Ma
         samples: Samples = 10, sigma: Sigma = 1.0, images: Count = 1000) -> RawMaps:  # fmt: skip
     """Information on the image that a bottleneck at `layer` lets through for the class, in bits per pixel.
 
-    The layer is the deepest feature map that is still fine (an eighth of the image and 8 pixels, or a quarter of a small
-    image) with a convolution after it, unless named. `samples` noisy copies share one λ, which is smoothed with a
-    Gaussian of `sigma` features (0: not); `images` training images give the noise its mean and spread.
+    Unless named, the layer is the deepest feature map that is still fine (an eighth of the image's sides and 8 pixels,
+    or a quarter of a small image's) with a convolution after it. `samples` noisy copies share one λ, smoothed
+    with a Gaussian of `sigma` features (0: not); `images` training images give the noise its mean and spread.
     """
     module, known = site(model, state)
 
     def batch(x: Images, target: Labels, context: Context) -> Tensor:
-        features = features_at(model, module, x).contiguous()
+        features = checked_features(model, module, x, target)
         noise = step_noise(context, "iba noise", samples, features.shape[1:])
         capacity, _ = fitted_bottleneck(model, module, x, target, features, known, noise,
                                         beta=beta, steps=steps, lr=lr, sigma=sigma)  # fmt: skip
@@ -113,6 +114,13 @@ def site(model: nn.Module, state: Mapping[str, Tensor]) -> tuple[nn.Module, Stat
     """The module and the statistics that were prepared."""
     module = list(model.modules())[int(state["place"])]
     return module, Statistics(state["mean"], state["std"], state["active"])
+
+
+def checked_features(model: nn.Module, module: nn.Module, x: Images, target: Labels) -> Tensor:
+    """The features at the bottleneck's place, once the model and the targets are known to fit."""
+    with outputs_kept([module]) as features:
+        class_scores(model, channels_last(x), target)
+    return features()[0].contiguous()
 
 
 def step_noise(context: Context, purpose: str, samples: int, shape: tuple[int, ...]) -> Noise:
@@ -151,11 +159,11 @@ def fitted_bottleneck(
     active = known.active.to(features)
 
     def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        share = smoothed(alpha.sigmoid(), sigma)
+        share = smoothed(share_of(alpha), sigma)
         capacity = information(features, share, mean, std) * active
         drawn = mean + std * noise(number).to(features)
         mixed = (share * features)[:, None] + (1 - share)[:, None] * drawn
-        loss = _cross_entropy(model, module, x, target, mixed * active)
+        loss = _restricted_cross_entropy(model, module, x, target, mixed * active)
         return loss + beta * capacity.flatten(1).mean(1), capacity
 
     return descend(step_of, torch.full_like(features, START), steps, lr)
@@ -182,15 +190,25 @@ def descend(
     return seen.detach(), alpha
 
 
-def _cross_entropy(
+def _restricted_cross_entropy(
     model: nn.Module, module: nn.Module, x: Images, target: Labels, mixed: Tensor
 ) -> Tensor:
     """Mean cross-entropy over the noisy copies of each image, (n,)."""
     copies = mixed.shape[1]
     with output_replaced(module, lambda _: channels_last(mixed.flatten(0, 1))):
-        scores = model(channels_last(x.repeat_interleave(copies, 0)))
+        return cross_entropy(model, x.repeat_interleave(copies, 0), target, copies)
+
+
+def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> Tensor:
+    """Mean cross-entropy over the copies of each image, (n,); x holds them image by image, (n · copies, ...)."""
+    scores = model(channels_last(x))
     loss = F.cross_entropy(scores, target.repeat_interleave(copies), reduction="none")
     return loss.view(-1, copies).mean(1)
+
+
+def share_of(alpha: Tensor) -> Tensor:
+    """1 / (1 + exp(−α)), written out: torch's sigmoid gives other last bits to the last numbers of a batch."""
+    return 1 / (1 + (-alpha.clamp(-60, 60)).exp())
 
 
 def information(features: Tensor, share: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -215,8 +233,9 @@ def smoothed(share: Tensor, sigma: float | None) -> Tensor:
     for dim in (2, 3):
         size = share.shape[dim]
         padded = share.index_select(dim, _mirror(size, radius).to(share.device))
-        shifted = [w * padded.narrow(dim, i, size) for i, w in enumerate(weights.tolist())]
-        share = torch.stack(shifted).sum(0)
+        share = torch.zeros_like(share)
+        for shift, weight in enumerate(weights.tolist()):
+            share = share + weight * padded.narrow(dim, shift, size)
     return share
 
 

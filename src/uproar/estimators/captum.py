@@ -7,45 +7,32 @@ elsewhere. Its options are those of its constructor and of `attribute`. Captum i
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
-from uproar.errors import BadInput, BadShape, NotApplicable, one_line, unknown
+from uproar.errors import BadInput, BadShape, NotApplicable, one_line
 from uproar.estimators.base import Context
-from uproar.estimators.layers import LayerName, last_conv_layer, module_named
+from uproar.estimators.captum_classes import (
+    PREFIX,
+    captum_class,
+    captum_package,
+    class_options,
+    parameters,
+)
+from uproar.estimators.layers import last_conv_layer, module_named
 from uproar.estimators.scores import ROWS
 from uproar.models.borrow import borrowed
 from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps
-
-PREFIX = "captum:"
-
-_GIVEN = {"inputs", "target", "forward_func", "model"}
-_FIXED = {
-    "additional_forward_args", "custom_attribution_func", "device_ids", "grad_kwargs", "internal_batch_size",
-    "interpretable_model", "layer_mask", "perturb_func", "return_convergence_delta", "return_input_shape",
-    "show_progress", "similarity_func", "verbose",
-}  # fmt: skip
-"""Arguments that cannot be written in an expression or do not change the map: Captum's defaults hold."""
-
-_REFUSED = {
-    "FeaturePermutation": "it exchanges values between the images of a batch",
-    "LayerFeaturePermutation": "it exchanges values between the images of a batch",
-    "LimeBase": "it needs functions as arguments; take captum:Lime",
-    "NeuronConductance": "it explains a neuron, not a class",
-    "NoiseTunnel": "write sg(...), sg_sq(...) or var(...) around an estimator instead",
-}
 
 _TOGETHER = {
     "Deconvolution", "DeepLift", "DeepLiftShap", "FeatureAblation", "GuidedBackprop", "GuidedGradCam",
@@ -55,17 +42,6 @@ _TOGETHER = {
 }  # fmt: skip
 """Classes that draw no random numbers and treat the images of a batch one by one; all others get single images."""
 
-Baselines = float | Literal["mean", "train"] | None
-Sides = Annotated[int, Field(ge=1)] | tuple[int, ...]
-
-_HINTS: dict[str, Any] = {
-    "layer": LayerName | None,
-    "baselines": Baselines,
-    "layer_baselines": float | None,
-    "feature_mask": Annotated[int, Field(ge=1)] | None,
-    "sliding_window_shapes": Sides,
-    "strides": Sides | None,
-}
 REFERENCES = 16
 """Training images that stand for the data where a class wants many baselines."""
 
@@ -74,8 +50,8 @@ REFERENCES = 16
 def captum_entry(name: str) -> Entry:
     """The estimator that runs the Captum class `name`, with or without `captum:` in front."""
     short = name.removeprefix(PREFIX)
-    cls = _found(short)
-    options = _options(cls)
+    cls = captum_class(short)
+    options = class_options(cls)
 
     def estimate(model, x, target, context, **given):
         return _estimated(cls, model, x, target, context, given)
@@ -87,9 +63,9 @@ def captum_entry(name: str) -> Entry:
     return Entry("estimator", PREFIX + short, estimate, _facts(cls))
 
 
-def _facts(cls: type) -> dict[str, Any]:
+def _facts(cls: Any) -> dict[str, Any]:
     """The facts an estimator declares; the version is Captum's, so that results of another are not taken for its."""
-    captum = _captum()
+    captum = captum_package()
     layered = issubclass(cls, captum.attr.LayerAttribution)
     return {
         "role": "estimator", "passes": _passes, "needs": "what Captum's class needs", "model": True,
@@ -103,90 +79,6 @@ def _passes(**options: Any) -> float:
     return float(options.get("n_steps") or options.get("n_samples") or 1)
 
 
-def _captum() -> Any:
-    try:
-        importlib.import_module("captum.attr")
-    except ImportError:
-        raise BadInput(
-            "Estimators called captum:... need the package captum: pip install captum"
-        ) from None
-    return importlib.import_module("captum")
-
-
-def _found(name: str) -> type:
-    """The class; a name nobody knows is refused with names that are near."""
-    attr = _captum().attr
-    if name in _REFUSED:
-        raise BadInput(f"captum:{name} cannot be used as an estimator: {_REFUSED[name]}.")
-    home, _, last = name.rpartition(".")
-    if home:
-        return _imported(home, last, attr.Attribution)
-    cls = getattr(attr, name, None)
-    if not _usable(cls, attr.Attribution):
-        usable = [PREFIX + known for known, each in vars(attr).items() if _usable(each, attr.Attribution)]
-        raise unknown("Captum class", PREFIX + name, usable)
-    return cls
-
-
-def _imported(home: str, last: str, base: type) -> type:
-    try:
-        cls = getattr(importlib.import_module(home), last)
-    except (ImportError, AttributeError) as error:
-        raise BadInput(f"captum:{home}.{last} cannot be imported: {one_line(error)}") from error
-    if not _usable(cls, base):
-        raise BadInput(
-            f"captum:{home}.{last} must be a class of captum.attr.Attribution that takes a model, and whose "
-            "attribute(inputs, target=...) explains a class."
-        )
-    return cls
-
-
-def _usable(cls: Any, base: type) -> bool:
-    """Whether this class takes a model, and images with a target."""
-    if not inspect.isclass(cls) or not issubclass(cls, base) or cls.__name__ in _REFUSED:
-        return False
-    attribute = _parameters(getattr(cls, "attribute", None))
-    takes_model = _GIVEN & set(_parameters(cls.__init__))
-    return bool(takes_model) and {"inputs", "target"} <= set(attribute)
-
-
-def _parameters(function: Any) -> dict[str, inspect.Parameter]:
-    if function is None:
-        return {}
-    plain = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    found = inspect.signature(function).parameters
-    return {name: p for name, p in found.items() if p.kind not in plain and name != "self"}
-
-
-def _options(cls: type) -> dict[str, inspect.Parameter]:
-    """What can be said in an expression, with types that refuse what is plainly wrong."""
-    found = {**_parameters(cls.__init__), **_parameters(cls.attribute)}  # type: ignore[attr-defined]
-    options: dict[str, inspect.Parameter] = {}
-    for name, parameter in found.items():
-        default = _default(name, parameter)
-        plain = default is parameter.empty or isinstance(default, bool | int | float | str | None)
-        if plain and name not in _GIVEN | _FIXED:
-            hint = _HINTS.get(name, _hint(default))
-            options[name] = parameter.replace(
-                kind=parameter.KEYWORD_ONLY, default=default, annotation=hint
-            )
-    return options
-
-
-def _default(name: str, parameter: inspect.Parameter) -> Any:
-    if name == "layer":
-        return None
-    # where many baselines are wanted, the training images are the data they stand for
-    wanted = name == "baselines" and parameter.default is parameter.empty
-    return "train" if wanted else parameter.default
-
-
-def _hint(default: Any) -> Any:
-    if isinstance(default, int) and not isinstance(default, bool):
-        return Annotated[int, Field(ge=1)]
-    return type(default) if isinstance(default, bool | float | str) else Any
-
-
 def _signature(options: Mapping[str, inspect.Parameter]) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     inputs = [inspect.Parameter(name, kind) for name in ("model", "x", "target", "context")]
@@ -194,22 +86,29 @@ def _signature(options: Mapping[str, inspect.Parameter]) -> inspect.Signature:
 
 
 def _estimated(
-    cls: type, model: nn.Module, x: Images, target: Labels, context: Context, options: Mapping[str, Any]
+    cls: Any,
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    options: Mapping[str, Any],
 ) -> RawMaps:
     """The class's attributions as maps; the model comes back without hooks or marks of Captum."""
     values = _values(cls, model, x, context, options)
-    built = {k: v for k, v in values.items() if k in _parameters(cls.__init__)}
+    built = {k: v for k, v in values.items() if k in parameters(cls.__init__)}
     asked = {k: v for k, v in values.items() if k not in built}
-    gradients = issubclass(cls, _captum().attr.GradientAttribution)
+    gradients = issubclass(cls, captum_package().attr.GradientAttribution)
+    layered = issubclass(cls, captum_package().attr.LayerAttribution)
 
     def batch(x: Images, target: Labels) -> Tensor:
         x = x.detach().clone(memory_format=torch.channels_last).requires_grad_(gradients)
-        return _image_maps(method.attribute(x, target=target, **asked), x)
+        found = method.attribute(x, target=target, **asked)
+        return _image_maps(found[0] if isinstance(found, tuple) else found, x, layered)
 
     with borrowed(model), _unmarked(model), torch.set_grad_enabled(gradients):
         try:
             method = cls(model, **built)
-            if cls.__name__ in _TOGETHER:
+            if cls.__module__.startswith("captum.") and cls.__name__ in _TOGETHER:
                 return in_batches(batch, x, target, size=_rows(options))
             return _one_by_one(batch, x, target, context, cls.__name__)
         except (AssertionError, NotImplementedError, TypeError) as error:
@@ -218,7 +117,7 @@ def _estimated(
 
 
 def _values(
-    cls: type, model: nn.Module, x: Images, context: Context, options: Mapping[str, Any]
+    cls: Any, model: nn.Module, x: Images, context: Context, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The options as Captum takes them: modules for names, tensors for baselines, windows with channels."""
     values = dict(options)
@@ -226,7 +125,7 @@ def _values(
     if "layer" in values:
         values["layer"] = module_named(model, values["layer"] or last_conv_layer(model, x))
     if values.get("baselines") is not None:
-        several = _parameters(cls.attribute)["baselines"].default is inspect.Parameter.empty  # type: ignore[attr-defined]
+        several = parameters(cls.attribute)["baselines"].default is inspect.Parameter.empty
         values["baselines"] = _baselines(values["baselines"], x, context, several)
     if values.get("feature_mask") is not None:
         side = values["feature_mask"]
@@ -243,7 +142,9 @@ def _baselines(given: float | str, x: Images, context: Context, several: bool) -
     """A number, or images: the mean colour, or training images where a class wants many."""
     if given == "train":
         if not several:
-            raise BadInput('baselines="train" is for classes that take many baselines, such as GradientShap.')
+            raise BadInput(
+                'baselines="train" is for classes that take many baselines, such as GradientShap.'
+            )
         if context.train is None:
             raise NotApplicable("training images are needed as baselines; give train=")
         rows = torch.linspace(0, len(context.train) - 1, min(REFERENCES, len(context.train))).long()
@@ -260,7 +161,11 @@ def _rows(options: Mapping[str, Any]) -> int:
 
 
 def _one_by_one(
-    batch: Callable[[Tensor, Tensor], Tensor], x: Images, target: Labels, context: Context, purpose: str
+    batch: Callable[[Tensor, Tensor], Tensor],
+    x: Images,
+    target: Labels,
+    context: Context,
+    purpose: str,
 ) -> Tensor:
     """Image after image, each with random numbers of its own: Captum draws from the global generators."""
     maps = []
@@ -270,13 +175,12 @@ def _one_by_one(
     return torch.cat(maps)
 
 
-def _image_maps(found: Any, x: Images) -> Tensor:
+def _image_maps(found: Tensor, x: Images, layered: bool) -> Tensor:
     """Attributions to the image as they are; those to a layer summed over channels, at the image's size."""
-    found = found[0] if isinstance(found, tuple) else found
     found = found.detach()
-    if found.shape == x.shape:
+    if not layered and found.shape == x.shape:
         return found.contiguous()
-    if found.dim() != 4 or len(found) != len(x):
+    if not layered or found.dim() != 4 or len(found) != len(x):
         raise BadShape(
             f"Captum gave attributions {tuple(found.shape)} for images {tuple(x.shape)}; "
             "name a layer with feature maps (n, c, h, w)."

@@ -65,7 +65,7 @@ def extremal_perturbation(
     The authors' code is `areas=[0.1], iterations=800, rate=0.01, area_of=padded, ties=torch, flip=true`. It takes the
     margin around the image for a part of its area, mirrors the image in every second iteration, which changes what a
     digit is, and leaves the order of equal mask values to the sort. At the start nearly all values are equal, so that
-    this order decides where a mask shrinks, more than the score does. Here values within 0.02 of each other share
+    this order decides where a mask shrinks, more than the score does. Here all values in a bin 0.02 wide share
     what is wanted of them; the scores reached are higher, and a larger `rate` gets there in fewer iterations.
     """
     h, w = x.shape[2:]
@@ -79,7 +79,8 @@ def extremal_perturbation(
         return best_masks(model, levels, target, search).sum(1, keepdim=True)
 
     blank = baseline_image(x, fill, context)
-    return in_batches(some, x, target, blank, size=max(1, BUDGET // (h * w * len(areas))))
+    # a batch of one would be computed twice, see in_batches
+    return in_batches(some, x, target, blank, size=max(2, BUDGET // (h * w * len(areas))))
 
 
 def scaled_mesh(h: int, w: int, step: int | None, sigma: float | None) -> Mesh:

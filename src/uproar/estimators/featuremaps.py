@@ -78,9 +78,9 @@ def named_feature_map(model: nn.Module, x: Images, name: str) -> FeatureMap:
 def middle_feature_map(model: nn.Module, x: Images) -> FeatureMap:
     """The deepest feature map that is still fine enough, with a convolution after it.
 
-    Fine enough: an eighth of the image's sides and 8 pixels, or a quarter of the sides of images smaller than 32 pixels;
-    where none is, the finest is taken. Only places that everything must pass are considered: not those inside a residual
-    branch, where the shortcut goes around.
+    Fine enough: an eighth of the image's sides and 8 pixels, or a quarter of the sides of an image under 32 pixels;
+    where none is, the finest is taken. Only places that everything must pass are considered: not those inside a
+    residual branch, where the shortcut goes around.
     """
     maps = _with_places(model, x)
     last = max(found.convolutions for found in maps)
@@ -167,10 +167,9 @@ def channels_last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last)
 
 
-def scores_and_features(
-    model: nn.Module, modules: list[nn.Module], x: Images
-) -> tuple[Tensor, list[Tensor]]:
-    """The model's scores and the outputs of these modules, from one forward pass."""
+@contextmanager
+def outputs_kept(modules: list[nn.Module]) -> Iterator[Callable[[], list[Tensor]]]:
+    """Inside, what the modules compute is kept; the function yielded gives their latest outputs."""
     seen: dict[nn.Module, Tensor] = {}
 
     def keep(module: nn.Module, _inputs: Any, output: Tensor) -> None:
@@ -178,8 +177,7 @@ def scores_and_features(
         seen[module] = output.clone()
 
     with _hooks([(module, keep) for module in modules]):
-        scores = model(channels_last(x))
-    return scores, [seen[module] for module in modules]
+        yield lambda: [seen[module] for module in modules]
 
 
 class _Reached(Exception):

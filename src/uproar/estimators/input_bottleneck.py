@@ -21,15 +21,17 @@ from uproar.estimators.bottleneck import (
     Sigma,
     Statistics,
     Steps,
+    checked_features,
+    cross_entropy,
     descend,
     fitted_bottleneck,
     prepare_iba,
+    share_of,
     site,
     smoothed,
     step_noise,
     training_images,
 )
-from uproar.estimators.featuremaps import channels_last, features_at
 from uproar.estimators.layers import LayerName
 from uproar.estimators.scores import ROWS
 from uproar.estimators.wasserstein import Game, Imitation, fitted_mask
@@ -76,10 +78,12 @@ def input_iba(model: nn.Module, x: Images, target: Labels, context: Context, sta
 
     In three steps: a bottleneck at `layer` (see `iba`) finds the features that are needed; a generator learns a mask
     on the image that leads to those features; a bottleneck on the image pays only for what it lets through beyond that
-    mask. Defaults are the authors', but for three: `epochs=20` of the second step, shortened because one game is played
-    per image; `beta=20` of the third, meant for 224×224 images: it weighs the mean over all values, so that on small images
-    nothing at all would be worth its price; and the features to be imitated keep the share λ of the first step, where
-    `guide="capacity"` multiplies with the information in nats, as the released code does, though it is not a share.
+    mask.
+
+    Three defaults are not the authors'. They take `epochs=20` for the second step: shorter here because one game is
+    played per image. They take `beta=20` for the third, on 224×224 images: it weighs the mean over all values, so
+    that on small images nothing at all would be worth its price. And the features to be imitated keep the share λ of
+    the first step here; `guide="capacity"` multiplies with the information in nats, as the released code does.
     """
     module, known = site(model, state)
     game = Game(epochs, pool, batch, groups, noise_mean, noise_std, critic_steps, critic_lr, clip, width,
@@ -92,7 +96,7 @@ def input_iba(model: nn.Module, x: Images, target: Labels, context: Context, sta
         noise = step_noise(context, "input_iba noise", samples, x.shape[1:])
         alpha = fitted_input_bottleneck(model, x, target, prior, colour, noise,
                                         beta=beta, steps=steps, lr=lr, sigma=sigma)  # fmt: skip
-        return alpha.sigmoid().mean(1, keepdim=True)
+        return share_of(alpha).mean(1, keepdim=True)
 
     return in_batches(rows, x, target, context, size=max(2, ROWS // samples))
 
@@ -102,11 +106,11 @@ def _prior(
     colour: tuple[Tensor, ...], game: Game, guide: Guide, *, beta: float, steps: int, lr: float, samples: int,
 ) -> Tensor:  # fmt: skip
     """The generator's mask of each image, (n, c, h, w), image after image: a game has its own random streams."""
-    features = features_at(model, module, x).contiguous()
+    features = checked_features(model, module, x, target)
     noise = step_noise(context, "input_iba feature noise", samples, features.shape[1:])
     capacity, alpha = fitted_bottleneck(model, module, x, target, features, known, noise,
                                         beta=beta, steps=steps, lr=lr, sigma=None)  # fmt: skip
-    through = capacity if guide == "capacity" else alpha.sigmoid()
+    through = capacity if guide == "capacity" else share_of(alpha)
     start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
     mean, std = colour
     return torch.stack([
@@ -136,13 +140,11 @@ def fitted_input_bottleneck(
     normal = (x - mean) / std
 
     def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        share = smoothed(alpha.sigmoid(), sigma)
+        share = smoothed(share_of(alpha), sigma)
         cost = information_beyond(normal, share, prior)
         drawn = noise(number).to(x)
         mixed = share[:, None] * normal[:, None] + (1 - share)[:, None] * drawn
-        scores = model(channels_last((mean + std * mixed).flatten(0, 1)))
-        labels = target.repeat_interleave(drawn.shape[1])
-        loss = F.cross_entropy(scores, labels, reduction="none").view(len(x), -1).mean(1)
+        loss = cross_entropy(model, (mean + std * mixed).flatten(0, 1), target, drawn.shape[1])
         return loss + beta * cost.flatten(1).mean(1), cost
 
     return descend(step_of, torch.full_like(x, START), steps, lr)[1]

@@ -161,7 +161,7 @@ def _watched(model: nn.Module, x: Images) -> _Watch:
                 stack.callback(module.register_forward_hook(watch.noting(name)).remove)
         stack.enter_context(torch.enable_grad())
         with watch:
-            scores = class_scores(model, x, torch.zeros(len(x), dtype=torch.long))
+            scores = class_scores(model, x, torch.zeros(len(x), dtype=torch.long, device=x.device))
         if scores.requires_grad:
             watch.follow(scores)
     return watch

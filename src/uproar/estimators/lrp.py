@@ -81,10 +81,20 @@ class _Relevance(Interception):
         super().__init__("lrp", rules, _MAXIMA)
         self.composite, self.first, self.epsilon, self.rows = composite, first, epsilon, rows
         self.dense, self.rule = _rules(composite, epsilon)
+        self.own_first, self.firsts = first == "z-box" or composite == "coherency", 0
         # the ways back of steps that only normalise pixels
         self.steps: set[Callable] = set()
         # what made an output: its input, the operation, and whether that is a linear layer
         self.made: dict[int, tuple[Tensor, Tensor, Affine, bool]] = {}
+
+    def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
+        scores = super().scores(model, x, target)
+        if self.own_first and not self.firsts:
+            raise NotApplicable(
+                "lrp has a rule of its own for the first layer here, but the pixels of this model do not go "
+                "into a convolution or linear layer as they are"
+            )
+        return scores
 
     def _convolution(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         return self._weighted(func, args, kwargs, dense=False)
@@ -111,11 +121,9 @@ class _Relevance(Interception):
     def _affine(self, op: Affine, a: Tensor, value: Tensor, dense: bool) -> Tensor:
         rule: Callable = self.dense if dense else self.rule
         values = a.detach()
-        if op.weight is not None and self._is_pixels(a):
-            if self.first == "z-box":
-                rule = self._box(values)
-            elif self.composite == "coherency":
-                rule = Coherency(first=True)
+        if self.own_first and self._is_pixels(a):
+            self.firsts += 1
+            rule = self._box(values) if self.first == "z-box" else Coherency(first=True)
         return rewired(value, lambda r: (rule(op, values, r),), a)
 
     def _box(self, values: Tensor) -> Box:
@@ -127,16 +135,7 @@ class _Relevance(Interception):
 
     def _batch_norm(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         """Scale and shift of each channel, in one with the layer before."""
-        names = (
-            "input",
-            "running_mean",
-            "running_var",
-            "weight",
-            "bias",
-            "training",
-            "momentum",
-            "eps",
-        )
+        names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")  # fmt: skip
         given = dict(zip(names, args, strict=False)) | kwargs
         z, mean, var = args[0], given["running_mean"], given["running_var"]
         if given.get("training") or mean is None or depends(args[1:], kwargs):

@@ -106,11 +106,12 @@ def layer_map(
 
 def masks(features: Float[Tensor, "m a b"], size: tuple[int, int]) -> Float[Tensor, "m h w"]:
     """Feature maps enlarged bilinearly to the image's size and stretched to [0, 1]; a flat one is 0."""
-    large = F.interpolate(features[:, None].double(), size, mode="bilinear", align_corners=False)[
-        :, 0
-    ]
+    features = features[:, None].double()
+    large = F.interpolate(features, size, mode="bilinear", align_corners=False)[:, 0]
     low, high = large.amin((1, 2), keepdim=True), large.amax((1, 2), keepdim=True)
-    return (large - low) / (high - low + 1e-6)
+    # enlarging rounds, so that a flat map is not quite flat any more
+    varies = high - low > 1e-9 * high.abs()
+    return torch.where(varies, (large - low) / (high - low + 1e-6), 0)
 
 
 def unit(maps: Float[Tensor, "n h w"]) -> Float[Tensor, "n h w"]:

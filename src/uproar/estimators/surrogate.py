@@ -93,7 +93,9 @@ def kernel_shap(
     empty = target_scores(model, blank, target, score)[:, None]
     whole = target_scores(model, x, target, score)[:, None]
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
-    return laid_on(pieces, combined(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(x)
+    return laid_on(pieces, combined(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(
+        x
+    )
 
 
 def _side(x: Images, patches: int | None, samples: int) -> int:

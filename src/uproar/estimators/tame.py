@@ -16,11 +16,13 @@ from uproar.estimators.base import Context, estimator
 from uproar.estimators.bottleneck import training_images
 from uproar.estimators.featuremaps import (
     FeatureMap,
+    channels_last,
     named_feature_map,
+    outputs_kept,
     pyramid,
-    scores_and_features,
 )
 from uproar.estimators.layers import LayerName
+from uproar.estimators.scores import class_scores
 from uproar.models.borrow import borrowed
 from uproar.seeds import generator, key
 from uproar.types import Images, Labels, RawMaps
@@ -52,7 +54,8 @@ class Branch(nn.Module):
 
 def _pointwise(layer: nn.Module, a: Tensor) -> Tensor:
     """A 1×1 convolution as one matrix product per image: convolution kernels change with the number of images."""
-    assert isinstance(layer, nn.Conv2d) and layer.bias is not None
+    assert isinstance(layer, nn.Conv2d)
+    assert layer.bias is not None
     weight = layer.weight.flatten(1).expand(len(a), -1, -1)
     out = torch.baddbmm(layer.bias[:, None], weight, a.flatten(2).contiguous())
     return out.unflatten(2, a.shape[2:])
@@ -81,16 +84,16 @@ def tame(model: nn.Module, x: Images, target: Labels, state: Mapping[str, Tensor
          variation: NonNegative = 0.01, images: Count = 4096) -> RawMaps:  # fmt: skip
     """Attention of a branch that learned, on training images, which pixels keep the network's prediction.
 
-    Up to three layers are used: the deepest feature map of each of the three coarsest resolutions with convolutions, unless
-    named. The branch learns to mask images so that the frozen network still predicts the same (`ce`), with small
-    (`area`) and smooth (`variation`) masks. The authors train on 1.3 million images with `epochs=8, lr=5e-5` (VGG-16) or
-    `epochs=4, lr=1e-4` (ResNet-50); the default rate is larger because small data sets give few steps. The losses of an
-    image see the mask of its own class; the released code mixes in those of all classes in the batch.
+    Up to three layers are used, unless named: the deepest feature map of each of the three coarsest resolutions. The
+    branch learns to mask images so that the frozen network still predicts the same (`ce`), with small (`area`) and
+    smooth (`variation`) masks. The authors train on 1.3 million images with `epochs=8, lr=5e-5` (VGG-16) or `epochs=4,
+    lr=1e-4` (ResNet-50); the default rate is larger because small data sets give few steps. The losses of an image see
+    the mask of its own class; the released code mixes in those of all classes in the batch.
     """
     modules = list(model.modules())
-    branch = _restored(state)
-    _, maps = scores_and_features(model, [modules[i] for i in state["places"].tolist()], x)
-    attention = own_class(branch(maps), target)
+    with outputs_kept([modules[i] for i in state["places"].tolist()]) as features:
+        class_scores(model, channels_last(x), target)
+    attention = own_class(_restored(state)(features()), target)
     return F.interpolate(attention, size=x.shape[2:], mode="bilinear", align_corners=False)
 
 
@@ -113,11 +116,10 @@ def trained_branch(
     optimiser, schedule = _optimiser(branch, lr, momentum, weight_decay, len(batches))
     for rows in batches:
         x = train.read(used[rows])
-        with torch.no_grad():
-            scores, features = scores_and_features(model, modules, x)
-        labels = scores.argmax(1)
+        with torch.no_grad(), outputs_kept(modules) as features:
+            labels = model(x).argmax(1)
         with torch.enable_grad():
-            masks = own_class(branch(features), labels).sigmoid()
+            masks = own_class(branch(features()), labels).sigmoid()
             fine = F.interpolate(masks, size=x.shape[2:], mode="bilinear", align_corners=False)
             parts = losses(model(x * fine), labels, masks)
             loss = ce * parts[0] + area * parts[1] + variation * parts[2]

@@ -276,13 +276,14 @@ class _Solver:
 
     def _direct(self, x: np.ndarray, removed: np.ndarray) -> list[list[int]]:
         """Fills the holes that are cheap to factorise; returns the bounds of the others."""
+        self.number.fill(0)
         hard, unknowns, entries = self.kernels.split(
             self.pixel, self.row, removed.shape[1], self.label, self.number, self.order,
             self.parent, self.holes, _DIRECT_WORK,
         )  # fmt: skip
         if unknowns:
             end = np.empty(unknowns + 1, dtype=np.uint64)
-            factor, b = np.empty(entries), np.empty(len(x) * unknowns)
+            factor, b = np.zeros(entries), np.zeros(len(x) * unknowns)
             self.kernels.direct(x, removed, self.number, self.order, factor, end, b)
         return self.holes[:hard, :4].tolist()
 

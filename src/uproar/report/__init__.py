@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from uproar.errors import StoreError
-from uproar.report.document import chapters_of
-from uproar.report.draw import drawn
-from uproar.report.page import page
-from uproar.report.tables import table_files
 from uproar.results import Results
+from uproar.store import write_file
 
 __all__ = ["write_report"]
 
@@ -23,39 +17,31 @@ def write_report(results: Results, folder: str | Path) -> Path:
 
     Each file appears as a whole, the page last: who can open the page finds everything it links to.
     """
+    place = Path(folder).expanduser()
+    for name, content in _files(results).items():
+        path = place / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, content)
+        except OSError as error:
+            raise StoreError(
+                f"Cannot write the report to {path}: {error.strerror or error}."
+            ) from None
+    return place / "report.html"
+
+
+def _files(results: Results) -> Mapping[str, bytes]:
+    """Every file of the report by its place in the folder."""
+    # Plotting libraries take a second to import, which only those who write a report should wait.
+    from uproar.report.document import chapters_of
+    from uproar.report.draw import drawn
+    from uproar.report.page import page
+    from uproar.report.tables import table_files
+
     chapters = chapters_of(results)
     files = table_files(results, chapters)
     for chapter in chapters:
         for figure in chapter.drawings():
             for name, content in drawn(figure).items():
                 files[f"figures/{chapter.prefix}{name}"] = content
-    files["report.html"] = page(results, chapters).encode()
-    place = Path(folder).expanduser()
-    _write(place, files)
-    return place / "report.html"
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    for name, content in files.items():
-        path = folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, content)
-        except OSError as error:
-            raise StoreError(
-                f"Cannot write the report to {path}: {error.strerror or error}."
-            ) from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """The whole file or the one that was there before: written beside its place, then renamed."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    return {**files, "report.html": page(results, chapters).encode()}

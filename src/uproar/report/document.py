@@ -7,20 +7,17 @@ from dataclasses import dataclass
 
 from uproar.report.draw import Drawable
 from uproar.report.figures import (
-    Costs,
     Curves,
     Forest,
     Retraining,
-    Ties,
-    cost_figure,
     curve_figures,
     forest_figures,
     retraining_figures,
-    ties_figure,
 )
 from uproar.report.findings import Answer, answer, leak_facts
 from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
 from uproar.report.sections import Section, sections_of
+from uproar.report.tallies import Costs, Ties, cost_figure, ties_figure
 from uproar.report.words import slug
 from uproar.results import Results
 
@@ -44,10 +41,14 @@ class Chapter:
 
     def drawings(self) -> Iterator[Drawable]:
         """The figures that become files: of the pictures, the first of each protocol."""
-        yield from (*self.forests, *self.curves, *self.retraining)
         first = {panel.protocol: panel for panel in reversed(self.panels)}
+        yield from self.forests
+        yield from self.curves
+        yield from self.retraining
         yield from reversed(first.values())
-        yield from (figure for figure in (self.gallery, self.costs, self.ties) if figure is not None)
+        for figure in (self.gallery, self.costs, self.ties):
+            if figure is not None:
+                yield figure
 
     def stem(self, figure: Drawable) -> str:
         """Where a figure's file is, seen from the page, without its ending."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Affine2D
 
 from uproar.report.draw_pictures import draw_gallery, draw_panel
-from uproar.report.figures import Costs, Curves, Forest, ForestRow, Pair, Retraining, Series, Ties
+from uproar.report.figures import Curves, Forest, ForestRow, Pair, Retraining, Series
 from uproar.report.pictures import Gallery, Panel
 from uproar.report.sheet import (
     DASHES,
@@ -31,6 +31,7 @@ from uproar.report.sheet import (
     sheet,
 )
 from uproar.report.style import REFERENCE, Style
+from uproar.report.tallies import Costs, Ties
 from uproar.report.words import number, percent, points, shortened
 
 Drawable = Curves | Retraining | Forest | Costs | Ties | Panel | Gallery
@@ -42,7 +43,7 @@ def drawn(figure: Drawable) -> dict[str, bytes]:
         Curves: _curves, Retraining: _retraining, Forest: _forest, Costs: _costs, Ties: _ties,
         Panel: draw_panel, Gallery: draw_gallery,
     }  # fmt: skip
-    with mpl.rc_context(SETTINGS), warnings.catch_warnings():
+    with mpl.rc_context(cast(Any, SETTINGS)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in another script
         made = drawers[type(figure)](figure)
         return {f"{figure.name}.{kind}": made.file(kind) for kind in ("svg", "png")}
@@ -62,7 +63,9 @@ def _curves(figure: Curves) -> Sheet:
     axes.set(xlabel=figure.x_label, ylabel=figure.y_label)
     in_percent(axes, figure.y_range)
     handles = [Line2D([], [], **look(s.style), label=legend_name(s.label)) for s in figure.series]
-    axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, handlelength=3)
+    axes.legend(
+        handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, handlelength=3
+    )
     return made
 
 
@@ -91,7 +94,9 @@ def _retraining(figure: Retraining) -> Sheet:
         _window(paper, figure, pair, corner, (wide - 0.2, high - 0.4), edges)
     made.text(0.7 + columns * wide / 2, 0.38, figure.x_label, ha="center", fontsize=9)
     made.text(0.12, 0.7 + rows * high / 2, figure.y_label, rotation=90, va="center", fontsize=9)
-    handles = [Line2D([], [], **look(style), label=words) for words, style in _two(REFERENCE).items()]
+    handles = [
+        Line2D([], [], **look(style), label=words) for words, style in _two(REFERENCE).items()
+    ]
     made.figure.legend(handles=handles, loc="lower center", ncols=2, fontsize=8)
     return made
 
@@ -102,7 +107,12 @@ def _window(
 ) -> None:  # fmt: skip
     """One of many small plots on one sheet: a scale of its own, numbers only at the sheet's edges."""
     (left, bottom), (low, high) = corner, figure.y_range
-    inches = Affine2D().translate(0, -low).scale(size[0], -size[1] / (high - low)).translate(left, bottom)
+    inches = (
+        Affine2D()
+        .translate(0, -low)
+        .scale(size[0], -size[1] / (high - low))
+        .translate(left, bottom)
+    )
     scaled = inches + paper.transData
     small: dict[str, Any] = {"fontsize": 7, "color": MUTED, "transform": scaled}
     for y in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high):
@@ -141,7 +151,9 @@ def _forest(figure: Forest) -> Sheet:
     for place, row in enumerate(figure.rows):
         _forest_row(axes, place, row)
     axes.set(xlim=(-limit, limit), ylim=(len(figure.rows) - 0.4, -0.6))
-    axes.set_yticks(range(len(figure.rows)), [shortened(row.label) for row in figure.rows], color=INK)
+    axes.set_yticks(
+        range(len(figure.rows)), [shortened(row.label) for row in figure.rows], color=INK
+    )
     axes.set_xlabel("← worse than random    advantage in accuracy points    better than random →")
     axes.tick_params(axis="y", length=0)
     return made
@@ -192,7 +204,9 @@ def _ties(figure: Ties) -> Sheet:
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", alpha=0.7)
     for (i, j), share in np.ndenumerate(shares):
         axes.text(j, i, percent(share), ha="center", va="center", fontsize=8)
-    axes.set_yticks(range(len(figure.rows)), [shortened(name) for name, _, _ in figure.rows], color=INK)
+    axes.set_yticks(
+        range(len(figure.rows)), [shortened(name) for name, _, _ in figure.rows], color=INK
+    )
     axes.set_xticks(range(len(figure.fractions)), [percent(t, 0) for t in figure.fractions])
     axes.set_xlabel("share of pixels above the cut")
     axes.grid(False)

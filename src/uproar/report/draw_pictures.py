@@ -37,13 +37,17 @@ def draw_panel(figure: Panel) -> Sheet:
                        va="bottom", fontsize=7.5, fontweight=weight)  # fmt: skip
     for column, words in enumerate(["original", *(percent(t, 0) for t in figure.fractions)]):
         paper.text(column * pitch + SIDE / 2, tall, words, ha="center", va="top", fontsize=8.5)
-    made.text(names + wide / 2, 0.1, f"{figure.subject}; {figure.x_label}", ha="center", fontsize=8.5)
+    made.text(
+        names + wide / 2, 0.1, f"{figure.subject}; {figure.x_label}", ha="center", fontsize=8.5
+    )
     return made
 
 
 def draw_gallery(figure: Gallery) -> Sheet:
     """Rows of images, columns of estimators; white is zero."""
-    heads = [wrap(shortened(name, 30), 15) for name in ("image", *(e for e, _ in figure.estimators))]
+    heads = [
+        wrap(shortened(name, 30), 15) for name in ("image", *(e for e, _ in figure.estimators))
+    ]
     head = 0.13 * max(map(len, heads)) + 0.06
     pitch = SIDE + GAP
     wide, tall = pitch * len(heads), pitch * len(figure.rows)
@@ -60,7 +64,9 @@ def draw_gallery(figure: Gallery) -> Sheet:
     return made
 
 
-def _mosaic(paper: Axes, grid: Sequence[Sequence[np.ndarray | None]], top: float, step: float) -> None:
+def _mosaic(
+    paper: Axes, grid: Sequence[Sequence[np.ndarray | None]], top: float, step: float
+) -> None:
     """All tiles as one image: a figure with one image is drawn many times faster than with sixty."""
     pitch, density = SIDE + GAP, _density(grid)
     size = (round(len(grid) * step * density), round(len(grid[0]) * pitch * density), 3)
@@ -72,7 +78,9 @@ def _mosaic(paper: Axes, grid: Sequence[Sequence[np.ndarray | None]], top: float
                 y, x = round(row * step * density), round(column * pitch * density)
                 pixels[y : y + len(shown), x : x + shown.shape[1]] = shown
     right, bottom = size[1] / density, top + size[0] / density
-    paper.imshow(pixels, extent=(0, right, bottom, top), interpolation="none", aspect="auto", clip_on=False)
+    paper.imshow(
+        pixels, extent=(0, right, bottom, top), interpolation="none", aspect="auto", clip_on=False
+    )
 
 
 def _density(grid: Sequence[Sequence[np.ndarray | None]]) -> float:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from uproar.report.findings import cost_title, retraining_title, ties_title, verdict_title
 from uproar.report.sections import Kind, Section, kind_of
-from uproar.report.style import REFERENCE, Style
+from uproar.report.style import Style
+from uproar.report.titles import retraining_title, verdict_title
 from uproar.report.words import LEVEL, WITHOUT_RETRAINING, known, protocol_label, retrains
 from uproar.results import BASELINE
 
@@ -108,40 +108,6 @@ class Forest:
     fractions: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class CostRow:
-    """What one estimator costs, and how often it had nothing to say."""
-
-    label: str
-    style: Style
-    passes: float | None
-    milliseconds: float | None
-    constant_maps: int
-    explained: int
-    control: bool
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Passes and time per image, and maps without any ranking in them."""
-
-    name: str
-    title: str
-    reading: str
-    rows: tuple[CostRow, ...]
-
-
-@dataclass(frozen=True)
-class Ties:
-    """Share of pixels that only the tie-break ordered, by estimator and fraction."""
-
-    name: str
-    title: str
-    reading: str
-    fractions: tuple[float, ...]
-    rows: tuple[tuple[str, Style, Numbers], ...]
-
-
 def curve_figures(section: Section) -> list[Curves]:
     """The curves of every retrained protocol; of the others where nothing was retrained."""
     chosen = [p for p in section.curves if retrains(p)] or list(section.curves)
@@ -221,55 +187,13 @@ def _forest(section: Section, protocol: str, rows: tuple[ForestRow, ...], limit:
 def _forest_rows(section: Section, protocol: str) -> tuple[ForestRow, ...]:
     return tuple(
         ForestRow(
-            str(row["estimator"]), section.looks[row["estimator"]],
-            *(_some(row[c]) for c in ("advantage", "low", "high", "p_holm")),
-            kind_of(row["verdict"]), str(row["verdict"]), int(row["n"]), int(row["missing"]),
-            _some(row["detectable"]), str(row["note"]), row["estimator"] in section.controls,
+            str(row["estimator"]), section.looks[row["estimator"]], some(row["advantage"]),
+            some(row["low"]), some(row["high"]), some(row["p_holm"]), kind_of(row["verdict"]),
+            str(row["verdict"]), int(row["n"]), int(row["missing"]), some(row["detectable"]),
+            str(row["note"]), row["estimator"] in section.controls,
         )
         for row in section.verdicts[protocol].to_dict("records")
     )  # fmt: skip
-
-
-def cost_figure(section: Section) -> Costs | None:
-    """Passes and milliseconds per image, cheapest first; None when nothing is known."""
-    if section.costs.empty:
-        return None
-    ordered = section.costs.sort_values(["milliseconds_per_image", "passes"], na_position="last")
-    rows = tuple(
-        CostRow(
-            row["estimator"], section.looks.get(row["estimator"], REFERENCE), _some(row["passes"]),
-            _some(row["milliseconds_per_image"]), int(row["constant_maps"]),
-            int(row["explained_images"]), row["estimator"] in section.controls,
-        )
-        for row in ordered.to_dict("records")
-    )  # fmt: skip
-    reading = (
-        "A pass is one forward and backward pass of the network for one image. The time is the median "
-        "over replicates and includes ranking the pixels; it depends on the machine."
-    )
-    return Costs("cost", cost_title(section.costs), reading, rows)
-
-
-def ties_figure(section: Section) -> Ties | None:
-    """Tie shares, most first; None when none were counted."""
-    plain = section.table["protocol"].map(lambda p: 1.0 if section.higher_is_better[p] else 0.0)
-    own = section.table[(section.table["fraction"] != plain) & section.table["ties"].notna()]
-    if own.empty:
-        return None
-    means = own.groupby(["estimator", "fraction"])["ties"].mean()
-    shares = {(str(e), float(t)): float(v) for (e, t), v in means.items()}  # type: ignore[misc]
-    fractions = tuple(sorted({t for _, t in shares}))
-    names = sorted({e for e, _ in shares}, key=lambda e: (-_most(shares, e), list(section.looks).index(e)))
-    rows = tuple((e, section.looks[e], tuple(shares.get((e, t)) for t in fractions)) for e in names)
-    reading = (
-        "Share of the pixels, in an average test image, whose order at a cut was drawn by lot because "
-        "the map gave them the same value. Where it is large, the estimator is partly a random ranking."
-    )
-    return Ties("ties", ties_title(shares), reading, fractions, rows)
-
-
-def _most(shares: dict[tuple[str, float], float], name: str) -> float:
-    return max(share for (e, _), share in shares.items() if e == name)
 
 
 def series_of(section: Section, protocol: str, estimator: str) -> Series:
@@ -280,9 +204,15 @@ def series_of(section: Section, protocol: str, estimator: str) -> Series:
         estimator,
         section.looks[estimator],
         tuple(own["fraction"].tolist()),
-        *(tuple(_some(v) for v in own[c]) for c in ("mean", "low", "high")),  # type: ignore[arg-type]
-        n=tuple(int(n) for n in own["n"]),
+        _column(own, "mean"),
+        _column(own, "low"),
+        _column(own, "high"),
+        tuple(int(n) for n in own["n"]),
     )
+
+
+def _column(frame: pd.DataFrame, name: str) -> Numbers:
+    return tuple(some(value) for value in frame[name])
 
 
 def x_label(section: Section, protocol: str) -> str:
@@ -298,7 +228,9 @@ def y_range(series: Iterable[Series], chance: float | None) -> tuple[float, floa
         return 0.0, 1.0
     low, high = min([*means, *([chance] if chance else [])]), max(means)
     room = max(high - low, 0.02)
-    lows, highs = (_there_numbers(v for s in lines for v in getattr(s, side)) for side in ("low", "high"))
+    lows, highs = (
+        _there_numbers(v for s in lines for v in getattr(s, side)) for side in ("low", "high")
+    )
     low = max(min([low, *lows]), low - 0.25 * room)
     high = min(max([high, *highs]), high + 0.15 * room)
     return max(low - 0.03 * room, 0.0), min(high + 0.03 * room, 1.0 + 0.03 * room)
@@ -321,7 +253,8 @@ def _there_numbers(values: Iterable[float | None]) -> list[float]:
     return [v for v in values if v is not None and known(v)]
 
 
-def _some(value: float) -> float | None:
+def some(value: float) -> float | None:
+    """A number, or None for NaN and infinity."""
     return float(value) if known(value) else None
 
 

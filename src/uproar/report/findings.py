@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pandas as pd
-
 from uproar.report.sections import Section
 from uproar.report.words import (
     count,
     known,
     listed,
-    number,
     percent,
     points,
     protocol_label,
     retrains,
+    shortened,
 )
 from uproar.results import BASELINE
 
@@ -45,8 +43,9 @@ def answer(section: Section) -> Answer:
     if clean:
         return Answer(_some(section, clean, better), details)
     if some:
-        leak = [f"{LEAK} {fact}" for fact in leak_facts(section)]
-        return Answer(_contradicted(section, some, methods), (*leak, *details))
+        group, up, down = _largest_split(section, some)
+        leak = [f"{LEAK} {fact}" for fact in leak_facts(section)[1:] if _leaky(section, up, down)]
+        return Answer(_contradicted(group, up, down, methods), (*leak, *details))
     return Answer(_none(section, methods), details)
 
 
@@ -65,7 +64,9 @@ def _under(protocols: list[str]) -> str:
 def _agreed(section: Section, agreed: list[str]) -> str:
     under = _under(section.judged)
     verb = "beats" if len(agreed) == 1 else "beat"
-    rivals = [c for c in section.controls if all(c in section.called(p, "better") for p in section.judged)]
+    rivals = [
+        c for c in section.controls if all(c in section.called(p, "better") for p in section.judged)
+    ]
     if rivals:
         look = "looks" if len(rivals) == 1 else "look"
         return (
@@ -80,25 +81,41 @@ def _some(section: Section, clean: list[str], better: dict[str, list[str]]) -> s
     for protocol in section.judged:
         if names := [m for m in clean if m in better[protocol]]:
             verb = "beats" if len(names) == 1 else "beat"
-            parts.append(f"{listed(names, 3)} {verb} a random ranking under {protocol_label(protocol)}")
+            parts.append(
+                f"{listed(names, 3)} {verb} a random ranking under {protocol_label(protocol)}"
+            )
     only = " only" if len(section.judged) > 1 else ""
     return f"{'; '.join(part + only for part in parts)}."
 
 
-def _contradicted(section: Section, some: list[str], methods: list[str]) -> str:
-    """The protocols disagree about every method that beats random anywhere."""
-    first = some[0]
-    up = [p for p in section.judged if first in section.called(p, "better")]
-    down = [p for p in section.judged if first in section.called(p, "worse")]
-    alike = [m for m in some if all(m in section.called(p, "better") for p in up)]
-    alike = [m for m in alike if all(m in section.called(p, "worse") for p in down)]
-    who = f"all {len(alike)} attribution methods" if alike == methods else listed(alike, 2)
+Split = tuple[list[str], list[str], list[str]]
+
+
+def _largest_split(section: Section, some: list[str]) -> Split:
+    """The most methods the protocols disagree about in one way; where they are better, where worse."""
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for m in some:
+        up = tuple(p for p in section.judged if m in section.called(p, "better"))
+        down = tuple(p for p in section.judged if m in section.called(p, "worse"))
+        groups.setdefault((up, down), []).append(m)
+    (up, down), group = max(groups.items(), key=lambda item: len(item[1]))
+    return group, list(up), list(down)
+
+
+def _contradicted(group: list[str], up: list[str], down: list[str], methods: list[str]) -> str:
+    everyone = len(group) == len(methods) > 1
+    who = f"all {len(group)} attribution methods" if everyone else listed(group, 2)
     return (
-        f"The protocols contradict each other: {who if len(methods) > 1 else first} "
-        f"{'is' if len(alike) == 1 else 'are'} worse than a random ranking under "
-        f"{listed([protocol_label(p) for p in down])} and better under "
+        f"The protocols contradict each other: {who} {'is' if len(group) == 1 else 'are'} worse than a "
+        f"random ranking under {listed([protocol_label(p) for p in down])} and better under "
         f"{listed([protocol_label(p) for p in up])}."
     )
+
+
+def _leaky(section: Section, up: list[str], down: list[str]) -> bool:
+    """Whether a disagreement is the one a leaking mask causes: bad to remove, good to keep."""
+    removes = not any(section.higher_is_better[p] for p in down)
+    return removes and all(section.higher_is_better[p] for p in up)
 
 
 LEAK = (
@@ -108,26 +125,27 @@ LEAK = (
 
 
 def leak_facts(section: Section) -> list[str]:
-    """The strongest sign of a leaking mask: a method that is worse than random when its pixels are
-    removed and better when they are kept, and the accuracy it leaves; empty if there is none."""
+    """How many estimators look as if their mask leaked, and the clearest example; empty if none does.
+
+    They are worse than random when their pixels are removed and better when they are kept.
+    """
     removes = [p for p in section.judged if not section.higher_is_better[p]]
     keeps = [p for p in section.judged if section.higher_is_better[p]]
-    both = [
-        (p, m)
-        for p in removes
-        for m in section.called(p, "worse")
-        if any(m in section.called(k, "better") for k in keeps)
-    ]
-    if not both:
+    kept = {m for p in keeps for m in section.called(p, "better")}
+    both = [(p, m) for p in removes for m in section.called(p, "worse") if m in kept]
+    last = {p: float(section.curves[p]["fraction"].max()) for p in removes}
+    reached = {(p, m): section.accuracy(p, m, last[p]) for p, m in both}
+    reached = {key: value for key, value in reached.items() if known(value)}
+    if not reached:
         return []
-    fractions = {p: float(section.curves[p]["fraction"].max()) for p, _ in both}
-    reached = {(p, m): section.accuracy(p, m, fractions[p]) for p, m in both}
-    protocol, worst = max(both, key=lambda key: reached[key] if known(reached[key]) else -1.0)
-    t = fractions[protocol]
+    (protocol, example), accuracy = max(reached.items(), key=lambda item: item[1])
+    many = len({m for _, m in both})
     return [
-        f"With {percent(t, 0)} of the pixels removed where {worst} says, a retrained network still "
-        f"reaches {percent(reached[protocol, worst])}; where chance says, "
-        f"{percent(section.accuracy(protocol, BASELINE, t))}."
+        f"{count(many, 'estimator')} {'is' if many == 1 else 'are'} worse than random when the pixels "
+        "are removed and better when they are kept.",
+        f"With {percent(last[protocol], 0)} of the pixels removed where {shortened(example, 48)} says, "
+        f"a retrained network still reaches {percent(accuracy)}; where chance says, "
+        f"{percent(section.accuracy(protocol, BASELINE, last[protocol]))}.",
     ]
 
 
@@ -137,12 +155,10 @@ def _none(section: Section, methods: list[str]) -> str:
     if not methods:
         return "No attribution method was compared with a random ranking, only controls."
     if not worse:
-        return (
-            f"No attribution method can be told apart from a random ranking with {count(n, 'replicate')}."
-        )
+        return f"No attribution method can be told apart from a random ranking with {count(n, 'replicate')}."
     who = f"all {len(worse)}" if len(worse) == len(methods) else f"{len(worse)} of {len(methods)}"
     if len(methods) == 1:
-        return f"{methods[0]} does not beat a random ranking here: it is worse."
+        return f"{listed(methods)} does not beat a random ranking here: it is worse."
     return f"No attribution method beats a random ranking here; {who} are worse."
 
 
@@ -156,6 +172,8 @@ def _no_answer(section: Section) -> str:
         return "No answer yet: no retrained network is done."
     if not any(BASELINE in set(section.curves[p]["estimator"]) for p in ranked):
         return f"No answer: there is no {BASELINE} ranking to compare with."
+    if section.remarks:
+        return f"No answer: {section.remarks[0]}"
     return f"No answer yet: only the {BASELINE} ranking is done."
 
 
@@ -172,7 +190,7 @@ def _details(section: Section) -> list[str]:
         better, worse = (len(section.called(protocol, k)) for k in ("better", "worse"))
         unclear = len(frame) - better - worse
         seen = frame["detectable"].median()
-        limit = f"; {points(seen, False)} points would usually be found" if known(seen) else ""
+        limit = f"; a difference of {points(seen, False)} points would usually show" if known(seen) else ""
         lines.append(
             f"{protocol_label(protocol)}: {better} of {count(len(frame), 'estimator')} better than "
             f"random, {worse} worse, {unclear} undecided "
@@ -191,111 +209,15 @@ def _control_details(section: Section) -> list[str]:
         methods = [e for e in section.verdicts[protocol]["estimator"] if e not in section.controls]
         gain = section.advantage(protocol, winners[0])
         line = (
-            f"{winners[0]} never looks at the network and still gains {points(gain, False)} points over "
+            f"{listed(winners[:1])} never looks at the network and still gains {points(gain, False)} points over "
             f"random under {protocol_label(protocol)}"
         )
         ahead = [m for m in methods if section.advantage(protocol, m) > gain]
         if len(ahead) == len(methods):
             more = f"all {len(methods)} attribution methods gain more"
         else:
-            more = f"{len(ahead) or 'none'} of {count(len(methods), 'attribution method')} gains more"
+            more = (
+                f"{len(ahead) or 'none'} of {count(len(methods), 'attribution method')} gains more"
+            )
         lines.append(f"{line}; {more}." if methods else f"{line}.")
     return lines
-
-
-def verdict_title(section: Section, protocol: str) -> str:
-    """The finding of a protocol: who leads, how many beat random, how many are worse."""
-    label, frame = protocol_label(protocol), section.verdicts.get(protocol)
-    if frame is None:
-        return f"{label}: nothing to compare with random yet"
-    better, worse = section.called(protocol, "better"), section.called(protocol, "worse")
-    total = count(len(frame), "estimator")
-    tail = f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if worse else ""
-    if len(frame) == 1 and (better or worse):
-        name = frame["estimator"].iloc[0]
-        return f"{name} is {'better' if better else 'worse'} than random under {label}"
-    if len(better) == 1:
-        return f"Only {better[0]} of {total} beats random under {label}{tail}"
-    if len(better) == len(frame) > 1:
-        return f"All {total} beat random under {label}; {better[0]} leads"
-    if better:
-        return f"{better[0]} leads the {len(better)} of {total} that beat random under {label}{tail}"
-    if worse:
-        verb = "is" if len(worse) == 1 else "are"
-        return f"No estimator beats random under {label}; {len(worse)} of {len(frame)} {verb} worse"
-    n = count(replicates(section, protocol), "replicate")
-    return f"No estimator can be told apart from random under {label} with {n}"
-
-
-def retraining_title(section: Section, retrained: str, asked: str) -> str:
-    """How the verdicts change when the original network is asked instead of a retrained one."""
-    if retrained in section.verdicts and asked in section.verdicts:
-        counts = []
-        for protocol in (asked, retrained):
-            frame = section.verdicts[protocol]
-            counts.append(f"{len(section.called(protocol, 'better'))} of {len(frame)}")
-        return (
-            f"Without retraining {counts[0]} estimators seem to beat random under "
-            f"{protocol_label(retrained)}; with retraining {counts[1]}"
-        )
-    return f"{protocol_label(retrained)} with and without retraining"
-
-
-def picture_title(section: Section, protocol: str, fractions: list[float]) -> str:
-    """The estimator and fraction furthest from random, for better or worse, in accuracies."""
-    word = "kept" if section.higher_is_better[protocol] else "removed"
-    gaps: dict[tuple[str, float], float] = {}
-    for e in section.estimators:
-        for t in fractions:
-            gap = section.accuracy(protocol, e, t) - section.accuracy(protocol, BASELINE, t)
-            if e != BASELINE and known(gap):
-                gaps[e, t] = abs(gap)
-    if not gaps:
-        return f"What is left when each estimator chooses the pixels that are {word}"
-    e, t = max(gaps, key=lambda key: gaps[key])
-    own, other = (section.accuracy(protocol, name, t) for name in (e, BASELINE))
-    return (
-        f"With {percent(t, 0)} of the pixels {word}, a retrained network reaches {percent(own)} if {e} "
-        f"chooses them and {percent(other)} if chance does"
-    )
-
-
-def gallery_title(signed: list[str], total: int) -> str:
-    """How many estimators say what speaks against the class, and not only what matters."""
-    if not signed:
-        return f"None of the {count(total, 'estimator')} shown has negative values: a larger one means more important"
-    return (
-        f"{len(signed)} of {count(total, 'estimator')} shown {'has' if len(signed) == 1 else 'have'} "
-        "negative values, which are ranked last"
-    )
-
-
-def cost_title(costs: pd.DataFrame) -> str:
-    """The dearest and the cheapest estimator that look at the network."""
-    timed = costs[costs["milliseconds_per_image"].notna() & (costs["passes"] > 0)]
-    if timed.empty:
-        return "No estimator that looks at the network has been timed yet"
-    ordered = timed.sort_values("milliseconds_per_image", kind="stable")
-    cheap, dear = ordered.iloc[0], ordered.iloc[-1]
-    if len(ordered) == 1:
-        return f"{dear['estimator']} takes {number(dear['milliseconds_per_image'])} ms per image"
-    times = dear["milliseconds_per_image"] / cheap["milliseconds_per_image"]
-    ratio = f", {number(times, 2)} times as long as {cheap['estimator']}" if known(times) else ""
-    return (
-        f"{dear['estimator']} takes longest, {number(dear['milliseconds_per_image'])} ms "
-        f"per image{ratio}"
-    )
-
-
-def ties_title(shares: dict[tuple[str, float], float]) -> str:
-    """Where chance had most to say about the order of the pixels."""
-    real = {key: share for key, share in shares.items() if known(share)}
-    if not real:
-        return "No ties have been counted yet"
-    (name, fraction), most = max(real.items(), key=lambda item: item[1])
-    if most == 0:
-        return "No cut fell among equally important pixels"
-    return (
-        f"{name} leaves most to chance: {percent(most)} of the pixels were ordered by the tie-break "
-        f"alone at {percent(fraction, 0)}"
-    )

@@ -42,7 +42,7 @@ def page(results: Results, chapters: list[Chapter]) -> str:
         sections=views,
         links=_links(views),
         tiles=_tiles(results),
-        leaks=[line for chapter in chapters for line in chapter.leaks][:1],
+        leaks=_leaks(chapters),
         given_model=results.study.get("weights") is not None,
         problems=_problems(results),
         notices=[clean(notice) for notice in results.notices],
@@ -90,6 +90,12 @@ def _drawn(chapter: Chapter) -> list[str]:
     return [e for e in chapter.section.estimators if e in there]
 
 
+def _leaks(chapters: list[Chapter]) -> list[str]:
+    """Signs of a leaking mask, by task and model where there are several."""
+    lines = [(chapter.section.name, " ".join(chapter.leaks)) for chapter in chapters if chapter.leaks]
+    return [f"{name}: {line}" if len(chapters) > 1 else line for name, line in lines]
+
+
 def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
     """The small table of contents on top: the parts of the only chapter, or the chapters."""
     end = [("caveats", "Caveats"), ("problems", "Problems"), ("study", "Study")]
@@ -113,10 +119,10 @@ def _tiles(results: Results) -> list[dict[str, str]]:
     cells = own_cells(results)
     done = int((cells["status"] == "done").sum())
     images = sorted({int(n) for n in results.done["images"] if n > 0})
-    fractions = cells["fraction"].nunique()
+    fractions, seeds = cells["fraction"].nunique(), results.table["seed"].nunique()
     return [
         {"words": "estimators", "value": str(results.table["estimator"].nunique())},
-        {"words": "replicates", "value": str(results.table["seed"].nunique())},
+        {"words": "replicates" if seeds != 1 else "replicate", "value": str(seeds)},
         {"words": "fractions", "value": str(fractions)},
         {"words": "cells done", "value": f"{done} of {len(cells)}"},
         {"words": "test images", "value": listed([str(n) for n in images], 3) or NOTHING},
@@ -137,7 +143,14 @@ def _problems(results: Results) -> dict[str, Any]:
         names = [clean(e) for e in dict.fromkeys(group["estimator"])]
         text = clean(reason) if isinstance(reason, str) and reason else NOTHING
         cells = int(group["cells"].sum())
-        rows.append({"status": clean(status), "reason": text, "cells": cells, "estimators": listed(names, 6)})
+        rows.append(
+            {
+                "status": clean(status),
+                "reason": text,
+                "cells": cells,
+                "estimators": listed(names, 6),
+            }
+        )
     counts = frame.groupby("status", sort=False)["cells"].sum() if len(frame) else {}
     parts = [f"{count(int(n), 'cell')} {status}" for status, n in counts.items()]
     empty = int(results.done["accuracy"].isna().sum())
@@ -184,17 +197,20 @@ def _plot_data(chapters: list[Chapter]) -> dict[str, Any]:
     """What the page's script draws, by figure."""
     data: dict[str, Any] = {}
     for place, chapter in enumerate(chapters):
-        for figure in (*chapter.curves, *chapter.retraining):
-            shared = {
-                "group": f"s{place}", "x_label": figure.x_label, "y_label": figure.y_label,
-                "y_range": figure.y_range, "word": figure.x_label.rpartition(" ")[2],
-            }  # fmt: skip
-            if isinstance(figure, Curves):
-                shared |= {"chance": figure.chance, "series": [_series(s) for s in figure.series]}
-            else:
-                shared |= {"chance": None, "pairs": [_pair(pair) for pair in figure.pairs]}
-            data[_key(chapter, figure)] = shared
+        for curves in chapter.curves:
+            lines = {"chance": curves.chance, "series": [_series(s) for s in curves.series]}
+            data[_key(chapter, curves)] = {**_axes(place, curves), **lines}
+        for figure in chapter.retraining:
+            pairs = {"chance": None, "pairs": [_pair(pair) for pair in figure.pairs]}
+            data[_key(chapter, figure)] = {**_axes(place, figure), **pairs}
     return data
+
+
+def _axes(place: int, figure: Curves | Retraining) -> dict[str, Any]:
+    return {
+        "group": f"s{place}", "x_label": figure.x_label, "y_label": figure.y_label,
+        "y_range": figure.y_range, "word": figure.x_label.rpartition(" ")[2],
+    }  # fmt: skip
 
 
 def _series(series: Series) -> dict[str, Any]:

@@ -13,9 +13,19 @@ from PIL import Image
 from uproar.report.document import Chapter
 from uproar.report.figures import Forest, ForestRow
 from uproar.report.pictures import Panel, Tile, map_colours
-from uproar.report.words import NOTHING, number, p_value, percent, points, protocol_label, retrains, span
+from uproar.report.words import (
+    NOTHING,
+    number,
+    p_value,
+    percent,
+    points,
+    protocol_label,
+    retrains,
+    shortened,
+    span,
+)
 
-WIDTH, RIM = 220.0, 12.0
+WIDTH, RIM = 200.0, 12.0
 """Of the small forest in a table row, in pixels."""
 LARGEST = 112
 """Longest side of a picture on the page; small images are kept pixel for pixel."""
@@ -41,7 +51,8 @@ def _forest_row(row: ForestRow, limit: float, notes: list[str]) -> dict[str, Any
     whole = row.low is not None and row.high is not None
     return {
         "label": row.label, "style": row.style, "control": row.control, "kind": row.kind,
-        "verdict": row.verdict, "mark": str(notes.index(row.note) + 1) if row.note else "", "n": row.n, "missing": row.missing,
+        "verdict": row.verdict, "n": row.n, "missing": row.missing,
+        "mark": str(notes.index(row.note) + 1) if row.note else "",
         "advantage": points(row.advantage), "span": span(row.low, row.high), "p": p_value(row.p),
         "detectable": points(row.detectable, signed=False),
         "at": None if row.advantage is None else _place(row.advantage, limit),
@@ -56,19 +67,17 @@ def _place(value: float | None, limit: float) -> float:
 
 
 def _ticks(limit: float) -> list[dict[str, Any]]:
-    """Round numbers of points, two or three on either side of zero.
+    """Round numbers of points, at most two on either side of zero.
 
     >>> [tick["words"] for tick in _ticks(0.23)]
     ['−20', '−10', '0', '+10', '+20']
     """
-    step = 10.0 ** math.floor(math.log10(100 * limit))
-    while 100 * limit / step > 3.5:
-        step *= 2
-    while 100 * limit / step < 2:
-        step /= 2
+    power = 10.0 ** math.floor(math.log10(100 * limit))
+    step = next(k * power for k in (0.5, 1, 2, 5) if 100 * limit < 3 * k * power)
     sides = range(-int(100 * limit / step), int(100 * limit / step) + 1)
     return [
-        {"x": _place(k * step / 100, limit), "zero": k == 0, "words": _signed(k * step)} for k in sides
+        {"x": _place(k * step / 100, limit), "zero": k == 0, "words": _signed(k * step)}
+        for k in sides
     ]
 
 
@@ -93,7 +102,12 @@ def cost_view(chapter: Chapter) -> dict[str, Any] | None:
         }
         for row in figure.rows
     ]  # fmt: skip
-    return {"title": figure.title, "reading": figure.reading, "rows": rows, "stem": chapter.stem(figure)}
+    return {
+        "title": figure.title,
+        "reading": figure.reading,
+        "rows": rows,
+        "stem": chapter.stem(figure),
+    }
 
 
 def ties_view(chapter: Chapter) -> dict[str, Any] | None:
@@ -175,7 +189,8 @@ def gallery_view(chapter: Chapter) -> dict[str, Any] | None:
         for title, image, maps in figure.rows
     ]  # fmt: skip
     return {
-        "title": figure.title, "reading": figure.reading, "names": names, "rows": rows,
+        "title": figure.title, "reading": figure.reading,
+        "names": [shortened(name, 30) for name in names], "rows": rows,
         "stem": chapter.stem(figure),
     }  # fmt: skip
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import matplotlib as mpl
 import numpy as np
 
-from uproar.report.figures import x_label
-from uproar.report.findings import gallery_title, picture_title
+from uproar.report.figures import some, x_label
 from uproar.report.sections import Section
 from uproar.report.style import Style
+from uproar.report.titles import gallery_title, picture_title
 from uproar.report.words import clean, known
 from uproar.results import Picture
 
@@ -68,13 +68,17 @@ def _panel(section: Section, picture: Picture, protocol: str, place: int) -> Pan
     names = _ordered(section, [e for e, _ in tiles])
     fractions = sorted({t for _, t in tiles})
     reach = {(e, t): section.accuracy(protocol, e, t) for e in names for t in fractions}
-    best = {t: _best([reach[e, t] for e in names], section.higher_is_better[protocol]) for t in fractions}
+    best = {
+        t: _best([reach[e, t] for e in names], section.higher_is_better[protocol])
+        for t in fractions
+    }
     rows = tuple(
         (
             e,
             section.looks[e],
             tuple(
-                Tile(tiles.get((e, t)), _some(reach[e, t]), reach[e, t] == best[t]) for t in fractions
+                Tile(tiles.get((e, t)), some(reach[e, t]), reach[e, t] == best[t])
+                for t in fractions
             ),
         )
         for e in names
@@ -122,10 +126,6 @@ def _ordered(section: Section, names: list[str]) -> list[str]:
 def _best(values: list[float], highest: bool) -> float:
     real = [v for v in values if known(v)]
     return (max(real) if highest else min(real)) if real else float("nan")
-
-
-def _some(value: float) -> float | None:
-    return value if known(value) else None
 
 
 def as_colours(pixels: np.ndarray | None) -> np.ndarray | None:

@@ -69,7 +69,11 @@ class Section:
         frame = self.verdicts.get(protocol)
         if frame is None:
             return []
-        return [e for e, v in zip(frame["estimator"], frame["verdict"], strict=True) if kind_of(v) == kind]
+        return [
+            e
+            for e, v in zip(frame["estimator"], frame["verdict"], strict=True)
+            if kind_of(v) == kind
+        ]
 
     def advantage(self, protocol: str, estimator: str) -> float:
         """How much better than random, in accuracy; NaN if it was not compared."""
@@ -126,7 +130,9 @@ def _section(
             continue
         if not frame.empty:
             verdicts[name] = frame
-    pictures = tuple(p for p in results.pictures if (clean(p.task), clean(p.model)) == (task, model))
+    pictures = tuple(
+        p for p in results.pictures if (clean(p.task), clean(p.model)) == (task, model)
+    )
     costs = results.costs
     if not costs.empty:
         costs = _named(costs)

@@ -86,7 +86,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     >>> listed(["a"]), listed(["a", "b", "c"]), listed(list("abcdef"), most=2)
     ('a', 'a, b and c', 'a, b and 4 others')
     """
-    shown = list(names)
+    shown = [shortened(name, 48) for name in names]
     if len(shown) > most + 1:
         shown = [*shown[:most], f"{len(shown) - most} others"]
     if len(shown) < 2:

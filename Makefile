@@ -1,0 +1,40 @@
+# make demo   create the environment, run remove-and-retrain on digits, say where the report is
+# make test   create the environment, check style, types and layers, run all tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# one OpenMP thread per process: several processes share the cores
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test check bench lock clean
+
+demo: $(VENV)/.demo
+	$(BIN)/uproar run --seeds 3 --out runs/demo
+
+test: $(VENV)/.dev check
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/gradient_family.py
+	$(BIN)/python benchmarks/roar_vs_plain.py
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "Installing into $(VENV) (torch is large: a few minutes the first time) ..."
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-dev.lock
+	@touch $@
+
+clean:
+	rm -rf $(VENV) runs build dist

@@ -1,0 +1,121 @@
+"""Titles that state what a figure shows, made from the numbers it shows."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from uproar.report.findings import replicates
+from uproar.report.sections import Section
+from uproar.report.words import (
+    count,
+    known,
+    listed,
+    number,
+    percent,
+    protocol_label,
+    shortened,
+)
+from uproar.results import BASELINE
+
+
+def verdict_title(section: Section, protocol: str) -> str:
+    """The finding of a protocol: who leads, how many beat random, how many are worse."""
+    label, frame = protocol_label(protocol), section.verdicts.get(protocol)
+    if frame is None:
+        return f"{label}: nothing to compare with random yet"
+    better, worse = section.called(protocol, "better"), section.called(protocol, "worse")
+    total = count(len(frame), "estimator")
+    tail = f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if worse else ""
+    if len(frame) == 1 and (better or worse):
+        name = shortened(str(frame["estimator"].iloc[0]), 48)
+        return f"{name} is {'better' if better else 'worse'} than random under {label}"
+    best = listed(better[:1])
+    if len(better) == 1:
+        return f"Only {best} of {total} beats random under {label}{tail}"
+    if len(better) == len(frame) > 1:
+        return f"All {total} beat random under {label}; {best} leads"
+    if better:
+        return f"{best} leads the {len(better)} of {total} that beat random under {label}{tail}"
+    if worse:
+        verb = "is" if len(worse) == 1 else "are"
+        return f"No estimator beats random under {label}; {len(worse)} of {len(frame)} {verb} worse"
+    n = count(replicates(section, protocol), "replicate")
+    return f"No estimator can be told apart from random under {label} with {n}"
+
+
+def retraining_title(section: Section, retrained: str, asked: str) -> str:
+    """How the verdicts change when the original network is asked instead of a retrained one."""
+    if retrained in section.verdicts and asked in section.verdicts:
+        counts = []
+        for protocol in (asked, retrained):
+            frame = section.verdicts[protocol]
+            counts.append(f"{len(section.called(protocol, 'better'))} of {len(frame)}")
+        return (
+            f"Without retraining {counts[0]} estimators seem to beat random under "
+            f"{protocol_label(retrained)}; with retraining {counts[1]}"
+        )
+    return f"{protocol_label(retrained)} with and without retraining"
+
+
+def picture_title(section: Section, protocol: str, fractions: list[float]) -> str:
+    """The estimator and fraction furthest from random, for better or worse, in accuracies."""
+    word = "kept" if section.higher_is_better[protocol] else "removed"
+    gaps: dict[tuple[str, float], float] = {}
+    for e in section.estimators:
+        for t in fractions:
+            gap = section.accuracy(protocol, e, t) - section.accuracy(protocol, BASELINE, t)
+            if e != BASELINE and known(gap):
+                gaps[e, t] = abs(gap)
+    if not gaps:
+        return f"What is left when each estimator chooses the pixels that are {word}"
+    e, t = max(gaps, key=lambda key: gaps[key])
+    own, other = (section.accuracy(protocol, name, t) for name in (e, BASELINE))
+    return (
+        f"With {percent(t, 0)} of the pixels {word}, a retrained network reaches {percent(own)} if "
+        f"{shortened(e, 48)} chooses them and {percent(other)} if chance does"
+    )
+
+
+def gallery_title(signed: list[str], total: int) -> str:
+    """How many estimators say what speaks against the class, and not only what matters."""
+    if not signed:
+        return f"None of the {count(total, 'estimator')} shown has negative values: a larger one means more important"
+    return (
+        f"{len(signed)} of {count(total, 'estimator')} shown {'has' if len(signed) == 1 else 'have'} "
+        "negative values, which are ranked last"
+    )
+
+
+def cost_title(costs: pd.DataFrame) -> str:
+    """The dearest and the cheapest estimator that look at the network."""
+    timed = costs[costs["milliseconds_per_image"].notna() & (costs["passes"] > 0)]
+    if timed.empty:
+        return "No estimator that looks at the network has been timed yet"
+    ordered = timed.sort_values("milliseconds_per_image", kind="stable")
+    cheap, dear = ordered.iloc[0], ordered.iloc[-1]
+    if len(ordered) == 1:
+        return f"{shortened(dear['estimator'], 48)} takes {number(dear['milliseconds_per_image'])} ms per image"
+    times = dear["milliseconds_per_image"] / cheap["milliseconds_per_image"]
+    ratio = (
+        f", {number(times, 2)} times as long as {shortened(cheap['estimator'], 48)}"
+        if known(times)
+        else ""
+    )
+    return (
+        f"{shortened(dear['estimator'], 48)} takes longest, {number(dear['milliseconds_per_image'])} ms "
+        f"per image{ratio}"
+    )
+
+
+def ties_title(shares: dict[tuple[str, float], float]) -> str:
+    """Where chance had most to say about the order of the pixels."""
+    real = {key: share for key, share in shares.items() if known(share)}
+    if not real:
+        return "No ties have been counted yet"
+    (name, fraction), most = max(real.items(), key=lambda item: item[1])
+    if most == 0:
+        return "No cut fell among equally important pixels"
+    return (
+        f"{shortened(name, 48)} leaves most to chance: {percent(most)} of the pixels were ordered by the tie-break "
+        f"alone at {percent(fraction, 0)}"
+    )

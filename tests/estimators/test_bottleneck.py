@@ -1,0 +1,232 @@
+"""The bottleneck agrees with recorded runs, with the definition of its cost, and with models whose answer is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.ndimage import gaussian_filter
+from torch import nn
+from torch.distributions import Normal, kl_divergence
+
+from uproar.data.task import Split
+from uproar.errors import BadInput, BadOption, NotApplicable, UnknownName
+from uproar.estimators import raw_maps, read_chain
+from uproar.estimators.base import Context, estimators
+from uproar.estimators.bottleneck import (
+    Statistics,
+    bits_per_pixel,
+    fitted_bottleneck,
+    information,
+    prepare_iba,
+    smoothed,
+    statistics,
+)
+from uproar.estimators.evaluate import prepare_states
+from uproar.estimators.featuremaps import (
+    features_at,
+    is_cut,
+    middle_feature_map,
+    named_feature_map,
+    pyramid,
+)
+from uproar.models.borrow import borrowed
+from uproar.models.small import cnn_small, resnet_small
+from uproar.seeds import Draws
+
+
+def small(build=cnn_small, shape=(1, 8, 8), classes=3) -> nn.Module:
+    torch.manual_seed(0)
+    c = shape[0]
+    return build(shape, classes, torch.full((c,), 0.5), torch.full((c,), 0.3)).eval()
+
+
+def images(n: int, shape=(1, 8, 8)) -> torch.Tensor:
+    return torch.rand(n, *shape, generator=torch.Generator().manual_seed(n))
+
+
+def context_of(n: int, train: torch.Tensor) -> Context:
+    return Context(Draws.of(0, n), train=Split("train", train, torch.zeros(len(train)).long()))
+
+
+def maps_of(text: str, model: nn.Module, x, target, context: Context, batch: int = 64):
+    chain = read_chain(text)
+    context = replace(context, states=prepare_states(model, context, [chain]))
+    return raw_maps(model, x, target, context, [chain.raw], batch)[chain.raw]
+
+
+def test_the_recorded_run_is_repeated_with_its_noise_and_statistics(golden, tiny32) -> None:
+    """Tolerance 1e-4, on information of up to 5 nats per feature and 7.5 bits per pixel."""
+    run = golden("iba")
+    known = Statistics(run["feat_mean"], run["feat_std"], run["active"])
+    x, target = run["image"], run["label"].view(1)
+    with borrowed(tiny32), torch.no_grad():
+        features = features_at(tiny32, tiny32.relu1, x)
+        capacity, alpha = fitted_bottleneck(
+            tiny32, tiny32.relu1, x, target, features, known, lambda step: run["noise_draws"][step][None],
+            beta=10, steps=10, lr=1, sigma=1,
+        )  # fmt: skip
+    torch.testing.assert_close(capacity[0], run["capacity_nats"], atol=1e-4, rtol=0)
+    torch.testing.assert_close(alpha[0], run["alpha_final"], atol=1e-4, rtol=0)
+    bits = bits_per_pixel(capacity, (32, 32))[0, 0]
+    torch.testing.assert_close(bits, run["saliency_bits"], atol=1e-4, rtol=0)
+
+
+def test_information_is_the_divergence_of_the_mixture_from_the_noise() -> None:
+    r, mean = torch.randn(2, 3, 4, 4).double(), torch.randn(3, 4, 4).double()
+    std, share = torch.rand(3, 4, 4).double() + 0.5, torch.rand(2, 3, 4, 4).double() * 0.9
+    mixture = Normal(share * r + (1 - share) * mean, (1 - share) * std)
+    torch.testing.assert_close(
+        information(r, share, mean, std), kl_divergence(mixture, Normal(mean, std))
+    )
+
+
+def test_what_is_let_through_entirely_costs_a_finite_amount() -> None:
+    cost = information(
+        torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]), torch.zeros(()), torch.ones(())
+    )
+    assert torch.isfinite(cost).all()
+    assert cost[0] > 10
+    assert cost[1] == 0
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 1.7])
+def test_smoothing_is_a_gaussian_filter_mirrored_at_the_border(sigma: float) -> None:
+    share = torch.rand(2, 3, 9, 7).double()
+    wanted = gaussian_filter(
+        share.numpy(), (0, 0, sigma, sigma), mode="mirror", radius=(0, 0, *[round(2 * sigma)] * 2)
+    )
+    np.testing.assert_allclose(smoothed(share, sigma).numpy(), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("side", [1, 2, 3])
+def test_smoothing_keeps_a_constant_on_maps_smaller_than_the_filter(side: int) -> None:
+    flat = torch.full((1, 1, side, side), 0.25)
+    torch.testing.assert_close(smoothed(flat, 1.0), flat)
+    assert smoothed(flat, None) is flat
+    assert smoothed(flat, 0) is flat
+
+
+def test_statistics_are_those_of_all_features_at_once_for_more_images_than_a_part() -> None:
+    model, train = small(), images(600)
+    module = model[1]
+    with torch.no_grad():
+        all_features = module(model[0](train)).double()
+        found = statistics(model, module, context_of(1, train).train, 1000)
+    torch.testing.assert_close(found.mean, all_features.mean(0).float(), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(found.std, all_features.std(0).float(), atol=1e-6, rtol=1e-5)
+    assert torch.equal(found.active, (all_features != 0).double().mean(0) > 0.01)
+
+
+def test_features_that_are_never_used_carry_no_information() -> None:
+    model = small()
+    model[1][1].bias.data[3] = -100.0  # the ReLU after it is always zero
+    x, target = images(4), torch.arange(4) % 3
+    train = images(50)
+    state = prepare_iba(model, context_of(4, train), layer="1")
+    assert not state["active"][3].any()
+    assert state["active"][2].any()
+    known = Statistics(state["mean"], state["std"], state["active"])
+    with borrowed(model), torch.no_grad():
+        features = features_at(model, model[1], x)
+        capacity, _ = fitted_bottleneck(
+            model, model[1], x, target, features, known, lambda s: torch.randn(4, 3, *features.shape[1:]),
+            beta=1, steps=3, lr=1, sigma=1,
+        )  # fmt: skip
+    assert (capacity[:, 3] == 0).all()
+    assert (capacity[:, 2][:, state["active"][2]] > 0).all()
+
+
+class LeftOnly(nn.Module):
+    """Two convolutions that copy the image; the score is the brightness of the left half."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 1, 1), nn.Conv2d(1, 1, 1)
+        for conv in (self.first, self.second):
+            conv.weight.data.fill_(1)
+            conv.bias.data.zero_()
+        weight = torch.zeros(1, 1, size, size)
+        weight[..., : size // 2] = 1
+        self.register_buffer("weight", weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        score = (self.second(self.first(x)) * self.weight).flatten(1).sum(1)
+        return torch.stack([score, -score], 1)
+
+
+def test_information_is_let_through_only_where_the_score_looks() -> None:
+    model, train = LeftOnly(8), images(200) - 0.5
+    x = torch.full((4, 1, 8, 8), 0.4)
+    maps = maps_of(
+        "iba(sigma=0, beta=1)", model, x, torch.tensor([0, 0, 0, 0]), context_of(4, train)
+    )
+    left, right = maps[..., :4], maps[..., 4:]
+    assert maps.shape == (4, 1, 8, 8)
+    assert (left.mean((1, 2, 3)) > 2 * right.mean((1, 2, 3))).all()
+
+
+@pytest.mark.parametrize("build", [cnn_small, resnet_small])
+def test_a_map_does_not_depend_on_the_batch_or_the_order(build) -> None:
+    shape = (3, 13, 11)  # odd: vector kernels treat the last numbers of a batch differently
+    model, x, target = small(build, shape), images(20, shape), torch.arange(20) % 3
+    context = context_of(20, images(64, shape))
+    whole = maps_of("iba(steps=4)", model, x, target, context)
+    for size in (1, 7):
+        assert torch.equal(maps_of("iba(steps=4)", model, x, target, context, size), whole)
+    order = torch.randperm(20).tolist()
+    turned = maps_of("iba(steps=4)", model, x[order], target[order], context[order])
+    assert torch.equal(turned, whole[order])
+    assert torch.isfinite(whole).all()
+
+
+def test_the_model_is_left_as_it_was_also_after_an_error() -> None:
+    model, x, target = small(), images(4), torch.zeros(4).long()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    context = context_of(4, images(20))
+    maps_of("iba(steps=2)", model, x, target, context)
+    wrong = torch.full((4,), 99)
+    with pytest.raises(BadInput, match="99"):
+        maps_of("iba(steps=2)", model, x, wrong, context)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_the_layer_is_the_deepest_fine_one_that_nothing_goes_around() -> None:
+    model, x = small(resnet_small, (1, 32, 32)), images(2, (1, 32, 32))
+    chosen = middle_feature_map(model, x)
+    assert (chosen.name, chosen.shape) == ("3", (32, 16, 16))
+    assert is_cut(model, x, model[3])
+    assert not is_cut(model, x, model[3].first), "the shortcut goes around the branch"
+    assert [each.name for each in pyramid(model, x, 3)] == ["2", "3", "4"]
+    assert middle_feature_map(small(), images(2)).name == "1", "the last convolution is after it"
+
+
+def test_a_layer_can_be_named() -> None:
+    model, x = small(), images(2)
+    assert named_feature_map(model, x, "2").shape == (32, 2, 2)
+    context = context_of(2, images(20))
+    assert prepare_iba(model, context, layer="2")["mean"].shape == (32, 2, 2)
+    assert dict(estimators["iba"].bind(layer=2))["layer"] == "2"
+    with pytest.raises(UnknownName, match=r"'1.7'.*Did you mean '1.2'"):
+        prepare_iba(model, context, layer="1.7")
+    with pytest.raises(NotApplicable, match="'4' does not make one feature map"):
+        prepare_iba(model, context, layer="4")
+
+
+def test_models_without_convolutions_and_runs_without_training_images_are_refused() -> None:
+    dense = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    with pytest.raises(NotApplicable, match="convolution"):
+        prepare_iba(dense, context_of(2, images(20)))
+    with pytest.raises(NotApplicable, match="iba needs training images; give train="):
+        prepare_iba(small(), Context(Draws.of(0, 2)))
+
+
+@pytest.mark.parametrize(
+    "option", ["beta=0", "steps=0", "samples=0", "sigma=-1", "images=1", "gamma=1"]
+)
+def test_impossible_options_are_refused_when_planned(option: str) -> None:
+    with pytest.raises(BadOption):
+        read_chain(f"iba({option})")

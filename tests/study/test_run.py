@@ -1,0 +1,363 @@
+"""Studies run: the same numbers everywhere, only what is new, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import uproar
+from uproar.errors import BadInput, StoreError
+from uproar.removal import ranks
+from uproar.seeds import Draws
+from uproar.store import Store
+from uproar.study.cell import Cell
+from uproar.study.collect import collect
+from uproar.study.execute import Processes, Serial, executor
+from uproar.study.plan import plan
+from uproar.study.run import run_study
+from uproar.study.steps import Setting, bench_for
+from uproar.training import accuracy, fit, predict
+
+ORDER = ["protocol", "estimator", "fraction", "seed"]
+
+
+def numbers(results) -> pd.DataFrame:
+    return results.table.sort_values(ORDER)[[*ORDER, "accuracy", "status", "ties"]].reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    from tests.study.conftest import SMALL
+
+    store = tmp_path_factory.mktemp("store")
+    return uproar.run(SMALL, store=store, jobs=1), store
+
+
+def test_every_cell_has_a_number(done):
+    results, _ = done
+    assert set(results.table["status"]) == {"done"}
+    # 4 estimators x 3 protocols x (2 fractions + plain training) x 2 seeds
+    assert len(results.table) == 72
+    assert results.table["accuracy"].between(0, 1).all()
+
+
+def test_processes_give_the_same_numbers_as_one_process(done, tmp_path, small):
+    pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=2)))
+
+
+def test_roar_is_what_its_definition_says(done, small):
+    """The whole protocol once more, by hand: explain, rank, fill in train and test, retrain, count."""
+    results, store = done
+    study = small()
+    bench = bench_for(Setting.all_of(study)[0], str(store))
+    task, seed, fraction = bench.task, 1, 0.6
+    base, _ = bench.base(seed)
+    for protocol, keep in (("roar", False), ("kar", True)):
+        parts = {}
+        for split in (task.train, task.test):
+            x = split.read(slice(None))
+            target = predict(base, x).argmax(1)
+            inputs = x.clone().requires_grad_()
+            scores = base(inputs)
+            scores.gather(1, target[:, None]).sum().backward()
+            squares = inputs.grad.square().sum(1).flatten(1)
+            place = ranks(squares, Draws.of(seed, len(x), split.name))
+            top = (place < round(fraction * 64)).view(-1, 1, 8, 8)
+            gone = ~top if keep else top
+            colour = task.train.read(slice(None)).mean((0, 2, 3)).view(1, -1, 1, 1)
+            parts[split.name] = torch.where(gone, colour, x)
+        net = uproar.build(study.models[0], task, seed)
+        fit(net, parts["train"], task.train.labels, study.recipe, seed)
+        expected = accuracy(predict(net, parts["test"]), task.test.labels)
+        row = results.table.query("protocol == @protocol and estimator == 'sq(grad)' and fraction == @fraction and seed == @seed")
+        assert row["accuracy"].item() == pytest.approx(expected, abs=1 / 30 + 1e-9)
+        assert abs(row["accuracy"].item() - expected) < 1e-9
+
+
+def test_nothing_removed_is_plain_training_run_once(done):
+    results, _ = done
+    for protocol, plain in (("roar", 0.0), ("kar", 1.0), ("roar:no-retrain", 0.0)):
+        rows = results.table.query("protocol == @protocol and fraction == @plain")
+        assert (rows.groupby("seed")["accuracy"].nunique() == 1).all()
+    assert len(list(Store(done[1]).keys("model"))) == 2
+
+
+def test_the_same_study_again_does_nothing(done, small):
+    _, store = done
+    assert plan(small(), Store(store)).jobs == []
+    before = {p: p.stat().st_mtime_ns for p in store.rglob("*.safetensors")}
+    uproar.run(small(), store=store, jobs=1)
+    assert before == {p: p.stat().st_mtime_ns for p in store.rglob("*.safetensors")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kinds"),
+    [
+        ({"estimators": ["random", "grad", "sq(grad)", "sobel", "grad_input"]}, {"explain": 2, "retrain": 8, "evaluate": 2}),
+        ({"fractions": [0.2, 0.6, 0.4]}, {"explain": 6, "retrain": 16, "evaluate": 8}),
+        ({"seeds": 3}, {"train": 1, "explain": 3, "retrain": 16, "evaluate": 4}),
+        ({"protocols": ["roar", "kar:no-retrain"]}, {"evaluate": 8}),
+    ],
+)
+def test_adding_something_runs_only_what_is_new(done, small, changes, kinds):
+    jobs = plan(small(**changes), Store(done[1])).jobs
+    found = pd.Series([job.kind for job in jobs]).value_counts().to_dict()
+    assert found == kinds
+
+
+def test_a_fraction_added_later_gives_the_same_number_as_one_asked_for_at_once(tmp_path, small):
+    late, early = tmp_path / "late", tmp_path / "early"
+    one = small(seeds=1, estimators=["grad"], protocols=["roar"])
+    uproar.run(one, store=late, jobs=1)
+    more = one.with_changes(fractions=[0.2, 0.4, 0.6])
+    a, b = uproar.run(more, store=late, jobs=1), uproar.run(more, store=early, jobs=1)
+    pd.testing.assert_frame_equal(numbers(a), numbers(b))
+
+
+def test_replicates_are_whole_and_paired(done, small):
+    """All cells of a replicate start from the same weights and see the batches in the same order."""
+    bench = bench_for(Setting.all_of(small())[0], str(done[1]))
+    a = uproar.build("cnn-small(width=4)", bench.task, 1).state_dict()
+    b = uproar.build("cnn-small(width=4)", bench.task, 1).state_dict()
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    cells = [Cell(bench.setting.task, bench.setting.model, e, "roar", 0.2, s) for e in ("grad", "random") for s in (0, 1)]
+    assert len({bench.cell_key(cell) for cell in cells}) == 4
+
+
+def test_a_cell_keeps_the_test_scores_of_every_image_in_float16(done):
+    store = Store(done[1])
+    keys = list(store.keys("cell"))
+    assert len(keys) == 48
+    item = store.read("cell", keys[0])
+    assert item.arrays["test_scores"].shape == (30, 3)
+    assert item.arrays["test_scores"].dtype == np.float16
+    assert (item.arrays["test_scores"].max(1) == 0).all()
+
+
+def test_damaged_files_are_noticed_and_made_again(done, small, tmp_path):
+    import shutil
+
+    store = tmp_path / "copy"
+    shutil.copytree(done[1], store)
+    bench_for.cache_clear()
+    for kind in ("cell", "levels", "model"):
+        for path in sorted((store / kind).rglob("*.safetensors"))[:2]:
+            content = bytearray(path.read_bytes())
+            content[-1] ^= 255
+            path.write_bytes(content)
+    partial = collect(small(), Store(store))
+    assert (partial.table["status"] == "missing").sum() == 2
+    again = uproar.run(small(), store=store, jobs=1)
+    assert any("made again" in notice for notice in (*partial.notices, *again.notices))
+    expected, found = numbers(done[0]), numbers(again)  # ties of a lost file stay unknown
+    pd.testing.assert_frame_equal(expected.drop(columns="ties"), found.drop(columns="ties"))
+
+
+BROKEN = """
+import torch
+import uproar
+
+def nan_in_one(model, x, target):
+    maps = x.sum(1)
+    maps[0, 0, 0] = float("nan")
+    return maps
+
+def raises(model, x, target):
+    raise KeyError("oops")
+
+def does_not_apply(model, x, target):
+    raise uproar.NotApplicable("it needs a transformer")
+
+def fine(model, x, target):
+    return x.sum(1)
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_path, small, jobs):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    names = ["random", "nan_in_one", "raises", "does_not_apply", "fine"]
+    study = small(plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, protocols=["roar"])
+    results = uproar.run(study, store=tmp_path / "store", jobs=jobs)
+    found = results.table.query("fraction > 0").groupby("estimator")[["status", "reason"]].first()
+    assert found.loc["fine", "status"] == "done"
+    assert found.loc["random", "status"] == "done"
+    assert found.loc["nan_in_one", "status"] == "failed"
+    assert "nan_in_one has NaN or infinite values in" in found.loc["nan_in_one", "reason"]
+    assert found.loc["raises", "status"] == "failed"
+    assert "KeyError: 'oops'" in found.loc["raises", "reason"]
+    assert found.loc["does_not_apply", "status"] == "skipped"
+    assert found.loc["does_not_apply", "reason"] == "it needs a transformer"
+    # failures are not cached: the same study tries them again
+    todo = plan(study, Store(tmp_path / "store")).jobs
+    assert {name for job in todo for name in job.names} == {"nan_in_one", "raises", "does_not_apply"}
+
+
+def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are_skipped(tmp_path, small):
+    study = small(
+        task="planted(size=8, channels=3, classes=3, train=60, test=30)", features="channel", seeds=1,
+        protocols=["roar"], estimators=["random", "grad", "sobel"],
+    )  # fmt: skip
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    status = results.table.query("fraction == 0.2").set_index("estimator")["status"].to_dict()
+    assert status == {"random": "done", "grad": "done", "sobel": "skipped"}
+    bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
+    gone = bench.important(bench.chain("grad"), 0, 0.2, bench.task.test)
+    assert gone.shape == (30, 3, 8, 8)
+    assert (gone.flatten(1).sum(1) == round(0.2 * 192)).all()
+
+
+def test_controls_that_are_not_rankings_run_as_cells(tmp_path, small):
+    study = small(estimators=["random", "bernoulli", "block_random_free"], seeds=1, protocols=["roar"], fractions=[0.5, 1.0])
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    assert set(results.table["status"]) == {"done"}
+
+
+def test_given_weights_make_the_base_model_fixed(tmp_path, small):
+    from safetensors.torch import save_file
+
+    task = uproar.load(small().tasks[0])
+    net = uproar.build("cnn-small(width=4)", task, 123)
+    save_file(net.state_dict(), tmp_path / "w.safetensors")
+    study = small(weights=str(tmp_path / "w.safetensors"), protocols=["roar:no-retrain"])
+    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    assert len(list(Store(tmp_path / "store").keys("model"))) == 1
+    plain = results.table.query("fraction == 0")["accuracy"]
+    expected = accuracy(predict(net, task.test.read(slice(None))), task.test.labels)
+    np.testing.assert_allclose(plain, expected)
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_no_jobs_are_refused(tmp_path, jobs):
+    with pytest.raises(BadInput, match="--jobs must be at least 1"):
+        executor(str(tmp_path), jobs)
+
+
+def test_a_disk_that_fills_stops_the_run_with_a_sentence_and_leaves_only_whole_files(tmp_path, small, monkeypatch):
+    written = []
+    real = os.replace
+
+    def full(source, target):
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        written.append(target)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        run_study(small(), tmp_path, 1)
+    monkeypatch.undo()
+    store = Store(tmp_path)
+    for kind in ("model", "levels", "cell"):
+        for key in store.keys(kind):
+            store.read(kind, key)
+    assert not [p for p in tmp_path.rglob(".*") if p.is_file()]
+
+
+class ExecutorTests:
+    """What every executor must do."""
+
+    def make(self, root: str):
+        raise NotImplementedError
+
+    def test_jobs_end_with_their_outcomes_in_the_store(self, tmp_path, small):
+        todo = plan(small(seeds=1), Store(tmp_path))
+        train = next(job for job in todo.jobs if job.kind == "train")
+        runner = self.make(str(tmp_path))
+        try:
+            runner.submit(train)
+            report = runner.next()
+        finally:
+            runner.close()
+        assert report.job == train
+        assert report.outcomes["base"].__class__.__name__ == "Done"
+        assert len(list(Store(tmp_path).keys("model"))) == 1
+
+    def test_several_jobs_all_come_back_once(self, tmp_path, small):
+        todo = plan(small(seeds=3), Store(tmp_path))
+        trains = [job for job in todo.jobs if job.kind == "train"]
+        runner = self.make(str(tmp_path))
+        try:
+            for job in trains:
+                runner.submit(job)
+            ended = {runner.next().job.id for _ in trains}
+        finally:
+            runner.close()
+        assert ended == {job.id for job in trains}
+
+
+class TestSerial(ExecutorTests):
+    def make(self, root):
+        return Serial(root)
+
+
+class TestProcesses(ExecutorTests):
+    def make(self, root):
+        return Processes(root, 2)
+
+    def test_a_killed_worker_is_replaced_and_its_job_done_again(self, tmp_path, small):
+        study = small(seeds=1, recipe={"epochs": 60, "batch": 16})
+        train = next(job for job in plan(study, Store(tmp_path)).jobs if job.kind == "train")
+        runner = Processes(str(tmp_path), 1)
+        try:
+            runner.submit(train)
+            runner._hand_out()
+            time.sleep(0.2)
+            os.kill(runner.pool[0].process.pid, signal.SIGKILL)
+            report = runner.next()
+        finally:
+            runner.close()
+        assert report.outcomes["base"].__class__.__name__ == "Done"
+
+    def test_a_job_that_always_kills_its_worker_fails_with_the_signal(self, tmp_path, small):
+        (tmp_path / "deadly.py").write_text(
+            "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        plugins = [str(tmp_path / "deadly.py")]
+        study = small(estimators=["random", "deadly"], plugins=plugins, seeds=1, protocols=["roar"])
+        results = uproar.run(study, store=tmp_path / "store", jobs=2)
+        rows = results.table.query("estimator == 'deadly' and fraction > 0")
+        assert set(rows["status"]) == {"failed"}
+        assert "SIGKILL" in rows["reason"].iloc[0]
+        assert set(results.table.query("estimator == 'random'")["status"]) == {"done"}
+
+    def test_no_process_is_left_behind(self, tmp_path, small):
+        runner = Processes(str(tmp_path), 2)
+        processes = [worker.process for worker in runner.pool]
+        runner.close()
+        assert all(process.poll() is not None for process in processes)
+
+
+def test_a_run_killed_at_any_moment_loses_only_what_was_under_way(tmp_path, small, done):
+    """kill -9 of the whole run, several times, then once more to the end: the same numbers as undisturbed."""
+    script = textwrap.dedent(
+        f"""
+        import uproar
+        from tests.study.conftest import SMALL
+        uproar.run(SMALL, store={str(tmp_path)!r}, jobs=2)
+        """
+    )
+    kept = 0
+    for wait in (3.5, 4.5, 5.5):
+        process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+        try:
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        cells = len(list(Store(tmp_path).keys("cell")))
+        assert cells >= kept
+        kept = cells
+        for key in Store(tmp_path).keys("cell"):
+            Store(tmp_path).read("cell", key)
+    bench_for.cache_clear()
+    pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1)))

@@ -1,0 +1,99 @@
+import pytest
+
+from uproar import Study, study_of
+from uproar.errors import BadInput, UnknownName, UproarError
+
+GOOD = """
+task = "digits"
+estimators = ["grad", "sg(grad)"]
+fractions = [0.1, 0.99]
+seeds = 3
+
+[recipe]
+epochs = 2
+"""
+
+
+def test_a_file_becomes_a_study_named_after_it(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    study = study_of(path)
+    assert study.name == "mine"
+    assert study.seeds == (0, 1, 2)
+    assert study.fractions == (0.1, 0.99)
+    assert study.recipe.epochs == 2
+    assert [chain.name for chain in study.chains] == ["random", "grad", "sg(grad)"]
+
+
+def test_the_default_study_is_the_demonstration():
+    study = Study()
+    assert study.fractions == (0.1, 0.3, 0.5, 0.7, 0.9)
+    assert len(study.chains) == 10
+    assert len(study.seeds) == 5
+
+
+def test_a_study_survives_json():
+    study = Study(estimators=("grad",), seeds=(4, 9))
+    assert study_of(study.model_dump(mode="json")) == study
+
+
+@pytest.mark.parametrize(
+    ("line", "replacement", "sentence"),
+    [
+        ("fractions = [0.1, 0.99]", "fractoins = [0.1]", r"mine.toml, line 4: a study has no setting 'fractoins'. Did you mean 'fractions'"),
+        ("epochs = 2", "epoch = 2", r"mine.toml, line 8: a recipe has no setting 'epoch'. Did you mean 'epochs'"),
+        ("epochs = 2", "epochs = 0", r"line 8: recipe.epochs must be greater than or equal to 1, not 0"),
+        ("seeds = 3", "seeds = 0", "needs at least one seed"),
+        ("seeds = 3", "seeds = [1, 1]", "seed 1 is listed twice"),
+        ("seeds = 3", 'seeds = "x"', "seeds must be a valid tuple"),
+        ("fractions = [0.1, 0.99]", "fractions = [0.1, 1.5]", "between 0 and 1, not 1.5"),
+        ("fractions = [0.1, 0.99]", "fractions = [0.1, 0.1]", "fraction 0.1 is listed twice"),
+        ("fractions = [0.1, 0.99]", "fractions = []", "at least one fraction"),
+        ('task = "digits"', 'task = "digit"', "No task is called 'digit'. Did you mean 'digits'"),
+        ('task = "digits"', 'task = "digits"\nfill = "men"', "No fill is called 'men'"),
+        ('task = "digits"', 'task = "digits"\nmodel = "cnn"', "No model is called 'cnn'"),
+        ('task = "digits"', 'task = "digits"\nprotocols = ["raor"]', "No protocol is called 'raor'. Did you mean 'roar'"),
+        ('task = "digits"', 'task = "digits"\nname = "../x"', "name has letters"),
+        ('task = "digits"', 'task = "digits"\nplugins = ["none.py"]', "no file"),
+        ('"sg(grad)"', '"grad()"', "estimator grad is listed twice"),
+        ('task = "digits"', "task = ", "not valid TOML"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_sentence_that_says_where(tmp_path, line, replacement, sentence):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace(line, replacement))
+    with pytest.raises(UproarError, match=sentence) as caught:
+        study_of(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "net.py").write_text("from torch import nn\ndef f(classes): return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))")
+    (tmp_path / "mine.py").write_text("def brightness2(model, x, target): return x.sum(1)")
+    (tmp_path / "s.toml").write_text('model = "net.py:f"\nplugins = ["mine.py"]\nestimators = ["brightness2"]')
+    monkeypatch.chdir("/")
+    study = study_of(tmp_path / "s.toml")
+    assert study.models == (str(tmp_path / "net.py:f"),)
+    assert [chain.name for chain in study.chains] == ["random", "brightness2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("1 / 0", "bad.py raises when it is loaded: ZeroDivisionError"),
+        ("x = 3", "declares no estimator"),
+        ("def grad(model, x, target): return x", "would replace"),
+        ("import uproar\n@uproar.estimator(passes=1)\ndef f(model, x, klass): return x", "takes model, x, target"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_refused(tmp_path, content, sentence):
+    (tmp_path / "bad.py").write_text(content)
+    with pytest.raises(BadInput, match=sentence):
+        Study(plugins=(str(tmp_path / "bad.py"),))
+
+
+def test_objects_and_dicts_are_checked_like_files():
+    with pytest.raises(UnknownName, match="Did you mean 'grad'"):
+        Study(estimators=("grda",))
+    with pytest.raises(BadInput, match="Did you mean 'fractions'"):
+        study_of({"fraction": [0.1]})

@@ -1,0 +1,51 @@
+"""The public surface, and the shape of the package."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+import uproar
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_public_name_exists_and_is_documented():
+    for name in uproar.__all__:
+        assert getattr(uproar, name).__doc__, name
+    public = {name for name in vars(uproar) if not name.startswith("_")}
+    modules = {name for name in public if type(getattr(uproar, name)).__name__ == "module"}
+    assert public - modules <= set(uproar.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = uproar.nothing
+
+
+def test_a_worker_process_does_not_load_what_only_reports_need():
+    code = "import sys, uproar.study.worker; print([m for m in ('pandas', 'matplotlib', 'plotly', 'scipy.stats') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="only in a checkout")
+def test_data_flows_one_way_through_the_layers():
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(example, tmp_path):
+    found = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout
+
+
+def test_version_and_changelog_agree():
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    assert f"## {uproar.__version__}" in changes
+
+
+def test_a_model_is_any_module():
+    assert issubclass(type(uproar.build("cnn-small", uproar.load("digits"))), nn.Module)
