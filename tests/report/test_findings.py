@@ -30,7 +30,10 @@ def section(make_cells, make_results):
 
 def test_a_method_that_wins_everywhere_is_the_one_to_trust(section):
     made = section(
-        {"roar": {"random": 0.8, "grad": 0.6, "ig": 0.8}, "kar": {"random": 0.5, "grad": 0.7, "ig": 0.5}}
+        {
+            "roar": {"random": 0.8, "grad": 0.6, "ig": 0.8},
+            "kar": {"random": 0.5, "grad": 0.7, "ig": 0.5},
+        }
     )
     assert answer(made).headline == (
         "Trust grad here: better than a random ranking under both ROAR and KAR."
@@ -54,7 +57,10 @@ def test_a_win_under_one_protocol_is_not_sold_as_a_win_under_both(section):
 
 def test_worse_when_removed_and_better_when_kept_is_called_a_leak(section):
     made = section(
-        {"roar": {"random": 0.5, "grad": 0.9, "ig": 0.8}, "kar": {"random": 0.5, "grad": 0.9, "ig": 0.8}}
+        {
+            "roar": {"random": 0.5, "grad": 0.9, "ig": 0.8},
+            "kar": {"random": 0.5, "grad": 0.9, "ig": 0.8},
+        }
     )
     found = answer(made)
     assert found.headline == (
@@ -78,8 +84,8 @@ def test_the_opposite_contradiction_is_not_called_a_leak(section):
 def test_no_winner_is_said_with_the_number_of_losers(section):
     made = section({"roar": {"random": 0.5, "grad": 0.9, "ig": 0.5}})
     assert answer(made).headline == (
-        "No attribution method beats a random ranking here; 1 of 2 are worse."
-    ) or answer(made).headline.endswith("1 of 2 is worse.")
+        "No attribution method beats a random ranking here; 1 of 2 is worse."
+    )
     assert verdict_title(made, "roar") == "No estimator beats random under ROAR; 1 of 2 is worse"
 
 
@@ -109,7 +115,9 @@ def test_a_missing_answer_says_what_is_missing(section, levels, words):
 
 
 def test_without_any_finished_cell_there_is_no_answer_yet(make_cells, make_results):
-    rows = [r | {"status": "failed", "accuracy": np.nan} for r in make_cells({"roar": {"random": 0.8}})]
+    rows = [
+        r | {"status": "failed", "accuracy": np.nan} for r in make_cells({"roar": {"random": 0.8}})
+    ]
     made = sections_of(make_results(rows))[0]
     assert answer(made).headline == "No answer yet: no cell is done."
 
@@ -120,7 +128,9 @@ def test_the_title_names_the_best_and_counts_better_and_worse(section):
         "ig leads the 2 of 3 estimators that beat random under ROAR; 1 is worse"
     )
     kept = section({"kar": {"random": 0.5, "grad": 0.7, "ig": 0.5, "sobel": 0.3}})
-    assert verdict_title(kept, "kar") == "Only grad of 3 estimators beats random under KAR; 1 is worse"
+    assert (
+        verdict_title(kept, "kar") == "Only grad of 3 estimators beats random under KAR; 1 is worse"
+    )
     every = section({"kar": {"random": 0.5, "grad": 0.7, "ig": 0.8}})
     assert verdict_title(every, "kar") == "All 2 estimators beat random under KAR; ig leads"
 
@@ -132,7 +142,9 @@ def test_a_skipped_estimator_does_not_take_the_verdicts_of_the_others(
     for seed in range(3):
         rows.append(make_row("digits", "cnn", "cam", "roar", 0.0, seed, 0.95))
         skipped = {"status": "skipped", "reason": "no convolution"}
-        rows += [make_row("digits", "cnn", "cam", "roar", t, seed, np.nan, **skipped) for t in (0.5, 0.9)]
+        rows += [
+            make_row("digits", "cnn", "cam", "roar", t, seed, np.nan, **skipped) for t in (0.5, 0.9)
+        ]
     made = sections_of(make_results(rows))[0]
     assert list(made.verdicts["roar"]["estimator"]) == ["grad"]
     assert made.verdicts["roar"].attrs["fractions"] == [0.0, 0.5, 0.9]
@@ -160,7 +172,9 @@ def test_the_picture_title_quotes_the_largest_gap_to_random(section):
 
 def test_titles_of_ties_costs_and_maps_follow_the_numbers():
     assert ties_title({("grad", 0.5): 0.0, ("ig", 0.5): 0.0}).startswith("No cut")
-    assert ties_title({("grad", 0.5): 0.1, ("ig", 0.9): 0.25}).startswith("ig leaves most to chance: 25.0")
+    assert ties_title({("grad", 0.5): 0.1, ("ig", 0.9): 0.25}).startswith(
+        "ig leaves most to chance: 25.0"
+    )
     assert ties_title({("grad", 0.5): float("nan")}) == "No ties have been counted yet"
     costs = pd.DataFrame(
         {"estimator": ["a", "b"], "passes": [1.0, 9.0], "milliseconds_per_image": [2.0, 8.0]}

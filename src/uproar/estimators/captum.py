@@ -35,12 +35,12 @@ from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps
 
 _TOGETHER = {
-    "Deconvolution", "DeepLift", "DeepLiftShap", "FeatureAblation", "GuidedBackprop", "GuidedGradCam",
-    "InputXGradient", "IntegratedGradients", "InternalInfluence", "LRP", "LayerConductance", "LayerDeepLift",
-    "LayerDeepLiftShap", "LayerFeatureAblation", "LayerGradCam", "LayerGradientXActivation",
-    "LayerIntegratedGradients", "LayerLRP", "Occlusion", "Saliency",
+    "Deconvolution", "DeepLift", "FeatureAblation", "GuidedBackprop", "GuidedGradCam", "InputXGradient", "LRP",
+    "LayerDeepLift", "LayerFeatureAblation", "LayerGradCam", "LayerGradientXActivation", "LayerLRP", "Occlusion",
+    "Saliency",
 }  # fmt: skip
-"""Classes that draw no random numbers and treat the images of a batch one by one; all others get single images."""
+"""Classes that treat the images of a batch one by one. All others get single images: they draw random numbers, or add
+over many copies of the whole batch, in an order that depends on its size."""
 
 REFERENCES = 16
 """Training images that stand for the data where a class wants many baselines."""
@@ -156,8 +156,7 @@ def _baselines(given: float | str, x: Images, context: Context, several: bool) -
 
 def _rows(options: Mapping[str, Any]) -> int:
     """Images at once, so that the copies Captum makes of each stay within memory."""
-    copies = options.get("n_steps") or (REFERENCES if options.get("baselines") == "train" else 1)
-    return max(2, ROWS // copies)
+    return max(2, ROWS // options.get("perturbations_per_eval", 1))
 
 
 def _one_by_one(

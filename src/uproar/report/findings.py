@@ -159,7 +159,8 @@ def _none(section: Section, methods: list[str]) -> str:
     who = f"all {len(worse)}" if len(worse) == len(methods) else f"{len(worse)} of {len(methods)}"
     if len(methods) == 1:
         return f"{listed(methods)} does not beat a random ranking here: it is worse."
-    return f"No attribution method beats a random ranking here; {who} are worse."
+    verb = "is" if len(worse) == 1 else "are"
+    return f"No attribution method beats a random ranking here; {who} {verb} worse."
 
 
 def _no_answer(section: Section) -> str:
@@ -190,7 +191,11 @@ def _details(section: Section) -> list[str]:
         better, worse = (len(section.called(protocol, k)) for k in ("better", "worse"))
         unclear = len(frame) - better - worse
         seen = frame["detectable"].median()
-        limit = f"; a difference of {points(seen, False)} points would usually show" if known(seen) else ""
+        limit = (
+            f"; a difference of {points(seen, False)} points would usually show"
+            if known(seen)
+            else ""
+        )
         lines.append(
             f"{protocol_label(protocol)}: {better} of {count(len(frame), 'estimator')} better than "
             f"random, {worse} worse, {unclear} undecided "

@@ -92,7 +92,9 @@ def _drawn(chapter: Chapter) -> list[str]:
 
 def _leaks(chapters: list[Chapter]) -> list[str]:
     """Signs of a leaking mask, by task and model where there are several."""
-    lines = [(chapter.section.name, " ".join(chapter.leaks)) for chapter in chapters if chapter.leaks]
+    lines = [
+        (chapter.section.name, " ".join(chapter.leaks)) for chapter in chapters if chapter.leaks
+    ]
     return [f"{name}: {line}" if len(chapters) > 1 else line for name, line in lines]
 
 

@@ -1,0 +1,98 @@
+"""How a metric is declared: what it asks of the model, what it says of each image, what it says of a data set.
+
+A metric is a function `(batch, seen) -> responses`, one row per image. `seen` holds the model's answers to the
+changed images that the metric asked for (`asks=`); asking for the same change as another metric costs nothing, since
+each changed image is shown to the model once. Responses are tensors by name; `value` is the number of the image, NaN
+where it is not defined there. A metric of a whole data set (`whole=`) also has a statistic of all responses together,
+which the bootstrap repeats: such a number is not a mean over images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+from uproar.errors import BadInput
+from uproar.registry import Entry, Registry
+from uproar.seeds import Draws
+from uproar.types import Images, Labels, Maps
+
+metrics = Registry("metric", "uproar.metrics")
+
+Responses = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some images with their maps, and what surrounds them."""
+
+    model: nn.Module
+    x: Images
+    target: Labels
+    """The class whose score is followed."""
+    maps: Maps
+    clean: Tensor
+    """The model's answers to the unchanged images, (n, k), as the model gives them (logits)."""
+    draws: Draws
+    mean: Tensor | None = None
+    """Mean colour of the training images, (c,)."""
+    truth: Tensor | None = None
+    """The important pixels, (n, h, w) bool, where they are known."""
+    explain: Callable[[nn.Module, Images, Labels, Draws], Maps] | None = None
+    """Makes maps of other images or of another model, where the maps came from an estimator."""
+
+
+@runtime_checkable
+class Change(Protocol):
+    """One way of changing images; equal changes are made and shown to the model once. Must be hashable."""
+
+    def images(self, batch: Batch) -> Images:
+        """The changed images."""
+
+
+Seen = Mapping[Change, Tensor]
+"""The model's answers by change, (n, k) each."""
+
+
+def metric(
+    *,
+    higher_is_better: bool,
+    low: float,
+    high: float,
+    chance: str,
+    biases: str = "",
+    paper: str = "",
+    formula: str = "",
+    asks: Callable[..., Sequence[Change]] | None = None,
+    forwards: Callable[..., float] | float = 0,
+    whole: Callable[..., float] | None = None,
+    needs: str = "",
+    version: int = 1,
+    name: str | None = None,
+) -> Callable[[Callable], Callable]:
+    """Declare `(batch, [seen], *, options) -> responses` under a name.
+
+    `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of images
+    shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random map gets;
+    `whole(responses, **options)` is the statistic of a data set where that is not the mean of `value`.
+    """
+    facts: dict[str, Any] = {
+        "higher_is_better": higher_is_better, "low": low, "high": high, "chance": chance,
+        "biases": biases, "paper": paper, "formula": formula, "asks": asks, "forwards": forwards,
+        "whole": whole, "needs": needs, "version": version,
+    }  # fmt: skip
+
+    def keep(function: Callable) -> Callable:
+        entry = Entry("metric", name or function.__name__, function)
+        for given in entry.inputs:
+            if given not in ("batch", "seen"):
+                raise BadInput(
+                    f"{entry.name}: a metric takes batch, seen and options after a *, not {given!r}."
+                )
+        metrics.add(entry.name, function, **facts)
+        return function
+
+    return keep
