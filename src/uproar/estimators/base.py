@@ -101,12 +101,12 @@ def transform(*, formula: str = "", paper: str = "") -> Callable[[Callable], Cal
 
 
 def ensemble(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
-    """Declare `(mean, mean of squares, copies) -> map` over noisy copies of the image.
+    """Declare `(mean, variance) -> map` over noisy copies of the image; the variance has n below.
 
     Its options must be those that describe the noise; ensembles with the same noise share one pass.
     """
     facts = {"role": "ensemble", "formula": formula, "paper": paper}
-    return _declare(facts, None, ("mean", "square"))
+    return _declare(facts, None, ("mean", "variance"))
 
 
 def postprocess(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:

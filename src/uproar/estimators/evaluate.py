@@ -12,7 +12,7 @@ from uproar.batches import in_batches
 from uproar.errors import BadMap
 from uproar.estimators.base import Context, estimators
 from uproar.estimators.chain import Chain, noise_of
-from uproar.estimators.scores import summed_over_points
+from uproar.estimators.scores import ROWS
 from uproar.estimators.smooth import noisy_copies
 from uproar.expression import Call
 from uproar.models.borrow import borrowed
@@ -30,6 +30,7 @@ class Point:
         self.model, self.x, self.target, self.context = model, x, target, context
         self.wanted = wanted
         self.known: dict[Call, Tensor] = {}
+        self.moments: dict[tuple[Call, Call], tuple[Tensor, Tensor]] = {}
 
     def __getitem__(self, call: Call) -> Tensor:
         if call not in self.known:
@@ -54,46 +55,67 @@ class Point:
         )
 
     def _moments(self, call: Call) -> tuple[Tensor, Tensor]:
-        """Mean and mean square over noisy copies; the first to ask pays for all that share the noise."""
+        """Mean and variance over noisy copies; the first to ask pays for all that share the noise."""
         noise, base = noise_of(call), call.args[0]
-        mean_key, square_key = (
-            Call("mean", (base,), noise.options),
-            Call("square", (base,), noise.options),
-        )
-        if mean_key not in self.known:
+        if (noise, base) not in self.moments:
             bases = self._bases(noise) or [base]
-            for each, (mean, square) in zip(bases, self._noisy(noise, bases), strict=True):
-                self.known[Call("mean", (each,), noise.options)] = mean
-                self.known[Call("square", (each,), noise.options)] = square
-        return self.known[mean_key], self.known[square_key]
+            found = in_batches(
+                lambda x, target, context: self._noisy(noise, bases, x, target, context),
+                self.x, self.target, self.context, size=_images_together(noise),
+            )  # fmt: skip
+            for i, each in enumerate(bases):
+                self.moments[noise, each] = found[2 * i], found[2 * i + 1]
+        return self.moments[noise, base]
 
     def _bases(self, noise: Call) -> list[Call]:
         """What is wanted under this noise, by all chains, each once."""
         calls = [call for wanted in self.wanted for call in _outer_ensembles(wanted)]
         return list(dict.fromkeys(c.args[0] for c in calls if noise_of(c) == noise))
 
-    def _noisy(self, noise: Call, bases: list[Call]) -> list[tuple[Tensor, Tensor]]:
+    def _noisy(
+        self, noise: Call, bases: list[Call], x: Images, target: Labels, context: Context
+    ) -> tuple[Tensor, ...]:
+        """Mean and variance of the maps of every base, one after the other, for a few images."""
         options: dict[str, Any] = dict(noise.options)
-        samples = options["samples"]
+        copies = noisy_copies(x, context.draws, **options)
+        totals: list[_Moments] = [_Moments() for _ in bases]
+        step = max(1, ROWS // len(x))
+        for first in range(0, options["samples"], step):
+            part = copies[:, first : first + step]
+            numbers = range(first, first + part.shape[1])
+            classes = target.repeat_interleave(len(numbers))
+            point = Point(self.model, part.flatten(0, 1), classes, context.copies(numbers), bases)
+            for total, base in zip(totals, bases, strict=True):
+                for maps in point[base].unflatten(0, (len(x), -1)).unbind(1):
+                    total.add(maps)
+        return tuple(moment for total in totals for moment in total.result())
 
-        def part(first: int, last: int) -> Tensor:
-            copies = noisy_copies(self.x, self.context.draws, first, last, **options)
-            target = self.target.repeat_interleave(last - first)
-            context = self.context.copies(range(first, last))
-            point = Point(self.model, copies, target, context, bases)
-            maps = [point[base].double().unflatten(0, (len(self.x), -1)) for base in bases]
-            # all bases side by side: channels of the maps, then of their squares
-            return torch.cat([m for a in maps for m in (a, a.square())], 2)
 
-        total = summed_over_points(part, samples, self.x) / samples
-        sizes = [d for base in bases for d in [self._depth(base)] * 2]
-        pieces = total.split(sizes, 1)
-        return list(zip(pieces[::2], pieces[1::2], strict=True))
+class _Moments:
+    """Mean and variance of maps added one by one, always in the same order; stable where they hardly vary."""
 
-    def _depth(self, base: Call) -> int:
-        leaves = [call for call in base.walk() if not call.args]
-        colours = all(estimators[leaf.name].facts.get("channels", True) for leaf in leaves)
-        return self.x.shape[1] if colours else 1
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, maps: Tensor) -> None:
+        if self.count == 0:
+            self.first = maps.clone()  # differences from it are small where maps hardly vary
+            self.sum, self.squares = torch.zeros_like(maps), torch.zeros_like(maps)
+        else:
+            difference = maps - self.first
+            self.sum += difference
+            self.squares.addcmul_(difference, difference)
+        self.count += 1
+
+    def result(self) -> tuple[Tensor, Tensor]:
+        shift = self.sum / self.count
+        return self.first + shift, (self.squares / self.count - shift.square()).clamp_min(0)
+
+
+def _images_together(noise: Call) -> int:
+    """How many images have all their noisy copies in one pass."""
+    samples: Any = dict(noise.options)["samples"]
+    return max(2, ROWS // samples)
 
 
 def raw_maps(

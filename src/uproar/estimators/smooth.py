@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import torch
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
@@ -44,35 +45,35 @@ def neg(a: RawMaps) -> RawMaps:
 
 
 @ensemble(formula="mean over noise of a(x + ε)", paper=_SG)
-def sg(mean: Tensor, square: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15,
+def sg(mean: Tensor, variance: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15,
        unit: Unit = "range") -> Tensor:  # fmt: skip
     """SmoothGrad: the mean of the maps of noisy copies."""
     return mean
 
 
 @ensemble(formula="mean over noise of a(x + ε)²", paper=f"{_SG}; Hooker et al. 2019")
-def sg_sq(mean: Tensor, square: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15,
+def sg_sq(mean: Tensor, variance: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15,
           unit: Unit = "range") -> Tensor:  # fmt: skip
     """SmoothGrad-Squared: the mean of the squared maps of noisy copies."""
-    return square
+    return variance + mean.square()
 
 
 @ensemble(formula="variance over noise of a(x + ε)", paper="Adebayo et al. 2018")
-def var(mean: Tensor, square: Tensor, *, samples: Annotated[int, Field(ge=2, le=10_000)] = 15,
+def var(mean: Tensor, variance: Tensor, *, samples: Annotated[int, Field(ge=2, le=10_000)] = 15,
         sigma: Sigma = 0.15, unit: Unit = "range") -> Tensor:  # fmt: skip
     """VarGrad: the variance of the maps of noisy copies, n − 1 in the denominator."""
-    return (square - mean.square()).clamp_min(0) * (samples / (samples - 1))
+    return variance * (samples / (samples - 1))
 
 
 def noisy_copies(
-    x: Images, draws: Draws, first: int, last: int, *, samples: int, sigma: float, unit: Unit
-) -> Tensor:
-    """Copies first..last-1 of every image with Gaussian noise, (n · copies, c, h, w), image by image.
+    x: Images, draws: Draws, *, samples: int, sigma: float, unit: Unit
+) -> Float[Tensor, "n samples c h w"]:
+    """Copies of every image with Gaussian noise.
 
     With `unit="range"` the noise scales with the image's own max − min, as the SmoothGrad authors do.
     """
-    noise = draws.normal("ensemble noise", samples, *x.shape[1:])[:, first:last].to(x)
+    noise = draws.normal("ensemble noise", samples, *x.shape[1:]).to(x)
     scale = torch.full((len(x),), sigma).to(x)
     if unit == "range":
         scale = scale * (x.flatten(1).amax(1) - x.flatten(1).amin(1))
-    return (x[:, None] + scale.view(-1, 1, 1, 1, 1) * noise).flatten(0, 1)
+    return noise.mul_(scale.view(-1, 1, 1, 1, 1)).add_(x[:, None])

@@ -76,7 +76,7 @@ def prepare_tame(
 
 @estimator(passes=1, channels=False, prepare=prepare_tame, needs="convolutions; training images",
            paper="Ntrougkas et al. 2022", formula="attention map of the class, before the sigmoid",
-           fails="shows what the branch learned, not the network alone; a class predicted for black needs no pixels")  # fmt: skip
+           fails="shows what a trained branch learned; the class predicted for black needs no pixels")  # fmt: skip
 def tame(model: nn.Module, x: Images, target: Labels, state: Mapping[str, Tensor], *,
          layers: tuple[LayerName, ...] | None = None, epochs: Annotated[int, Field(ge=1)] = 4,
          lr: Positive = 0.005, batch: Count = 32, momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9,

@@ -57,7 +57,7 @@ def impute(
     >>> impute(x, x[:, 0] == 7)
     array([[[[0., 1., 2., 3.]]]], dtype=float32)
     """
-    _check(x, removed)
+    _check(x, removed, np.shape(constant))
     n, c, h, w = x.shape
     if x.size == 0:
         return x.copy()
@@ -104,7 +104,7 @@ def _kernels() -> ModuleType | None:
         return None
 
 
-def _check(x: np.ndarray, removed: np.ndarray) -> None:
+def _check(x: np.ndarray, removed: np.ndarray, constant: tuple[int, ...]) -> None:
     """Refuses what cannot be imputed, with the reason."""
     if x.ndim != 4 or x.dtype != np.float32:
         raise BadInput(
@@ -115,6 +115,11 @@ def _check(x: np.ndarray, removed: np.ndarray) -> None:
         raise BadInput(
             f"`removed` must be bool of shape {pixels} or {x.shape} for these images, "
             f"not {removed.dtype} of shape {removed.shape}."
+        )
+    if constant not in ((), (x.shape[1],)):
+        raise BadInput(
+            f"`constant` must be a number or one for each of the {x.shape[1]} channels, "
+            f"not an array of shape {constant}."
         )
     for i, image in enumerate(x):
         if np.isfinite(image).all():
