@@ -24,21 +24,22 @@ from uproar.api import explain, fill, removed
 from uproar.data import Split, Task, load
 from uproar.errors import BadInput, NotApplicable, UproarError
 from uproar.estimators import direct, estimator
+from uproar.running import run
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, fit, predict
 
 if _CHECKING:
-    from uproar.running import Run, run
+    from uproar.runs import Run
 
 __version__ = _version("uproar")
 
 
 def __getattr__(name: str) -> _Any:
-    """`run` and `Run` when first asked for: tables and plots take longer to load than all the rest."""
-    if name in ("Run", "run"):
-        from uproar import running
+    """`Run` when first asked for: tables and plots take longer to load than all the rest."""
+    if name == "Run":
+        from uproar.runs import Run
 
-        return getattr(running, name)
+        return Run
     raise AttributeError(f"module 'uproar' has no attribute {name!r}")
 
 

@@ -76,6 +76,8 @@ class Registry:
         self.kind = kind
         self._group = group
         self._entries: dict[str, Entry] = {}
+        self.makers: dict[str, Callable[[str], Entry]] = {}
+        """By prefix: makes the entry of a name that starts with it, e.g. `captum:Saliency`."""
 
     def add(self, name: str, function: Callable[..., Any], **facts: Any) -> Entry:
         """Declare `function` under `name`."""
@@ -99,6 +101,9 @@ class Registry:
         return keep
 
     def __getitem__(self, name: str) -> Entry:
+        for prefix, make in self.makers.items():
+            if name.startswith(prefix):
+                return make(name)
         if name not in self._entries:
             self._load_entry_points()
         if name not in self._entries:

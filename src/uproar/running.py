@@ -1,25 +1,16 @@
-"""The Python face for studies: run, and what it gives back."""
+"""The Python face for studies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from uproar.report import write_report
-from uproar.results import Results
-from uproar.store import Store
-from uproar.study.collect import collect
 from uproar.study.run import Listener, run_study
 from uproar.study.spec import Study, study_of
 
-
-class Run(Results):
-    """The results of a run: `.table`, `.verdicts`, `.report(path)`."""
-
-    def report(self, folder: str | Path) -> Path:
-        """Write the page, the figures and the tables into a folder; the page's path."""
-        return write_report(self, folder)
+if TYPE_CHECKING:
+    from uproar.runs import Run
 
 
 def run(
@@ -36,5 +27,7 @@ def run(
     study = study_of(study)
     place = Path(store) if store is not None else Path("runs") / study.name / "store"
     progress = run_study(study, place, jobs, listen)
-    found = collect(study, Store(place), progress.outcomes, tuple(progress.notices))
-    return Run(**vars(found))
+    # tables and plots load as long as a small study runs: not before its workers have started
+    from uproar.runs import collected
+
+    return collected(study, place, progress)

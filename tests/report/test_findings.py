@@ -81,6 +81,21 @@ def test_the_opposite_contradiction_is_not_called_a_leak(section):
     assert leak_facts(made) == []
 
 
+def test_the_leak_of_one_estimator_is_not_blamed_for_the_contradiction_of_others(section):
+    made = section(
+        {
+            "roar": {"random": 0.7, "grad": 0.6, "ig": 0.6, "sobel": 0.9},
+            "kar": {"random": 0.5, "grad": 0.3, "ig": 0.3, "sobel": 0.9},
+        }
+    )
+    assert leak_facts(made)[0].startswith("1 estimator is worse")
+    assert (
+        "all 2 attribution methods are worse than a random ranking under KAR"
+        in answer(made).headline
+    )
+    assert not any("leaking mask" in line for line in answer(made).details)
+
+
 def test_no_winner_is_said_with_the_number_of_losers(section):
     made = section({"roar": {"random": 0.5, "grad": 0.9, "ig": 0.5}})
     assert answer(made).headline == (

@@ -12,7 +12,6 @@ from uproar.api import explain as explain_images
 from uproar.arrays import write_arrays
 from uproar.cli.console import listed, output
 from uproar.errors import BadInput
-from uproar.report.mapsheet import write_map_sheet
 from uproar.store import Store
 from uproar.study.spec import study_of
 from uproar.study.steps import Setting, bench_for
@@ -50,6 +49,8 @@ def explain(
         train=bench.task.train.read(slice(None)),
     )  # fmt: skip
     titles = [bench.task.classes[k] for k in y.tolist()]
+    from uproar.report.mapsheet import write_map_sheet  # plots load slowly
+
     write_map_sheet(out, x.numpy(), {name: a.numpy() for name, a in maps.items()}, titles)
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     if save is not None:

@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -15,14 +15,14 @@ from rich.markup import escape
 from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.progress import shown
 from uproar.errors import BadInput, StoreError
-from uproar.report import write_report
-from uproar.results import Results
 from uproar.store import Store, write_file
-from uproar.study.collect import collect
 from uproar.study.estimate import estimate
 from uproar.study.execute import default_jobs
-from uproar.study.run import run_study
+from uproar.study.run import Progress, run_study
 from uproar.study.spec import Study, study_of
+
+if TYPE_CHECKING:
+    from uproar.runs import Run
 
 File = Annotated[
     str | None,
@@ -68,9 +68,9 @@ def run(
     spent = time.perf_counter() - began
     facts = {"command": shlex.join(["uproar", *sys.argv[1:]]), "seconds": round(spent, 1),
              "executor": "serial" if workers == 1 else f"{workers} processes"}  # fmt: skip
-    results = collect(chosen, Store(place), state.outcomes, tuple(state.notices), facts)
+    results = _collected(chosen, place, state, facts)
     _remember(folder, chosen, place, facts)
-    page = write_report(results, folder)
+    page = results.report(folder)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     _print_verdicts(results)
@@ -85,8 +85,8 @@ def report(
 ) -> int:
     """Write the report of a run again, from whatever is finished."""
     chosen, place, facts = _recall(folder)
-    results = collect(chosen, Store(place), facts=facts)
-    page = write_report(results, out or folder)
+    results = _collected(chosen, place, None, facts)
+    page = results.report(out or folder)
     _print_verdicts(results)
     return _finish(results, page)
 
@@ -117,6 +117,13 @@ def validate(
         f"{found.megabytes:.0f} MB for the store."
     )
     return 0
+
+
+def _collected(study: Study, place: Path, state: Progress | None, facts: dict[str, Any]) -> Run:
+    # tables and plots load as long as a small study runs: not before its workers have started
+    from uproar.runs import collected
+
+    return collected(study, place, state, facts)
 
 
 def _study(
@@ -176,7 +183,7 @@ def _recall(folder: Path) -> tuple[Study, Path, dict[str, Any]]:
         ) from None
 
 
-def _print_verdicts(results: Results) -> None:
+def _print_verdicts(results: Run) -> None:
     verdicts = results.verdicts
     if verdicts.empty:
         output.print("No verdict yet: too few cells are finished.")
@@ -205,7 +212,7 @@ def _number(value: float, form: str) -> str:
     return "–" if value != value else form.format(value)
 
 
-def _finish(results: Results, page: Path) -> int:
+def _finish(results: Run, page: Path) -> int:
     failed = int((results.table["status"] == "failed").sum())
     for row in results.problems.itertuples():
         if row.status != "missing":

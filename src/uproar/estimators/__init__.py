@@ -19,6 +19,7 @@ from uproar.estimators import (
     truth,
 )
 from uproar.estimators.base import Context, direct, estimator, estimators
+from uproar.estimators.captum import captum_entry
 from uproar.estimators.chain import Chain, families, read_chain
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
 from uproar.estimators.plugin import adopt, load_plugin
@@ -53,3 +54,5 @@ __all__ = [
     "tame",
     "truth",
 ]
+
+estimators.makers["captum:"] = captum_entry

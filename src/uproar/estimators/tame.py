@@ -33,6 +33,8 @@ Count = Annotated[int, Field(ge=2)]
 
 LARGEST = 56
 """Side of the largest attention map; finer feature maps are brought down to it."""
+LINE = 16
+"""Numbers in a cache line of 64 bytes."""
 
 
 class Branch(nn.Module):
@@ -53,12 +55,17 @@ class Branch(nn.Module):
 
 
 def _pointwise(layer: nn.Module, a: Tensor) -> Tensor:
-    """A 1×1 convolution as one matrix product per image: convolution kernels change with the number of images."""
+    """A 1×1 convolution as one matrix product per image: convolution kernels change with the number of images.
+
+    Places are padded to full cache lines, because the kernels of matrix products change with the alignment.
+    """
     assert isinstance(layer, nn.Conv2d)
     assert layer.bias is not None
     weight = layer.weight.flatten(1).expand(len(a), -1, -1)
-    out = torch.baddbmm(layer.bias[:, None], weight, a.flatten(2).contiguous())
-    return out.unflatten(2, a.shape[2:])
+    places = a.shape[2] * a.shape[3]
+    columns = F.pad(a.flatten(2), (0, -places % LINE)).contiguous()
+    out = torch.baddbmm(layer.bias[:, None], weight, columns)[:, :, :places]
+    return out.contiguous().unflatten(2, a.shape[2:])
 
 
 def prepare_tame(

@@ -1,71 +1,167 @@
-"""What removed pixels become. A fill is a function `(x, removed, facts) -> x`; kept pixels stay bit for bit."""
+"""What removed pixels become. A fill is a function `(x, removed, around) -> x`; kept pixels stay bit for bit.
+
+It says what would stand in every place; `filled` takes from that what is removed. The fact `looks` is true of fills
+that depend on which pixels are removed, `random` of those that draw.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from uproar.errors import BadShape, NotApplicable
+from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import parse
-from uproar.registry import Registry
+from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.types import Images
 
 fills = Registry("fill")
 
+Size = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Spread = Annotated[float, Field(ge=0)]
+
 
 @dataclass(frozen=True)
 class Around:
-    """What a fill may know besides the images: random draws, and the training images' mean colour."""
+    """What a fill may know besides the images: random draws, the training images and their mean colour."""
 
     draws: Draws
     mean: Tensor | None = None
+    train: Tensor | None = None
+
+    def colour(self, fill: str) -> Tensor:
+        """The mean colour, (c,), for a fill that cannot do without."""
+        if self.mean is None:
+            raise NotApplicable(
+                f"the fill {fill!r} needs the mean colour of the training images; give it as value="
+            )
+        return self.mean
 
 
 @fills.declare()
-def mean(x: Images, around: Around) -> Images:
+def mean(x: Images, removed: Tensor, around: Around) -> Images:
     """The mean colour of the training images: constant, and no image is its own reference."""
-    if around.mean is None:
-        raise NotApplicable(
-            "the fill 'mean' is the mean colour of the training images; give it as value="
-        )
-    return around.mean.to(x).view(1, -1, 1, 1).expand_as(x)
+    return around.colour("mean").to(x).view(1, -1, 1, 1).expand_as(x)
 
 
 @fills.declare()
-def zero(x: Images, around: Around) -> Images:
+def zero(x: Images, removed: Tensor, around: Around) -> Images:
     """Black."""
     return torch.zeros_like(x)
 
 
 @fills.declare()
-def channel_mean(x: Images, around: Around) -> Images:
+def channel_mean(x: Images, removed: Tensor, around: Around) -> Images:
     """The image's own mean colour."""
     return x.mean((2, 3), keepdim=True).expand_as(x)
 
 
 @fills.declare()
-def blur(x: Images, around: Around, *, size: int = 11, sigma: float = 5.0) -> Images:
+def blur(
+    x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: Positive = 5.0
+) -> Images:
     """The image itself, blurred with a size×size Gaussian; the border is mirrored."""
-    steps = torch.arange(size, dtype=x.dtype) - (size - 1) / 2
+    steps = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
     kernel = torch.exp(-0.5 * (steps / sigma).square())
     kernel = (kernel / kernel.sum()).to(x)
     for axis in (2, 3):
         length = x.shape[axis]
         place = torch.arange(-(size // 2), length + (size - 1) // 2) % max(1, 2 * length - 2)
         place = torch.minimum(place, (2 * length - 2 - place).abs())
-        windows = x.index_select(axis, place).unfold(axis, size, 1)
-        x = (windows * kernel).sum(-1)
+        x = _weighted(x.index_select(axis, place), kernel, axis)
     return x
 
 
-@fills.declare()
-def uniform(x: Images, around: Around) -> Images:
+@fills.declare("blur:rise")
+def blur_rise(
+    x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: Positive = 5.0
+) -> Images:
+    """The image blurred as in the code released with RISE: the mean colour lies around it.
+
+    The weights are those of a Gaussian whose tails are folded back into the size×size window.
+    """
+    colour = around.colour("blur:rise").to(x).view(1, -1, 1, 1)
+    kernel = folded_gaussian(size, sigma).to(x)
+    x = x - colour
+    for axis in (2, 3):
+        beside = [0, 0, 0, 0]
+        beside[2 * (3 - axis) : 2 * (3 - axis) + 2] = size // 2, (size - 1) // 2
+        x = _weighted(torch.nn.functional.pad(x, beside), kernel, axis)
+    return x + colour
+
+
+def folded_gaussian(size: int, sigma: float) -> Tensor:
+    """Weights of a Gaussian around the middle of a window that is mirrored at its own edges; they sum to 1."""
+    reach = math.floor(4 * sigma + 0.5)
+    steps = torch.arange(-reach, reach + 1)
+    weights = torch.exp(-0.5 * (steps.double() / sigma).square())
+    place = (steps + size // 2) % (2 * size)
+    place = torch.minimum(place, 2 * size - 1 - place)
+    return torch.zeros(size, dtype=torch.float64).index_add_(0, place, weights / weights.sum())
+
+
+def _weighted(x: Tensor, kernel: Tensor, axis: int) -> Tensor:
+    return (x.unfold(axis, len(kernel), 1) * kernel).sum(-1)
+
+
+@fills.declare(random=True)
+def uniform(x: Images, removed: Tensor, around: Around) -> Images:
     """Uniform noise in [0, 1], drawn once per pixel and channel."""
     return around.draws.uniform("uniform fill", *x.shape[1:]).to(x)
+
+
+@fills.declare(random=True)
+def resample(x: Images, removed: Tensor, around: Around) -> Images:
+    """Each pixel as it is in some training image, drawn anew for every pixel."""
+    train, (h, w) = around.train, x.shape[2:]
+    if train is None:
+        raise NotApplicable("the fill 'resample' draws from training images; give them as train=")
+    if len(train) == 0 or train.shape[1:] != x.shape[1:]:
+        raise BadShape(
+            f"The fill 'resample' needs training images of the shape {tuple(x.shape[1:])}, at least one; "
+            f"got {tuple(train.shape)}."
+        )
+    pick = (around.draws.uniform("resample fill", h, w).double() * len(train)).long()
+    row, column = torch.arange(h).view(1, h, 1), torch.arange(w).view(1, 1, w)
+    return train[pick, :, row, column].permute(0, 3, 1, 2).to(x)
+
+
+@fills.declare(looks=True, random=True)
+def linear(x: Images, removed: Tensor, around: Around, *, noise: Spread = 0.01) -> Images:
+    """The weighted mean of the neighbours, solved for all removed pixels at once, plus normal noise.
+
+    Where a whole image is removed, the mean colour of the training images.
+    """
+    from uproar.removal.linear import impute  # SciPy takes long to load, and few fills need it
+
+    whole = removed.flatten(1).all(1) if removed.dim() == 3 else removed.flatten(2).all(2)
+    constant = around.colour("linear").cpu().float().numpy() if bool(whole.any()) else 0.0
+    pixels = x.float().cpu().contiguous().numpy()
+    solved = torch.from_numpy(impute(pixels, removed.cpu().numpy(), constant=constant)).to(x)
+    if noise:
+        solved += noise * around.draws.normal("linear fill", *x.shape[1:]).to(x)
+    return solved
+
+
+def read_fill(fill: str) -> tuple[Entry, dict[str, Any]]:
+    """A fill's entry and options, from its name such as `linear(noise=0)`; unknown ones are refused."""
+    call = parse(fill)
+    if call.args:
+        raise BadInput(f"A fill takes options such as {call.name}(size=11), not {call}.")
+    entry = fills[call.name]
+    return entry, entry.bind(**dict(call.options))
+
+
+def replacement(x: Images, removed: Tensor, fill: str, around: Around) -> Images:
+    """What stands in the removed places; what it holds elsewhere means nothing."""
+    entry, options = read_fill(fill)
+    return entry.function(x, removed, around, **options)
 
 
 def filled(x: Images, removed: Tensor, fill: str, around: Around) -> Images:
@@ -76,7 +172,4 @@ def filled(x: Images, removed: Tensor, fill: str, around: Around) -> Images:
             f"{(x.shape[0], *x.shape[2:])}, or have the images' own shape."
         )
     gone = removed[:, None] if removed.dim() == 3 else removed
-    call = parse(fill)
-    entry = fills[call.name]
-    options: dict[str, Any] = entry.bind(**dict(call.options))
-    return torch.where(gone, entry.function(x, around, **options), x)
+    return torch.where(gone, replacement(x, removed, fill, around), x)

@@ -55,7 +55,7 @@ def _curves(figure: Curves) -> Sheet:
     made = sheet(figure.title, 5.4 + names, body)
     axes = made.axes(0.75, 0.5, 4.6, body - 0.6)
     for series in figure.series:
-        _line(axes, series, series.style)
+        _line(axes, series, series.style, figure.y_range)
     if figure.chance is not None:
         axes.axhline(figure.chance, color=MUTED, linewidth=0.9, linestyle=":")
         axes.annotate("chance", (1, figure.chance), xycoords=("axes fraction", "data"), va="bottom",
@@ -69,9 +69,11 @@ def _curves(figure: Curves) -> Sheet:
     return made
 
 
-def _line(axes: Axes, series: Series, style: Style, **options: Any) -> None:
+def _line(
+    axes: Axes, series: Series, style: Style, within: tuple[float, float], **options: Any
+) -> None:
     """A line with its band; the reference is the heaviest and lies on top."""
-    low, high = numbers(series.low), numbers(series.high)
+    low, high = (np.clip(numbers(side), *within) for side in (series.low, series.high))
     axes.fill_between(series.x, low, high, color=style.light, alpha=0.1, linewidth=0, **options)
     strong = series.is_reference
     axes.plot(
@@ -126,7 +128,7 @@ def _window(
             paper.text(x, low - 0.05 * (high - low), percent(x, 0), ha="center", va="top", **small)
     both = zip((pair.retrained, pair.asked), _two(pair.style).values(), strict=True)
     for series, style in both:
-        _line(paper, series, style, transform=scaled)
+        _line(paper, series, style, figure.y_range, transform=scaled)
     title = paper.text(0.5, high, shortened(pair.label, 20), ha="center", va="bottom", fontsize=8.5)
     title.set_transform(scaled)
 

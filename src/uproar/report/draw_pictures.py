@@ -14,8 +14,8 @@ from uproar.report.words import percent, shortened
 
 SIDE, GAP, ABOVE = 0.8, 0.08, 0.2
 """A tile, the space beside it and the room for words above it, in inches."""
-DENSITY = 200
-"""Pixels per inch of a mosaic; a tile with more is shown with all it has."""
+FINEST = 96
+"""Pixels along a tile, at least: small images are enlarged by a whole number, so that pixels stay square."""
 
 
 def draw_panel(figure: Panel) -> Sheet:
@@ -84,8 +84,9 @@ def _mosaic(
 
 
 def _density(grid: Sequence[Sequence[np.ndarray | None]]) -> float:
+    """Pixels per inch of the mosaic."""
     largest = max((max(t.shape[:2]) for tiles in grid for t in tiles if t is not None), default=1)
-    return max(DENSITY, largest / SIDE)
+    return largest * -(-FINEST // largest) / SIDE
 
 
 def _enlarged(tile: np.ndarray, side: int) -> np.ndarray:

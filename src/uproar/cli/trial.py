@@ -1,0 +1,46 @@
+"""`uproar try`: does an estimator of your own satisfy the contract?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from uproar.cli.console import listed, output, table
+from uproar.estimators import load_plugin
+from uproar.estimators.contract import try_contract
+
+
+def try_estimators(
+    what: Annotated[
+        str, typer.Argument(metavar="FILE|EXPRESSION", help="my_method.py, or e.g. sg(grad)")
+    ],
+    estimators: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,…", help="Which ones  [default: all of the file]"),
+    ] = None,
+    model: Annotated[str, typer.Option(help="Network: a name or file.py:factory")] = "cnn-small",
+) -> int:
+    """Check that an estimator keeps the rules that make its scores trustworthy."""
+    names = load_plugin(what) if Path(what).suffix == ".py" else [what]
+    broken = 0
+    for name in listed(estimators) or names:
+        checks, seconds = try_contract(name, model)
+        shown = table(
+            f"{name} on {model}, {seconds * 1e3:.1f} ms per image", "clause", "holds", "seen"
+        )
+        for check in checks:
+            holds = "[green]yes[/]" if check.holds else "[bold red]no[/]"
+            shown.add_row(check.clause, holds, escape(check.seen))
+        output.print(shown)
+        failed = sum(not check.holds for check in checks)
+        broken += failed > 0
+        verdict = (
+            f"breaks {failed} clause{'s' if failed > 1 else ''}"
+            if failed
+            else "satisfies the contract"
+        )
+        output.print(f"{escape(name)} {verdict}.")
+    return 1 if broken else 0

@@ -1,0 +1,151 @@
+"""What every estimator must satisfy, checked for one of them on a small trained network: `uproar try`."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from uproar.data import Task, load
+from uproar.errors import NotApplicable, one_line
+from uproar.estimators.base import Context
+from uproar.estimators.chain import read_chain
+from uproar.estimators.evaluate import prepare_states, raw_maps
+from uproar.models import ModelSpec, borrowed, build
+from uproar.seeds import Draws
+from uproar.training import Recipe, fit
+
+IMAGES = 9
+"""Images explained: an odd number, so that batches do not divide it."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One clause of the contract: whether it holds, and what was seen if it does not."""
+
+    clause: str
+    holds: bool
+    seen: str = ""
+
+
+class Trial:
+    """An expression on trial: its maps on planted images under varying circumstances."""
+
+    def __init__(self, expression: str, model: str = "cnn-small") -> None:
+        self.chain = read_chain(expression)
+        self.task: Task = load("planted(size=12, channels=3, train=128, test=32)")
+        self.spec = ModelSpec.of(model)
+        self.model = self._trained(0)
+        self.seconds = 0.0
+
+    def _trained(self, seed: int) -> nn.Module:
+        net = build(self.spec, self.task, seed)
+        images = self.task.train.read(slice(None))
+        return fit(net, images, self.task.train.labels, Recipe(epochs=2), seed)
+
+    def maps(self, rows: list[int] | None = None, model: nn.Module | None = None, batch: int = IMAGES,
+             target: int | None = None) -> Tensor:  # fmt: skip
+        """The signed maps of some images."""
+        model = self.model if model is None else model
+        index = list(range(IMAGES)) if rows is None else rows
+        test = self.task.test
+        classes = test.labels[index] if target is None else torch.full((len(index),), target)
+        context = Context(Draws.of(0, index), self.task.mean, self.task.train, test.truth(index))
+        with borrowed(model), torch.no_grad():
+            context = replace(context, states=prepare_states(model, context, [self.chain]))
+        began = time.perf_counter()
+        found = raw_maps(model, test.read(index), classes, context, [self.chain.raw], batch)
+        self.seconds = time.perf_counter() - began
+        return found[self.chain.raw]
+
+
+def try_contract(expression: str, model: str = "cnn-small") -> tuple[list[Check], float]:
+    """The clauses of the contract with their outcomes, and seconds per image.
+
+    After a clause about the map itself fails, the others cannot be judged and are left out.
+    """
+    trial = Trial(expression, model)
+    checks: list[Check] = []
+    first = _run("runs and gives a map of the image's size", lambda: _shape(trial))
+    checks.append(first)
+    if not first.holds:
+        return checks, trial.seconds / IMAGES
+    seconds = trial.seconds / IMAGES
+    checks += [_run(clause, judge) for clause, judge in _clauses(trial)]
+    return checks, seconds
+
+
+def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
+    yield "is finite everywhere", lambda: _finite(trial)
+    yield "is the same for a seed", lambda: _same(trial.maps(), trial.maps())
+    yield "does not depend on the batch size", lambda: _same(trial.maps(), trial.maps(batch=2))
+    yield "is the same for one image alone", lambda: _same(trial.maps()[4:5], trial.maps([4]))
+    order = [7, 2, 5, 0]
+    yield (
+        "does not depend on the other images",
+        lambda: _same(trial.maps()[order], trial.maps(order)),
+    )
+    yield "leaves the model as it was", lambda: _unchanged(trial)
+    yield "responds to the model", lambda: _responds(trial)
+    yield "responds to the class explained", lambda: _class(trial)
+
+
+def _run(clause: str, judge: Callable[[], str]) -> Check:
+    try:
+        seen = judge()
+    except NotApplicable as reason:
+        return Check(clause, False, f"not applicable here: {one_line(reason)}")
+    except Exception as error:
+        return Check(clause, False, one_line(error))
+    return Check(clause, not seen, seen)
+
+
+def _shape(trial: Trial) -> str:
+    trial.maps()
+    return ""
+
+
+def _finite(trial: Trial) -> str:
+    bad = ~torch.isfinite(trial.maps()).flatten(1).all(1)
+    return (
+        f"{int(bad.sum())} of {IMAGES} maps have NaN or infinite values" if bool(bad.any()) else ""
+    )
+
+
+def _same(a: Tensor, b: Tensor) -> str:
+    if torch.equal(a, b):
+        return ""
+    return f"values differ by up to {float((a - b).abs().max()):.2g}"
+
+
+def _unchanged(trial: Trial) -> str:
+    before = copy.deepcopy(trial.model.state_dict())
+    trial.model.train()
+    trial.maps()
+    problems = []
+    if any(
+        not torch.equal(before[name], value) for name, value in trial.model.state_dict().items()
+    ):
+        problems.append("its weights changed")
+    if not trial.model.training:
+        problems.append("its mode changed")
+    if any(m._forward_hooks or m._backward_hooks for m in trial.model.modules()):
+        problems.append("hooks were left on it")
+    trial.model.eval()
+    return ", ".join(problems)
+
+
+def _responds(trial: Trial) -> str:
+    same = torch.equal(trial.maps(), trial.maps(model=trial._trained(1)))
+    if same and trial.chain.needs_model:
+        return "another network gives the same maps (declare model=False for a control)"
+    return ""
+
+
+def _class(trial: Trial) -> str:
+    same = torch.equal(trial.maps(target=0), trial.maps(target=1))
+    return "two classes have the same maps" if same and trial.chain.needs_model else ""

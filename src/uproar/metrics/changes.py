@@ -1,0 +1,168 @@
+"""Changed images: what a metric shows to the model. Equal changes are equal values, so they are made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from uproar.metrics.base import Batch
+from uproar.metrics.prepared import BY_VALUE, ByWindow, Order, Prepared, Scale
+from uproar.removal.fill import read_fill
+from uproar.types import Images, Maps
+
+Side = Literal["most", "least"]
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """The images as they are; the model's answers to them are known."""
+
+    def images(self, batch: Batch) -> Images:
+        return Prepared.of(batch).pixels
+
+
+@dataclass(frozen=True)
+class Removed:
+    """A number of pixels gone from one end of an order; make it with `removed`."""
+
+    side: Side
+    count: int
+    fill: str = "mean"
+    draw: int = 0
+    order: Order = BY_VALUE
+
+    def images(self, batch: Batch) -> Images:
+        ready = Prepared.of(batch)
+        if read_fill(self.fill)[0].facts.get("looks"):
+            gone = self._gone(ready.places(self.order)).view_as(ready.maps)
+            return ready.filled(gone, self.fill, self.draw)
+        gone = self._gone(ready.places_of_values(self.order))
+        return torch.where(gone, ready.replacement(self.fill, self.draw), ready.pixels)
+
+    def _gone(self, places: Tensor) -> Tensor:
+        if self.side == "most":
+            return places < self.count
+        h_w = places.shape[1] if places.dim() == 2 else places.shape[2] * places.shape[3]
+        return places >= h_w - self.count
+
+
+def removed(
+    side: Side, count: int, features: int, fill: str, draw: int = 0, order: Order = BY_VALUE
+) -> Removed | Unchanged:
+    """`count` of the pixels gone: nothing and everything are the same from both ends, so written one way."""
+    if count == 0:
+        return Unchanged()
+    if count == features:
+        return Removed("most", count, fill, draw)
+    return Removed(side, count, fill, draw, order)
+
+
+@dataclass(frozen=True)
+class Thresholded:
+    """Pixels gone by value, as a share of the map's maximum.
+
+    `most`: those above max·(1 − share). `least`: those below max·share. An all-zero map loses nothing.
+    """
+
+    side: Side
+    share: float
+    fill: str = "linear"
+    draw: int = 0
+
+    def gone(self, maps: Maps) -> Tensor:
+        """What is removed, (n, h, w)."""
+        high = maps.amax((1, 2), keepdim=True)
+        return maps > high * (1 - self.share) if self.side == "most" else maps < high * self.share
+
+    def images(self, batch: Batch) -> Images:
+        ready = Prepared.of(batch)
+        return ready.filled(self.gone(ready.finite), self.fill, self.draw)
+
+
+@dataclass(frozen=True)
+class AtPercentile:
+    """Pixels gone whose value reaches a percentile of the map (`most`), or of its mirror image 1 − map (`least`).
+
+    All equal values at the threshold go, so a map with many of them loses more than was asked for.
+    """
+
+    side: Side
+    percentile: float
+    fill: str = "linear"
+    draw: int = 0
+
+    def gone(self, maps: Maps) -> Tensor:
+        """What is removed, (n, h, w)."""
+        values = maps if self.side == "most" else 1 - maps
+        return values >= percentile_of(values, self.percentile)
+
+    def images(self, batch: Batch) -> Images:
+        ready = Prepared.of(batch)
+        return ready.filled(self.gone(ready.finite), self.fill, self.draw)
+
+
+def percentile_of(maps: Maps, percentile: float) -> Tensor:
+    """The percentile of each map, linear between two values, (n, 1, 1)."""
+    levels = np.percentile(maps.flatten(1).numpy(), percentile, axis=1, keepdims=True)
+    return torch.from_numpy(levels).to(maps)[:, :, None]
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Whole windows gone (`most`) or alone left (`least`), as many as cover `point` of `points` equal shares."""
+
+    side: Side
+    point: int
+    points: int
+    size: int = 9
+    fill: str = "mean"
+    draw: int = 0
+
+    def images(self, batch: Batch) -> Images:
+        ready = Prepared.of(batch)
+        windows = torch.from_numpy(ByWindow(self.size).windows(ready))
+        covered = self.covered(windows).view_as(ready.maps)
+        return ready.filled(covered if self.side == "most" else ~covered, self.fill, self.draw)
+
+    def covered(self, windows: Tensor) -> Tensor:
+        """The pixels of the first windows that cover enough together, (n, h·w)."""
+        if self.point == 0:
+            return torch.zeros_like(windows, dtype=torch.bool)
+        features = windows.shape[1]
+        last = windows.sort(1).values  # at position m: the window that brings the count above m
+        enough = -(-self.point * features // self.points) - 1
+        return windows <= last[:, enough : enough + 1]
+
+
+@dataclass(frozen=True)
+class Blended:
+    """Each pixel between the mean colour and itself, as far as the map says: mean + s·(x − mean).
+
+    `cut` turns s into 0 and 1: at a percentile of each map, or at an absolute value; `top` keeps the values of the
+    highest share of pixels and sets the others to 0.
+    """
+
+    scale: Scale = "max"
+    cut: Literal["none", "percentile", "value", "top"] = "none"
+    at: float = 0.0
+
+    def shares(self, batch: Prepared) -> Maps:
+        """How much of each pixel is left, (n, h, w)."""
+        values = batch.values(self.scale)
+        if self.cut == "percentile":
+            return (values >= percentile_of(values, self.at)).to(values)
+        if self.cut == "value":
+            return (values >= self.at).to(values)
+        if self.cut == "top":
+            places = batch.places(BY_VALUE).view_as(values)
+            return torch.where(places < round(self.at * values[0].numel()), values, 0.0)
+        return values
+
+    def images(self, batch: Batch) -> Images:
+        ready = Prepared.of(batch)
+        mean = ready.replacement("mean", 0)
+        return mean + self.shares(ready)[:, None] * (ready.pixels - mean)

@@ -1,0 +1,201 @@
+"""Does the map lie on the pixels that are known to be important? Masks or boxes, given as masks.
+
+An image without a known region has no value: it is NaN and counted, never a hit. `chance` in the responses is what a
+random map gets on that image, since small objects are harder to hit than large ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from uproar.errors import BadShape, NotApplicable
+from uproar.metrics.base import Batch, Responses, metric
+from uproar.metrics.shape import Sign, magnitudes, where_defined
+from uproar.removal.order import ranks
+from uproar.seeds import Draws
+from uproar.types import Maps
+
+Pixels = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+_NEEDS = "known important pixels"
+_SIZE = "the region's share of the image"
+_CONTEXT = "a model may rightly look outside the region, at context; larger regions are easier"
+
+
+@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS, paper="Zhang et al. 2016",
+        formula="1 if the map's maximum lies in the region, else 0",
+        biases=f"one pixel decides; {_CONTEXT}; a tolerance favours small images")  # fmt: skip
+def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
+    """Whether the highest pixel lies in the region, or nearer to it than `tolerance` pixels (Euclidean).
+
+    Among several highest pixels one is chosen at random, by the sample's own seed; `tied` is how many there were.
+    """
+    region, known = _region(batch)
+    peaks, finite = _peaks(batch.maps)
+    point = _one_of(peaks, batch.draws)
+    return _hits(near(region, tolerance), point, known & finite) | {"tied": peaks.sum(1).float()}
+
+
+@metric(name="pointing_game:coherency", higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS,
+        paper="Vandersmissen and Oramas 2023",
+        formula="pointing_game with boxes one pixel larger to the right and below",
+        biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts")  # fmt: skip
+def pointing_game_coherency(batch: Batch) -> Responses:
+    """Whether the first highest pixel lies in a box or one pixel right of it or below, as released code does."""
+    region, known = _region(batch)
+    larger = torch.nn.functional.pad(region, (1, 0, 1, 0))
+    larger = larger[:, 1:, 1:] | larger[:, :-1, 1:] | larger[:, 1:, :-1] | larger[:, :-1, :-1]
+    peaks, finite = _peaks(batch.maps)
+    return _hits(larger, peaks.int().argmax(1), known & finite)
+
+
+def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
+    """The mean over classes of each class's mean value; images without a value do not count."""
+    value, target = responses["value"].double(), responses["target"]
+    known = ~value.isnan()
+    classes = target[known].unique()
+    if not len(classes):
+        return float("nan")
+    return float(torch.stack([value[known & (target == c)].mean() for c in classes]).mean())
+
+
+@metric(name="pointing_game:torchray", higher_is_better=True, low=0, high=1, needs=_NEEDS, whole=class_mean,
+        chance="the share of the image within 15 pixels of the region; 1 on images under 15 pixels",
+        paper="Fong et al. 2019", formula="pointing_game(tolerance=15), averaged over classes",
+        biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts; meant for images of "
+               "a few hundred pixels")  # fmt: skip
+def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses:
+    """Whether the first highest pixel is less than 15 pixels from the region; rare classes count as much as others."""
+    region, known = _region(batch)
+    peaks, finite = _peaks(batch.maps)
+    hits = _hits(near(region, tolerance), peaks.int().argmax(1), known & finite)
+    return hits | {"target": batch.target}
+
+
+@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS, paper="Arras et al. 2022",
+        formula="Σ a in the region / Σ a, a = max(map, 0)",
+        biases=f"{_CONTEXT}; dense maps lose by their many small values")  # fmt: skip
+def relevance_mass(batch: Batch, *, sign: Sign = "relu") -> Responses:
+    """Share of the positive attribution that lies in the region."""
+    return _mass(batch, sign)
+
+
+@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS, paper="Zhou et al. 2022",
+        formula="Σ |a| in the region / Σ |a|",
+        biases=f"{_CONTEXT}; evidence against the class counts like evidence for it")  # fmt: skip
+def attr_percent(batch: Batch) -> Responses:
+    """Share of all attribution, of either sign, that lies in the region."""
+    return _mass(batch, "abs")
+
+
+@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS, paper="Arras et al. 2022",
+        formula="share of the k highest pixels that lie in the region of k pixels", biases=_CONTEXT)  # fmt: skip
+def relevance_rank(batch: Batch) -> Responses:
+    """Share of the region that is covered by as many highest pixels; only their order counts.
+
+    Equal values come in random order, by the sample's own seed.
+    """
+    region, known = _region(batch)
+    _, finite = _peaks(batch.maps)
+    scores = torch.where(finite[:, None], batch.maps.flatten(1), 0)
+    inside = region.flatten(1)
+    size = inside.sum(1)
+    top = ranks(scores, batch.draws) < size[:, None]
+    share = (top & inside).sum(1).double() / size
+    return {"value": where_defined(share, known & finite), "chance": _chance(region, known)}
+
+
+@metric(higher_is_better=True, low=0, high=1, needs=_NEEDS, paper="Zhou et al. 2016",
+        chance="below the region's share of the image",
+        formula="|S ∩ R| / |S ∪ R|, S = pixels above `threshold` times the map's maximum",
+        biases=f"the threshold decides how large S is; {_CONTEXT}")  # fmt: skip
+def iou(batch: Batch, *, threshold: Share = 0.5, sign: Sign = "relu") -> Responses:
+    """Overlap of the region with the pixels above a share of the map's maximum: intersection over union."""
+    region, known = _region(batch)
+    a, defined = magnitudes(batch.maps, sign)
+    return {"value": where_defined(_overlap(a > threshold, region), known & defined)}
+
+
+@metric(name="iou:coherency", higher_is_better=True, low=0, high=1, needs=_NEEDS,
+        chance="about the region's share of the image",
+        paper="Vandersmissen and Oramas 2023", formula="|S ∩ R| / |S ∪ R|, S = pixels with a positive value",
+        biases="nearly every pixel of most maps is positive, so that the map hardly matters")  # fmt: skip
+def iou_coherency(batch: Batch) -> Responses:
+    """Overlap of the region with all pixels of positive value, as released code does; 0 for an all-zero map."""
+    region, known = _region(batch)
+    finite = torch.isfinite(batch.maps).flatten(1).all(1)
+    return {"value": where_defined(_overlap(batch.maps > 0, region), known & finite)}
+
+
+def near(region: Tensor, tolerance: float) -> Tensor:
+    """The pixels in the region or less than `tolerance` away from a pixel of it; empty stays empty."""
+    if tolerance <= 1:  # neighbours are at distance 1
+        return region
+    from scipy.ndimage import distance_transform_edt
+
+    def grown(mask: Tensor) -> Tensor:
+        if not bool(mask.any()):
+            return mask
+        return torch.from_numpy(distance_transform_edt(~mask.numpy()) < tolerance)
+
+    return torch.stack([grown(mask) for mask in region.cpu()]).to(region.device)
+
+
+def _region(batch: Batch) -> tuple[Tensor, Tensor]:
+    """The important pixels and which images have any."""
+    if batch.truth is None:
+        raise NotApplicable("the important pixels of these images are not known; give truth=")
+    if batch.truth.shape != batch.maps.shape:
+        raise BadShape(
+            f"The maps are {tuple(batch.maps.shape)} but the important pixels "
+            f"{tuple(batch.truth.shape)}; they must be alike."
+        )
+    region = batch.truth.bool()
+    return region, region.flatten(1).any(1)
+
+
+def _peaks(maps: Maps) -> tuple[Tensor, Tensor]:
+    """Which pixels, (n, h·w), equal the map's maximum, and which maps are whole; broken ones peak everywhere."""
+    flat = maps.flatten(1)
+    finite = torch.isfinite(flat).all(1)
+    flat = torch.where(finite[:, None], flat, 0)
+    return flat == flat.amax(1, keepdim=True), finite
+
+
+def _one_of(peaks: Tensor, draws: Draws) -> Tensor:
+    """The place of one peak per image; where there are several, each is equally likely."""
+    count = peaks.sum(1)
+    point = peaks.int().argmax(1)
+    tied = (count > 1).nonzero()[:, 0]
+    if len(tied):
+        u = draws[tied.tolist()].uniform("pointing ties", 1)[:, 0].double()
+        number = (u * count[tied]).long().clamp_max(count[tied] - 1)
+        point[tied] = (peaks[tied].cumsum(1) > number[:, None]).int().argmax(1)
+    return point
+
+
+def _hits(region: Tensor, point: Tensor, known: Tensor) -> Responses:
+    hit = region.flatten(1).gather(1, point[:, None])[:, 0]
+    return {"value": where_defined(hit.double(), known), "chance": _chance(region, known)}
+
+
+def _mass(batch: Batch, sign: Sign) -> Responses:
+    region, known = _region(batch)
+    a, defined = magnitudes(batch.maps, sign)
+    share = (a * region).sum((1, 2)) / a.sum((1, 2))
+    return {"value": where_defined(share, known & defined), "chance": _chance(region, known)}
+
+
+def _chance(region: Tensor, known: Tensor) -> Tensor:
+    return where_defined(region.double().mean((1, 2)), known)
+
+
+def _overlap(selected: Tensor, region: Tensor) -> Tensor:
+    both, either = selected & region, selected | region
+    return both.sum((1, 2)).double() / either.sum((1, 2))

@@ -1,0 +1,173 @@
+"""The model's answers to all changed images that some metrics ask for, each shown once; then the metrics.
+
+responses, shown = evaluate(calls, batch)         # one batch at a time, as many as there are
+everything = joined([responses_1, responses_2])   # by metric
+summarise(call, everything[str(call)])            # {"value": …, "n": …, "nan": …, "note": …}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from uproar.batches import spans
+from uproar.errors import BadInput, BadShape
+from uproar.expression import Call
+from uproar.metrics.base import Batch, Change, Responses, Seen, metrics
+from uproar.metrics.changes import Unchanged
+from uproar.metrics.prepared import Prepared
+from uproar.models.borrow import borrowed
+from uproar.types import Images
+
+ROWS = 128
+"""Images per forward pass: larger ones are slower on a CPU."""
+
+FEW = 500
+"""Below this many images, a step of 0.01 in accuracy is fewer than five of them."""
+
+_axes: dict[str, Callable[..., Sequence[float]]] = {}
+
+
+def evaluate(
+    calls: Sequence[Call], batch: Batch, rows: int = ROWS
+) -> tuple[dict[str, Responses], int]:
+    """What each metric says of each image of a batch, by `str(call)`, and the number of images shown to the model.
+
+    At most `rows` changed images exist at a time. A change that several metrics ask for is shown once; the unchanged
+    images are not shown again.
+    """
+    _check(batch)
+    shape = tuple(batch.x.shape[1:])
+    bound = {call: metrics[call.name].bind(**dict(call.options)) for call in calls}
+    asked: dict[Change, None] = {}
+    for call, options in bound.items():
+        asks = metrics[call.name].facts["asks"]
+        asked.update(dict.fromkeys(asks(shape, **options) if asks else ()))
+    ready = Prepared.of(batch)
+    with borrowed(batch.model):
+        seen, shown = answers(ready, asked, rows)
+        responses = {str(call): _respond(call, ready, seen, bound[call]) for call in calls}
+    beside = sum(_beside(call, options) for call, options in bound.items())
+    return responses, shown + round(beside * len(batch.x))
+
+
+def answers(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[Seen, int]:
+    """The model's answers by change, (n, k) each, and how many images it was shown."""
+    wanted = list(dict.fromkeys(changes))
+    fresh = [change for change in wanted if not isinstance(change, Unchanged)]
+    seen: dict[Change, Tensor] = {c: batch.clean for c in wanted if isinstance(c, Unchanged)}
+    n, k = batch.clean.shape
+    table = torch.empty(len(fresh), n, k, dtype=batch.clean.dtype)
+    for part, where in _parts(batch, rows):
+        each = max(1, rows // len(part.x))
+        for some in spans(len(fresh), each):
+            with torch.inference_mode():
+                images = [change.images(part) for change in fresh[some]]
+                answer = _forward(batch, images[0] if len(images) == 1 else torch.cat(images))
+            table[some, where] = answer.view(len(images), len(part.x), k).to(table)
+    seen.update(zip(fresh, table, strict=True))
+    return seen, len(fresh) * n
+
+
+def joined(parts: Sequence[dict[str, Responses]]) -> dict[str, Responses]:
+    """Responses of several batches as if they had been one."""
+    return {
+        name: {key: torch.cat([part[name][key] for part in parts]) for key in first}
+        for name, first in parts[0].items()
+    }
+
+
+def summarise(call: Call, responses: Responses) -> dict[str, Any]:
+    """The metric's number for all images together, how many there are, and for how many it is not defined.
+
+    It is the mean over the images where it is defined, or the statistic of the data set where a metric has one.
+    """
+    entry = metrics[call.name]
+    value = responses["value"]
+    defined = responses.get("defined", torch.isfinite(value)).bool()
+    n, used = len(value), int(defined.sum())
+    whole, note = entry.facts["whole"], ""
+    if whole is not None:
+        number = float(whole(responses, **entry.bind(**dict(call.options)))) if used else math.nan
+        if used < FEW:
+            note = f"a statistic of {used} images together: one image is {1 / max(used, 1):.2g} of the accuracy"
+    else:
+        number = float(value[defined].double().mean()) if used else math.nan
+    return {"value": number, "n": n, "nan": n - used, "note": note}
+
+
+def has_curve(call: Call) -> bool:
+    """Whether the metric's responses contain a curve."""
+    return call.name in _axes
+
+
+def fractions_of(call: Call, shape: Sequence[int]) -> tuple[float, ...]:
+    """Where the points of the metric's curves lie, for images of shape (c, h, w)."""
+    entry = metrics[call.name]
+    if call.name not in _axes:
+        known = ", ".join(sorted(_axes))
+        raise BadInput(f"{call.name} has no curve; these have: {known}.")
+    return tuple(_axes[call.name](tuple(shape), **entry.bind(**dict(call.options))))
+
+
+def curve(axis: Callable[..., Sequence[float]], *names: str) -> None:
+    """Declare where the curve points of some metrics lie: `axis(shape, **options)`."""
+    _axes.update(dict.fromkeys(names, axis))
+
+
+def _check(batch: Batch) -> None:
+    n = len(batch.x)
+    lengths = {
+        "target": len(batch.target),
+        "maps": len(batch.maps),
+        "clean": len(batch.clean),
+        "draws": len(batch.draws),
+    }
+    for name, length in lengths.items():
+        if length != n:
+            raise BadShape(f"There are {n} images but {length} rows of {name}.")
+    if n == 0:
+        raise BadInput("There are no images: give at least one.")
+    if batch.maps.shape[1:] != batch.x.shape[2:]:
+        raise BadShape(
+            f"The maps are {tuple(batch.maps.shape[1:])} but the images {tuple(batch.x.shape[2:])} pixels; "
+            "bring the maps to the images' size."
+        )
+
+
+def _parts(batch: Batch, rows: int) -> Iterator[tuple[Batch, slice]]:
+    """The batch in parts of at most `rows` images."""
+    if len(batch.x) <= rows:
+        yield batch, slice(0, len(batch.x))
+        return
+    for where in spans(len(batch.x), rows):
+        changes: dict[str, Any] = {
+            name: getattr(batch, name)[where] for name in ("x", "target", "maps", "clean", "draws")
+        }
+        if batch.truth is not None:
+            changes["truth"] = batch.truth[where]
+        yield Prepared.of(dataclasses.replace(batch, **changes)), where
+
+
+def _forward(batch: Batch, x: Images) -> Tensor:
+    """The model's answers; a single image is shown twice, since one row takes another path through libraries."""
+    if len(x) == 1:
+        return _forward(batch, torch.cat([x, x]))[:1]
+    return batch.model(x.contiguous(memory_format=torch.channels_last))
+
+
+def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> Responses:
+    entry = metrics[call.name]
+    if "seen" in entry.inputs:
+        return entry.function(batch, seen, **options)
+    return entry.function(batch, **options)
+
+
+def _beside(call: Call, options: dict[str, Any]) -> float:
+    forwards = metrics[call.name].facts["forwards"]
+    return forwards(**options) if callable(forwards) else forwards
