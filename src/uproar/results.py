@@ -78,7 +78,7 @@ class Results:
 
     def _by_protocol(self, analyse) -> pd.DataFrame:
         parts = []
-        for names, group in self.done.groupby(["task", "model", "protocol"], sort=False):
+        for names, group in self._measured().groupby(["task", "model", "protocol"], sort=False):
             if BASELINE not in set(group["estimator"]) or group["estimator"].nunique() < 2:
                 continue
             tidy = group.rename(columns={"seed": "replicate", "accuracy": "value"})
@@ -89,6 +89,13 @@ class Results:
                 part.insert(place, column, value)
             parts.append(part)
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+    def _measured(self) -> pd.DataFrame:
+        """The finished cells of estimators that have a cell of their own, besides the plain training all share."""
+        own = ["task", "model", "protocol", "estimator"]
+        return self.done.groupby(own, sort=False).filter(
+            lambda cells: cells["fraction"].nunique() > 1
+        )
 
     @property
     def problems(self) -> pd.DataFrame:

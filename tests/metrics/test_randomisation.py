@@ -28,11 +28,20 @@ def noise(model, x, target, draws):
 def batch(tiny16):
     x = torch.rand(6, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     target = torch.tensor([0, 1, 2, 3, 1, 0])
-    return batch_of(torch.rand(6, 16, 16), model=tiny16, x=x, target=target, explain=gradient, index=[5, 1, 8, 9, 2, 7])
+    return batch_of(
+        torch.rand(6, 16, 16),
+        model=tiny16,
+        x=x,
+        target=target,
+        explain=gradient,
+        index=[5, 1, 8, 9, 2, 7],
+    )
 
 
 def with_explain(batch, explain, model=None):
-    return batch_of(batch.maps, model=model or batch.model, x=batch.x, target=batch.target, explain=explain)
+    return batch_of(
+        batch.maps, model=model or batch.model, x=batch.x, target=batch.target, explain=explain
+    )
 
 
 def test_layers_run_from_the_output_down(tiny16, batch):
@@ -64,7 +73,9 @@ def test_the_callers_model_is_untouched_and_copies_are_spoilt_as_said(tiny16, ba
         for spoilt in copies(tiny16, batch.x, 0, cascading=cascading):
             state = spoilt.state_dict()
             names = ("fc", "conv2", "conv1")
-            changed.append([not torch.equal(state[f"{n}.weight"], before[f"{n}.weight"]) for n in names])
+            changed.append(
+                [not torch.equal(state[f"{n}.weight"], before[f"{n}.weight"]) for n in names]
+            )
     assert changed == [
         [True, False, False], [True, True, False], [True, True, True],
         [True, False, False], [False, True, False], [False, False, True],
@@ -78,7 +89,9 @@ def test_new_weights_follow_the_seed_and_torchs_generator_is_left_alone(tiny16, 
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    one, same, other = ([m for m in copies(tiny16, batch.x, s, cascading=False)][0] for s in (0, 0, 1))
+    one, same, other = (
+        [m for m in copies(tiny16, batch.x, s, cascading=False)][0] for s in (0, 0, 1)
+    )
     assert torch.equal(torch.rand(4), expected)
     assert torch.equal(one.fc.weight, same.fc.weight)
     assert not torch.equal(one.fc.weight, other.fc.weight)
@@ -162,14 +175,18 @@ def test_similarities_agree_with_second_opinions():
         angle = (p * q).sum() / np.sqrt((p**2).sum() * (q**2).sum())
         assert compare(a, b, "cosine")[i].item() == pytest.approx(angle, abs=1e-9)
         unit_p, unit_q = ((m - m.min()) / (m.max() - m.min()) for m in (p, q))
-        assert compare(a, b, "ssim")[i].item() == pytest.approx(maps_slow.ssim(unit_p, unit_q), abs=1e-9)
+        assert compare(a, b, "ssim")[i].item() == pytest.approx(
+            maps_slow.ssim(unit_p, unit_q), abs=1e-9
+        )
 
 
 def test_ssim_fits_its_window_to_small_images():
     a, b = torch.rand(2, 8, 12), torch.rand(2, 8, 12)
     unit = [[(m - m.min()) / (m.max() - m.min()) for m in maps.double().numpy()] for maps in (a, b)]
     for i in range(2):
-        assert compare(a, b, "ssim")[i].item() == pytest.approx(maps_slow.ssim(unit[0][i], unit[1][i], 7), abs=1e-9)
+        assert compare(a, b, "ssim")[i].item() == pytest.approx(
+            maps_slow.ssim(unit[0][i], unit[1][i], 7), abs=1e-9
+        )
 
 
 def test_broken_maps_are_nan_alone():

@@ -29,7 +29,7 @@ from uproar.estimators.featuremaps import (
     outputs_kept,
 )
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import ROWS, class_scores
+from uproar.estimators.scores import class_scores, rows_for
 from uproar.models.borrow import borrowed
 from uproar.types import Images, Labels, RawMaps
 
@@ -100,7 +100,7 @@ def iba(model: nn.Module, x: Images, target: Labels, context: Context, state: Ma
                                         beta=beta, steps=steps, lr=lr, sigma=sigma)  # fmt: skip
         return bits_per_pixel(capacity, (x.shape[2], x.shape[3]))
 
-    return in_batches(batch, x, target, context, size=max(2, ROWS // samples))
+    return in_batches(batch, x, target, context, size=max(2, rows_for(x) // samples))
 
 
 def training_images(context: Context, name: str) -> Split:
@@ -133,7 +133,7 @@ def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -
     rows = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
     count = 0
     mean = square = nonzero = torch.zeros(())
-    for part in spans(len(rows), ROWS):
+    for part in spans(len(rows), rows_for(train.read(rows[:1]))):
         features = features_at(model, module, train.read(rows[part])).double()
         # sums of squares around the mean so far are joined part by part: no large numbers are subtracted
         size, own = len(features), features.mean(0)

@@ -29,7 +29,7 @@ from uproar.estimators.captum_classes import (
     parameters,
 )
 from uproar.estimators.layers import last_conv_layer, module_named
-from uproar.estimators.scores import ROWS
+from uproar.estimators.scores import rows_for
 from uproar.models.borrow import borrowed
 from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps
@@ -109,7 +109,7 @@ def _estimated(
         try:
             method = cls(model, **built)
             if cls.__module__.startswith("captum.") and cls.__name__ in _TOGETHER:
-                return in_batches(batch, x, target, size=_rows(options))
+                return in_batches(batch, x, target, size=_rows(x, options))
             return _one_by_one(batch, x, target, context, cls.__name__)
         except (AssertionError, NotImplementedError, TypeError) as error:
             reason = f"captum's {cls.__name__} refuses this: {one_line(error)}"
@@ -154,9 +154,9 @@ def _baselines(given: float | str, x: Images, context: Context, several: bool) -
     return colour.expand(2 if several else 1, *x.shape[1:])
 
 
-def _rows(options: Mapping[str, Any]) -> int:
+def _rows(x: Images, options: Mapping[str, Any]) -> int:
     """Images at once, so that the copies Captum makes of each stay within memory."""
-    return max(2, ROWS // options.get("perturbations_per_eval", 1))
+    return max(2, rows_for(x) // options.get("perturbations_per_eval", 1))
 
 
 def _one_by_one(

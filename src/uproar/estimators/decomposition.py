@@ -15,7 +15,7 @@ from uproar.estimators.base import Context, estimator
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.interception import ONE_FACTOR, Interception, Rule, depends, rewired
 from uproar.estimators.relus import relus_replaced
-from uproar.estimators.scores import ROWS, input_gradient, summed_over_points
+from uproar.estimators.scores import input_gradient, summed_over_points
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 
@@ -74,7 +74,7 @@ def deep_shap(model: nn.Module, x: Images, target: Labels, context: Context, *, 
         each, named = (t.repeat_interleave(last - first, 0) for t in (x, target))
         return contributions(model, each, start, named, pooling).unflatten(0, (len(x), -1))
 
-    return summed_over_points(part, len(starts), x, ROWS // 2) / len(starts)
+    return summed_over_points(part, len(starts), x, share=0.5) / len(starts)
 
 
 @estimator(passes=lambda samples=25, **_: samples, needs="a differentiable model; training images",

@@ -12,7 +12,7 @@ from uproar.batches import in_batches
 from uproar.errors import BadMap
 from uproar.estimators.base import Context, estimators
 from uproar.estimators.chain import Chain, noise_of
-from uproar.estimators.scores import ROWS
+from uproar.estimators.scores import rows_for
 from uproar.estimators.smooth import noisy_copies
 from uproar.expression import Call
 from uproar.models.borrow import borrowed
@@ -61,7 +61,7 @@ class Point:
             bases = self._bases(noise) or [base]
             found = in_batches(
                 lambda x, target, context: self._noisy(noise, bases, x, target, context),
-                self.x, self.target, self.context, size=_images_together(noise),
+                self.x, self.target, self.context, size=_images_together(noise, self.x),
             )  # fmt: skip
             for i, each in enumerate(bases):
                 self.moments[noise, each] = found[2 * i], found[2 * i + 1]
@@ -79,7 +79,7 @@ class Point:
         options: dict[str, Any] = dict(noise.options)
         copies = noisy_copies(x, context.draws, **options)
         totals: list[_Moments] = [_Moments() for _ in bases]
-        step = max(1, ROWS // len(x))
+        step = max(1, rows_for(x) // len(x))
         for first in range(0, options["samples"], step):
             part = copies[:, first : first + step]
             numbers = range(first, first + part.shape[1])
@@ -112,10 +112,10 @@ class _Moments:
         return self.first + shift, (self.squares / self.count - shift.square()).clamp_min(0)
 
 
-def _images_together(noise: Call) -> int:
+def _images_together(noise: Call, x: Images) -> int:
     """How many images have all their noisy copies in one pass."""
     samples: Any = dict(noise.options)["samples"]
-    return max(2, ROWS // samples)
+    return max(2, rows_for(x) // samples)
 
 
 def raw_maps(

@@ -33,7 +33,7 @@ from uproar.estimators.bottleneck import (
     training_images,
 )
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import ROWS
+from uproar.estimators.scores import rows_for
 from uproar.estimators.wasserstein import Game, Imitation, fitted_mask
 from uproar.types import Images, Labels, RawMaps
 
@@ -98,7 +98,7 @@ def input_iba(model: nn.Module, x: Images, target: Labels, context: Context, sta
                                         beta=beta, steps=steps, lr=lr, sigma=sigma)  # fmt: skip
         return share_of(alpha).mean(1, keepdim=True)
 
-    return in_batches(rows, x, target, context, size=max(2, ROWS // samples))
+    return in_batches(rows, x, target, context, size=max(2, rows_for(x) // samples))
 
 
 def _prior(

@@ -8,8 +8,15 @@ from torch import Tensor, nn
 from uproar.errors import BadInput, BadShape
 from uproar.types import Images, Labels
 
-ROWS = 256
-"""Rows per pass when each image is evaluated at many points; bounds memory, and larger is no faster."""
+_ROWS, _VALUES = 256, 2**21
+
+
+def rows_for(x: Images) -> int:
+    """Rows per pass when each image is evaluated at many points: at most 256, fewer for large images.
+
+    It bounds memory whatever the batch; on a CPU more rows are no faster.
+    """
+    return max(2, min(_ROWS, _VALUES // max(1, x[0].numel())))
 
 
 def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:
@@ -41,13 +48,14 @@ def input_gradient(model: nn.Module, x: Images, target: Labels) -> Tensor:
     return gradient.detach().contiguous()
 
 
-def summed_over_points(function, points: int, x: Images, rows: int = ROWS) -> Tensor:
+def summed_over_points(function, points: int, x: Images, share: float = 1.0) -> Tensor:
     """Sum of `function(copies)` over `points` versions of every image, always added in the same order.
 
     `function(first, last)` gives the maps of versions first..last-1 as (n, last - first, ...). Versions are evaluated
-    several at a time, as memory allows, but added one by one: the sum cannot depend on the batch size.
+    several at a time, as memory allows, but added one by one: the sum cannot depend on the batch size. `share` is the part of
+    the usual rows to use where a version costs more than one.
     """
-    together = max(1, rows // max(1, len(x)))
+    together = max(1, int(share * rows_for(x)) // len(x))
     total: Tensor | None = None
     for first in range(0, points, together):
         for part in function(first, min(first + together, points)).unbind(1):

@@ -15,7 +15,7 @@ from uproar.estimators.base import Context, estimator
 from uproar.estimators.featuremaps import FeatureMap, pyramid
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.layers import captured
-from uproar.estimators.scores import ROWS, class_scores
+from uproar.estimators.scores import class_scores, rows_for
 from uproar.estimators.versions import blended, target_scores
 from uproar.types import Images, Labels, Maps, RawMaps
 
@@ -95,8 +95,8 @@ def layer_map(
         seen = blended(x[sample], blank[sample], kept)
         return target_scores(model, seen, target[sample], "probability")
 
-    weights = in_batches(probabilities, sample, channel, size=ROWS)
-    for rows in spans(len(sample), ROWS):
+    weights = in_batches(probabilities, sample, channel, size=rows_for(x))
+    for rows in spans(len(sample), rows_for(x)):
         kept = masks(features[sample[rows], channel[rows]], size)
         area = kept.sum((1, 2)).clamp_min(1e-6)
         # one after the other, so that the sum does not depend on how rows fall into chunks

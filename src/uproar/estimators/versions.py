@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from uproar.estimators.scores import ROWS, class_scores
+from uproar.estimators.scores import class_scores, rows_for
 from uproar.types import Images, Labels
 
 Score = Literal["probability", "logit"]
@@ -29,7 +29,7 @@ def scores_of_versions(
     versions: Callable[[int, int], Float[Tensor, "n m c h w"]],
 ) -> Float[Tensor, "n {count}"]:  # fmt: skip
     """Target scores of all versions of every image; `versions(first, last)` makes some of them at a time."""
-    together = max(1, ROWS // len(x))
+    together = max(1, rows_for(x) // len(x))
     parts = [
         scores_of(model, versions(first, min(first + together, count)), target, score)
         for first in range(0, count, together)

@@ -130,8 +130,6 @@ class Regions:
 
     def covered(self, windows: Tensor) -> Tensor:
         """The pixels of the first windows that cover enough together, (n, h·w)."""
-        if self.point == 0:
-            return torch.zeros_like(windows, dtype=torch.bool)
         features = windows.shape[1]
         last = windows.sort(1).values  # at position m: the window that brings the count above m
         enough = -(-self.point * features // self.points) - 1

@@ -191,9 +191,11 @@ def _coherency(inserts: bool) -> Callable[..., Points]:
                 f"{shape[1]}×{shape[2]} pixels, not {steps}."
             )
         draws = range(repeats_of(fill, repeats))
-        return [
-            tuple(Regions(side, i, steps, window, fill, d) for d in draws) for i in range(steps + 1)
+        inner = [
+            tuple(Regions(side, i, steps, window, fill, d) for d in draws) for i in range(1, steps)
         ]
+        ends = nested(shape, side, [features, 0] if inserts else [0, features], fill, repeats)
+        return [ends[0], *inner, ends[1]]
 
     return points
 

@@ -1,5 +1,6 @@
-"""Does the map lie on the pixels that are known to be important? Masks or boxes, given as masks.
+"""Does the map lie on the pixels that are known to be important?
 
+They are given as masks; a box is a mask too.
 An image without a known region has no value: it is NaN and counted, never a hit. `chance` in the responses is what a
 random map gets on that image, since small objects are harder to hit than large ones.
 """
@@ -42,8 +43,8 @@ def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
     return _hits(near(region, tolerance), point, known & finite) | {"tied": peaks.sum(1).float()}
 
 
-@metric(name="pointing_game:coherency", higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS,
-        paper="Vandersmissen and Oramas 2023",
+@metric(name="pointing_game:coherency", higher_is_better=True, low=0, high=1, needs=_NEEDS,
+        chance="the share of the image that the larger boxes cover", paper="Vandersmissen and Oramas 2023",
         formula="pointing_game with boxes one pixel larger to the right and below",
         biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts")  # fmt: skip
 def pointing_game_coherency(batch: Batch) -> Responses:

@@ -45,8 +45,8 @@ class Remembered(Draws):
         return self._memory[key]
 
 
-class Order(Protocol):
-    """A way of ranking pixels. Must be hashable."""
+class Order(Hashable, Protocol):
+    """A way of ranking pixels."""
 
     def places(self, batch: Prepared) -> Ranks:
         """Place of each pixel, (n, h·w); 0 is the most important."""

@@ -1,4 +1,4 @@
-"""Does the map depend on what the model has learned, and on the class? Maps of spoilt copies, compared.
+"""Does the map depend on what the model has learned, and on the class?
 
 A map that stays the same when the network's weights are drawn anew shows the image, not the model. All values are
 similarities between the map and the map of the copy: low is good.

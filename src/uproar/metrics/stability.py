@@ -32,7 +32,9 @@ class Square:
 
     def images(self, batch: Batch) -> Images:
         """The changed images."""
-        around = Around(batch.draws.copies([self.number]), batch.mean)
+        around = Around(
+            batch.draws.copies([self.number]), batch.mean, getattr(batch, "train", None)
+        )
         return filled(batch.x, self.shift(batch).bool(), self.fill, around)
 
     def shift(self, batch: Batch) -> Tensor:

@@ -2,6 +2,6 @@
 
 from uproar.models import small
 from uproar.models.borrow import borrowed
-from uproar.models.registry import ModelSpec, build, models
+from uproar.models.registry import ModelSpec, build, make, models
 
-__all__ = ["ModelSpec", "borrowed", "build", "models", "small"]
+__all__ = ["ModelSpec", "borrowed", "build", "make", "models", "small"]

@@ -63,15 +63,26 @@ class ModelSpec:
 
 def build(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     """A fresh network for a task; the same seed gives the same weights."""
+    model = make(spec, seed, task.shape, len(task.classes), task.mean, task.std)
+    check_output(model, task, spec.name)
+    return model
+
+
+def make(
+    spec: ModelSpec,
+    seed: int,
+    shape: tuple[int, int, int],
+    classes: int | None,
+    mean: Tensor,
+    std: Tensor,
+) -> nn.Module:
+    """A fresh network for images of a shape; a factory gets what it has arguments for."""
     factory, options = _factory(spec)
-    offered = {
-        "shape": task.shape,
-        "classes": len(task.classes),
-        "mean": task.mean,
-        "std": task.std,
-    }
+    offered = {"shape": shape, "classes": classes, "mean": mean, "std": std}
     accepted = inspect.signature(factory).parameters
     given = {name: value for name, value in offered.items() if name in accepted}
+    if given.get("classes", 0) is None:
+        raise BadInput(f"The model {spec.name} needs the number of classes: give --classes.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
         try:
@@ -84,7 +95,6 @@ def build(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
             ) from error
     if not isinstance(model, nn.Module):
         raise BadInput(f"{spec.name} must return a torch.nn.Module, not {type(model).__name__}.")
-    check_output(model, task, spec.name)
     return model
 
 

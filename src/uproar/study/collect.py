@@ -37,9 +37,11 @@ def collect(
     costs: list[dict[str, Any]] = []
     pictures: list[Picture] = []
     data: dict[str, str] = {}
+    classes: dict[str, int] = {}
     benches = [bench_for(setting, str(store.root)) for setting in Setting.all_of(study)]
     for bench in benches:
         data[bench.setting.task] = bench.task.fingerprint
+        classes[bench.setting.task] = len(bench.task.classes)
         rows += _cell_rows(study, bench, outcomes or {})
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
         pictures += _pictures(study, bench)
@@ -48,7 +50,7 @@ def collect(
     return Results(
         study.model_dump(mode="json"), table, pd.DataFrame(costs),
         {p.name: p.higher_is_better for p in PROTOCOLS.values()},
-        tuple(pictures), {**provenance(study, data), **(facts or {})}, (*notices, *spoiled),
+        tuple(pictures), {**provenance(study, data), "classes": classes, **(facts or {})}, (*notices, *spoiled),
     )  # fmt: skip
 
 

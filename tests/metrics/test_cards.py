@@ -1,0 +1,152 @@
+"""Cards, the page made of them, and the example of the documentation."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from metrics.looking import batch_of, value
+from uproar.expression import Call
+from uproar.metrics import metrics
+from uproar.metrics.base import metric
+from uproar.metrics.cards import Card, Measured, cards, own, shown, to_markdown, without_numbers
+from uproar.metrics.measure import case, gradient_map, measured, oracle_of, random_map
+from uproar.metrics.probe import evaluate, summarise
+
+DOCS = Path(__file__).parents[2] / "docs"
+CHEAP = [
+    "pointing_game",
+    "relevance_mass",
+    "sparseness",
+    "infidelity",
+    "sensitivity_max",
+    "randomisation",
+]
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return measured(CHEAP, sets=2)
+
+
+@pytest.fixture
+def examples():
+    """The names declared by docs/add-a-metric.md; they leave the registry again."""
+    before = dict(metrics._entries)
+    text = (DOCS / "add-a-metric.md").read_text()
+    space = {"__name__": "add_a_metric"}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", text, re.S)), space)
+    yield space
+    metrics._entries.clear()
+    metrics._entries.update(before)
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="only in a checkout")
+def test_the_page_says_what_the_declarations_say():
+    page = (DOCS / "metrics.md").read_text()
+    assert without_numbers(page) == to_markdown(cards(own(), measure=False))
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="only in a checkout")
+def test_every_metric_has_a_measured_row():
+    page = (DOCS / "metrics.md").read_text()
+    missing = [name for name in own() if f"| [{name}](" not in page]
+    assert missing == []
+
+
+def test_every_card_is_complete_and_its_range_makes_sense():
+    for card in cards(own(), measure=False):
+        assert card.summary.endswith("."), card.name
+        assert card.chance, card.name
+        assert card.formula, card.name
+        assert card.biases, card.name
+        assert card.paper, card.name
+        assert card.low < card.high, card.name
+
+
+def test_a_page_without_numbers_is_the_page_of_cards_without_them():
+    plain = cards(["iou", "sparseness"], measure=False)
+    numbers = Measured(0.1, 0.01, math.nan, 0.9, 0, 0)
+    filled = [Card(**{**vars(card), "measured": numbers}) for card in plain]
+    assert to_markdown(filled) != to_markdown(plain)
+    assert without_numbers(to_markdown(filled)) == to_markdown(plain)
+    assert "| [iou](#iou) | higher | 0.1 ± 0.01 | – | 0.9 |" in to_markdown(filled)
+
+
+def test_costs_count_each_changed_image_once():
+    assert shown(metrics["infidelity"]) == 50
+    assert shown(metrics["sparseness"]) == 0
+
+
+def test_random_maps_get_the_chance_level_and_the_oracle_the_ceiling(numbers):
+    glyph = 9 / 256
+    assert numbers["pointing_game"].oracle == numbers["relevance_mass"].oracle == 1
+    assert numbers["relevance_mass"].random == pytest.approx(glyph, abs=0.005)
+    assert numbers["pointing_game"].random == pytest.approx(glyph, abs=0.06)
+    assert numbers["sparseness"].random == pytest.approx(1 / 3, abs=0.01)
+    assert numbers["sparseness"].oracle == pytest.approx(1 - glyph, abs=1e-3)
+    assert numbers["infidelity"].oracle < numbers["infidelity"].random
+
+
+def test_maps_that_ignore_the_model_are_stable_and_survive_its_loss(numbers):
+    for name, ignorant in (("sensitivity_max", 0), ("randomisation", 1)):
+        assert numbers[name].random == pytest.approx(ignorant)
+        assert numbers[name].oracle == pytest.approx(ignorant)
+    assert numbers["sensitivity_max"].maps == 11
+    assert 0 < numbers["sensitivity_max"].gradient
+    assert numbers["randomisation"].gradient < 0.5
+
+
+def test_the_built_in_case_is_one_that_the_network_has_learned():
+    base = case()
+    assert (base.clean.argmax(1) == base.target).double().mean() > 0.9
+    oracle, noise = oracle_of(base), random_map(base.model, base.x, base.target, base.draws)
+    assert torch.equal(
+        oracle(base.model, base.x[:2], base.target[:2], base.draws[[5, 3]]), base.maps[[5, 3]]
+    )
+    assert noise.shape == gradient_map(base.model, base.x, base.target, base.draws).shape
+
+
+def test_the_documented_examples_run(examples, tiny16):
+    batch = batch_of(torch.rand(6, 16, 16), model=tiny16, x=torch.rand(6, 3, 16, 16),
+                     target=torch.tensor([0, 1, 2, 3, 0, 1]))  # fmt: skip
+    batch.maps[2] = 0
+    calls = [Call("centred"), Call("dimming", (), (("steps", 3),)), Call("centred:worst-class")]
+    responses, shown = evaluate(calls, batch)
+    assert shown == 18
+    assert responses["centred"]["value"].isnan().tolist() == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    with torch.no_grad():
+        dark = tiny16(batch.x * 0).softmax(1).gather(1, batch.target[:, None])[:, 0]
+    torch.testing.assert_close(responses["dimming(steps=3)"]["curve"][:, 0], dark)
+    summary = summarise(calls[2], responses["centred:worst-class"])
+    centred = value("centred", batch)
+    expected = min(centred[[0, 4]].mean(), centred[[1, 5]].mean(), centred[3])
+    assert summary["value"] == pytest.approx(float(expected))
+    assert summary["nan"] == 1
+    assert "### centred" in to_markdown(cards(["centred"], measure=False)) or not examples
+
+
+def test_the_page_leaves_out_metrics_of_others():
+    before = dict(metrics._entries)
+    try:
+
+        @metric(higher_is_better=True, low=0, high=1, chance="")
+        def of_a_plugin(batch):
+            """Nothing."""
+
+        assert "of_a_plugin" not in own()
+        assert "of_a_plugin" in [card.name for card in cards(measure=False)]
+    finally:
+        metrics._entries.clear()
+        metrics._entries.update(before)
