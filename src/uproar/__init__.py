@@ -13,6 +13,7 @@
 A whole study, resumable: `uproar.run("study.toml").verdicts`.
 """
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _CHECKING
 from typing import Any as _Any
@@ -24,22 +25,28 @@ from uproar.api import explain, fill, removed
 from uproar.data import Split, Task, load
 from uproar.errors import BadInput, NotApplicable, UproarError
 from uproar.estimators import direct, estimator
+from uproar.metrics import metric
 from uproar.running import run
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, fit, predict
 
 if _CHECKING:
     from uproar.runs import Run
+    from uproar.scoring import Curve, curve, score
 
+_LATE = {
+    "Run": "uproar.runs",
+    "Curve": "uproar.scoring",
+    "curve": "uproar.scoring",
+    "score": "uproar.scoring",
+}
 __version__ = _version("uproar")
 
 
 def __getattr__(name: str) -> _Any:
-    """`Run` when first asked for: tables and plots take longer to load than all the rest."""
-    if name == "Run":
-        from uproar.runs import Run
-
-        return Run
+    """Names that need tables or plots, loaded when first asked for: that takes longer than all the rest."""
+    if name in _LATE:
+        return getattr(_import_module(_LATE[name]), name)
     raise AttributeError(f"module 'uproar' has no attribute {name!r}")
 
 
@@ -50,6 +57,7 @@ def build(name: str, task: Task, seed: int = 0) -> _nn.Module:
 
 __all__ = [
     "BadInput",
+    "Curve",
     "NotApplicable",
     "Recipe",
     "Run",
@@ -58,14 +66,17 @@ __all__ = [
     "Task",
     "UproarError",
     "build",
+    "curve",
     "direct",
     "estimator",
     "explain",
     "fill",
     "fit",
     "load",
+    "metric",
     "predict",
     "removed",
     "run",
+    "score",
     "study_of",
 ]

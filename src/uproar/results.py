@@ -30,6 +30,22 @@ COLUMNS = {
 """The columns of `Results.table`, and what they mean."""
 
 
+SCORE_COLUMNS = {
+    "task": "data set",
+    "model": "network",
+    "estimator": "chain whose maps are judged",
+    "metric": "as the study names it",
+    "seed": "replicate",
+    "status": "done, skipped, failed or missing",
+    "value": "mean over the images where it is defined, or the data set's own statistic",
+    "images": "test images",
+    "undefined": "images where the metric is not defined",
+    "higher_is_better": "the metric's direction",
+    "reason": "why it was skipped or failed",
+}
+"""The columns of `Results.scores`."""
+
+
 @dataclass(frozen=True)
 class Picture:
     """One test image as the protocols show it, for one replicate: pixels are bytes, (h, w) or (h, w, 3)."""
@@ -58,6 +74,8 @@ class Results:
     pictures: tuple[Picture, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(SCORE_COLUMNS)))
+    """One row per metric, estimator and replicate; see SCORE_COLUMNS."""
 
     @property
     def done(self) -> pd.DataFrame:
@@ -100,6 +118,9 @@ class Results:
     @property
     def problems(self) -> pd.DataFrame:
         """Skipped, failed and missing cells, counted by reason."""
-        rest = self.table[self.table["status"] != "done"]
+        tables = [self.table, self.scores] if len(self.scores) else [self.table]
+        rest = pd.concat(
+            [t.loc[t["status"] != "done", ["status", "estimator", "reason"]] for t in tables]
+        )
         groups = rest.groupby(["status", "estimator", "reason"], dropna=False, sort=False)
         return groups.size().rename("cells").reset_index()

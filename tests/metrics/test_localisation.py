@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from metrics.looking import batch_of, part, value
-from metrics.looking import run as responses
-from reference import maps_slow
+from tests.metrics.looking import batch_of, part, value
+from tests.metrics.looking import run as responses
+from tests.reference import maps_slow
 from uproar.errors import BadShape, NotApplicable
 from uproar.metrics import localisation
 

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from metrics.looking import batch_of, part, run, value
-from reference import maps_slow
+from tests.metrics.looking import batch_of, part, run, value
+from tests.reference import maps_slow
 from uproar import removed
 from uproar.metrics import shape
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from metrics.looking import batch_of, gradient, part, run, value
+from tests.metrics.looking import batch_of, gradient, part, run, value
 from uproar.errors import NotApplicable
 from uproar.metrics import stability
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +28,7 @@ from uproar.study.steps import Setting, bench_for
 from uproar.training import predict
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
+PICTURES = (".png", ".svg", ".html")
 SHOWN = 8
 """Images in the picture; the array file has them all."""
 
@@ -63,6 +66,8 @@ def explain(
     ),
 ) -> int:
     """Show what estimators mark in images, side by side; the same command again goes on where it was stopped."""
+    if out.suffix not in PICTURES:
+        raise BadInput(f"A picture ends in {', '.join(PICTURES)}, not {out.name!r}.")
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     for file in plugin or ():
@@ -70,11 +75,11 @@ def explain(
     chains = [read_chain(name) for name in listed(estimators) or DEFAULT]
     place = Store(store)
     subject, titles, labels = (
-        _of_task(task, model, weights, limit, target, seed, place)
+        subject_of_task(task, model, weights, limit, target, seed, place)
         if images is None
-        else _of_files(images, model, weights, classes, limit, target, seed)
+        else subject_of_files(images, model, weights, classes, limit, target, seed)
     )
-    with _progress() as listen:
+    with bar("explaining") as listen:
         maps = stored_maps(subject, chains, place, listen)
     arrays = {name: a.numpy() for name, a in maps.items()}
     from uproar.report.mapsheet import write_map_sheet  # plots load slowly
@@ -91,9 +96,10 @@ def explain(
     return 0
 
 
-def _of_task(
+def subject_of_task(
     task: str, model: str, weights: str | None, limit: int, target: str, seed: int, store: Store
 ) -> tuple[Subject, list[str], Tensor]:
+    """The test images of a task with its base model, their names and labels."""
     study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
     bench = bench_for(Setting.all_of(study)[0], str(store.root))
     test = bench.task.test
@@ -106,7 +112,7 @@ def _of_task(
     return subject, [bench.task.classes[k] for k in y.tolist()], y
 
 
-def _of_files(
+def subject_of_files(
     images: str,
     model: str,
     weights: str | None,
@@ -115,6 +121,7 @@ def _of_files(
     target: str,
     seed: int,
 ) -> tuple[Subject, list[str], Tensor | None]:
+    """Images of the user's own with a model, their names, and labels where there are any."""
     x, titles, labels = read_images(images)
     x, labels = x[:limit], None if labels is None else labels[:limit]
     mean, std = x.mean((0, 2, 3)), x.std((0, 2, 3))
@@ -140,14 +147,9 @@ def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: s
     return torch.full((len(x),), int(target))
 
 
-class _progress:
+@contextmanager
+def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar for `listen(done, total)` on a terminal; nothing elsewhere."""
-
-    def __enter__(self) -> Any:
-        self.bar = Progress(console=errors, transient=True, disable=not errors.is_terminal)
-        self.bar.start()
-        line = self.bar.add_task("explaining", total=None)
-        return lambda done, total: self.bar.update(line, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as shown:
+        line = shown.add_task(what, total=None)
+        yield lambda done, total: shown.update(line, completed=done, total=total)

@@ -15,6 +15,7 @@ from rich.markup import escape
 from uproar.cli.console import output, table
 from uproar.data import tasks
 from uproar.estimators import estimators
+from uproar.metrics import metrics
 from uproar.models import models
 from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry, Registry
@@ -29,6 +30,7 @@ class Kind(StrEnum):
     tasks = "tasks"
     models = "models"
     fills = "fills"
+    metrics = "metrics"
     protocols = "protocols"
 
 
@@ -58,6 +60,9 @@ def ls(
             shown.add_row(protocol.name, protocol.summary, better)
         output.print(shown)
         return 0
+    if kind is Kind.metrics:
+        _show_metrics()
+        return 0
     entries = _REGISTRIES[kind.value].values()
     roles = {"estimator": "estimators", "direct": "controls that are not rankings",
              "transform": "transforms, e.g. sq(grad)", "ensemble": "ensembles, e.g. sg(grad)",
@@ -75,6 +80,27 @@ def _show(title: str, entries: list[Entry]) -> None:
     for entry in entries:
         options = ", ".join(f"{name}={_default(p.default)}" for name, p in entry.options.items())
         shown.add_row(entry.name, escape(options), escape(entry.summary))
+    output.print(shown)
+
+
+def _show_metrics() -> None:
+    shown = table(
+        "metrics",
+        "name",
+        "options",
+        "better is",
+        "range",
+        "a random map gets",
+        "needs",
+        "what it is",
+    )
+    for entry in metrics.values():
+        facts = entry.facts
+        shown.add_row(
+            entry.name, escape(", ".join(entry.options)), "higher" if facts["higher_is_better"] else "lower",
+            f"{facts['low']:g} to {facts['high']:g}", escape(facts["chance"]), escape(facts["needs"]),
+            escape(entry.summary),
+        )  # fmt: skip
     output.print(shown)
 
 

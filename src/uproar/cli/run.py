@@ -44,6 +44,7 @@ def run(
     weights: Annotated[str | None, typer.Option(help="Trained weights of the base model")] = None,
     estimators: Many = None,
     protocols: Many = None,
+    metrics: Many = None,
     fractions: Many = None,
     seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every training")] = None,
@@ -57,8 +58,8 @@ def run(
     store: Place = None,
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
-    chosen = _study(study, task, model, weights, estimators, protocols, fractions, seeds, epochs, fill,
-                    limit, plugin)  # fmt: skip
+    chosen = _study(study, task, model, weights, estimators, protocols, metrics, fractions, seeds,
+                    epochs, fill, limit, plugin)  # fmt: skip
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else folder / "store"
     workers = default_jobs() if jobs is None else jobs
@@ -74,6 +75,7 @@ def run(
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     _print_verdicts(results)
+    _print_scores(results)
     new = state.total - state.cached
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
     return _finish(results, page)
@@ -88,6 +90,7 @@ def report(
     results = _collected(chosen, place, None, facts)
     page = results.report(out or folder)
     _print_verdicts(results)
+    _print_scores(results)
     return _finish(results, page)
 
 
@@ -128,15 +131,15 @@ def _collected(study: Study, place: Path, state: Progress | None, facts: dict[st
 
 def _study(
     file: str | None, task: str | None, model: str | None, weights: str | None,
-    estimators: list[str] | None, protocols: list[str] | None, fractions: list[str] | None,
-    seeds: int | None, epochs: int | None, fill: str | None, limit: int | None,
+    estimators: list[str] | None, protocols: list[str] | None, metrics: list[str] | None,
+    fractions: list[str] | None, seeds: int | None, epochs: int | None, fill: str | None, limit: int | None,
     plugin: list[str] | None,
 ) -> Study:  # fmt: skip
     base = study_of(file) if file else Study()
     changes: dict[str, Any] = {
         "tasks": task, "models": model, "weights": weights, "estimators": listed(estimators),
-        "protocols": listed(protocols), "fractions": _numbers(listed(fractions)), "seeds": seeds,
-        "fill": fill, "limit": limit, "plugins": plugin,
+        "protocols": listed(protocols), "metrics": listed(metrics),
+        "fractions": _numbers(listed(fractions)), "seeds": seeds, "fill": fill, "limit": limit, "plugins": plugin,
     }  # fmt: skip
     if epochs is not None:
         changes["recipe"] = {**base.recipe.model_dump(), "epochs": epochs}
@@ -185,7 +188,7 @@ def _recall(folder: Path) -> tuple[Study, Path, dict[str, Any]]:
 
 def _print_verdicts(results: Run) -> None:
     verdicts = results.verdicts
-    if verdicts.empty:
+    if verdicts.empty and len(results.table):
         output.print("No verdict yet: too few cells are finished.")
         return
     for (task, model, protocol), group in verdicts.groupby(
@@ -208,12 +211,28 @@ def _print_verdicts(results: Run) -> None:
         output.print(shown_table)
 
 
+def _print_scores(results: Run) -> None:
+    done = results.scores[results.scores["status"] == "done"]
+    for (task, model, metric), group in done.groupby(["task", "model", "metric"], sort=False):
+        higher = bool(group["higher_is_better"].iloc[0])
+        better = "higher is better" if higher else "lower is better"
+        shown_table = table(
+            f"{metric} on {task} with {model} ({better})", "estimator", ">mean", ">replicates"
+        )
+        means = group.groupby("estimator")["value"].agg(["mean", "size"])
+        for row in means.sort_values("mean", ascending=not higher).itertuples():
+            shown_table.add_row(escape(str(row.Index)), _number(row[1], "{:.3f}"), str(row[2]))
+        output.print(shown_table)
+
+
 def _number(value: float, form: str) -> str:
     return "–" if value != value else form.format(value)
 
 
 def _finish(results: Run, page: Path) -> int:
-    failed = int((results.table["status"] == "failed").sum())
+    failed = int(
+        (results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum()
+    )
     for row in results.problems.itertuples():
         if row.status != "missing":
             errors.print(

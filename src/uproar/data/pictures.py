@@ -18,8 +18,8 @@ PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 def read_images(path: str | Path) -> tuple[Tensor, list[str], Tensor | None]:
     """Images as floats in [0, 1], (n, c, h, w), with names, and labels where a file holds them.
 
-    A folder gives its picture files by name, which must be of one size. An array file gives `images`, or its only array:
-    (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in [0, 1].
+    A folder gives its picture files by name, which must be of one size. An array file gives `images`, or its only
+    array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in [0, 1].
     """
     place = Path(path).expanduser()
     if place.is_dir():

@@ -95,7 +95,12 @@ def constant(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     return torch.zeros_like(x[:, :1])
 
 
-@estimator(passes=0, model=False, channels=False, formula="−distance² from the image's centre")
+@estimator(
+    passes=0,
+    model=False,
+    channels=False,
+    formula="exp(−8 d²), d the distance from the centre in sides of the image",
+)
 def centre(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     """A Gaussian bump in the middle of the image, whatever the image shows."""
     h, w = x.shape[2:]

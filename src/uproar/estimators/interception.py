@@ -112,7 +112,7 @@ class Interception(TorchFunctionMode):
         return scores
 
     def _check(self, start: Any) -> None:
-        for node in _graph(start):
+        for node in graph(start):
             name = _operation(node)
             several = sum(before is not None for before, _ in node.next_functions) > 1
             if name == "_Rewired":
@@ -152,7 +152,7 @@ def _in_place(func: Callable, args: tuple, kwargs: dict) -> bool:
     return ending or bool(kwargs.get("inplace")) or name == "__setitem__"
 
 
-def _graph(start: Any) -> list[Any]:
+def graph(start: Any) -> list[Any]:
     """All operations that the start depends on."""
     seen: dict[Any, None] = {}
     open_ = [start]
@@ -175,5 +175,5 @@ def _by_batch(node: Any) -> bool:
 
 def only_moves(tensor: Tensor, also: Callable[[Any], bool]) -> bool:
     """Whether a tensor is the image with values moved, or changed by operations that `also` accepts."""
-    nodes = _graph(tensor.grad_fn)
+    nodes = graph(tensor.grad_fn)
     return all(_operation(node) in MOVES or also(node) for node in nodes)

@@ -52,8 +52,8 @@ def summed_over_points(function, points: int, x: Images, share: float = 1.0) -> 
     """Sum of `function(copies)` over `points` versions of every image, always added in the same order.
 
     `function(first, last)` gives the maps of versions first..last-1 as (n, last - first, ...). Versions are evaluated
-    several at a time, as memory allows, but added one by one: the sum cannot depend on the batch size. `share` is the part of
-    the usual rows to use where a version costs more than one.
+    several at a time, as memory allows, but added one by one: the sum cannot depend on the batch size. `share` is the
+    part of the usual rows to use where a version costs more than one.
     """
     together = max(1, int(share * rows_for(x)) // len(x))
     total: Tensor | None = None

@@ -1,6 +1,15 @@
 """Numbers about maps and curves: metrics by name, areas under curves, and verdicts from replicates."""
 
-from uproar.metrics import localisation, randomisation, shape, stability
+from uproar.metrics import (
+    confidence,
+    insertion,
+    localisation,
+    randomisation,
+    road,
+    shape,
+    sound,
+    stability,
+)
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric, metrics
 
 __all__ = [
@@ -8,10 +17,14 @@ __all__ = [
     "Change",
     "Responses",
     "Seen",
+    "confidence",
+    "insertion",
     "localisation",
     "metric",
     "metrics",
     "randomisation",
+    "road",
     "shape",
+    "sound",
     "stability",
 ]

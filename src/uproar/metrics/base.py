@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from uproar.errors import BadInput
+from uproar.expression import Call, parse
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.types import Images, Labels, Maps
@@ -75,9 +76,9 @@ def metric(
 ) -> Callable[[Callable], Callable]:
     """Declare `(batch, [seen], *, options) -> responses` under a name.
 
-    `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of images
-    shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random map gets;
-    `whole(responses, **options)` is the statistic of a data set where that is not the mean of `value`.
+    `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of
+    images shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random
+    map gets; `whole(responses, **options)` is the statistic of a data set where that is not the mean of `value`.
     """
     facts: dict[str, Any] = {
         "higher_is_better": higher_is_better, "low": low, "high": high, "chance": chance,
@@ -96,3 +97,14 @@ def metric(
         return function
 
     return keep
+
+
+def read_metric(text: str) -> Call:
+    """The metric a text names, e.g. `insertion(steps=50)`; its name and options are checked here."""
+    call = parse(text)
+    if call.args:
+        raise BadInput(
+            f"The metric {call.name!r} takes options such as steps=50, not {call.args[0]}."
+        )
+    metrics[call.name].bind(**dict(call.options))
+    return call

@@ -171,7 +171,7 @@ def _section(card: Card) -> str:
 def _subject(module: str) -> str:
     """What a module is about: the first sentence of its docstring."""
     text = importlib.import_module(module).__doc__ or module
-    return text.strip().partition("\n")[0].rstrip(".")
+    return text.strip().partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 def _link(card: Card) -> str:

@@ -37,17 +37,39 @@ class Removed:
 
     def images(self, batch: Batch) -> Images:
         ready = Prepared.of(batch)
-        if read_fill(self.fill)[0].facts.get("looks"):
-            gone = self._gone(ready.places(self.order)).view_as(ready.maps)
-            return ready.filled(gone, self.fill, self.draw)
-        gone = self._gone(ready.places_of_values(self.order))
-        return torch.where(gone, ready.replacement(self.fill, self.draw), ready.pixels)
+        return self.into(ready, torch.empty_like(ready.pixels))
 
-    def _gone(self, places: Tensor) -> Tensor:
-        if self.side == "most":
-            return places < self.count
-        h_w = places.shape[1] if places.dim() == 2 else places.shape[2] * places.shape[3]
-        return places >= h_w - self.count
+    def into(self, ready: Prepared, images: Images) -> Images:
+        """The changed images, written into a place of their own."""
+        if read_fill(self.fill)[0].facts.get("looks"):
+            return images.copy_(ready.filled(self.gone(ready), self.fill, self.draw))
+        if images.dtype != torch.float32:
+            gone, fill = self.gone(ready)[:, None], ready.replacement(self.fill, self.draw)
+            return torch.where(gone, fill, ready.pixels, out=images)
+        return self._switched(ready, images)
+
+    def _switched(self, ready: Prepared, images: Images) -> Images:
+        """Bits of the one or the other: a ^ ((a ^ b) & m) with m all ones where the place is before the cut.
+
+        Four passes over whole numbers take a third of the time of a comparison and a choice.
+        """
+        most = self.side == "most"
+        behind = ready.pixels if most else ready.replacement(self.fill, self.draw)
+        bits = images.view(torch.int32)
+        torch.sub(ready.places_of_values(self.order), self._cut(ready), out=bits)
+        bits >>= 31
+        bits &= ready.differing(self.fill, self.draw)
+        bits ^= behind.view(torch.int32)
+        return images
+
+    def gone(self, batch: Batch) -> Tensor:
+        """What is removed, (n, h, w)."""
+        ready = Prepared.of(batch)
+        first = (ready.places(self.order) < self._cut(ready)).view_as(ready.maps)
+        return first if self.side == "most" else ~first
+
+    def _cut(self, ready: Prepared) -> int:
+        return self.count if self.side == "most" else ready.maps[0].numel() - self.count
 
 
 def removed(
@@ -73,14 +95,15 @@ class Thresholded:
     fill: str = "linear"
     draw: int = 0
 
-    def gone(self, maps: Maps) -> Tensor:
+    def gone(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
+        maps = Prepared.of(batch).finite
         high = maps.amax((1, 2), keepdim=True)
         return maps > high * (1 - self.share) if self.side == "most" else maps < high * self.share
 
     def images(self, batch: Batch) -> Images:
         ready = Prepared.of(batch)
-        return ready.filled(self.gone(ready.finite), self.fill, self.draw)
+        return ready.filled(self.gone(ready), self.fill, self.draw)
 
 
 @dataclass(frozen=True)
@@ -95,14 +118,15 @@ class AtPercentile:
     fill: str = "linear"
     draw: int = 0
 
-    def gone(self, maps: Maps) -> Tensor:
+    def gone(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
+        maps = Prepared.of(batch).finite
         values = maps if self.side == "most" else 1 - maps
         return values >= percentile_of(values, self.percentile)
 
     def images(self, batch: Batch) -> Images:
         ready = Prepared.of(batch)
-        return ready.filled(self.gone(ready.finite), self.fill, self.draw)
+        return ready.filled(self.gone(ready), self.fill, self.draw)
 
 
 def percentile_of(maps: Maps, percentile: float) -> Tensor:
@@ -124,16 +148,16 @@ class Regions:
 
     def images(self, batch: Batch) -> Images:
         ready = Prepared.of(batch)
-        windows = torch.from_numpy(ByWindow(self.size).windows(ready))
-        covered = self.covered(windows).view_as(ready.maps)
-        return ready.filled(covered if self.side == "most" else ~covered, self.fill, self.draw)
+        return ready.filled(self.gone(ready), self.fill, self.draw)
 
-    def covered(self, windows: Tensor) -> Tensor:
-        """The pixels of the first windows that cover enough together, (n, h·w)."""
-        features = windows.shape[1]
-        last = windows.sort(1).values  # at position m: the window that brings the count above m
-        enough = -(-self.point * features // self.points) - 1
-        return windows <= last[:, enough : enough + 1]
+    def gone(self, batch: Batch) -> Tensor:
+        """What is removed, (n, h, w)."""
+        ready = Prepared.of(batch)
+        windows = torch.from_numpy(ByWindow(self.size).windows(ready))
+        needed = -(-self.point * windows.shape[1] // self.points)
+        last = windows.sort(1).values[:, needed - 1 : needed]  # the window that makes it enough
+        covered = (windows <= last).view_as(ready.maps)
+        return covered if self.side == "most" else ~covered
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,11 @@ _COHERENCY = "Vandersmissen and Oramas 2023, released code"
 @metric(name="average_drop:coherency", higher_is_better=False, formula=_DROP, paper=_COHERENCY,
         asks=_asks_coherency, **_FACTS)  # fmt: skip
 def average_drop_coherency(
-    batch: Batch, seen: Seen, *, threshold: float | None = None, percentile: Percentile | None = None
+    batch: Batch,
+    seen: Seen,
+    *,
+    threshold: float | None = None,
+    percentile: Percentile | None = None,
 ) -> Responses:
     """Average drop of maps taken as they are, or as 0 and 1 at a value or at each map's percentile (reached = 1)."""
     before, after = _pair(batch, seen, _coherency(threshold, percentile))
@@ -110,7 +114,11 @@ def average_drop_coherency(
 @metric(name="increase_in_confidence:coherency", higher_is_better=True, paper=_COHERENCY,
         formula="1 if p_c(x') > p_c(x), else 0", asks=_asks_coherency, **_FACTS)  # fmt: skip
 def increase_in_confidence_coherency(
-    batch: Batch, seen: Seen, *, threshold: float | None = None, percentile: Percentile | None = None
+    batch: Batch,
+    seen: Seen,
+    *,
+    threshold: float | None = None,
+    percentile: Percentile | None = None,
 ) -> Responses:
     """Increase in confidence of maps taken as they are, or as 0 and 1 at a value or at each map's percentile."""
     before, after = _pair(batch, seen, _coherency(threshold, percentile))

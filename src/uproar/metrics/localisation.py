@@ -1,8 +1,7 @@
 """Does the map lie on the pixels that are known to be important?
 
-They are given as masks; a box is a mask too.
-An image without a known region has no value: it is NaN and counted, never a hit. `chance` in the responses is what a
-random map gets on that image, since small objects are harder to hit than large ones.
+They are given as masks; a box is a mask too. An image without a known region has no value: it is NaN and counted, never
+a hit. `chance` in the responses is what a random map gets on that image, since small objects are harder to hit.
 """
 
 from __future__ import annotations

@@ -26,9 +26,11 @@ TASK, MODEL, SETS = "planted(train=2048, test=128)", "cnn-small", 5
 Explain = Callable[[nn.Module, Images, Labels, Draws], Maps]
 
 
-def measured(names: Sequence[str], sets: int = SETS) -> dict[str, Measured]:
-    """What each metric gives on the built-in case with its default options."""
-    base = case()
+def measured(
+    names: Sequence[str], sets: int = SETS, base: Batch | None = None
+) -> dict[str, Measured]:
+    """What each metric gives with its default options, by default on the built-in case."""
+    base = case() if base is None else base
     return {name: _measure(name, base, sets) for name in names}
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ class Remembered(Draws):
         return self._memory[key]
 
 
+@runtime_checkable
 class Order(Hashable, Protocol):
     """A way of ranking pixels."""
 
@@ -122,6 +123,14 @@ class Prepared(Batch):
             return images.contiguous(memory_format=torch.channels_last)
 
         return self.once(("fill", fill, draw), make)
+
+    def differing(self, fill: str, draw: int) -> Tensor:
+        """The bits in which images and replacement differ, (n, c, h, w), for float32 images."""
+
+        def make() -> Tensor:
+            return self.pixels.view(torch.int32) ^ self.replacement(fill, draw).view(torch.int32)
+
+        return self.once(("differing", fill, draw), make)
 
     def filled(self, removed: Tensor, fill: str, draw: int) -> Images:
         """The images with removed pixels, (n, h, w), replaced."""

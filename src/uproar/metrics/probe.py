@@ -19,7 +19,7 @@ from uproar.batches import spans
 from uproar.errors import BadInput, BadShape
 from uproar.expression import Call
 from uproar.metrics.base import Batch, Change, Responses, Seen, metrics
-from uproar.metrics.changes import Unchanged
+from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared import Prepared
 from uproar.models.borrow import borrowed
 from uproar.types import Images
@@ -46,7 +46,7 @@ def evaluate(
     bound = {call: metrics[call.name].bind(**dict(call.options)) for call in calls}
     asked: dict[Change, None] = {}
     for call, options in bound.items():
-        asks = metrics[call.name].facts["asks"]
+        asks = metrics[call.name].facts.get("asks")
         asked.update(dict.fromkeys(asks(shape, **options) if asks else ()))
     ready = Prepared.of(batch)
     with borrowed(batch.model):
@@ -63,13 +63,18 @@ def answers(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[
     seen: dict[Change, Tensor] = {c: batch.clean for c in wanted if isinstance(c, Unchanged)}
     n, k = batch.clean.shape
     table = torch.empty(len(fresh), n, k, dtype=batch.clean.dtype)
-    for part, where in _parts(batch, rows):
-        each = max(1, rows // len(part.x))
-        for some in spans(len(fresh), each):
-            with torch.inference_mode():
-                images = [change.images(part) for change in fresh[some]]
-                answer = _forward(batch, images[0] if len(images) == 1 else torch.cat(images))
-            table[some, where] = answer.view(len(images), len(part.x), k).to(table)
+    with torch.inference_mode():
+        for part, where in _parts(Prepared.of(batch), rows):
+            size, each = len(part.x), max(1, rows // len(part.x))
+            # Written in place, since fresh memory costs as much as a small network.
+            images = part.pixels.repeat(min(each, len(fresh)), 1, 1, 1)
+            images = images.contiguous(memory_format=torch.channels_last)
+            for some in spans(len(fresh), each):
+                changes = fresh[some]
+                for i, change in enumerate(changes):
+                    _write(change, part, images[i * size : (i + 1) * size])
+                answer = _forward(batch, images[: len(changes) * size])
+                table[some, where] = answer.view(len(changes), size, k).to(table)
     seen.update(zip(fresh, table, strict=True))
     return seen, len(fresh) * n
 
@@ -91,7 +96,7 @@ def summarise(call: Call, responses: Responses) -> dict[str, Any]:
     value = responses["value"]
     defined = responses.get("defined", torch.isfinite(value)).bool()
     n, used = len(value), int(defined.sum())
-    whole, note = entry.facts["whole"], ""
+    whole, note = entry.facts.get("whole"), ""
     if whole is not None:
         number = float(whole(responses, **entry.bind(**dict(call.options)))) if used else math.nan
         if used < FEW:
@@ -140,7 +145,7 @@ def _check(batch: Batch) -> None:
         )
 
 
-def _parts(batch: Batch, rows: int) -> Iterator[tuple[Batch, slice]]:
+def _parts(batch: Prepared, rows: int) -> Iterator[tuple[Prepared, slice]]:
     """The batch in parts of at most `rows` images."""
     if len(batch.x) <= rows:
         yield batch, slice(0, len(batch.x))
@@ -152,6 +157,13 @@ def _parts(batch: Batch, rows: int) -> Iterator[tuple[Batch, slice]]:
         if batch.truth is not None:
             changes["truth"] = batch.truth[where]
         yield Prepared.of(dataclasses.replace(batch, **changes)), where
+
+
+def _write(change: Change, batch: Prepared, images: Images) -> None:
+    if isinstance(change, Removed):
+        change.into(batch, images)
+    else:
+        images.copy_(change.images(batch))
 
 
 def _forward(batch: Batch, x: Images) -> Tensor:
@@ -169,5 +181,5 @@ def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> R
 
 
 def _beside(call: Call, options: dict[str, Any]) -> float:
-    forwards = metrics[call.name].facts["forwards"]
+    forwards = metrics[call.name].facts.get("forwards", 0)
     return forwards(**options) if callable(forwards) else forwards

@@ -157,10 +157,10 @@ def _ssim(a: Tensor, b: Tensor) -> Tensor:
     size -= 1 - size % 2
     steps = torch.arange(size, dtype=a.dtype) - size // 2
     line = torch.exp(-0.5 * (steps / 1.5).square())
-    kernel = (line[:, None] * line / line.sum() ** 2)[None, None]
+    line = (line / line.sum())[None, None]
 
     def local(maps: Tensor) -> Tensor:
-        return F.conv2d(maps[:, None], kernel)[:, 0]
+        return F.conv2d(F.conv2d(maps[:, None], line[:, :, None]), line[:, :, :, None])[:, 0]
 
     (a, whole_a), (b, whole_b) = _unit(a), _unit(b)
     mean_a, mean_b = local(a), local(b)

@@ -7,6 +7,7 @@ the target, so that the mean over images is the area under the accuracy curve.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -31,13 +32,15 @@ PAPER: Fractions = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 
 _ROAD = "Rong et al. 2022"
 _CHANCE = "the area of a random order on the same images and model"
-_MORF = "scattered holes are interpolated almost perfectly, so maps of scattered pixels look harmless"
+_MORF = (
+    "scattered holes are interpolated almost perfectly, so maps of scattered pixels look harmless"
+)
 _LERF = "maps that keep one coherent patch do well"
 
 
 def axis(shape: Sequence[int], *, fractions: Fractions, **_: Any) -> list[float]:
     """The fractions, which must increase."""
-    if not fractions or any(b <= a for a, b in zip(fractions, fractions[1:], strict=False)):
+    if not fractions or any(b <= a for a, b in itertools.pairwise(fractions)):
         raise BadOption(f"Fractions must increase, at least one; got {list(fractions)}.")
     return list(fractions)
 
@@ -152,7 +155,9 @@ Percentile = Annotated[float, Field(ge=0, le=100)]
 Percentiles = tuple[Percentile, ...]
 _TENS: Percentiles = (10, 20, 30, 40, 50, 60, 70, 80, 90)
 _GRADCAM = "pytorch-grad-cam"
-_TIES = "all equal values at a threshold go: a sparse map loses nearly everything at every percentile"
+_TIES = (
+    "all equal values at a threshold go: a sparse map loses nearly everything at every percentile"
+)
 
 
 def percentile_axis(shape: Sequence[int], *, percentiles: Percentiles, **_: Any) -> list[float]:
@@ -212,4 +217,3 @@ def road_gradcam(
 
 
 curve(percentile_axis, "road:gradcam", "road_morf:gradcam", "road_lerf:gradcam")
-

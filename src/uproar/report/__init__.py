@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from uproar.errors import StoreError
+from uproar.report.files import write_files
 from uproar.results import Results
-from uproar.store import write_file
+from uproar.scores import Scores
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "write_scores"]
 
 
 def write_report(results: Results, folder: str | Path) -> Path:
@@ -17,17 +17,14 @@ def write_report(results: Results, folder: str | Path) -> Path:
 
     Each file appears as a whole, the page last: who can open the page finds everything it links to.
     """
-    place = Path(folder).expanduser()
-    for name, content in _files(results).items():
-        path = place / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(path, content)
-        except OSError as error:
-            raise StoreError(
-                f"Cannot write the report to {path}: {error.strerror or error}."
-            ) from None
-    return place / "report.html"
+    return write_files(_files(results), folder) / "report.html"
+
+
+def write_scores(scores: Scores, folder: str | Path) -> Path:
+    """Write the scores as a page with figures and tables into a folder; the page's path."""
+    from uproar.report.score_report import write_scores as write
+
+    return write(scores, folder)
 
 
 def _files(results: Results) -> Mapping[str, bytes]:

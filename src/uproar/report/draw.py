@@ -58,10 +58,12 @@ def _curves(figure: Curves) -> Sheet:
         _line(axes, series, series.style, figure.y_range)
     if figure.chance is not None:
         axes.axhline(figure.chance, color=MUTED, linewidth=0.9, linestyle=":")
-        axes.annotate("chance", (1, figure.chance), xycoords=("axes fraction", "data"), va="bottom",
+        axes.annotate(figure.chance_label, (1, figure.chance), xycoords=("axes fraction", "data"), va="bottom",
                       ha="right", fontsize=7.5, color=MUTED)  # fmt: skip
     axes.set(xlabel=figure.x_label, ylabel=figure.y_label)
-    in_percent(axes, figure.y_range)
+    in_percent(axes, figure.y_range, figure.plain)
+    if figure.x_range is not None:
+        axes.set_xlim(*figure.x_range)
     handles = [Line2D([], [], **look(s.style), label=legend_name(s.label)) for s in figure.series]
     axes.legend(
         handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, handlelength=3
@@ -78,7 +80,7 @@ def _line(
     strong = series.is_reference
     axes.plot(
         series.x, numbers(series.mean), **look(style), linewidth=2.2 if strong else 1.6,
-        zorder=5 if strong else 3, **options,
+        zorder=5 if strong else 3, markevery=max(len(series.x) // 12, 1), **options,
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def draw_panel(figure: Panel) -> Sheet:
     tall, wide = step * len(grid), pitch * (len(figure.fractions) + 1)
     made = sheet(figure.title, names + wide + 0.1, tall + 0.55)
     paper = made.paper(names, 0.5, wide, tall)
-    _mosaic(paper, grid, ABOVE, step)
+    mosaic(paper, grid, ABOVE, step)
     for row, (name, _, tiles) in enumerate(figure.rows):
         y = row * step + ABOVE
         paper.text(-0.08, y + SIDE / 2, shortened(name, 24), ha="right", va="center", fontsize=8.5)
@@ -60,11 +60,11 @@ def draw_gallery(figure: Gallery) -> Sheet:
         [as_colours(image), *(None if a is None else map_colours(a) for a in maps)]
         for _, image, maps in figure.rows
     ]
-    _mosaic(paper, grid, head, pitch)
+    mosaic(paper, grid, head, pitch)
     return made
 
 
-def _mosaic(
+def mosaic(
     paper: Axes, grid: Sequence[Sequence[np.ndarray | None]], top: float, step: float
 ) -> None:
     """All tiles as one image: a figure with one image is drawn many times faster than with sixty."""

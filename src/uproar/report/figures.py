@@ -50,6 +50,11 @@ class Curves:
     y_range: tuple[float, float]
     series: tuple[Series, ...]
     chance: float | None = None
+    chance_label: str = "chance"
+    plain: bool = False
+    """Whether the values are numbers as they are, not shares shown in percent."""
+    x_range: tuple[float, float] | None = None
+    """Where the fractions do not simply grow to the right."""
 
 
 @dataclass(frozen=True)

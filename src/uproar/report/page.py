@@ -31,13 +31,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def page(results: Results, chapters: list[Chapter]) -> str:
     """The report as HTML."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
-        lstrip_blocks=True, undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters["pieces"] = pieces
     views = [_view(place, chapter) for place, chapter in enumerate(chapters)]
-    return environment.get_template("page.html").render(
+    return rendered(
+        "page.html",
         study=clean(results.study.get("name", "study")),
         sections=views,
         links=_links(views),
@@ -46,9 +42,22 @@ def page(results: Results, chapters: list[Chapter]) -> str:
         given_model=results.study.get("weights") is not None,
         problems=_problems(results),
         notices=[clean(notice) for notice in results.notices],
-        settings=_facts(results.study),
-        provenance=_facts(results.provenance),
-        figures=_json(_plot_data(chapters)),
+        settings=flat_facts(results.study),
+        provenance=flat_facts(results.provenance),
+        figures=_plot_data(chapters),
+    )
+
+
+def rendered(template: str, figures: Any, **values: Any) -> str:
+    """A template as one page with style, scripts and the data of its figures inside; names are escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters["pieces"] = pieces
+    return environment.get_template(template).render(
+        **values,
+        figures=_json(figures),
         style=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
         script=Markup((TEMPLATES / "report.js").read_text(encoding="utf-8")),
         plotly=Markup(get_plotlyjs()),
@@ -167,13 +176,13 @@ def _problems(results: Results) -> dict[str, Any]:
     }
 
 
-def _facts(given: Mapping[str, Any], before: str = "") -> list[dict[str, str]]:
+def flat_facts(given: Mapping[str, Any], before: str = "") -> list[dict[str, str]]:
     """Nested settings as a flat list of names and values."""
     facts: list[dict[str, str]] = []
     for name, value in given.items():
         label = f"{before}{clean(name)}"
         if isinstance(value, Mapping):
-            facts += _facts(value, f"{label}: ")
+            facts += flat_facts(value, f"{label}: ")
         else:
             facts.append({"name": label.replace("_", " "), "value": _plain(value)})
     return facts
@@ -200,7 +209,7 @@ def _plot_data(chapters: list[Chapter]) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for place, chapter in enumerate(chapters):
         for curves in chapter.curves:
-            lines = {"chance": curves.chance, "series": [_series(s) for s in curves.series]}
+            lines = {"chance": curves.chance, "series": [series_view(s) for s in curves.series]}
             data[_key(chapter, curves)] = {**_axes(place, curves), **lines}
         for figure in chapter.retraining:
             pairs = {"chance": None, "pairs": [_pair(pair) for pair in figure.pairs]}
@@ -215,14 +224,14 @@ def _axes(place: int, figure: Curves | Retraining) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _series(series: Series) -> dict[str, Any]:
+def series_view(series: Series) -> dict[str, Any]:
     return {**asdict(series), "reference": series.is_reference}
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
     return {
-        "label": pair.label, "style": asdict(pair.style), "retrained": _series(pair.retrained),
-        "asked": _series(pair.asked),
+        "label": pair.label, "style": asdict(pair.style), "retrained": series_view(pair.retrained),
+        "asked": series_view(pair.asked),
     }  # fmt: skip
 
 

@@ -94,11 +94,12 @@ def legend_name(label: str) -> str:
     return f" {short}" if short.startswith("_") else short
 
 
-def in_percent(axes: Axes, y_range: tuple[float, float]) -> None:
-    """Both axes in percent."""
+def in_percent(axes: Axes, y_range: tuple[float, float], plain: bool = False) -> None:
+    """Both axes in percent; `plain` leaves the numbers of the upright one as they are."""
     axes.set_ylim(*y_range)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol="\u00a0%"))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol="\u00a0%"))
+    if not plain:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol="\u00a0%"))
 
 
 def look(style: Style) -> dict[str, Any]:

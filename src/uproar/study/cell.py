@@ -22,6 +22,24 @@ class Cell:
         return f"{self.protocol} {self.estimator} t={self.fraction:g} seed {self.seed}"
 
 
+@dataclass(frozen=True, order=True)
+class Scored:
+    """One metric of one estimator's maps, for one replicate."""
+
+    task: str
+    model: str
+    estimator: str
+    metric: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.metric} of {self.estimator} seed {self.seed}"
+
+
+Unit = Cell | Scored
+"""What a study asks for: an accuracy, or a metric."""
+
+
 @dataclass(frozen=True)
 class Done:
     """The result is in the store."""

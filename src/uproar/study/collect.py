@@ -14,13 +14,14 @@ import torch
 
 from uproar.errors import UproarError
 from uproar.estimators import Chain
+from uproar.metrics import metrics
 from uproar.protocols import PROTOCOLS, Protocol
 from uproar.removal import Around
-from uproar.results import COLUMNS, Picture, Results
+from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
 from uproar.store import Store, key_of
-from uproar.study.cell import Cell, Failed, Outcome, Skipped
-from uproar.study.plan import cells_of, refusal
+from uproar.study.cell import Cell, Failed, Outcome, Skipped, Unit
+from uproar.study.plan import cells_of, refusal, scores_of
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, Setting, bench_for
 
@@ -29,12 +30,13 @@ PICTURES = 4
 
 
 def collect(
-    study: Study, store: Store, outcomes: Mapping[Cell, Outcome] | None = None,
+    study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None,
     notices: tuple[str, ...] = (), facts: Mapping[str, Any] | None = None,
 ) -> Results:  # fmt: skip
     """The results of a study so far; cells nobody has made yet are `missing`."""
     rows: list[dict[str, Any]] = []
     costs: list[dict[str, Any]] = []
+    scores: list[dict[str, Any]] = []
     pictures: list[Picture] = []
     data: dict[str, str] = {}
     classes: dict[str, int] = {}
@@ -43,15 +45,20 @@ def collect(
         data[bench.setting.task] = bench.task.fingerprint
         classes[bench.setting.task] = len(bench.task.classes)
         rows += _cell_rows(study, bench, outcomes or {})
+        scores += _score_rows(study, bench, outcomes or {})
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
         pictures += _pictures(study, bench)
     spoiled = tuple(notice for bench in benches for notice in bench.store.notices)
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
     return Results(
-        study.model_dump(mode="json"), table, pd.DataFrame(costs),
-        {p.name: p.higher_is_better for p in PROTOCOLS.values()},
-        tuple(pictures), {**provenance(study, data), "classes": classes, **(facts or {})}, (*notices, *spoiled),
-    )  # fmt: skip
+        study=study.model_dump(mode="json"),
+        table=pd.DataFrame(rows, columns=list(COLUMNS)),
+        costs=pd.DataFrame(costs),
+        higher_is_better={p.name: p.higher_is_better for p in PROTOCOLS.values()},
+        pictures=tuple(pictures),
+        provenance={**provenance(study, data), "classes": classes, **(facts or {})},
+        notices=(*notices, *spoiled),
+        scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
+    )
 
 
 def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:
@@ -68,7 +75,7 @@ def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _cell_rows(
-    study: Study, bench: Bench, outcomes: Mapping[Cell, Outcome]
+    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome]
 ) -> list[dict[str, Any]]:
     ties = {
         (chain.name, seed, fraction): share
@@ -86,6 +93,36 @@ def _cell_rows(
     return rows
 
 
+def _score_rows(
+    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome]
+) -> list[dict[str, Any]]:
+    rows = []
+    for unit in scores_of(study, bench.setting):
+        entry = metrics[unit.metric.partition("(")[0]]
+        row = {
+            "task": unit.task, "model": bench.spec.name, "estimator": unit.estimator, "metric": unit.metric,
+            "seed": unit.seed, "higher_is_better": entry.facts["higher_is_better"], "value": np.nan,
+            "images": 0, "undefined": 0, "reason": "",
+        }  # fmt: skip
+        item = bench.store.find("score", bench.score_key(unit))
+        if item is not None:
+            value = item.facts["value"]
+            row |= {"status": "done", "value": np.nan if value is None else value}
+            row |= {"images": item.facts["n"], "undefined": item.facts["nan"]}
+        else:
+            row |= _not_done(outcomes.get(unit))
+        rows.append(row)
+    return rows
+
+
+def _not_done(outcome: Outcome | None) -> dict[str, Any]:
+    if isinstance(outcome, Skipped):
+        return {"status": "skipped", "reason": outcome.reason}
+    if isinstance(outcome, Failed):
+        return {"status": "failed", "reason": outcome.reason}
+    return {"status": "missing", "reason": "not run yet"}
+
+
 def _measured(bench: Bench, cell: Cell, outcome: Outcome | None, study: Study) -> dict[str, Any]:
     item = bench.store.find("cell", bench.cell_key(cell))
     if item is not None:
@@ -98,11 +135,7 @@ def _measured(bench: Bench, cell: Cell, outcome: Outcome | None, study: Study) -
     chain = next(chain for chain in study.chains if chain.name == cell.estimator)
     if (reason := refusal(bench, chain)) is not None:
         return {"status": "skipped", "reason": reason}
-    if isinstance(outcome, Skipped):
-        return {"status": "skipped", "reason": outcome.reason}
-    if isinstance(outcome, Failed):
-        return {"status": "failed", "reason": outcome.reason}
-    return {"status": "missing", "reason": "not run yet"}
+    return _not_done(outcome)
 
 
 def _plain_rows(study: Study, bench: Bench) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Protocol, runtime_checkable
 
 from uproar.errors import BadInput, UproarError
-from uproar.study.cell import Cell, Failed, Outcome
+from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.plan import Job
 from uproar.study.work import Report, do
 
@@ -140,8 +140,8 @@ class Processes:
             self.waiting.appendleft(job)
             return None
         reason = f"its process died {ATTEMPTS} times, last with {_exit_name(code)}"
-        units: list[str | Cell] = [*job.names, *job.cells] or ["base"]
-        outcomes: dict[str | Cell, Outcome] = {unit: Failed(reason) for unit in units}
+        units: list[str | Unit] = [*job.names, *job.cells] or ["base"]
+        outcomes: dict[str | Unit, Outcome] = {unit: Failed(reason) for unit in units}
         return Report(job, outcomes, 0.0)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from uproar.estimators import Chain, families
 from uproar.protocols import Protocol
 from uproar.store import Store
-from uproar.study.cell import Cell, Outcome, Skipped
+from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, Setting, bench_for
 
@@ -25,7 +25,7 @@ class Job:
     names: tuple[str, ...] = ()
     """The chains to explain."""
     fractions: tuple[float, ...] = ()
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[Unit, ...] = ()
     needs: tuple[str, ...] = ()
     """Jobs that must have ended before."""
     cost: float = 1.0
@@ -38,17 +38,17 @@ class Job:
             return f"explain {', '.join(self.names)} seed {self.seed}"
         if self.kind == "retrain":
             return str(self.cells[0])
-        return f"evaluate {self.cells[0].estimator} seed {self.seed}"
+        return f"{self.kind} {self.cells[0].estimator} seed {self.seed}"
 
 
 @dataclass
 class Plan:
     """What a study asks for, what the store has of it, and the jobs for the rest."""
 
-    cells: list[Cell]
+    cells: list[Unit]
     cached: int
     jobs: list[Job] = field(default_factory=list)
-    skipped: dict[Cell, Outcome] = field(default_factory=dict)
+    skipped: dict[Unit, Outcome] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:
@@ -65,6 +65,16 @@ def cells_of(study: Study, setting: Setting) -> list[Cell]:
         for chain in study.chains
         for fraction in study.fractions
         if fraction != protocol.plain
+    ]
+
+
+def scores_of(study: Study, setting: Setting) -> list[Scored]:
+    """The metrics of one task and model."""
+    return [
+        Scored(setting.task, setting.model, chain.name, metric, seed)
+        for seed in study.seeds
+        for chain in study.chains
+        for metric in study.metric_names
     ]
 
 
@@ -90,9 +100,14 @@ def _plan_setting(study: Study, bench: Bench, total: Plan) -> None:
         if cell.estimator not in refused and not bench.store.has("cell", bench.cell_key(cell))
     ]
     total.cached += len(cells) - len(missing) - sum(c.estimator in refused for c in cells)
+    scores = scores_of(study, bench.setting)
+    unscored = [unit for unit in scores if not bench.store.has("score", bench.score_key(unit))]
+    total.cells += scores
+    total.cached += len(scores) - len(unscored)
     for seed in study.seeds:
         wanted = [cell for cell in missing if cell.seed == seed]
-        total.jobs += _jobs_of_replicate(bench, seed, wanted, chains, protocols)
+        jobs = _jobs_of_replicate(bench, seed, wanted, chains, protocols)
+        total.jobs += jobs + _score_jobs(bench, seed, [u for u in unscored if u.seed == seed], jobs)
 
 
 def _jobs_of_replicate(
@@ -132,6 +147,27 @@ def _jobs_of_replicate(
                   needs=needs, cost=cost)  # fmt: skip
         jobs.append(job)
     return jobs
+
+
+def _score_jobs(bench: Bench, seed: int, units: list[Scored], others: list[Job]) -> list[Job]:
+    """One job per estimator: its metrics share the changed images."""
+    train = tuple(job.id for job in others if job.kind == "train")
+    by_chain: dict[str, list[Scored]] = defaultdict(list)
+    for unit in units:
+        by_chain[unit.estimator].append(unit)
+    name = f"{bench.setting.task}/{bench.setting.model}/{seed}"
+    return [
+        Job(
+            f"{name}/score {chain}",
+            "score",
+            bench.setting,
+            seed,
+            cells=tuple(scored),
+            needs=train,
+            cost=len(bench.task.test) * 60 * len(scored) / 3,
+        )
+        for chain, scored in by_chain.items()
+    ]
 
 
 def _explain_jobs(

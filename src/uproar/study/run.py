@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from uproar.store import Store
-from uproar.study.cell import Cell, Done, Failed, Outcome
+from uproar.study.cell import Cell, Done, Failed, Outcome, Scored, Unit
 from uproar.study.execute import Executor, default_jobs, executor
 from uproar.study.plan import Job, Plan, plan
 from uproar.study.spec import Study
@@ -28,7 +28,7 @@ class Progress:
     started: float = field(default_factory=time.perf_counter)
     running: list[Job] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    outcomes: dict[Cell, Outcome] = field(default_factory=dict)
+    outcomes: dict[Unit, Outcome] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time inside jobs, by kind."""
 
@@ -100,7 +100,7 @@ def _settle(report: Report, ended: dict[str, Report], progress: Progress, listen
     kind = report.job.kind
     progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds
     for unit, outcome in report.outcomes.items():
-        if isinstance(unit, Cell):
+        if isinstance(unit, Cell | Scored):
             progress.done += 1
             if not isinstance(outcome, Done):
                 progress.outcomes[unit] = outcome
@@ -113,12 +113,12 @@ def _blocked(job: Job, ended: dict[str, Report]) -> Report | None:
         for unit, outcome in ended[need].outcomes.items():
             mine = unit == "base" or unit in {cell.estimator for cell in job.cells}
             if mine and not isinstance(outcome, Done):
-                units: list[str | Cell] = [*job.names, *job.cells]
+                units: list[str | Unit] = [*job.names, *job.cells]
                 return Report(job, dict.fromkeys(units, _inherited(unit, outcome)), 0.0)
     return None
 
 
-def _inherited(unit: str | Cell, outcome: Outcome) -> Outcome:
+def _inherited(unit: str | Unit, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Failed) and unit == "base":
         return Failed(f"the base model could not be trained: {outcome.reason}", outcome.traceback)
     return outcome

@@ -15,6 +15,7 @@ from uproar.data.registry import tasks as task_registry
 from uproar.errors import BadInput, UproarError
 from uproar.estimators import Chain, load_plugin, read_chain
 from uproar.expression import parse
+from uproar.metrics.base import read_metric
 from uproar.models import ModelSpec
 from uproar.plugins import source_hash
 from uproar.protocols import Protocol, protocol_named
@@ -50,6 +51,8 @@ class Study(BaseModel):
     models: Names = ("cnn-small",)
     estimators: Names = DEMO_ESTIMATORS
     protocols: Names = ("roar", "kar", "roar:no-retrain", "kar:no-retrain")
+    metrics: Names = ()
+    """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
     fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = (0.1, 0.3, 0.5, 0.7, 0.9)
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
     """One whole replicate per seed; a number n means seeds 0..n-1."""
@@ -78,7 +81,10 @@ class Study(BaseModel):
         _distinct("seed", self.seeds)
         _distinct("estimator", self.estimators)
         _distinct("estimator", [chain.name for chain in self.chains])
-        _distinct("protocol", [protocol.name for protocol in self.protocol_list])
+        if self.protocols or not self.metrics:
+            _distinct("protocol", [protocol.name for protocol in self.protocol_list])
+        for text in self.metrics:
+            read_metric(text)
         for task in self.tasks:
             call = parse(task)
             task_registry[call.name].bind(**dict(call.options))
@@ -99,6 +105,11 @@ class Study(BaseModel):
         if BASELINE not in [chain.name for chain in chains]:
             chains.insert(0, read_chain(BASELINE, self.sign, self.channels))
         return chains
+
+    @property
+    def metric_names(self) -> list[str]:
+        """The metrics in canonical form."""
+        return [str(read_metric(text)) for text in self.metrics]
 
     @property
     def protocol_list(self) -> list[Protocol]:

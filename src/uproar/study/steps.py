@@ -7,6 +7,7 @@ asks the store first, and makes what is missing, inputs included: a lost or dama
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,18 +21,25 @@ from uproar.batches import spans
 from uproar.data import Split, Task, load
 from uproar.errors import BadMap, NotApplicable
 from uproar.estimators import Chain, Context, estimators, explain_chains, prepare_states, read_chain
+from uproar.metrics import Batch, metrics
+from uproar.metrics.base import read_metric
+from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.models import ModelSpec, build
 from uproar.models.weights import load_weights, weights_hash
 from uproar.protocols import protocol_named
 from uproar.removal import Around, Levels, ranks, tie_share
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
-from uproar.study.cell import Cell
+from uproar.study.cell import Cell, Scored
 from uproar.study.spec import Study
 from uproar.training import Recipe, channels_last, fit, predict
 
 CHUNK = 512
 """Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
+
+
+SCORED = 64
+"""Images scored at a time."""
 
 
 @dataclass(frozen=True)
@@ -320,6 +328,66 @@ class Bench:
         scores = kept_scores(predict(model, self.changed(cell, self.task.test)))
         facts = _facts(scores, self.task.test.labels, time.perf_counter() - started)
         return Item({"test_scores": scores}, {**facts, "training_seconds": training})
+
+    # score
+
+    def score_key(self, unit: Scored) -> str:
+        """One metric of one chain's maps of the test images."""
+        call = metrics.complete(read_metric(unit.metric))
+        chain = self.chain(unit.estimator)
+        inputs = {
+            "chain": chain.identity, "metric": str(call), "version": metrics[call.name].facts["version"],
+            "model": self.model_key(unit.seed), "target": self.setting.target, "seed": unit.seed,
+        }  # fmt: skip
+        return key_of("score", {**self._data, **inputs})
+
+    def score(self, units: Sequence[Scored]) -> None:
+        """Metrics of one chain's maps of all test images; each changed image is shown to the model once."""
+        chain, seed = self.chain(units[0].estimator), units[0].seed
+        if chain.is_direct:
+            raise NotApplicable(
+                f"{chain.name} removes without ranking, so there is no map to score"
+            )
+        model = self.base(seed)[0]
+        calls = [read_metric(unit.metric) for unit in units]
+        states = self._states(model, [chain], seed)
+        parts, shown, started = [], 0, time.perf_counter()
+        for rows in spans(len(self.task.test), SCORED):
+            batch = self._batch(model, chain, seed, rows, states)
+            responses, count = evaluate(calls, batch)
+            parts.append(responses)
+            shown += count
+        seconds = (time.perf_counter() - started) / len(units)
+        everything = joined(parts)
+        for unit, call in zip(units, calls, strict=True):
+            kept = everything[str(call)]
+            arrays = {name: value.contiguous().numpy() for name, value in kept.items()}
+            facts = {**summarise(call, kept), "seconds": seconds, "forwards": shown}
+            self.store.write("score", self.score_key(unit), Item(arrays, _jsonable(facts)))
+
+    def _batch(
+        self, model: nn.Module, chain: Chain, seed: int, rows: slice, states: dict[str, Any]
+    ) -> Batch:
+        test = self.task.test
+        x, y, truth = test.read(rows), test.labels[rows], test.truth(rows)
+        draws = Draws.of(seed, range(rows.start, rows.stop), "test")
+        clean = predict(model, x)
+        context = Context(draws, self.task.mean, self.task.train, truth, states)
+        target = clean.argmax(1) if self.setting.target == "predicted" else y
+
+        def explain(other: nn.Module, images: Tensor, classes: Tensor, own: Draws) -> Tensor:
+            around = Context(own, self.task.mean, self.task.train, None, states)
+            return explain_chains(other, images, classes, around, [chain])[0]
+
+        maps = explain_chains(model, x, target, context, [chain])[0]
+        return Batch(model, x, y, maps, clean, draws, self.task.mean, truth, explain)
+
+
+def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts as JSON can hold them: a number that is not defined becomes null."""
+    return {
+        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()
+    }
 
 
 class _Ranked:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from uproar.errors import NotApplicable, StoreError, one_line
-from uproar.study.cell import Cell, Done, Failed, Outcome, Skipped
+from uproar.study.cell import Done, Failed, Outcome, Skipped, Unit
 from uproar.study.plan import Job
 from uproar.study.steps import Bench, bench_for
 
@@ -20,7 +20,7 @@ class Report:
     """How a job ended: an outcome per chain explained or cell measured."""
 
     job: Job
-    outcomes: dict[str | Cell, Outcome]
+    outcomes: dict[str | Unit, Outcome]
     seconds: float
     notices: list[str] = field(default_factory=list)
     worker: str = ""
@@ -53,11 +53,11 @@ def attempt(work: Callable[[], object]) -> Outcome:
     return Done()
 
 
-def _train(bench: Bench, job: Job) -> dict[str | Cell, Outcome]:
+def _train(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     return {"base": attempt(lambda: bench.base(job.seed))}
 
 
-def _explain(bench: Bench, job: Job) -> dict[str | Cell, Outcome]:
+def _explain(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     """The whole family together; if that fails, one by one, so that only the guilty one fails."""
     together = attempt(lambda: bench.explain(job.names, job.seed, job.fractions))
     if isinstance(together, Done) or len(job.names) == 1:
@@ -68,13 +68,22 @@ def _explain(bench: Bench, job: Job) -> dict[str | Cell, Outcome]:
     }
 
 
-def _measure(bench: Bench, job: Job) -> dict[str | Cell, Outcome]:
+def _measure(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     return {cell: attempt(lambda cell=cell: bench.measure(cell)) for cell in job.cells}  # type: ignore[misc]
 
 
-_KINDS: dict[str, Callable[[Bench, Job], dict[str | Cell, Outcome]]] = {
+def _score(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
+    """All metrics of an estimator together; if that fails, one by one, so that only the guilty one fails."""
+    together = attempt(lambda: bench.score(job.cells))  # type: ignore[arg-type]
+    if isinstance(together, Done) or len(job.cells) == 1:
+        return dict.fromkeys(job.cells, together)
+    return {unit: attempt(lambda unit=unit: bench.score([unit])) for unit in job.cells}  # type: ignore[misc]
+
+
+_KINDS: dict[str, Callable[[Bench, Job], dict[str | Unit, Outcome]]] = {
     "train": _train,
     "explain": _explain,
     "retrain": _measure,
     "evaluate": _measure,
+    "score": _score,
 }

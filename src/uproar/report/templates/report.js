@@ -18,31 +18,33 @@
   };
   const percent = (v) => (v === null ? "–" : `${(100 * v).toFixed(1)} %`);
   const times = (values) => values.map((v) => (v === null ? null : 100 * v));
+  const value = (v, figure) => (v === null ? "–" : figure.plain ? v.toFixed(3) : percent(v));
+  const heights = (values, figure) => (figure.plain ? values : times(values));
   const plain = (name) => name.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
-  function band(series, tint) {
+  function band(series, tint, figure) {
     const there = series.x.map((_, i) => i).filter((i) => series.low[i] !== null && series.high[i] !== null);
     const back = [...there].reverse();
     return {
       x: times([...there.map((i) => series.x[i]), ...back.map((i) => series.x[i])]),
-      y: times([...there.map((i) => series.high[i]), ...back.map((i) => series.low[i])]),
+      y: heights([...there.map((i) => series.high[i]), ...back.map((i) => series.low[i])], figure),
       fill: "toself", fillcolor: faded(tint, 0.12), line: { width: 0 }, mode: "lines",
       hoverinfo: "skip", showlegend: false, meta: series.label,
     };
   }
 
-  function stroke(series, style, name, word) {
+  function stroke(series, style, name, word, figure) {
     const tint = colour(style);
     const small = word === "";
     return {
-      x: times(series.x), y: times(series.mean), name: plain(name), meta: series.label, mode: "lines+markers",
+      x: times(series.x), y: heights(series.mean, figure), name: plain(name), meta: series.label, mode: "lines+markers",
       line: { color: tint, dash: style.dash, width: series.reference ? 3 : 2.2 },
       marker: { color: style.marker === "circle-open" ? card() : tint, symbol: style.marker.replace("-open", ""),
-        size: small ? 5 : 7.5, line: { color: tint, width: style.marker === "circle-open" ? 1.8 : 0 } },
-      customdata: series.x.map((x, i) => [percent(x).replace(".0", ""), percent(series.mean[i]),
-        series.low[i] === null ? "–" : `${percent(series.low[i])} to ${percent(series.high[i])}`, series.n[i]]),
+        size: small ? 5 : 7.5, maxdisplayed: series.x.length > 25 ? 12 : 0, line: { color: tint, width: style.marker === "circle-open" ? 1.8 : 0 } },
+      customdata: series.x.map((x, i) => [percent(x).replace(".0", ""), value(series.mean[i], figure),
+        series.low[i] === null ? "–" : `${value(series.low[i], figure)} to ${value(series.high[i], figure)}`, series.n[i]]),
       hovertemplate: "<b>%{fullData.name}</b><br>%{customdata[0]} " + word +
-        "<br>accuracy <b>%{customdata[1]}</b><br>95 % interval %{customdata[2]}<br>n = %{customdata[3]}<extra></extra>",
+        "<br>" + (figure.noun || "accuracy") + " <b>%{customdata[1]}</b><br>95 % interval %{customdata[2]}<br>n = %{customdata[3]}<extra></extra>",
     };
   }
 
@@ -54,13 +56,14 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
       margin: small ? { l: 38, r: 6, t: 4, b: 22 } : { l: 20, r: 10, t: 10, b: 20 },
       font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif" },
-      xaxis: { ...axis, showgrid: false, title: title(figure.x_label), nticks: small ? 4 : 8, ticks: "outside", ticklen: 4 },
-      yaxis: { ...axis, title: title(figure.y_label), range: times(figure.y_range), nticks: small ? 5 : 8 },
+      xaxis: { ...axis, showgrid: false, title: title(figure.x_label), nticks: small ? 4 : 8, ticks: "outside", ticklen: 4,
+        ...(figure.x_range ? { range: times(figure.x_range) } : {}) },
+      yaxis: { ...axis, title: title(figure.y_label), range: heights(figure.y_range, figure), ticksuffix: figure.plain ? "" : " %", nticks: small ? 5 : 8 },
       hovermode: "closest", hoverdistance: 30, dragmode: small || !fine ? false : "zoom",
       hoverlabel: { bgcolor: card(), bordercolor: line(), font: { color: ink(), size: 13 }, align: "left" },
-      shapes: figure.chance ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 100 * figure.chance,
-        y1: 100 * figure.chance, line: { color: soft(), width: 1, dash: "dot" } }] : [],
-      annotations: figure.chance ? [{ xref: "paper", x: 1, y: 100 * figure.chance, text: "chance",
+      shapes: figure.chance ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: heights([figure.chance], figure)[0],
+        y1: heights([figure.chance], figure)[0], line: { color: soft(), width: 1, dash: "dot" } }] : [],
+      annotations: figure.chance ? [{ xref: "paper", x: 1, y: heights([figure.chance], figure)[0], text: figure.chance_label || "chance",
         showarrow: false, xanchor: "right", yanchor: "bottom", font: { size: 11, color: soft() } }] : [],
     };
   }
@@ -68,22 +71,22 @@
   function curveTraces(figure, group) {
     const shown = figure.series.filter((s) => !(hidden[group] && hidden[group].has(s.label)));
     const ordered = [...shown.filter((s) => !s.reference), ...shown.filter((s) => s.reference)];
-    return [...ordered.map((s) => band(s, colour(s.style))),
-      ...ordered.map((s) => stroke(s, s.style, s.label, figure.word))];
+    return [...ordered.map((s) => band(s, colour(s.style), figure)),
+      ...ordered.map((s) => stroke(s, s.style, s.label, figure.word, figure))];
   }
 
-  function pairTraces(pair) {
+  function pairTraces(pair, figure) {
     const solid = { ...pair.style, dash: "solid", marker: "circle" };
     const dotted = { ...pair.style, dash: "dot", marker: "circle-open" };
-    return [band(pair.asked, colour(pair.style)), band(pair.retrained, colour(pair.style)),
-      stroke(pair.asked, dotted, "original network", ""), stroke(pair.retrained, solid, "retrained", "")];
+    return [band(pair.asked, colour(pair.style), figure), band(pair.retrained, colour(pair.style), figure),
+      stroke(pair.asked, dotted, "original network", "", figure), stroke(pair.retrained, solid, "retrained", "", figure)];
   }
 
   function draw(place) {
     if (place.closest("[hidden]")) return;
     const figure = figures[place.dataset.figure];
     const small = place.dataset.pair !== undefined;
-    const traces = small ? pairTraces(figure.pairs[Number(place.dataset.pair)]) : curveTraces(figure, figure.group);
+    const traces = small ? pairTraces(figure.pairs[Number(place.dataset.pair)], figure) : curveTraces(figure, figure.group);
     Plotly.react(place, traces, layout(figure, small), { responsive: true, displayModeBar: false });
   }
 

@@ -1,0 +1,157 @@
+"""Time of metrics that show changed images to a model, against bare forward passes of the same images.
+
+    python benchmarks/metrics.py            one or two minutes
+    python benchmarks/metrics.py --quick    a few seconds, rougher
+
+Both sides use one thread, the same network and the same rows per pass, and take turns within a run, so that a busy
+machine slows both. The bare side only calls the network on images that were made before. Given are medians of the
+ratio within a round. Other packages are timed where they can be imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from uproar.batches import spans
+from uproar.expression import Call, parse
+from uproar.metrics import Batch, metrics
+from uproar.metrics.prepared import Prepared
+from uproar.metrics.probe import ROWS, evaluate
+from uproar.removal.linear import warm_up
+from uproar.seeds import Draws
+
+TARGETS = {
+    ("insertion", "deletion"): 1.15,
+    ("road", "road_lerf"): 2.0,
+    ("soundness",): 2.0,
+    ("soundness", "completeness", "road_gap", "insertion", "deletion", "average_drop"): 2.0,
+}
+
+
+def network(classes: int = 10) -> nn.Module:
+    """A small convolutional network for 32×32 images."""
+    layers: list[nn.Module] = []
+    for before, after in ((3, 32), (32, 64), (64, 128)):
+        layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes)]
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last).eval()
+
+
+def batch_of(n: int, side: int, smooth: bool, seed: int = 0) -> Batch:
+    """Random images; maps of scattered pixels, or of blobs."""
+    torch.manual_seed(seed)
+    model, x = network(), torch.rand(n, 3, side, side)
+    maps = torch.rand(n, side, side)
+    if smooth:
+        maps = nn.functional.avg_pool2d(maps[:, None], 7, 1, 3, count_include_pad=False)[:, 0]
+    with torch.inference_mode():
+        clean = model(x).clone()
+    return Batch(model, x, clean.argmax(1), maps, clean, Draws.of(0, n), torch.full((3,), 0.5))
+
+
+def shown_images(calls: list[Call], batch: Batch) -> list[Tensor]:
+    """The images of all passes, in the groups in which `evaluate` shows them."""
+    ready, shape = Prepared.of(batch), tuple(batch.x.shape[1:])
+    changes: dict = {}
+    for call in calls:
+        entry = metrics[call.name]
+        changes |= dict.fromkeys(entry.facts["asks"](shape, **entry.bind(**dict(call.options))))
+    fresh = [change for change in changes if type(change).__name__ != "Unchanged"]
+    groups = spans(len(fresh), max(1, ROWS // len(batch.x)))
+    return [torch.cat([change.images(ready) for change in fresh[some]]) for some in groups]
+
+
+def seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def row(names: tuple[str, ...], smooth: bool, n: int, rounds: int) -> None:
+    batch, calls = batch_of(n, 32, smooth), [parse(name) for name in names]
+    images = shown_images(calls, batch)
+
+    def bare() -> None:
+        with torch.inference_mode():
+            for group in images:
+                batch.model(group)
+
+    bare()
+    pairs = [(seconds(lambda: evaluate(calls, batch)), seconds(bare)) for _ in range(rounds)]
+    ratio = statistics.median(ours / theirs for ours, theirs in pairs)
+    target = TARGETS[names]
+    verdict = "ok" if ratio <= target else "MISSED"
+    each = statistics.median(theirs for _, theirs in pairs) / sum(map(len, images)) * 1e6
+    print(f"{' + '.join(names):74s} {'blobs' if smooth else 'scattered':9s} {ratio:5.2f}x  target {target:.2f}x  "
+          f"{verdict:6s} ({sum(map(len, images))} images, bare {each:.0f} µs each)")  # fmt: skip
+
+
+def other_packages(n: int) -> None:
+    """Deletion by Quantus and ROAD by grad-cam, where they are installed."""
+    for package, name in (
+        ("quantus", "Quantus PixelFlipping"),
+        ("pytorch_grad_cam", "grad-cam ROAD"),
+    ):
+        if importlib.util.find_spec(package) is None:
+            print(f"{name}: skipped, {package} is not installed")
+        else:
+            PEERS[package](n)
+
+
+def quantus_flipping(n: int) -> None:
+    import quantus
+
+    batch = batch_of(n, 32, smooth=False)
+    flipping = quantus.PixelFlipping(
+        features_in_step=10, perturb_baseline="mean", disable_warnings=True
+    )
+    maps = batch.maps[:, None].numpy()
+    theirs = seconds(
+        lambda: flipping(
+            model=batch.model, x_batch=batch.x.numpy(), y_batch=batch.target.numpy(), a_batch=maps
+        )
+    )
+    ours = seconds(lambda: evaluate([parse("deletion(steps=103)")], batch))
+    print(f"Quantus PixelFlipping takes {theirs / ours:.1f} times as long as deletion")
+
+
+def gradcam_road(n: int) -> None:
+    from pytorch_grad_cam.metrics.road import ROADMostRelevantFirstAverage
+    from pytorch_grad_cam.utils.model_targets import ClassifierOutputSoftmaxTarget
+
+    batch = batch_of(n, 32, smooth=False)
+    road = ROADMostRelevantFirstAverage(percentiles=list(range(10, 100, 10)))
+    targets = [ClassifierOutputSoftmaxTarget(int(t)) for t in batch.target]
+    theirs = seconds(lambda: road(batch.x, np.asarray(batch.maps), targets, batch.model))
+    ours = seconds(lambda: evaluate([parse("road_morf:gradcam")], batch))
+    print(f"grad-cam ROAD takes {theirs / ours:.1f} times as long as road_morf:gradcam")
+
+
+PEERS = {"quantus": quantus_flipping, "pytorch_grad_cam": gradcam_road}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    torch.set_num_threads(1)
+    warm_up()
+    for names in TARGETS:
+        for smooth in (False, True):
+            row(names, smooth, n=32 if quick else 64, rounds=2 if quick else 5)
+    other_packages(8 if quick else 16)
+
+
+if __name__ == "__main__":
+    main()

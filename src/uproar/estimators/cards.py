@@ -1,0 +1,257 @@
+"""A card for every estimator: formula, options with their ranges, cost, what it needs and where it fails.
+
+Everything is read from the declarations. `python -m uproar.estimators.cards > docs/estimators.md` writes it down.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, get_type_hints
+
+import pydantic
+
+from uproar.estimators.base import estimators
+from uproar.estimators.gradient import Baseline
+from uproar.expression import Call
+from uproar.registry import Entry
+
+FAMILIES = {
+    "Gradients": ("gradient",),
+    "Scores decomposed over pixels": ("decomposition", "lrp"),
+    "Class activation maps": ("cam",),
+    "Parts of the image taken away": ("occlusion", "rise", "sise", "surrogate", "extremal"),
+    "Bottlenecks and trained attention": ("bottleneck", "input_bottleneck", "tame"),
+    "Controls": ("control", "truth"),
+}
+"""Estimators by the module that declares them."""
+ROLES = {
+    "direct": "Controls without a ranking",
+    "transform": "Transforms of the signed map",
+    "ensemble": "Transforms over noisy copies",
+    "postprocess": "Filters of the finished map",
+}
+OTHERS = "Others"
+ORDER = [*FAMILIES, OTHERS, *ROLES.values()]
+
+_REACH = {
+    "direct": "Says itself which pixels go, at every fraction: there is no map.",
+    "transform": "Applied to a signed map, value by value: as many channels as that has, at no cost.",
+    "ensemble": "As many channels as what it is applied to.",
+    "postprocess": "Applied to the map after its channels are reduced, outermost, at no cost.",
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option with its default, as an expression has it, and the values it may take, in words."""
+
+    text: str
+    values: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """The facts of one entry of the registry."""
+
+    name: str
+    family: str
+    formula: str
+    text: str
+    """The first paragraph of the docstring."""
+    options: tuple[Option, ...]
+    cost: str
+    passes: float | None
+    """Forward-and-backward passes per image at the defaults; None where it depends on what is inside."""
+    needs: str
+    reach: str
+    """How many numbers there are per pixel."""
+    fails: str
+    paper: str
+
+
+def own() -> list[str]:
+    """The estimators of this package, without those of plugins."""
+    home = "uproar.estimators."
+    return [e.name for e in estimators.values() if e.function.__module__.startswith(home)]
+
+
+def cards(names: Iterable[str] | None = None) -> list[Card]:
+    """The cards of some entries, by default of all that are declared, by family and name."""
+    found = [card(estimators[name]) for name in (estimators if names is None else names)]
+    return sorted(found, key=lambda each: (ORDER.index(each.family), each.name))
+
+
+def card(entry: Entry) -> Card:
+    """The card of one entry."""
+    facts, passes = entry.facts, _passes(entry)
+    hints = get_type_hints(entry.function, include_extras=True)
+    channels = "One value per colour channel." if facts.get("channels") else "One value per pixel."
+    return Card(
+        name=entry.name, family=_family(entry), formula=facts.get("formula", ""), text=_paragraph(entry),
+        options=tuple(_option(name, p.default, hints.get(name, Any)) for name, p in entry.options.items()),
+        cost=_cost(entry, passes), passes=passes, needs=_needs(entry, hints),
+        reach=_REACH.get(facts["role"], channels), fails=facts.get("fails", ""), paper=facts.get("paper", ""),
+    )  # fmt: skip
+
+
+def _family(entry: Entry) -> str:
+    if entry.facts["role"] in ROLES:
+        return ROLES[entry.facts["role"]]
+    module = entry.function.__module__.rpartition(".")[2]
+    return next((title for title, modules in FAMILIES.items() if module in modules), OTHERS)
+
+
+def _paragraph(entry: Entry) -> str:
+    text = inspect.getdoc(entry.function) or ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def _passes(entry: Entry) -> float | None:
+    passes = entry.facts.get("passes")
+    return passes(**entry.bind()) if callable(passes) else passes
+
+
+def _cost(entry: Entry, passes: float | None) -> str:
+    if entry.facts["role"] == "ensemble":
+        return f"`samples` ({entry.options['samples'].default}) times that of what it is applied to"
+    if entry.facts.get("model") is False:
+        return "nothing, as the model is never looked at"
+    if not passes:
+        return ""
+    amount = "1 pass per image" if passes == 1 else f"{passes:g} passes per image"
+    deciding = [name for name in _deciding(entry.facts["passes"]) if name in entry.options]
+    if deciding:
+        amount += f" at the defaults; {_listed(deciding, 'and')} decide{'s' * (len(deciding) == 1)}"
+    shared = f", shared with `{entry.facts['of']}`" if entry.facts.get("of") else ""
+    return amount + shared
+
+
+def _deciding(passes: Any) -> list[str]:
+    """The options that a cost depends on: the arguments that its function names."""
+    if not callable(passes):
+        return []
+    parameters = inspect.signature(passes).parameters.values()
+    return [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+
+
+def _needs(entry: Entry, hints: Mapping[str, Any]) -> str:
+    """What must be there: of the model, of the data, and of the time before the first image."""
+    facts = entry.facts
+    model = facts["role"] == "estimator" and facts.get("model", True)
+    needs = [facts.get("needs") or ("class scores alone" if model else "")]
+    needs += [
+        f"the training images' mean colour (for `{name}=mean`)"
+        for name, parameter in entry.options.items()
+        if hints.get(name) == Baseline and parameter.default == "mean"
+    ]
+    needs += ["a preparation, once per model"] if facts.get("prepare") else []
+    return "; ".join(filter(None, needs))
+
+
+def _option(name: str, default: Any, hint: Any) -> Option:
+    call = Call(name) if default is inspect.Parameter.empty else Call("", (), ((name, default),))
+    try:
+        schema = pydantic.TypeAdapter(hint).json_schema()
+    except pydantic.errors.PydanticUserError:  # a type that only the author of a plugin knows
+        schema = {}
+    return Option(str(call).strip("()"), in_words(schema))
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """The values that a JSON schema allows.
+
+    >>> in_words({"type": "integer", "minimum": 1, "maximum": 10_000})
+    'whole number from 1 to 10,000'
+    >>> in_words({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}]})
+    'number > 0, or `none`'
+    """
+    if "anyOf" in schema:
+        return ", or ".join(in_words(each) for each in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return _listed(schema.get("enum", [schema.get("const")]), "or")
+    kind = schema.get("type", "any value")
+    if kind == "array":
+        least = schema.get("minItems", 0)
+        of = in_words(schema.get("items", {}))
+        return f"list of at least {least}: {of}" if least else f"list: {of}"
+    words = {"integer": "whole number", "boolean": "`true` or `false`", "string": "text", "null": "`none`"}  # fmt: skip
+    return f"{words.get(kind, kind)} {_bounds(schema)}".rstrip()
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    if "minimum" in schema and "maximum" in schema:
+        return f"from {schema['minimum']:,.12g} to {schema['maximum']:,.12g}"
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    found = [f"{sign} {schema[key]:,.12g}" for key, sign in signs.items() if key in schema]
+    return " and ".join(found)
+
+
+def _listed(names: Iterable[Any], joining: str) -> str:
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} {joining} {last}" if first else last
+
+
+def to_markdown(cards: Iterable[Card]) -> str:
+    """One page: a table of all cards by family, then the cards."""
+    listed = sorted(cards, key=lambda each: (ORDER.index(each.family), each.name))
+    parts = [_INTRO, _overview(listed)]
+    for family, group in groupby(listed, key=lambda each: each.family):
+        parts.append(f"## {family}")
+        parts.extend(map(_section, group))
+    return "\n\n".join(parts) + "\n"
+
+
+_INTRO = """# Estimators
+
+Written by `python -m uproar.estimators.cards > docs/estimators.md` from the declarations in `src/uproar/estimators`;
+do not edit. [Add an estimator](add-an-estimator.md) says how one is declared, [hits](estimator-hits.md) how often each
+finds pixels that are known to count.
+
+![Maps of every estimator for three images](images/estimators.png)
+
+The maps of every estimator, with its default options, for three images of the built-in task `planted` and a small
+trained network (`python benchmarks/estimators.py --gallery docs/images/estimators.png`): red speaks for the class, blue
+against it, each map scaled alone. The pixels that count are those of `oracle`.
+
+In the formulas `f_c` is the score (logit) of the class explained, `p_c` its probability, `x` the image, `x₀` the
+baseline. Cost is in forward-and-backward passes per image; a forward pass alone counts half. Options are written in an
+expression such as `sg_sq(ig(steps=50), samples=20)`; those left out have the value shown."""
+
+
+def _overview(cards: list[Card]) -> str:
+    head = "| | passes | values | formula |\n|---|---|---|---|"
+    lines = [head]
+    for family, group in groupby(cards, key=lambda each: each.family):
+        lines.append(f"| **{family}** | | | |")
+        for each in group:
+            passes = "" if each.passes is None else f"{each.passes:g}"
+            values = {"One value per colour channel.": "channel", "One value per pixel.": "pixel"}
+            formula = each.formula.replace("|", "\\|")
+            lines.append(
+                f"| [{each.name}](#{each.name}) | {passes} | {values.get(each.reach, '')} | {formula} |"
+            )
+    return "\n".join(lines)
+
+
+def _section(card: Card) -> str:
+    facts = [
+        f"Formula: `{card.formula}`" if card.formula else "",
+        card.reach,
+        f"Cost: {card.cost}." if card.cost else "",
+        f"Needs: {card.needs}." if card.needs else "",
+        f"Fails: {card.fails}." if card.fails else "",
+        f"Paper: {card.paper.rstrip('.')}." if card.paper else "",
+    ]
+    text = f"### {card.name}\n\n{card.text}\n\n" + "\n".join(f"* {f}" for f in facts if f)
+    if not card.options:
+        return text
+    rows = [f"| `{option.text}` | {option.values} |" for option in card.options]
+    return "\n".join([f"{text}\n", "| option and default | values |", "|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(to_markdown(cards(own())))

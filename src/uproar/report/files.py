@@ -1,0 +1,24 @@
+"""How the files of a report reach the disk: each as a whole, in the order given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from uproar.errors import StoreError
+from uproar.store import write_file
+
+
+def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:
+    """Write contents by name into a folder, which is made if need be; the folder."""
+    place = Path(folder).expanduser()
+    for name, content in files.items():
+        path = place / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, content)
+        except OSError as error:
+            raise StoreError(
+                f"Cannot write the report to {path}: {error.strerror or error}."
+            ) from None
+    return place

@@ -1,0 +1,56 @@
+"""What metrics say of maps, as plain tables and arrays: the hand-over from scoring to reporting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+COLUMNS = {
+    "method": "whose maps",
+    "metric": "as asked for",
+    "value": "mean over images, or the data set's own statistic",
+    "low": "lower end of the 95 % bootstrap interval over images",
+    "high": "upper end",
+    "n": "images",
+    "nan": "images where the metric is not defined; they are left out",
+    "higher_is_better": "the metric's direction",
+    "tied": "mean share of pixels whose value another pixel of the map has too",
+    "note": "what to keep in mind",
+}
+"""The columns of `Scores.table`."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves of one metric: a value per image and fraction, by method."""
+
+    fractions: np.ndarray
+    values: Mapping[str, np.ndarray]
+    """(n, points) by method."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Everything a report of scores needs."""
+
+    table: pd.DataFrame
+    """One row per method and metric; see COLUMNS."""
+    per_image: pd.DataFrame
+    """One row per method, metric and image: `image`, `value` (NaN where not defined)."""
+    comparisons: pd.DataFrame
+    """One row per metric and pair of methods: better, worse, difference, low, high, p, p_holm, verdict."""
+    curves: Mapping[str, Curves] = field(default_factory=dict)
+    """By metric, where it has curves."""
+    forwards: int = 0
+    """Images shown to the model, clean ones included."""
+    images: np.ndarray | None = None
+    """The images, (n, c, h, w) in [0, 1], or the first of them."""
+    maps: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Maps by method for those images."""
+    titles: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()

@@ -1,0 +1,289 @@
+"""The Python face for scores: all metrics of given maps, without retraining."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from uproar.batches import spans
+from uproar.errors import BadInput, BadShape
+from uproar.expression import Call, parse
+from uproar.metrics import Batch, metrics
+from uproar.metrics.base import Responses, read_metric
+from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
+from uproar.metrics.resampling import bootstrap, interval, p_value
+from uproar.metrics.verdicts import holm
+from uproar.models import borrowed
+from uproar.scores import COLUMNS, Curves, Scores
+from uproar.seeds import Draws
+from uproar.training import predict
+
+Explain = Callable[[nn.Module, Tensor, Tensor, Draws], Tensor]
+Output = Literal["auto", "logit", "probability"]
+
+DEFAULT = ("insertion", "deletion", "road", "average_drop")
+SHOWN = 64
+"""Images kept for the report."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric's value while pixels go or come: one row per image."""
+
+    fractions: Tensor
+    values: Tensor
+
+
+class _LogProbabilities(nn.Module):
+    """A model that answers with probabilities, seen through their logarithm: softmax gives them back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(x).clamp_min(1e-30).log()
+
+
+def score(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    maps: Tensor | Mapping[str, Tensor],
+    metrics: Sequence[str] = DEFAULT,
+    *,
+    per_image: bool = False,
+    mean: Tensor | None = None,
+    truth: Tensor | None = None,
+    explain: Mapping[str, Explain] | None = None,
+    output: Output = "auto",
+    seed: int = 0,
+    index: Sequence[int] | None = None,
+    batch_size: int = 64,
+) -> pd.DataFrame:
+    """A table with one row per method and metric: value, bootstrap interval over images, NaN and tie counts.
+
+    `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
+    per image instead. Some metrics need `mean` (colour of the training images), `truth` (important pixels, (n, h, w)
+    bool), or `explain`, which makes maps of other images: see `uproar ls metrics`. `output="probability"` says that the
+    model ends in a softmax.
+    """
+    found = score_all(
+        model, x, y, maps, metrics, mean=mean, truth=truth, explain=explain, output=output, seed=seed, index=index,
+        batch_size=batch_size,
+    )  # fmt: skip
+    for notice in found.notices:
+        warnings.warn(notice, stacklevel=2)
+    return found.per_image if per_image else found.table
+
+
+def score_all(
+    model: nn.Module, x: Tensor, y: Tensor, maps: Tensor | Mapping[str, Tensor], metrics: Sequence[str] = DEFAULT, *,
+    mean: Tensor | None = None, truth: Tensor | None = None, explain: Mapping[str, Explain] | None = None,
+    output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int = 64,
+    listen: Callable[[int, int], None] = lambda *_: None,
+) -> Scores:  # fmt: skip
+    """Scores with everything a report needs: the table, per-image values, paired comparisons and curves."""
+    calls = [read_metric(name) for name in metrics]
+    methods = {name: _checked_maps(a, x, name) for name, a in _named(maps).items()}
+    y = _checked_labels(y, x)
+    model, notices = _with_logits(model, x, output)
+    clean = predict(model, x, batch_size)
+    if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
+        raise BadInput(
+            f"The labels run from {int(y.min())} to {int(y.max())}, but the model has {clean.shape[1]} classes."
+        )
+    draws = Draws.of(seed, len(x) if index is None else index)
+    responses: dict[str, dict[str, Responses]] = {}
+    shown, done, total = len(x), 0, len(methods) * len(x)
+    for method, a in methods.items():
+        parts = []
+        for rows in spans(len(x), batch_size):
+            batch = Batch(
+                model, x[rows], y[rows], a[rows], clean[rows], draws[rows], mean,
+                None if truth is None else truth[rows], (explain or {}).get(method),
+            )  # fmt: skip
+            part, count = evaluate(calls, batch)
+            parts.append(part)
+            shown += count
+            done += rows.stop - rows.start
+            listen(done, total)
+        responses[method] = joined(parts)
+    return replace(
+        _tables(calls, responses, methods, seed),
+        curves=_curves(calls, responses, x), forwards=shown, notices=tuple(notices), images=x[:SHOWN].numpy(),
+        maps={name: a[:SHOWN].numpy() for name, a in methods.items()}, titles=tuple(str(k) for k in y[:SHOWN].tolist()),
+    )  # fmt: skip
+
+
+def curve(
+    model: nn.Module, x: Tensor, maps: Tensor, metric: str = "deletion", *, target: Tensor, mean: Tensor | None = None,
+    output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int = 64, **options: Any,
+) -> Curve:  # fmt: skip
+    """The curve of a metric for every image: `.fractions` (points,) and `.values` (n, points).
+
+    Options are the metric's, e.g. `steps=100, fill="mean", unit="pixel"`.
+    """
+    call = parse(metric)
+    given = tuple(sorted({**dict(call.options), **options}.items()))
+    text = str(Call(call.name, (), given))
+    found = score_all(model, x, target, {"map": maps}, [text], mean=mean, output=output, seed=seed, index=index,
+                      batch_size=batch_size)  # fmt: skip
+    name = str(read_metric(text))
+    if name not in found.curves:
+        fractions_of(read_metric(text), x.shape[1:])  # says which metrics have curves
+    curves = found.curves[name]
+    return Curve(torch.from_numpy(curves.fractions), torch.from_numpy(curves.values["map"]))
+
+
+def _named(maps: Tensor | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    return maps if isinstance(maps, Mapping) else {"maps": maps}
+
+
+def _checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
+    """Maps as (n, h, w); channels are summed, another size is refused."""
+    a = torch.as_tensor(maps).float()
+    n, c, h, w = x.shape
+    if a.dim() == 4 and a.shape[1] in (1, c):
+        a = a.sum(1)
+    if a.dim() != 3 or len(a) != n:
+        raise BadShape(
+            f"The maps {name!r} are {tuple(a.shape)}; for {n} images they must be ({n}, {h}, {w})."
+        )
+    if a.shape[1:] != (h, w):
+        raise BadShape(
+            f"The maps {name!r} are {a.shape[1]}x{a.shape[2]} but the images {h}x{w}; resize them first, e.g. "
+            f"torch.nn.functional.interpolate(maps[:, None], ({h}, {w}), mode='bilinear')[:, 0]."
+        )
+    return a
+
+
+def _checked_labels(y: Any, x: Tensor) -> Tensor:
+    if not isinstance(x, Tensor) or x.dim() != 4 or not len(x):
+        raise BadShape("Images are a float tensor (n, c, h, w) with at least one image.")
+    labels = torch.as_tensor(y).long()
+    if labels.shape != (len(x),):
+        raise BadShape(f"There are {len(x)} images but labels of shape {tuple(labels.shape)}.")
+    return labels
+
+
+def _with_logits(model: nn.Module, x: Tensor, output: Output) -> tuple[nn.Module, list[str]]:
+    """The model as one that answers with logits, and what was noticed on the way."""
+    if output not in ("auto", "logit", "probability"):
+        raise BadInput(f"output is auto, logit or probability, not {output!r}.")
+    with borrowed(model), torch.inference_mode():
+        answer = model(x[: max(2, min(16, len(x)))])
+    if not isinstance(answer, Tensor) or answer.dim() != 2:
+        raise BadInput("The model must return one row of class scores per image.")
+    sums_to_one = bool((answer >= 0).all()) and bool(((answer.sum(1) - 1).abs() < 1e-4).all())
+    if output == "probability" and not sums_to_one:
+        raise BadInput("output='probability' was given, but the model's rows do not sum to 1.")
+    if output == "logit" or not sums_to_one:
+        return model, []
+    said = "The model's rows sum to 1, so they are taken as probabilities; say output='logit' if they are not."
+    return _LogProbabilities(model), [] if output == "probability" else [said]
+
+
+def _tables(
+    calls: Sequence[Call],
+    responses: Mapping[str, Mapping[str, Responses]],
+    maps: Mapping[str, Tensor],
+    seed: int,
+) -> Scores:
+    rows: list[dict[str, Any]] = []
+    images: list[pd.DataFrame] = []
+    pairs: list[dict[str, Any]] = []
+    for call in calls:
+        name = str(call)
+        resampled = {
+            method: bootstrap(call, found[name], seed) for method, found in responses.items()
+        }
+        for method, found in responses.items():
+            low, high = interval(resampled[method])
+            rows.append(
+                {"method": method, "metric": name, "low": low, "high": high, "tied": _tied(maps[method]),
+                 "higher_is_better": metrics[call.name].facts["higher_is_better"], **summarise(call, found[name])}
+            )  # fmt: skip
+            value = found[name]["value"].double().numpy()
+            images.append(
+                pd.DataFrame(
+                    {
+                        "method": method,
+                        "metric": name,
+                        "image": np.arange(len(value)),
+                        "value": value,
+                    }
+                )
+            )
+        pairs += _compared(call, responses, resampled)
+    columns = ["metric", "better", "worse", "difference", "low", "high", "p", "p_holm", "verdict"]
+    return Scores(
+        pd.DataFrame(rows)[list(COLUMNS)],
+        pd.concat(images, ignore_index=True),
+        pd.DataFrame(pairs, columns=columns),
+    )
+
+
+def _compared(
+    call: Call,
+    responses: Mapping[str, Mapping[str, Responses]],
+    resampled: Mapping[str, np.ndarray],
+) -> list[dict[str, Any]]:
+    """All pairs of methods under one metric, the better one first, Holm over the pairs."""
+    sign = 1 if metrics[call.name].facts["higher_is_better"] else -1
+    rows: list[dict[str, Any]] = []
+    for a, b in itertools.combinations(responses, 2):
+        gap = (
+            summarise(call, responses[a][str(call)])["value"]
+            - summarise(call, responses[b][str(call)])["value"]
+        )
+        if sign * gap < 0:
+            a, b, gap = b, a, -gap
+        differences = resampled[a] - resampled[b]
+        low, high = interval(differences)
+        rows.append({"metric": str(call), "better": a, "worse": b, "difference": gap, "low": low, "high": high,
+                     "p": p_value(differences)})  # fmt: skip
+    adjusted: Sequence[float] | np.ndarray = (
+        holm(np.array([row["p"] for row in rows])) if rows else []
+    )
+    for row, p in zip(rows, adjusted, strict=True):
+        row["p_holm"] = float(p)
+        row["verdict"] = (
+            f"{row['better']} better" if p < 0.05 else f"cannot tell with {_n(responses)} images"
+        )
+    return rows
+
+
+def _n(responses: Mapping[str, Mapping[str, Responses]]) -> int:
+    first = next(iter(next(iter(responses.values())).values()))
+    return len(first["value"])
+
+
+def _tied(maps: Tensor) -> float:
+    """Mean share of pixels whose value occurs more than once in their map."""
+    values = maps.flatten(1).sort(1).values
+    same = values[:, 1:] == values[:, :-1]
+    edge = torch.zeros(len(values), 1, dtype=torch.bool)
+    tied = torch.cat([same, edge], 1) | torch.cat([edge, same], 1)
+    return float(tied.double().mean())
+
+
+def _curves(
+    calls: Sequence[Call], responses: Mapping[str, Mapping[str, Responses]], x: Tensor
+) -> dict[str, Curves]:
+    return {
+        str(call): Curves(
+            np.asarray(fractions_of(call, tuple(x.shape[1:]))),
+            {method: found[str(call)]["curve"].numpy() for method, found in responses.items()},
+        )
+        for call in calls
+        if has_curve(call) and "curve" in next(iter(responses.values()))[str(call)]
+    }

@@ -1,0 +1,228 @@
+"""The program as a person uses it: one sentence for a mistake, an exit code for a script."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from uproar.cli.app import _exit_code
+
+SMALL = [
+    "--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)",
+    "--estimators", "random,grad,sg_sq(grad, samples=3)", "--fractions", "0.3,0.6", "--seeds", "2", "--epochs", "1",
+    "--protocols", "roar,roar:no-retrain", "--jobs", "1",
+]  # fmt: skip
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_run_writes_the_report_the_tables_and_how_it_was_run(here, capsys):
+    assert _exit_code(["run", *SMALL, "--out", "mine"]) == 0
+    shown = capsys.readouterr()
+    assert (
+        "better than random" in shown.out
+        or "cannot tell" in shown.out
+        or "worse than random" in shown.out
+    )
+    assert "mine/report.html" in shown.out.replace("\n", "")
+    assert "24/24 cells" in shown.err
+    for name in ("report.html", "results.csv", "results.parquet", "verdicts.csv", "run.json"):
+        assert (here / "mine" / name).stat().st_size > 0
+    assert list((here / "mine" / "figures").glob("*.svg"))
+    assert json.loads((here / "mine" / "run.json").read_text())["study"]["seeds"] == [0, 1]
+
+    page = (here / "mine" / "report.html").read_text()
+    assert _exit_code(["run", *SMALL, "--out", "mine"]) == 0
+    assert "24 cells, 0 of them new" in capsys.readouterr().out
+    (here / "mine" / "report.html").unlink()
+    assert _exit_code(["report", "mine"]) == 0
+    again = (here / "mine" / "report.html").read_text()
+    assert len(again) == pytest.approx(len(page), rel=0.01)
+
+
+def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
+    (here / "bad.py").write_text("def bad(model, x, target):\n    raise KeyError('oops')\n")
+    options = [o if o != "random,grad,sg_sq(grad, samples=3)" else "random,bad" for o in SMALL]
+    assert _exit_code(["run", *options, "--plugin", "bad.py", "--out", "mine"]) == 1
+    assert "failed bad" in capsys.readouterr().err
+    assert "oops" in (here / "mine" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["run", "--estimators", "grda"], 2, "Did you mean 'grad'"),
+        (["run", "--estimators", "sg(grad, smaples=3)"], 2, "it takes samples, sigma, unit"),
+        (["run", "--estimators", "sg(grad"], 2, "Cannot read"),
+        (["run", "--fractions", "0.1,1.5"], 2, "between 0 and 1"),
+        (["run", "--fractions", "0.1,0.1"], 2, "listed twice"),
+        (["run", "--fractions", "x"], 2, "takes numbers"),
+        (["run", "--seeds", "0"], 2, "at least one seed"),
+        (["run", "--jobs", "0"], 2, "--jobs must be at least 1"),
+        (["run", "--limit", "0"], 2, "--limit must be at least 1"),
+        (["run", "--epochs", "0"], 2, "epochs must be greater"),
+        (["run", "--model", "nope"], 2, "No model is called 'nope'"),
+        (["run", "--model", "nope.py:f"], 2, "no file nope.py"),
+        (["run", "--task", "nope"], 2, "No task is called 'nope'"),
+        (["run", "--weights", "nope.safetensors"], 2, "no file nope.safetensors"),
+        (["run", "nope.toml"], 2, "Cannot read the study nope.toml"),
+        (["run", "--nonsense"], 2, "No such option"),
+        (["run", "--store", "/proc/nope"], 3, "choose another place"),
+        (["report", "nope"], 2, "not the folder of a run"),
+        (["validate", "nope.toml"], 2, "Cannot read the study"),
+        (["explain", "nope"], 2, "neither a folder"),
+        (["explain", "--limit", "0"], 2, "at least 1"),
+        (["explain", "--target", "x"], 2, "--target is predicted, label or the number"),
+        (["explain", "--out", "maps.bmp"], 2, "ends in .png"),
+        (["try", "nope.py"], 2, "no file nope.py"),
+        (["try", "gard"], 2, "Did you mean 'grad'"),
+        (["ls", "nope"], 2, "is not one of"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_an_exit_code(here, capsys, arguments, code, sentence):
+    assert _exit_code(arguments) == code
+    shown = capsys.readouterr().err
+    assert sentence in re.sub(r"\s+", " ", shown)
+    assert "Traceback" not in shown
+    assert not list(here.glob("runs/*/report.html"))
+
+
+def test_an_unwritable_output_folder_is_refused(here, capsys):
+    (here / "file").write_text("x")
+    assert _exit_code(["run", *SMALL, "--out", "file/below"]) == 3
+    assert "Error" in capsys.readouterr().err
+
+
+def test_validate_says_what_would_run(here, capsys):
+    (here / "s.toml").write_text(
+        'task = "planted(size=8, train=60, test=30)"\nseeds = 2\nestimators = ["grad"]\nprotocols = ["roar"]\n'
+    )
+    assert _exit_code(["validate", "s.toml", "--jobs", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "20 cells: 0 in the store, 0 do not apply, 20 to do." in shown
+    assert "About" in shown
+
+
+@pytest.mark.parametrize("kind", ["estimators", "tasks", "models", "fills", "protocols"])
+def test_everything_can_be_listed(kind, capsys):
+    assert _exit_code(["ls", kind]) == 0
+    expected = {
+        "estimators": "guided_bac",
+        "tasks": "planted",
+        "models": "resnet-small",
+        "fills": "uniform",
+        "protocols": "kar",
+    }
+    assert expected[kind] in capsys.readouterr().out
+
+
+def test_doctor_names_versions(capsys):
+    assert _exit_code(["doctor"]) == 0
+    assert "2.13.0" in capsys.readouterr().out or "torch" in capsys.readouterr().out
+
+
+def test_explain_writes_a_picture_and_arrays_and_reads_its_own_arrays(here, capsys):
+    small = [
+        "--task",
+        "planted(size=8, classes=3, train=60, test=30)",
+        "--model",
+        "cnn-small(width=4)",
+    ]
+    names = ["--estimators", "grad,sg(grad, samples=3)"]
+    assert (
+        _exit_code(["explain", *small, *names, "--limit", "5", "--out", "m.svg", "--save", "m.npz"])
+        == 0
+    )
+    with np.load("m.npz") as file:
+        assert set(file.files) == {"grad", "sg(grad, samples=3)", "images", "labels", "targets"}
+        assert file["grad"].shape == (5, 8, 8)
+        first = file["grad"].copy()
+    assert (here / "m.svg").stat().st_size > 1000
+    # the same again reads the store
+    before = {p: p.stat().st_mtime_ns for p in here.rglob("*.safetensors")}
+    assert (
+        _exit_code(
+            ["explain", *small, *names, "--limit", "5", "--out", "m.png", "--save", "m.safetensors"]
+        )
+        == 0
+    )
+    assert before == {
+        p: p.stat().st_mtime_ns for p in here.rglob("*.safetensors") if p.name != "m.safetensors"
+    }
+    from safetensors.numpy import load_file
+
+    np.testing.assert_array_equal(load_file("m.safetensors")["grad"], first)
+    assert _exit_code(["explain", "m.npz", "--model", "cnn-small(width=4)", "--classes", "3", "--estimators", "grad",
+                       "--target", "label", "--out", "own.html"]) == 0  # fmt: skip
+    assert "data:image/png" in (here / "own.html").read_text()
+
+
+def test_explain_reads_a_folder_of_pictures(here, capsys):
+    from PIL import Image
+
+    folder = here / "photos"
+    folder.mkdir()
+    for i in range(3):
+        Image.fromarray(np.full((12, 10, 3), 40 * i, np.uint8)).save(folder / f"{i}.png")
+    arguments = [
+        "explain",
+        "photos",
+        "--classes",
+        "2",
+        "--estimators",
+        "grad",
+        "--out",
+        "m.png",
+        "--save",
+        "m.npz",
+    ]
+    assert _exit_code(arguments) == 0
+    with np.load("m.npz") as file:
+        assert file["images"].shape == (3, 3, 12, 10)
+    Image.fromarray(np.zeros((5, 5), np.uint8)).save(folder / "z.png")
+    assert _exit_code(arguments) == 2
+    assert "z.png is 5x5, but 0.png is 10x12" in capsys.readouterr().err
+    (folder / "z.png").write_bytes(b"junk")
+    assert _exit_code(arguments) == 2
+    assert "cannot be read as a picture" in capsys.readouterr().err
+
+
+TRIED = """
+import torch
+def good(model, x, target):
+    return x.sum(1) * model(x).gather(1, target[:, None])[:, :, None]
+def by_batch(model, x, target):
+    return good(model, x, target) / x.sum()
+def by_chance(model, x, target):
+    return torch.rand_like(x)
+def blind(model, x, target):
+    return x.sum(1)
+def breaks_the_model(model, x, target):
+    next(model.parameters()).data.add_(1)
+    return good(model, x, target)
+"""
+
+
+def test_try_tells_a_good_estimator_from_bad_ones(here, capsys):
+    (here / "mine.py").write_text(TRIED)
+    assert _exit_code(["try", "mine.py", "--estimators", "good"]) == 0
+    assert "good satisfies the contract" in capsys.readouterr().out
+    for name, clause in {
+        "by_batch": "does not depend on the batch",
+        "by_chance": "is the same for a seed",
+        "blind": "responds to the model",
+        "breaks_the_model": "leaves the model",
+    }.items():
+        assert _exit_code(["try", "mine.py", "--estimators", name]) == 1
+        shown = capsys.readouterr().out
+        broken = [line for line in shown.splitlines() if "│ no" in line]
+        assert any(
+            clause.split()[0] in line and clause.split()[-1][:5] in shown for line in broken
+        ), shown

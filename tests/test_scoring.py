@@ -1,0 +1,239 @@
+"""Scores of maps at hand: the same whatever the batch, honest about what is not defined."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import uproar
+from uproar.errors import BadInput, BadShape
+from uproar.expression import parse
+from uproar.metrics import metrics
+from uproar.metrics.resampling import bootstrap, interval, p_value
+from uproar.scoring import score_all
+
+CHEAP = [
+    "insertion(steps=5)",
+    "deletion(steps=5)",
+    "average_drop",
+    "pointing_game",
+    "total_variation",
+]
+
+
+@pytest.fixture(scope="module")
+def case():
+    task = uproar.load("planted(size=8, classes=3, train=120, test=30)")
+    model = uproar.build("cnn-small(width=8)", task)
+    uproar.fit(model, task.train.images, task.train.labels, uproar.Recipe(epochs=4), 0)
+    maps = uproar.explain(model, task.test.images, ["random", "grad"], target=task.test.labels)
+    return model, task, maps
+
+
+def scored(case, names=CHEAP, **options):
+    model, task, maps = case
+    given = {"mean": task.mean, "truth": task.test.masks, **options}
+    maps = given.pop("maps", maps)
+    return score_all(model, task.test.images, task.test.labels, maps, names, **given)
+
+
+def test_scores_do_not_depend_on_the_batch(case):
+    a, b, c = (scored(case, batch_size=size) for size in (1, 7, 512))
+    pd.testing.assert_frame_equal(a.per_image, b.per_image, check_exact=True)
+    pd.testing.assert_frame_equal(a.per_image, c.per_image, check_exact=True)
+    assert a.forwards == b.forwards == c.forwards
+
+
+def test_one_tensor_and_a_dict_of_one_say_the_same(case):
+    model, task, maps = case
+    one = uproar.score(
+        model,
+        task.test.images,
+        task.test.labels,
+        maps["grad"],
+        ["deletion(steps=5)"],
+        mean=task.mean,
+    )
+    many = uproar.score(
+        model, task.test.images, task.test.labels, maps, ["deletion(steps=5)"], mean=task.mean
+    )
+    assert one["value"].item() == many.set_index("method").loc["grad", "value"]
+    each = uproar.score(
+        model,
+        task.test.images,
+        task.test.labels,
+        maps,
+        ["deletion(steps=5)"],
+        mean=task.mean,
+        per_image=True,
+    )
+    assert each.query("method == 'grad'")["value"].mean() == pytest.approx(one["value"].item())
+
+
+def test_asking_for_more_metrics_of_the_same_changes_costs_nothing(case):
+    alone = (
+        scored(case, ["insertion(steps=5)"]).forwards + scored(case, ["deletion(steps=5)"]).forwards
+    )
+    together = scored(case, ["insertion(steps=5)", "deletion(steps=5)"])
+    n = 30
+    assert together.forwards < alone
+    twice = scored(case, ["deletion(steps=5)", "deletion(steps=5, unit=pixel)"])
+    assert twice.forwards == scored(case, ["deletion(steps=5)"]).forwards
+    assert together.forwards >= n
+
+
+def test_a_curve_starts_at_the_image_and_ends_at_the_fill(case):
+    model, task, maps = case
+    x, y = task.test.images, task.test.labels
+    found = uproar.curve(model, x, maps["grad"], "deletion", target=y, steps=4, mean=task.mean)
+    assert found.fractions[0] == 0 and found.fractions[-1] == 1
+    clean = uproar.predict(model, x).softmax(1).gather(1, y[:, None])[:, 0]
+    empty = (
+        uproar.predict(model, task.mean.view(1, 1, 1, 1).expand_as(x))
+        .softmax(1)
+        .gather(1, y[:, None])[:, 0]
+    )
+    torch.testing.assert_close(found.values[:, 0].float(), clean)
+    torch.testing.assert_close(found.values[:, -1].float(), empty)
+
+
+def test_a_nan_in_one_map_makes_that_image_undefined_and_leaves_the_others(case):
+    model, task, maps = case
+    broken = maps["grad"].clone()
+    broken[3, 0, 0] = torch.nan
+    found = scored(
+        case, ["deletion(steps=5)", "average_drop"], maps={"whole": maps["grad"], "broken": broken}
+    )
+    for _, group in found.per_image.groupby("metric"):
+        a = group.query("method == 'whole'")["value"].to_numpy()
+        b = group.query("method == 'broken'")["value"].to_numpy()
+        assert np.isnan(b[3])
+        np.testing.assert_array_equal(np.delete(a, 3), np.delete(b, 3))
+    assert (found.table.query("method == 'broken'")["nan"] == 1).all()
+
+
+def test_constant_zero_and_negative_maps_have_defined_outcomes(case):
+    kinds = {
+        "zero": torch.zeros(30, 8, 8),
+        "constant": torch.ones(30, 8, 8),
+        "negative": -torch.rand(30, 8, 8),
+    }
+    found = scored(case, ["deletion(steps=5)", "average_drop"], maps=kinds)
+    assert found.table.query("metric == 'deletion(steps=5)'")["nan"].sum() == 0
+    drops = found.table.query("metric == 'average_drop'").set_index("method")["nan"]
+    assert drops["zero"] == 30 and drops["negative"] == 30
+    assert found.table.set_index("method").loc["zero", "tied"].iloc[0] == 1
+
+
+def test_channels_are_summed_and_other_sizes_refused(case):
+    model, task, maps = case
+    x, y = task.test.images, task.test.labels
+    four = uproar.score(model, x, y, maps["grad"][:, None], ["total_variation"])
+    assert (
+        four["value"].item()
+        == uproar.score(model, x, y, maps["grad"], ["total_variation"])["value"].item()
+    )
+    with pytest.raises(BadShape, match="4x4 but the images 8x8; resize them first"):
+        uproar.score(model, x, y, torch.rand(30, 4, 4))
+    with pytest.raises(BadShape, match=r"must be \(30, 8, 8\)"):
+        uproar.score(model, x, y, torch.rand(29, 8, 8))
+    with pytest.raises(BadShape, match="30 images but labels"):
+        uproar.score(model, x, y[:3], maps)
+    with pytest.raises(BadInput, match="labels run from 0 to 7, but the model has 3 classes"):
+        uproar.score(model, x, y.clone().fill_(0).index_fill(0, torch.tensor([2]), 7), maps)
+    with pytest.raises(BadShape, match="at least one image"):
+        uproar.score(model, x[:0], y[:0], torch.rand(0, 8, 8))
+    with pytest.raises(BadInput, match="Did you mean 'deletion'"):
+        uproar.score(model, x, y, maps, ["deletoin"])
+
+
+def test_a_model_that_answers_with_probabilities_is_noticed_and_scored_the_same(case):
+    model, task, maps = case
+    soft = nn.Sequential(model, nn.Softmax(1))
+    x, y = task.test.images, task.test.labels
+    expected = uproar.score(model, x, y, maps, ["deletion(steps=5)"], mean=task.mean)
+    with pytest.warns(UserWarning, match="taken as probabilities"):
+        found = uproar.score(soft, x, y, maps, ["deletion(steps=5)"], mean=task.mean)
+    np.testing.assert_allclose(found["value"], expected["value"], rtol=1e-4)
+    told = uproar.score(
+        soft, x, y, maps, ["deletion(steps=5)"], mean=task.mean, output="probability"
+    )
+    np.testing.assert_allclose(told["value"], expected["value"], rtol=1e-4)
+    with pytest.raises(BadInput, match="do not sum to 1"):
+        uproar.score(model, x, y, maps, output="probability")
+
+
+def test_dropout_left_on_is_put_in_evaluation_and_restored(case):
+    _, task, maps = case
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 3)).train()
+    x, y = task.test.images, task.test.labels
+    a = uproar.score(model, x, y, maps, ["deletion(steps=5)"], mean=task.mean)
+    b = uproar.score(model, x, y, maps, ["deletion(steps=5)"], mean=task.mean)
+    assert model.training
+    pd.testing.assert_frame_equal(a, b)
+
+
+def test_the_bootstrap_of_a_mean_has_the_right_width():
+    call = parse("average_drop")
+    torch.manual_seed(0)
+    values = torch.randn(400)
+    draws = bootstrap(call, {"value": values})
+    low, high = interval(draws)
+    half = 1.96 * float(values.std()) / 20
+    assert (high - low) / 2 == pytest.approx(half, rel=0.1)
+    assert low < float(values.mean()) < high
+
+
+def test_the_bootstrap_leaves_undefined_images_out():
+    values = torch.tensor([1.0, torch.nan, 1.0, 1.0])
+    draws = bootstrap(parse("average_drop"), {"value": values})
+    assert np.nanmax(np.abs(draws - 1)) == 0
+
+
+def test_p_is_small_only_when_the_sign_is_clear():
+    assert p_value(np.full(999, 0.5)) == pytest.approx(2 / 1000)
+    assert p_value(np.concatenate([np.full(500, 0.5), np.full(500, -0.5)])) > 0.9
+    assert np.isnan(p_value(np.array([np.nan])))
+
+
+def test_the_better_method_comes_first_whatever_the_direction(case):
+    found = scored(case, ["deletion(steps=5)", "insertion(steps=5)", "pointing_game"])
+    value = found.table.set_index(["metric", "method"])["value"]
+    for row in found.comparisons.itertuples():
+        better, worse = value[row.metric, row.better], value[row.metric, row.worse]
+        higher = metrics[row.metric.partition("(")[0]].facts["higher_is_better"]
+        assert better >= worse if higher else better <= worse
+
+
+def test_metrics_are_cells_of_a_study(tmp_path):
+    study = {
+        "task": "planted(size=8, classes=3, train=60, test=30)", "model": "cnn-small(width=4)", "estimators": ["random", "grad", "bernoulli"],
+        "metrics": ["deletion(steps=5)", "pointing_game"], "protocols": [], "seeds": 2, "recipe": {"epochs": 1},
+    }  # fmt: skip
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    status = results.scores.groupby("estimator")["status"].unique().str[0].to_dict()
+    assert status == {"random": "done", "grad": "done", "bernoulli": "skipped"}
+    task = uproar.load(study["task"])
+    model = uproar.build(study["model"], task, 1)
+    uproar.fit(model, task.train.images, task.train.labels, uproar.Recipe(epochs=1), 1)
+    maps = uproar.explain(model, task.test.images, "grad", seed=1)
+    expected = uproar.score(
+        model,
+        task.test.images,
+        task.test.labels,
+        maps,
+        study["metrics"],
+        mean=task.mean,
+        truth=task.test.masks,
+        seed=1,
+    )
+    found = results.scores.query("estimator == 'grad' and seed == 1").set_index("metric")["value"]
+    for row in expected.itertuples():
+        assert found[row.metric] == pytest.approx(row.value, abs=1e-6)
+    before = sorted(tmp_path.rglob("*.safetensors"))
+    uproar.run({**study, "metrics": [*study["metrics"], "total_variation"]}, store=tmp_path, jobs=1)
+    assert len(sorted(tmp_path.rglob("*.safetensors"))) == len(before) + 4
