@@ -237,3 +237,22 @@ def test_metrics_are_cells_of_a_study(tmp_path):
     before = sorted(tmp_path.rglob("*.safetensors"))
     uproar.run({**study, "metrics": [*study["metrics"], "total_variation"]}, store=tmp_path, jobs=1)
     assert len(sorted(tmp_path.rglob("*.safetensors"))) == len(before) + 4
+
+
+def test_a_metric_of_ones_own_comes_from_a_file(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import uproar\n"
+        "@uproar.metric(higher_is_better=True, low=0, high=1, chance='0.5', formula='-')\n"
+        "def brightness_of_the_top(batch):\n"
+        '    """How bright the most important pixel is."""\n'
+        "    top = batch.maps.flatten(1).argmax(1, keepdim=True)\n"
+        "    return {'value': batch.x.mean(1).flatten(1).gather(1, top)[:, 0]}\n"
+    )
+    study = {
+        "task": "planted(size=8, classes=3, train=60, test=30)", "model": "cnn-small(width=4)", "estimators": ["random", "oracle"],
+        "metrics": ["brightness_of_the_top"], "protocols": [], "seeds": 1, "recipe": {"epochs": 1},
+        "plugins": [str(tmp_path / "mine.py")],
+    }  # fmt: skip
+    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    value = results.scores.set_index("estimator")["value"]
+    assert value["oracle"] >= 0.6 > value["random"]

@@ -4,8 +4,11 @@ import scipy.ndimage
 import torch
 
 from uproar import fill, removed
-from uproar.errors import BadShape, NotApplicable, UnknownName
-from uproar.removal.fill import fills
+from uproar.errors import BadInput, BadOption, BadShape, NotApplicable, UnknownName
+from uproar.removal import Around, filled
+from uproar.removal.fill import fills, folded_gaussian
+from uproar.seeds import Draws
+from uproar.types import Images
 
 
 @pytest.fixture
@@ -13,25 +16,34 @@ def x():
     return torch.rand(5, 3, 9, 7, generator=torch.Generator().manual_seed(1))
 
 
+def changed(x, gone, name, seed=0, index=None) -> Images:
+    """The images with all a fill may ask for."""
+    train = torch.rand(20, *x.shape[1:], generator=torch.Generator().manual_seed(2))
+    around = Around(
+        Draws.of(seed, len(x) if index is None else index), torch.tensor([0.1, 0.2, 0.3]), train
+    )
+    return filled(x, gone, name, around)
+
+
 @pytest.mark.parametrize("name", list(fills))
 def test_kept_pixels_stay_bit_for_bit_and_removed_ones_do_not_tell_what_they_were(name, x):
     gone = removed(torch.rand(5, 9, 7), 0.4)
     before = x.clone()
-    changed = fill(x, gone, name, value=[0.1, 0.2, 0.3])
+    images = changed(x, gone, name)
     assert torch.equal(x, before)
     kept = (~gone)[:, None].expand_as(x)
-    assert torch.equal(changed[kept], x[kept])
-    assert torch.isfinite(changed).all()
-    if name not in ("blur", "channel_mean"):  # these two are made of the whole image, hole included
+    assert torch.equal(images[kept], x[kept])
+    assert torch.isfinite(images).all()
+    if name not in ("blur", "blur:rise", "channel_mean"):  # made of the whole image, hole included
         other = torch.where(gone[:, None], torch.rand_like(x), x)
-        assert torch.equal(changed, fill(other, gone, name, value=[0.1, 0.2, 0.3]))
+        assert torch.equal(images, changed(other, gone, name))
 
 
 @pytest.mark.parametrize("name", list(fills))
 def test_a_fill_does_not_depend_on_the_batch(name, x):
     gone = removed(torch.rand(5, 9, 7), 0.4)
-    whole = fill(x, gone, name, value=[0.1, 0.2, 0.3], seed=3)
-    part = fill(x[2:4], gone[2:4], name, value=[0.1, 0.2, 0.3], seed=3, index=[2, 3])
+    whole = changed(x, gone, name, seed=3)
+    part = changed(x[2:4], gone[2:4], name, seed=3, index=[2, 3])
     assert torch.equal(whole[2:4], part)
 
 
@@ -78,3 +90,61 @@ def test_shapes_and_names_that_do_not_fit_are_refused(x):
         fill(x, torch.zeros(5, 9, 7, dtype=torch.bool), "mean")
     with pytest.raises(BadShape, match="2 colours"):
         fill(x, torch.zeros(5, 9, 7, dtype=torch.bool), "mean", value=[0.1, 0.2])
+
+
+def test_linear_equals_the_released_imputer_and_adds_the_noise_it_says(golden):
+    g = golden("road_linear_imputer")
+    x = g["img32_random"][None]
+    gone = g["mask32_rand50"][None] == 0
+    exact = fill(x, gone, "linear(noise=0)")
+    torch.testing.assert_close(exact[0], g["out32_random_rand50"], atol=1e-5, rtol=0)
+    noise = (fill(x, gone, "linear(noise=0.05)") - exact)[gone[:, None].expand_as(x)]
+    assert float(noise.std()) == pytest.approx(0.05, rel=0.1)
+    assert abs(float(noise.mean())) < 0.01
+    assert not torch.equal(fill(x, gone, "linear", seed=1), fill(x, gone, "linear", seed=2))
+
+
+def test_linear_fills_each_channel_by_itself_where_the_mask_does(x):
+    gone = torch.rand(5, 3, 9, 7, generator=torch.Generator().manual_seed(3)) < 0.4
+    images = changed(x, gone, "linear(noise=0)")
+    for c in range(3):
+        alone = changed(x, gone[:, c], "linear(noise=0)")
+        torch.testing.assert_close(images[:, c], alone[:, c])
+
+
+def test_a_wholly_removed_image_becomes_the_mean_colour_and_without_one_is_refused(x):
+    gone = torch.zeros(5, 9, 7, dtype=torch.bool)
+    gone[2] = True
+    images = changed(x, gone, "linear(noise=0)")
+    assert torch.equal(images[2], torch.tensor([0.1, 0.2, 0.3]).view(3, 1, 1).expand(3, 9, 7))
+    assert torch.equal(images[[0, 1, 3, 4]], x[[0, 1, 3, 4]])
+    with pytest.raises(NotApplicable, match="mean colour"):
+        fill(x, gone, "linear")
+
+
+def test_resample_takes_each_pixel_from_the_same_place_of_some_training_image():
+    train = torch.rand(10, 2, 3, 4)
+    x, gone = torch.zeros(200, 2, 3, 4), torch.ones(200, 3, 4, dtype=torch.bool)
+    images = filled(x, gone, "resample", Around(Draws.of(0, 200), train=train))
+    same = (images[:, None] == train[None]).all(2)  # pixel by pixel, all channels together
+    assert (same.sum(1) == 1).all()
+    assert torch.allclose(same.float().mean((0, 2, 3)), torch.tensor(0.1), atol=0.03)
+    assert same[0].flatten(1).any(1).sum() > 3  # an image is mixed of many
+    with pytest.raises(NotApplicable, match="train="):
+        filled(x, gone, "resample", Around(Draws.of(0, 200)))
+    with pytest.raises(BadShape, match=r"\(2, 3, 4\)"):
+        filled(x, gone, "resample", Around(Draws.of(0, 200), train=train[:, :1]))
+
+
+def test_the_folded_kernel_equals_that_of_the_rise_code(golden):
+    kernel = folded_gaussian(11, 5.0)
+    square = kernel[:, None] * kernel[None]
+    torch.testing.assert_close(square.float(), golden("rise")["gkern_11_5"], atol=1e-7, rtol=0)
+
+
+def test_fill_options_are_checked(x):
+    gone = torch.zeros(5, 9, 7, dtype=torch.bool)
+    with pytest.raises(BadOption, match="noise"):
+        fill(x, gone, "linear(noise=-1)")
+    with pytest.raises(BadInput, match="takes options"):
+        fill(x, gone, "blur(mean)")

@@ -81,7 +81,7 @@ def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):
     ("content", "sentence"),
     [
         ("1 / 0", "bad.py raises when it is loaded: ZeroDivisionError"),
-        ("x = 3", "declares no estimator"),
+        ("x = 3", "declares no estimator or metric"),
         ("def grad(model, x, target): return x", "would replace"),
         ("import uproar\n@uproar.estimator(passes=1)\ndef f(model, x, klass): return x", "takes model, x, target"),
     ],

@@ -34,7 +34,7 @@ def duration(seconds: float | None) -> str:
     """Seconds as people say them.
 
     >>> duration(8), duration(75), duration(7300), duration(None)
-    ('8 s', '1 min 15 s', '2 h 02 min', 'unknown')
+    ('8 s', '1 min 15 s', '2 h 01 min', 'unknown')
     """
     if seconds is None or math.isnan(seconds):
         return "unknown"

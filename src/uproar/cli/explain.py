@@ -17,7 +17,8 @@ from uproar.arrays import write_arrays
 from uproar.cli.console import errors, listed, output
 from uproar.data.pictures import read_images
 from uproar.errors import BadInput, BadOption
-from uproar.estimators import Context, load_plugin, read_chain
+from uproar.estimators import Context, read_chain
+from uproar.extend import load_plugin
 from uproar.models import ModelSpec, make
 from uproar.models.weights import load_weights
 from uproar.seeds import Draws

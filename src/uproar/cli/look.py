@@ -15,6 +15,7 @@ from rich.markup import escape
 from uproar.cli.console import output, table
 from uproar.data import tasks
 from uproar.estimators import estimators
+from uproar.extend import load_plugin
 from uproar.metrics import metrics
 from uproar.models import models
 from uproar.protocols import PROTOCOLS
@@ -49,8 +50,6 @@ def ls(
     ] = None,
 ) -> int:
     """List what there is, with options and their defaults."""
-    from uproar.estimators import load_plugin
-
     for file in plugin or ():
         load_plugin(file)
     if kind is Kind.protocols:

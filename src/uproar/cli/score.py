@@ -17,7 +17,8 @@ from uproar.arrays import read_arrays
 from uproar.cli.console import errors, listed, output, table
 from uproar.cli.explain import bar, subject_of_files, subject_of_task
 from uproar.errors import BadInput
-from uproar.estimators import Chain, explain_chains, load_plugin, read_chain
+from uproar.estimators import Chain, explain_chains, read_chain
+from uproar.extend import load_plugin
 from uproar.seeds import Draws
 from uproar.store import Store
 from uproar.study.maps import Subject, stored_maps

@@ -9,8 +9,8 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import listed, output, table
-from uproar.estimators import load_plugin
 from uproar.estimators.contract import try_contract
+from uproar.extend import load_plugin
 
 
 def try_estimators(

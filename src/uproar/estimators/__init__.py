@@ -22,7 +22,7 @@ from uproar.estimators.base import Context, direct, estimator, estimators
 from uproar.estimators.captum import captum_entry
 from uproar.estimators.chain import Chain, families, read_chain
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
-from uproar.estimators.plugin import adopt, load_plugin
+from uproar.estimators.plugin import adopt
 
 __all__ = [
     "Chain",
@@ -40,7 +40,6 @@ __all__ = [
     "families",
     "gradient",
     "input_bottleneck",
-    "load_plugin",
     "lrp",
     "occlusion",
     "postprocess",

@@ -29,7 +29,7 @@ from uproar.estimators.featuremaps import (
     outputs_kept,
 )
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import class_scores, rows_for
+from uproar.estimators.scores import called, class_scores, rows_for
 from uproar.models.borrow import borrowed
 from uproar.types import Images, Labels, RawMaps
 
@@ -201,7 +201,7 @@ def _restricted_cross_entropy(
 
 def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> Tensor:
     """Mean cross-entropy over the copies of each image, (n,); x holds them image by image, (n · copies, ...)."""
-    scores = model(channels_last(x))
+    scores = called(model, channels_last(x))
     loss = F.cross_entropy(scores, target.repeat_interleave(copies), reduction="none")
     return loss.view(-1, copies).mean(1)
 

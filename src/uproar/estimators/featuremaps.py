@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
 from uproar.estimators.layers import module_named
+from uproar.estimators.scores import CopiedViews, called
 from uproar.types import Images
 
 
@@ -43,7 +44,9 @@ def feature_maps(model: nn.Module, x: Images) -> list[FeatureMap]:
         return hook
 
     modules = {name: module for name, module in model.named_modules() if name}
-    with _hooks([(module, note(name)) for name, module in modules.items()]), torch.no_grad(), seen:
+    hooks = [(module, note(name)) for name, module in modules.items()]
+    # no second call here, in which every module would be met twice
+    with _hooks(hooks), torch.no_grad(), seen, CopiedViews():
         model(x)
     return [
         FeatureMap(name, modules[name], tuple(shape[1:]), count)
@@ -135,7 +138,7 @@ def is_cut(model: nn.Module, x: Images, module: nn.Module) -> bool:
     """Whether the scores depend on the image through this module's output alone."""
     with torch.enable_grad(), output_replaced(module, torch.Tensor.detach):
         x = x.detach().clone().requires_grad_()
-        out = model(x)
+        out = called(model, x)
         return (
             not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
         )
@@ -156,7 +159,7 @@ def features_at(model: nn.Module, module: nn.Module, x: Images) -> Tensor:
 
     try:
         with _hooks([(module, stop)]):
-            model(channels_last(x))
+            called(model, channels_last(x))
     except _Reached as reached:
         return reached.output
     raise NotApplicable("the layer was not reached in the forward pass")

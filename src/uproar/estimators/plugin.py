@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from pathlib import Path
+from types import ModuleType
 
-from uproar.errors import BadInput
 from uproar.estimators.base import INPUTS, estimator, estimators
-from uproar.plugins import load_file, source_hash
 from uproar.registry import Entry
 
 
-def load_plugin(path: str | Path) -> list[str]:
-    """Load a file that declares estimators; the names it added.
+def adopt_file(module: ModuleType, version: str) -> list[str]:
+    """The names of the estimators a loaded file declares.
 
     Decorated functions declare themselves. In a file without any, plain functions `(model, x, target, ...)` become
-    estimators under their own names. The file's text is part of their identity: an edited file is explained anew.
+    estimators under their own names. `version`, a hash of the file's text, is part of their identity: an edited file is
+    explained anew.
     """
-    module = load_file(path)
     declared = [e for e in estimators.values() if e.function.__module__ == module.__name__]
     if not declared:
         declared = [
             adopt(name, f) for name, f in vars(module).items() if _is_plain(f, module.__name__)
         ]
-    if not declared:
-        raise BadInput(
-            f"{path} declares no estimator: write a function (model, x, target) that returns one map "
-            "per image."
-        )
     for entry in declared:
-        estimators.add(entry.name, entry.function, **{**entry.facts, "version": source_hash(path)})
+        estimators.add(entry.name, entry.function, **{**entry.facts, "version": version})
     return [entry.name for entry in declared]
 
 

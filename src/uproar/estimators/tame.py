@@ -22,7 +22,7 @@ from uproar.estimators.featuremaps import (
     pyramid,
 )
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import class_scores
+from uproar.estimators.scores import called, class_scores
 from uproar.models.borrow import borrowed
 from uproar.seeds import generator, key
 from uproar.types import Images, Labels, RawMaps
@@ -116,7 +116,7 @@ def trained_branch(
     """A branch trained to keep the frozen model's own predictions, in evaluation mode."""
     modules = [each.module for each in maps]
     with torch.no_grad():
-        classes = model(train.read(slice(0, 2))).shape[1]
+        classes = called(model, train.read(slice(0, 2))).shape[1]
     branch = _fresh([each.shape[0] for each in maps], classes, seed)
     used = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
     batches = list(_batches(len(used), batch, epochs, seed))
@@ -124,11 +124,11 @@ def trained_branch(
     for rows in batches:
         x = train.read(used[rows])
         with torch.no_grad(), outputs_kept(modules) as features:
-            labels = model(x).argmax(1)
+            labels = called(model, x).argmax(1)
         with torch.enable_grad():
             masks = own_class(branch(features()), labels).sigmoid()
             fine = F.interpolate(masks, size=x.shape[2:], mode="bilinear", align_corners=False)
-            parts = losses(model(x * fine), labels, masks)
+            parts = losses(called(model, x * fine), labels, masks)
             loss = ce * parts[0] + area * parts[1] + variation * parts[2]
             optimiser.zero_grad()
             loss.backward()

@@ -39,7 +39,7 @@ def curve_of(
 
 def area_of(fractions: Sequence[float], values: Tensor) -> Tensor:
     """Mean height of each curve, (n,)."""
-    return torch.from_numpy(np.asarray(area(fractions, values.numpy())))
+    return torch.from_numpy(np.asarray(area(np.asarray(fractions), values.numpy())))
 
 
 def only(defined: Tensor, values: Tensor) -> Tensor:

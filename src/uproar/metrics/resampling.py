@@ -47,8 +47,8 @@ def _means(values: Tensor, rows: Tensor) -> Tensor:
 def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     """The middle `level` of the resamples.
 
-    >>> interval(np.arange(101.0), 0.9)
-    (5.0, 95.0)
+    >>> interval(np.arange(101.0), 0.5)
+    (25.0, 75.0)
     """
     finite = draws[np.isfinite(draws)]
     if not len(finite):

@@ -13,8 +13,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from uproar.data.registry import tasks as task_registry
 from uproar.errors import BadInput, UproarError
-from uproar.estimators import Chain, load_plugin, read_chain
+from uproar.estimators import Chain, read_chain
 from uproar.expression import parse
+from uproar.extend import load_plugin
 from uproar.metrics.base import read_metric
 from uproar.models import ModelSpec
 from uproar.plugins import source_hash

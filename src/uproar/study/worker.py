@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 import torch
 
 from uproar.errors import UproarError
-from uproar.estimators import load_plugin
+from uproar.extend import load_plugin
 from uproar.study.work import do
 
 

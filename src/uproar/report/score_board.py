@@ -1,0 +1,195 @@
+"""Scores cut into the slices that sentences and figures are made of: cells, pairs, values per image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from uproar.report.figures import some
+from uproar.report.score_metrics import Metric, metric_of
+from uproar.report.style import Style, styles
+from uproar.report.words import clean, known
+from uproar.scores import Scores
+
+Mark = Literal["sole", "best", "level", ""]
+"""Decidedly better than all others; the best value only; not told apart from the best value; neither."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method under one metric."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    nan: int
+    tied: float | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two methods under one metric, the better first; undecided where chance may have ordered them."""
+
+    better: str
+    worse: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    decided: bool
+
+
+@dataclass(frozen=True)
+class Board:
+    """All scores by printed names, in the order in which they were asked for."""
+
+    methods: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    looks: Mapping[str, Style]
+    cells: Mapping[tuple[str, str], Cell]
+    """By method and metric."""
+    pairs: Mapping[str, tuple[Pair, ...]]
+    values: Mapping[str, Mapping[str, np.ndarray]]
+    """By metric and method: a value per image."""
+    curves: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
+    maps: Mapping[str, np.ndarray]
+
+    @cached_property
+    def judges(self) -> tuple[Metric, ...]:
+        """The metrics that judge maps and have a number: they decide."""
+        return tuple(m for m in self.metrics if not m.describes and self.scored(m))
+
+    @cached_property
+    def images(self) -> int:
+        return max((cell.n for cell in self.cells.values()), default=0)
+
+    def scored(self, metric: Metric) -> list[str]:
+        """The methods with a number, in order."""
+        cells = {m: self.cells.get((m, metric.name)) for m in self.methods}
+        return [m for m, cell in cells.items() if cell is not None and cell.value is not None]
+
+    def value(self, method: str, metric: Metric) -> float | None:
+        cell = self.cells.get((method, metric.name))
+        return None if cell is None else cell.value
+
+    def best(self, metric: Metric) -> list[str]:
+        """The methods of the best value: several only where values are equal."""
+        values = {m: self.value(m, metric) or 0.0 for m in self.scored(metric)}
+        top = (max if metric.higher else min)(values.values(), default=None)
+        return [m for m, value in values.items() if value == top]
+
+    def decided(self, metric: Metric) -> list[Pair]:
+        return [pair for pair in self.pairs.get(metric.name, ()) if pair.decided]
+
+    @cached_property
+    def _wins(self) -> frozenset[tuple[str, str, str]]:
+        return frozenset(
+            (metric, pair.better, pair.worse)
+            for metric, pairs in self.pairs.items()
+            for pair in pairs
+            if pair.decided
+        )
+
+    def beats(self, metric: Metric, a: str, b: str) -> bool:
+        return (metric.name, a, b) in self._wins
+
+    def beaten(self, metric: Metric) -> set[str]:
+        """The methods that some other is decidedly better than."""
+        return {pair.worse for pair in self.decided(metric)}
+
+    def leaders(self, metric: Metric) -> list[str]:
+        """The methods that nothing decidedly beats, where anything was decided."""
+        beaten = self.beaten(metric)
+        return [m for m in self.scored(metric) if m not in beaten] if beaten else []
+
+    def sole(self, metric: Metric) -> str | None:
+        """The method that decidedly beats all others, if there is one."""
+        there = self.scored(metric)
+        for method in there if len(there) > 1 else ():
+            if all(self.beats(metric, method, other) for other in there if other != method):
+                return method
+        return None
+
+    def mark(self, method: str, metric: Metric) -> Mark:
+        best = self.best(metric)
+        if metric.describes or len(self.scored(metric)) < 2 or self.value(method, metric) is None:
+            return ""
+        if method in best:
+            return "sole" if self.sole(metric) == method else "best"
+        judged = any(
+            {p.better, p.worse} == {method, best[0]} for p in self.pairs.get(metric.name, ())
+        )
+        return "level" if judged and not self.beats(metric, best[0], method) else ""
+
+
+def board_of(scores: Scores) -> Board:
+    """Everything by names that can be printed; two that would be printed alike get a number."""
+    table, per_image = scores.table, scores.per_image
+    methods = printed([*table["method"], *scores.maps])
+    names = printed(table["metric"])
+    there = tuple(methods[m] for m in dict.fromkeys(table["method"]))
+    directions = dict(zip(table["metric"], table["higher_is_better"], strict=True))
+    cells = {
+        (methods[row["method"]], names[row["metric"]]): _cell(row)
+        for row in table.to_dict("records")
+    }
+    values: dict[str, dict[str, np.ndarray]] = {}
+    for (metric, method), group in per_image.groupby(["metric", "method"], sort=False):
+        if metric in names and method in methods:
+            row = np.full(int(group["image"].max()) + 1, np.nan)
+            row[group["image"].to_numpy(dtype=int)] = group["value"].to_numpy(dtype=float)
+            values.setdefault(names[metric], {})[methods[method]] = row
+    curves = {
+        names[m]: (np.asarray(c.fractions, dtype=float), {methods[k]: np.asarray(v) for k, v in c.values.items()})
+        for m, c in scores.curves.items() if m in names
+    }  # fmt: skip
+    return Board(
+        there, tuple(metric_of(raw, label, bool(directions[raw])) for raw, label in names.items()),
+        styles(there), cells, _pairs(scores.comparisons, names, methods), values, curves,
+        {methods[m]: np.asarray(a, dtype=float) for m, a in scores.maps.items()},
+    )  # fmt: skip
+
+
+def _cell(row: Mapping[str, object]) -> Cell:
+    value, low, high, tied = (some(float(row[key])) for key in ("value", "low", "high", "tied"))  # type: ignore[arg-type]
+    note = row["note"]
+    return Cell(
+        value, low, high, int(row["n"]), int(row["nan"]), tied,  # type: ignore[call-overload]
+        clean(note) if isinstance(note, str) else "",
+    )  # fmt: skip
+
+
+def _pairs(
+    frame: pd.DataFrame, names: Mapping[str, str], methods: Mapping[str, str]
+) -> dict[str, tuple[Pair, ...]]:
+    found: dict[str, list[Pair]] = {}
+    for row in frame.to_dict("records"):
+        better, worse = row["better"], row["worse"]
+        if row["metric"] in names and better in methods and worse in methods:
+            decided = row["verdict"] == f"{better} better" and known(row["difference"])
+            numbers = (some(float(row[key])) for key in ("difference", "low", "high", "p_holm"))
+            pair = Pair(methods[better], methods[worse], *numbers, decided)  # type: ignore[call-arg]
+            found.setdefault(names[row["metric"]], []).append(pair)
+    return {metric: tuple(pairs) for metric, pairs in found.items()}
+
+
+def printed(names: Iterable[str]) -> dict[str, str]:
+    """Names as they can be printed, by what they were; no two are the same.
+
+    >>> printed(["grad", "a\\nb", "a b", BASELINE])
+    {'grad': 'grad', 'a\\nb': 'a b', 'a b': 'a b (2)', 'random': 'random'}
+    """
+    labels: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        label, place = clean(name) or "unnamed", 2
+        while label in labels.values():
+            label, place = f"{clean(name)} ({place})", place + 1
+        labels[name] = label
+    return labels

@@ -1,0 +1,233 @@
+"""What the scores say, in sentences: who leads, where metrics contradict each other, what cannot be told."""
+
+from __future__ import annotations
+
+import itertools
+
+from uproar.report.findings import Answer
+from uproar.report.score_board import Board
+from uproar.report.score_metrics import Metric
+from uproar.report.words import NOTHING, count, known, listed, number, shortened
+from uproar.results import BASELINE
+
+
+def score(value: float | None) -> str:
+    """A score: three decimals for everyday sizes, a real minus sign.
+
+    >>> score(0.46), score(-0.0213), score(12345.6), score(0.00012), score(None)
+    ('0.460', '−0.021', '12346', '0.00012', '–')
+    """
+    if value is None or not known(value):
+        return NOTHING
+    size = abs(value)
+    text = f"{size:.3f}" if 0.001 <= size < 100 or size == 0 else number(size, 2)
+    return f"−{text}" if value < 0 else text
+
+
+def score_span(low: float | None, high: float | None) -> str:
+    """An interval of scores; a dash where either end is missing."""
+    if low is None or high is None or not (known(low) and known(high)):
+        return NOTHING
+    return f"{score(low)} to {score(high)}"
+
+
+def answer(board: Board) -> Answer:
+    """Which method is best, as far as the metrics can tell."""
+    return Answer(_headline(board), tuple(_details(board)))
+
+
+def metric_title(board: Board, metric: Metric) -> str:
+    """The finding of one metric."""
+    there, name = board.scored(metric), shortened(metric.name, 48)
+    if not there:
+        return f"{name} gave no number"
+    if len(there) == 1:
+        return f"{listed(there)} has {score(board.value(there[0], metric))} under {name}"
+    sole, leaders = board.sole(metric), board.leaders(metric)
+    if sole is not None:
+        if metric.describes:
+            return f"{listed([sole])} has the {'highest' if metric.higher else 'lowest'} {name}"
+        return f"{listed([sole])} is best under {name}"
+    if not leaders:
+        return f"{name} cannot tell the methods apart with {count(board.images, 'image')}"
+    if len(leaders) == 1:
+        return (
+            f"Nothing beats {listed(leaders)} under {name}, but it does not beat all others either"
+        )
+    return f"{listed(leaders)} are beaten by none under {name}"
+
+
+def _headline(board: Board) -> str:
+    judges, methods = board.judges, board.methods
+    if not any(board.scored(m) for m in board.metrics):
+        return "No metric gave a number."
+    if len(methods) == 1:
+        return f"Nothing to compare: only {listed(methods)} was scored."
+    if not judges:
+        return "No method is better or worse here: these metrics only describe the maps."
+    if not any(board.decided(m) for m in judges):
+        what = f"{listed([m.name for m in judges])} cannot" if len(judges) == 1 else "No metric can"
+        return f"{what} tell the methods apart with {count(board.images, 'image')}."
+    if BASELINE in methods and not _beat_random(board):
+        return f"No method beats random maps under {_any(judges)}."
+    return _leading(board)
+
+
+def _leading(board: Board) -> str:
+    """The method that is beaten nowhere and leads most often; otherwise who leads where."""
+    judges = board.judges
+    unbeaten = [m for m in board.methods if not _beaten_under(board, m) and _won(board, m)]
+    if not unbeaten:
+        return _split(board)
+    top = max(unbeaten, key=lambda m: len(_won(board, m)))
+    name, won, total = shortened(top, 48), len(_won(board, top)), len(judges)
+    if won == total:
+        return f"{name} is best under {_all(judges)}."
+    if 2 * won > total:
+        return f"{name} is best under {won} of {total} metrics; under the others it cannot be told from the best."
+    return (
+        f"{name} is beaten under no metric, but decidedly best under only {won} of {total} metrics."
+    )
+
+
+def _split(board: Board) -> str:
+    """Nobody is both unbeaten and somewhere alone in front."""
+    won = {m: _won(board, m) for m in board.methods if _won(board, m)}
+    total = len(board.judges)
+    if not won:
+        unbeaten = [m for m in board.methods if not _beaten_under(board, m)]
+        if unbeaten and len(unbeaten) < len(board.methods):
+            verb = "is" if len(unbeaten) == 1 else "are"
+            return f"No metric has one clear winner; {listed(unbeaten, 3)} {verb} beaten under none of {total}."
+        return "No metric has one clear winner, and every method is beaten under some metric."
+    order = sorted(won, key=lambda m: -len(won[m]))
+    if len(order) == 1:
+        name, lost = order[0], _beaten_under(board, order[0])
+        return (
+            f"{shortened(name, 48)} is best under {len(won[name])} of {count(total, 'metric')}, "
+            f"but beaten under {listed([m.name for m in lost], 2)}."
+        )
+    parts = [
+        f"{shortened(m, 30)} is best under {listed([w.name for w in won[m]], 2)}" for m in order[:2]
+    ]
+    return f"The metrics disagree: {', '.join(parts)}."
+
+
+def _details(board: Board) -> list[str]:
+    lines = [
+        _random_line(board),
+        _beaten_line(board),
+        *_contradictions(board),
+        _undecided_line(board),
+    ]
+    lines += [_describing_line(board), _missing_line(board)]
+    return [line for line in lines if line]
+
+
+def _contradictions(board: Board, most: int = 2) -> list[str]:
+    """Pairs of methods that metrics order differently, both decidedly."""
+    found = []
+    for a, b in itertools.combinations(board.methods, 2):
+        up = [m.name for m in board.judges if board.beats(m, a, b)]
+        down = [m.name for m in board.judges if board.beats(m, b, a)]
+        if up and down:
+            first, second = shortened(a, 40), shortened(b, 40)
+            if len(down) > len(up):
+                first, second, up, down = second, first, down, up
+            line = (
+                f"Metrics contradict each other: {first} is better than {second} under {listed(up, 3)}, "
+                f"but worse under {listed(down, 3)}."
+            )
+            found.append((min(len(up), len(down)), line))
+    lines = [line for _, line in sorted(found, key=lambda item: -item[0])]
+    rest = (
+        [f"So do they on {count(len(lines) - most, 'further pair')} of methods."]
+        if len(lines) > most
+        else []
+    )
+    return lines[:most] + rest
+
+
+def _random_line(board: Board) -> str:
+    """How many metrics put each method above random maps, the best first."""
+    judges, beat = board.judges, _beat_random(board)
+    if BASELINE not in board.methods or len(board.methods) < 2 or not judges:
+        return ""
+    groups: dict[int, list[str]] = {}
+    for method in board.methods:
+        if method != BASELINE:
+            groups.setdefault(len(beat.get(method, ())), []).append(method)
+    parts = [
+        f"{listed(groups[size])} under {_so_many(size, judges)}"
+        for size in sorted(groups, reverse=True)
+    ]
+    return f"Better than random maps: {'; '.join(parts)}."
+
+
+def _so_many(size: int, metrics: tuple[Metric, ...]) -> str:
+    if size == len(metrics):
+        return _all(metrics)
+    return f"{size} of {len(metrics)} metrics" if size else "none"
+
+
+def _beaten_line(board: Board) -> str:
+    """Methods that random maps beat under some metric, and that beat random maps under none."""
+    hopeless = [m for m in board.methods if m not in _beat_random(board)]
+    lost = {m.name: [w for w in hopeless if board.beats(m, BASELINE, w)] for m in board.judges}
+    parts = [f"{listed(names, 3)} under {shortened(m, 40)}" for m, names in lost.items() if names]
+    if not parts:
+        return ""
+    return f"Random maps are better than {listed(parts, 3)}: a sign against the method, or against the metric."
+
+
+def _undecided_line(board: Board) -> str:
+    undecided = [m.name for m in board.judges if len(board.scored(m)) > 1 and board.sole(m) is None]
+    if not undecided or len(undecided) == len(board.judges) == 1:
+        return ""
+    verb = "does" if len(undecided) == 1 else "do"
+    images = count(board.images, "image")
+    return f"{listed(undecided, 5)} {verb} not single out one best method with {images}."
+
+
+def _describing_line(board: Board) -> str:
+    names = [m.name for m in board.metrics if m.describes]
+    if not names:
+        return ""
+    verb = "describes" if len(names) == 1 else "describe"
+    return f"{listed(names)} {verb} the maps and {'is' if len(names) == 1 else 'are'} not counted: a smooth or sparse map need not be right."
+
+
+def _missing_line(board: Board) -> str:
+    empty = [m.name for m in board.metrics if not board.scored(m)]
+    partly: dict[str, int] = {}
+    for (_, metric), cell in board.cells.items():
+        if cell.nan and metric not in empty:
+            partly[metric] = max(partly.get(metric, 0), cell.nan)
+    parts = [f"{listed(empty)} gave no number"] if empty else []
+    parts += [
+        f"{shortened(m, 40)} is not defined for up to {count(k, 'image')}"
+        for m, k in partly.items()
+    ]
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _won(board: Board, method: str) -> list[Metric]:
+    return [m for m in board.judges if board.sole(m) == method]
+
+
+def _beaten_under(board: Board, method: str) -> list[Metric]:
+    return [m for m in board.judges if method in board.beaten(m)]
+
+
+def _beat_random(board: Board) -> dict[str, list[Metric]]:
+    won = {m: [j for j in board.judges if board.beats(j, m, BASELINE)] for m in board.methods}
+    return {m: judges for m, judges in won.items() if judges}
+
+
+def _all(metrics: tuple[Metric, ...]) -> str:
+    names = {1: metrics[0].name, 2: f"both {listed([m.name for m in metrics])}"}
+    return names.get(len(metrics), f"all {len(metrics)} metrics")
+
+
+def _any(metrics: tuple[Metric, ...]) -> str:
+    return metrics[0].name if len(metrics) == 1 else f"any of {len(metrics)} metrics"

@@ -1,0 +1,106 @@
+"""Scores as one HTML page that needs no network, made from the same figure data as the drawings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from uproar.report.figures import Curves
+from uproar.report.page import flat_facts, rendered, series_view
+from uproar.report.score_document import Document
+from uproar.report.score_metrics import axes_of, guide_of
+from uproar.report.score_parts import (
+    disagreement_views,
+    matrix_view,
+    pair_views,
+    spread_views,
+    table_view,
+)
+from uproar.report.words import NOTHING, clean, count
+from uproar.results import BASELINE
+from uproar.scores import Scores
+
+
+def page(scores: Scores, document: Document) -> str:
+    """The report as HTML."""
+    board = document.board
+    views = {
+        "answer": document.answer,
+        "tiles": _tiles(scores, document),
+        "table": table_view(document),
+        "matrix": matrix_view(board),
+        "pairs": pair_views(board),
+        "curves": _curve_views(document),
+        "legend": _legend(document),
+        "spreads": spread_views(document),
+        "disagreements": disagreement_views(document),
+        "guides": [guide_of(metric) for metric in board.metrics],
+        "single": len(board.judges) == 1,
+        "judges": count(len(board.judges), "metric"),
+    }
+    return rendered(
+        "score_page.html",
+        _plot_data(document),
+        **views,
+        links=_links(views),
+        notices=[clean(notice) for notice in scores.notices],
+        provenance=flat_facts(scores.provenance),
+        has_random=BASELINE in board.methods,
+    )
+
+
+def _links(views: dict[str, Any]) -> list[dict[str, str]]:
+    """The small table of contents on top."""
+    parts = [
+        ("values", "Values", True), ("caveats", "Caveats", True), ("pairs", "Comparisons", views["pairs"]),
+        ("curves", "Curves", views["curves"]), ("images", "Per image", views["spreads"]),
+        ("disagreements", "Disagreements", views["disagreements"]), ("metrics", "Metrics", views["guides"]),
+        ("record", "Notices", True),
+    ]  # fmt: skip
+    return [{"anchor": anchor, "words": words} for anchor, words, there in parts if there]
+
+
+def _tiles(scores: Scores, document: Document) -> list[dict[str, str]]:
+    board = document.board
+    methods, metrics = len(board.methods), len(board.metrics)
+    return [
+        {"words": "method" if methods == 1 else "methods", "value": str(methods)},
+        {"words": "metric" if metrics == 1 else "metrics", "value": str(metrics)},
+        {"words": "image" if board.images == 1 else "images", "value": _grouped(board.images)},
+        {"words": "images shown to the model", "value": _grouped(scores.forwards)},
+    ]
+
+
+def _grouped(size: int) -> str:
+    """A count in groups of three.
+
+    >>> _grouped(121472) == "121\\u202f472", _grouped(0)
+    (True, '–')
+    """
+    return f"{size:,}".replace(",", "\u202f") if size else NOTHING
+
+
+def _curve_views(document: Document) -> list[dict[str, str]]:
+    return [
+        {"title": f.title, "reading": f.reading, "stem": document.stem(f), "key": f.name, "metric": f.protocol}
+        for f in document.curves.values()
+    ]  # fmt: skip
+
+
+def _legend(document: Document) -> list[dict[str, Any]]:
+    there = {s.label for figure in document.curves.values() for s in figure.series}
+    return [{"label": m, "style": style} for m, style in document.board.looks.items() if m in there]
+
+
+def _plot_data(document: Document) -> dict[str, Any]:
+    """What the page's script draws, by figure."""
+    return {f.name: _plot(document, f) for f in document.curves.values()}
+
+
+def _plot(document: Document, figure: Curves) -> dict[str, Any]:
+    axes = next(axes_of(m) for m in document.board.metrics if m.name == figure.protocol)
+    return {
+        "group": "scores", "x_label": figure.x_label, "y_label": figure.y_label, "y_range": figure.y_range,
+        "x_range": figure.x_range, "plain": figure.plain, "word": axes.word, "noun": axes.noun,
+        "chance": figure.chance, "chance_label": figure.chance_label,
+        "series": [series_view(s) for s in figure.series],
+    }  # fmt: skip
