@@ -6,11 +6,11 @@
 
 *Time.* `resnet-small` on 16 images of 32×32×3, one thread, best of several runs; ours and Captum's take turns, so that
 a busy machine slows both. Both get the same frozen model and the same work: as many steps, samples, references and
-pieces, windows of one size and stride, the same layer and rule, and at most 256 rows per pass where Captum has a setting
-for it (`internal_batch_size`, `perturbations_per_eval`). Where the number of evaluations still differs (windows at the
-border), the ratio is that of the times per evaluation. Ours is timed from images to signed maps (`raw_maps`);
-`uproar.explain` takes about a millisecond per call more to read the expression and check its arguments. The line
-without a class below `grad_cam` is its default, which looks for the layer first. Target: at most 1.1 times Captum's time.
+pieces, windows of one size and stride, the same layer and rule, and at most 256 rows per pass where Captum has a
+setting for it (`internal_batch_size`, `perturbations_per_eval`). Where the number of evaluations still differs (windows
+at the border), the ratio is that of the times per evaluation. Ours is timed from images to signed maps (`raw_maps`);
+`uproar.explain` takes about a millisecond per call more to read the expression and check its arguments. `grad_cam` has
+a line without a class for its default, which looks for the layer first. Target: at most 1.1 times Captum's time.
 
 *Passes* are counted while the estimator runs: half a pass for each row that goes forward, half for each that comes
 back; what rules compute beside the model (`lrp`) is not seen. "Said" is what the estimator's declaration says.

@@ -1,7 +1,7 @@
 """Time of metrics that show changed images to a model, against bare forward passes of the same images.
 
-    python benchmarks/metrics.py            one or two minutes
-    python benchmarks/metrics.py --quick    a few seconds, rougher
+    python benchmarks/metrics.py            five minutes
+    python benchmarks/metrics.py --quick    less than a minute, rougher
 
 Both sides use one thread, the same network and the same rows per pass, and take turns within a run, so that a busy
 machine slows both. The bare side only calls the network on images that were made before. Given are medians of the
@@ -149,7 +149,7 @@ def main() -> None:
     warm_up()
     for names in TARGETS:
         for smooth in (False, True):
-            row(names, smooth, n=32 if quick else 64, rounds=2 if quick else 5)
+            row(names, smooth, n=16 if quick else 64, rounds=2 if quick else 5)
     other_packages(8 if quick else 16)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from uproar import explain, load
-from uproar.errors import NotApplicable
+from uproar.errors import BadInput, NotApplicable
 from uproar.estimators import Context, estimators
 from uproar.models import ModelSpec, build
 from uproar.seeds import Draws
@@ -144,3 +144,80 @@ def test_a_control_without_a_ranking_removes_the_share_asked_for_on_average(name
         assert gone.shape == (len(x), 16, 16)
         assert abs(float(gone.double().mean()) - fraction) < 0.01
         assert torch.equal(gone[5:9], function(x[5:9], fraction, context[5:9]))
+
+
+class Linear(torch.nn.Module):
+    """No convolution, no ReLU, any size."""
+
+    def __init__(self, values: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc = torch.nn.Linear(values, 3)
+
+    def forward(self, x):
+        return self.fc(x.flatten(1))
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 5, 4)])
+def test_tiny_grey_images_and_a_model_without_convolutions_give_a_map_or_a_reason(name, shape):
+    x = torch.rand(3, *shape)
+    try:
+        a = explain(
+            Linear(x[0].numel()),
+            x,
+            name,
+            target=1,
+            train=torch.rand(8, *shape),
+            truth=torch.ones(3, *shape[1:]).bool(),
+        )
+    except NotApplicable as reason:
+        assert len(str(reason)) > 10
+        return
+    assert a.shape == (3, *shape[1:])
+    assert torch.isfinite(a).all()
+
+
+class TwoInputs(torch.nn.Module):
+    def forward(self, x, mask):
+        return x.flatten(1)
+
+
+class Pair(torch.nn.Module):
+    def forward(self, x):
+        return x.flatten(1), x
+
+
+@pytest.mark.parametrize("target", [None, 0])
+def test_a_model_that_cannot_take_the_images_is_refused_in_one_sentence(target):
+    x = torch.rand(2, 1, 4, 4)
+    with pytest.raises(
+        BadInput, match=r"cannot take torch.float32 images of shape \(2, 1, 4, 4\).*mask"
+    ):
+        explain(TwoInputs(), x, target=target)
+    with pytest.raises(BadInput, match=r"cannot take torch.float64 images"):
+        explain(Linear(16), x.double(), target=target)
+    with pytest.raises(BadInput, match="tensor of (class )?scores, not tuple|must return a tensor"):
+        explain(Pair(), x, target=0)
+
+
+def test_an_installed_package_adds_estimators_by_entry_point(monkeypatch):
+    from importlib import metadata
+
+    from uproar.registry import Registry
+
+    def mine(model, x, target):
+        """Nothing."""
+
+    class Point:
+        name = "mine"
+
+        def load(self):
+            return mine
+
+    monkeypatch.setattr(
+        metadata, "entry_points", lambda group: [Point()] if group == "uproar.things" else []
+    )
+    registry = Registry("thing", "uproar.things")
+    assert registry["mine"].function is mine
+    assert list(registry) == ["mine"]

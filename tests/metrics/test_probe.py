@@ -19,8 +19,13 @@ OURS = [
 ]  # fmt: skip
 FEWER = {
     **dict.fromkeys(("insertion", "deletion"), "steps=7, fill=uniform, repeats=2"),
-    **dict.fromkeys(("insertion:coherency", "deletion:coherency"), "steps=3, unit=region"),
+    **dict.fromkeys(
+        ("insertion:coherency", "deletion:coherency"), "steps=3, unit=region, window=4"
+    ),
     "soundness": "steps=7",
+    "soundness:soco": "fill=mean",
+    "insertion:rise": "step=20",
+    "deletion:rise": "step=20",
 }
 COMMON = ["insertion", "deletion", "road", "road_gap", "soundness", "completeness", "average_drop"]
 
@@ -53,9 +58,9 @@ def batch():
 @pytest.mark.parametrize("name", OURS)
 def test_responses_are_the_same_bit_for_bit_for_any_batch_size_order_and_rows(name, tiny16):
     torch.manual_seed(1)
-    x, target = torch.rand(6, 3, 16, 16), torch.randint(4, (6,))
+    x, target = torch.rand(6, 3, 12, 12), torch.randint(4, (6,))
     call = parse(f"{name}({FEWER.get(name, '')})")
-    maps = torch.rand(6, 16, 16).round(decimals=1)  # with ties
+    maps = torch.rand(6, 12, 12).round(decimals=1)  # with ties
     whole = batch_of(maps, model=tiny16, x=x, target=target, mean=torch.full((3,), 0.4))
     expected = evaluate([call], whole)[0][str(call)]
     again = evaluate([call], whole, rows=4)[0][str(call)]
@@ -73,9 +78,9 @@ def test_every_value_lies_within_its_declared_bounds_and_every_curve_has_its_fra
     name, tiny16
 ):
     torch.manual_seed(2)
-    x, target = torch.rand(4, 3, 16, 16), torch.randint(4, (4,))
+    x, target = torch.rand(4, 3, 10, 10), torch.randint(4, (4,))
     batch = batch_of(
-        torch.rand(4, 16, 16), model=tiny16, x=x, target=target, mean=torch.full((3,), 0.4)
+        torch.rand(4, 10, 10), model=tiny16, x=x, target=target, mean=torch.full((3,), 0.4)
     )
     call = parse(name)
     found = evaluate([call], batch)[0][name]
@@ -86,7 +91,7 @@ def test_every_value_lies_within_its_declared_bounds_and_every_curve_has_its_fra
     assert ((fine >= facts["low"] - 1e-9) & (fine <= facts["high"] + 1e-9)).all()
     assert has_curve(call) == ("curve" in found)
     if has_curve(call):
-        fractions = fractions_of(call, (3, 16, 16))
+        fractions = fractions_of(call, (3, 10, 10))
         assert found["curve"].shape == (4, len(fractions))
         assert all(0 <= t <= 1 for t in fractions)
 

@@ -115,3 +115,27 @@ def test_a_set_smaller_than_a_batch_is_one_batch_and_an_empty_one_is_refused():
     fit(model, torch.rand(3, 1, 2, 2), torch.tensor([0, 1, 0]), Recipe(epochs=1), 0)
     with pytest.raises(BadInput, match="no images"):
         fit(model, torch.rand(0, 1, 2, 2), torch.zeros(0, dtype=torch.long), Recipe(), 0)
+
+
+class Viewing(nn.Module):
+    """Ends in a view of its feature maps, as many published networks do."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.fc = nn.Conv2d(1, 4, 3, padding=1), nn.Linear(4 * 64, 10)
+
+    def forward(self, x):
+        return self.fc(self.conv(x).view(len(x), -1))
+
+
+def test_a_model_with_views_is_trained_asked_and_explained_in_any_memory_layout(digits):
+    import uproar
+
+    x, y = digits.train.read(slice(0, 64)), digits.train.labels[:64]
+    model = fit(Viewing(), x, y, Recipe(epochs=1), 0)
+    plain = model.to(memory_format=torch.contiguous_format)(x).detach()
+    torch.testing.assert_close(predict(model, x), plain)
+    maps = uproar.explain(model, x, ["grad", "grad_cam", "rise(masks=20)", "lrp"], mean=digits.mean)
+    assert all(torch.isfinite(a).all() for a in maps.values())
+    assert uproar.score(model, x, y, maps, ["deletion(steps=4)"], mean=digits.mean)["nan"].sum() == 0

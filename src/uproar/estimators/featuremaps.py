@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
 from uproar.estimators.layers import module_named
-from uproar.estimators.scores import CopiedViews, called
+from uproar.models.answer import CopiedViews, called
 from uproar.types import Images
 
 

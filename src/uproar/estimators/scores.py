@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, BadShape
+from uproar.models.answer import called
 from uproar.types import Images, Labels
 
 _ROWS, _VALUES = 256, 2**21
@@ -22,47 +18,6 @@ def rows_for(x: Images) -> int:
     It bounds memory whatever the batch; on a CPU more rows are no faster.
     """
     return max(2, min(_ROWS, _VALUES // max(1, x[0].numel())))
-
-
-def called(model: nn.Module, x: Tensor) -> Any:
-    """`model(x)` for images in any memory layout, also where the model asks for a `view` that layout does not allow.
-
-    Many networks end in `x.view(len(x), -1)`, which refuses feature maps that are laid out channels last.
-    """
-    if model not in _VIEWING:
-        try:
-            return model(x)
-        except RuntimeError as error:
-            if "view size is not compatible" not in str(error):
-                raise
-        _VIEWING.add(model)
-    with CopiedViews():
-        return model(x)
-
-
-_VIEWING: weakref.WeakSet[nn.Module] = weakref.WeakSet()
-"""Models that were met with such a view: from then on they take the detour at once."""
-
-
-class CopiedViews(TorchFunctionMode):
-    """Inside, a view that the memory layout does not allow is a copy."""
-
-    def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        copying = _COPYING.get(func)
-        if copying is None or kwargs:
-            return func(*args, **(kwargs or {}))
-        try:
-            return func(*args)
-        except RuntimeError:
-            return copying(*args)
-
-
-_COPYING: dict[Callable, Callable] = {
-    Tensor.view: Tensor.reshape,
-    Tensor.view_as: Tensor.reshape_as,
-}
 
 
 def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:

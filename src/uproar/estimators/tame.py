@@ -81,7 +81,7 @@ def prepare_tame(
     return {"places": places, **branch.state_dict()}
 
 
-@estimator(passes=1, channels=False, prepare=prepare_tame, needs="convolutions; training images",
+@estimator(passes=0.5, channels=False, prepare=prepare_tame, needs="convolutions; training images",
            paper="Ntrougkas et al. 2022", formula="attention map of the class, before the sigmoid",
            fails="shows what a trained branch learned; the class predicted for black needs no pixels")  # fmt: skip
 def tame(model: nn.Module, x: Images, target: Labels, state: Mapping[str, Tensor], *,

@@ -21,6 +21,7 @@ from uproar.expression import Call
 from uproar.metrics.base import Batch, Change, Responses, Seen, metrics
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared import Prepared
+from uproar.models.answer import called
 from uproar.models.borrow import borrowed
 from uproar.types import Images
 
@@ -170,7 +171,7 @@ def _forward(batch: Batch, x: Images) -> Tensor:
     """The model's answers; a single image is shown twice, since one row takes another path through libraries."""
     if len(x) == 1:
         return _forward(batch, torch.cat([x, x]))[:1]
-    return batch.model(x.contiguous(memory_format=torch.channels_last))
+    return called(batch.model, x.contiguous(memory_format=torch.channels_last))
 
 
 def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> Responses:

@@ -225,6 +225,7 @@ def _axes(place: int, figure: Curves | Retraining) -> dict[str, Any]:
 
 
 def series_view(series: Series) -> dict[str, Any]:
+    """One line as the page's script takes it."""
     return {**asdict(series), "reference": series.is_reference}
 
 

@@ -174,8 +174,10 @@ def _pairs(
         better, worse = row["better"], row["worse"]
         if row["metric"] in names and better in methods and worse in methods:
             decided = row["verdict"] == f"{better} better" and known(row["difference"])
-            numbers = (some(float(row[key])) for key in ("difference", "low", "high", "p_holm"))
-            pair = Pair(methods[better], methods[worse], *numbers, decided)  # type: ignore[call-arg]
+            gap, low, high, p = (
+                some(float(row[k])) for k in ("difference", "low", "high", "p_holm")
+            )
+            pair = Pair(methods[better], methods[worse], gap, low, high, p, decided)
             found.setdefault(names[row["metric"]], []).append(pair)
     return {metric: tuple(pairs) for metric, pairs in found.items()}
 
@@ -183,7 +185,7 @@ def _pairs(
 def printed(names: Iterable[str]) -> dict[str, str]:
     """Names as they can be printed, by what they were; no two are the same.
 
-    >>> printed(["grad", "a\\nb", "a b", BASELINE])
+    >>> printed(["grad", "a\\nb", "a b", "random"])
     {'grad': 'grad', 'a\\nb': 'a b', 'a b': 'a b (2)', 'random': 'random'}
     """
     labels: dict[str, str] = {}

@@ -48,7 +48,7 @@ def disagreement_figures(board: Board, scores: Scores) -> list[Disagreement]:
         return []
     titles = [clean(title) for title in scores.titles]
     names = stems(m.name for m in board.metrics)
-    found = []
+    found: list[Disagreement] = []
     for metric in board.metrics:
         chosen = _chosen(board, metric, len(scores.images))
         if chosen and len(found) < MOST_METRICS:
@@ -107,9 +107,9 @@ def _disagreement(
         " (random maps left aside)" if BASELINE not in compared and BASELINE in methods else ""
     )
     reading = (
-        f"The {count(len(rows), 'image')} with the widest range of values across methods{without}, of those kept for this "
-        f"page. Above each map its value for this image, {metric.direction}; the best is bold. Red: positive, blue: "
-        "negative, each map scaled alone. These are the extremes, not typical images."
+        f"The {count(len(rows), 'image')} with the widest range of values across methods{without}, of those kept "
+        f"for this page. Above each map its value for this image, {metric.direction}; the best is bold. "
+        "Red: positive, blue: negative, each map scaled alone. These are the extremes, not typical images."
     )
     looks = tuple((m, board.looks[m]) for m in methods)
     return Disagreement(f"{stem}-disagreement", title, reading, metric, looks, rows)

@@ -106,7 +106,8 @@ def _small(
     axes = made.axes(left, bottom, WIDE - 0.25, high)
     axes.set(xlim=limits, ylim=(len(names) - 0.5, -0.5))
     axes.set_title(f"{shortened(metric.name, 24)} {metric.arrow}", loc="left", fontsize=9)
-    axes.set_yticks(range(len(names)), [shortened(n) for n in names] if named else [""] * len(names), color=INK)  # fmt: skip
+    labels = [shortened(name) if named else "" for name in names]
+    axes.set_yticks(range(len(names)), labels, color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.grid(True, axis="x")
     axes.grid(False, axis="y")

@@ -84,7 +84,7 @@ def _leading(board: Board) -> str:
     if won == total:
         return f"{name} is best under {_all(judges)}."
     if 2 * won > total:
-        return f"{name} is best under {won} of {total} metrics; under the others it cannot be told from the best."
+        return f"{name} is best under {won} of {total} metrics and beaten under none."
     return (
         f"{name} is beaten under no metric, but decidedly best under only {won} of {total} metrics."
     )
@@ -141,7 +141,7 @@ def _contradictions(board: Board, most: int = 2) -> list[str]:
             found.append((min(len(up), len(down)), line))
     lines = [line for _, line in sorted(found, key=lambda item: -item[0])]
     rest = (
-        [f"So do they on {count(len(lines) - most, 'further pair')} of methods."]
+        [f"They do so on {count(len(lines) - most, 'further pair')} of methods."]
         if len(lines) > most
         else []
     )
@@ -182,7 +182,7 @@ def _beaten_line(board: Board) -> str:
 
 def _undecided_line(board: Board) -> str:
     undecided = [m.name for m in board.judges if len(board.scored(m)) > 1 and board.sole(m) is None]
-    if not undecided or len(undecided) == len(board.judges) == 1:
+    if not undecided or len(undecided) == len(board.judges):
         return ""
     verb = "does" if len(undecided) == 1 else "do"
     images = count(board.images, "image")
@@ -193,8 +193,8 @@ def _describing_line(board: Board) -> str:
     names = [m.name for m in board.metrics if m.describes]
     if not names:
         return ""
-    verb = "describes" if len(names) == 1 else "describe"
-    return f"{listed(names)} {verb} the maps and {'is' if len(names) == 1 else 'are'} not counted: a smooth or sparse map need not be right."
+    does, are = ("describes", "is") if len(names) == 1 else ("describe", "are")
+    return f"{listed(names)} {does} the maps and {are} not counted: a smooth or sparse map need not be right."
 
 
 def _missing_line(board: Board) -> str:

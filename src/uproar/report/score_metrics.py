@@ -113,23 +113,24 @@ def axes_of(metric: Metric) -> Axes:
         return _soundness(metric, score, noun)
     if base == "completeness":
         noun = str(metric.options.get("by", "accuracy"))
-        return Axes("share of the map's range that is cut off from above", f"{noun} lost", f"{noun} lost",
+        return Axes("share of the range cut off", f"{noun} lost", f"{noun} lost",
                     "of the range cut off", remark=_COMPLETENESS)  # fmt: skip
     if name == "road_lerf:leemann":
-        return Axes("share of pixels kept, most important first", score, noun, "kept")
+        return Axes("share of pixels kept", score, noun, "kept", remark=_MOST)
     removed = {
-        "insertion": ("share of pixels inserted, most important first", score, "inserted"),
-        "deletion": ("share of pixels deleted, most important first", score, "deleted"),
-        "road": ("share of pixels removed, most important first", score, "removed"),
-        "road_lerf": ("share of pixels removed, least important first", score, "removed"),
-        "road_gap": ("share of pixels removed", f"{noun}, least − most important first", "removed"),
+        "insertion": ("inserted", score, _MOST),
+        "deletion": ("deleted", score, _MOST),
+        "road": ("removed", score, _MOST),
+        "road_lerf": ("removed", score, "The least important pixels go first."),
+        "road_gap": ("removed", f"{noun}, least − most first", ""),
     }
     if base in removed:
-        x, y, word = removed[base]
-        return Axes(x, y, noun, word)
+        word, y, remark = removed[base]
+        return Axes(f"share of pixels {word}", y, noun, word, remark=remark)
     return Axes("fraction", "value", "value", "")
 
 
+_MOST = "The most important pixels go or come first."
 _COMPLETENESS = (
     "At the share r all pixels go whose value exceeds (1 − r) · the map's maximum; how many these are "
     "differs between maps."
@@ -139,9 +140,9 @@ _COMPLETENESS = (
 def _soundness(metric: Metric, score: str, noun: str) -> Axes:
     level = metric.options.get("level")
     return Axes(
-        "share of pixels still hidden (they come in from left to right)", score, noun, "hidden",
+        "share of pixels still hidden", score, noun, "hidden",
         reversed=True, level=level, level_label="level",
-        remark=f"The lines are the {score} that decides which attribution counts as false, not soundness "
-               "itself: that is the sound share of the attribution shown when the line of the data set first "
-               "reaches the level.",
+        remark="Pixels come in from left to right, the most important first. The lines are the "
+               f"{score} that decides which attribution counts as false, not soundness itself: that "
+               "is the sound share of the attribution shown when the line of the data set first reaches the level.",
     )  # fmt: skip

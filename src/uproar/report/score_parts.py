@@ -143,11 +143,13 @@ def _box(box: Box, spread: Spread) -> dict[str, Any]:
     if box.mean is not None and box.marks is not None:
         words = [f"mean {score(box.mean)}"]
         if not spread.shares:
-            words += [f"median {score(box.marks[2])}", f"middle half {score_span(box.marks[1], box.marks[3])}"]  # fmt: skip
+            half = score_span(box.marks[1], box.marks[3])
+            words += [f"median {score(box.marks[2])}", f"middle half {half}"]
     if box.nan:
         words.append(f"{box.nan} of {box.n} undefined")
     return {
-        "label": box.label, "short": shortened(box.label, SHORT), "style": box.style, "words": ", ".join(words), "nan": box.nan,
+        "label": box.label, "short": shortened(box.label, SHORT), "style": box.style,
+        "words": ", ".join(words), "nan": box.nan,
         "marks": [_place(v, spread.limits, WIDE) for v in box.marks or ()],
         "mean": None if box.mean is None else _place(box.mean, spread.limits, WIDE),
         "value": percent(box.mean, 0) if spread.shares else score(box.mean),

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
+from uproar.models.answer import called
 from uproar.models.borrow import borrowed
 from uproar.types import Images, Labels, Logits
 
@@ -16,7 +17,7 @@ BATCH = 128
 def predict(model: nn.Module, x: Images, batch_size: int = BATCH) -> Logits:
     """Class scores of every image."""
     with borrowed(model), torch.inference_mode():
-        scores = in_batches(lambda part: model(_fast(part)), x, size=batch_size)
+        scores = in_batches(lambda part: called(model, _fast(part)), x, size=batch_size)
     return scores.clone()
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim.sgd import sgd
 
 from uproar.errors import BadInput
+from uproar.models.answer import called
 from uproar.seeds import generator, key
 from uproar.training.recipe import Recipe
 
@@ -46,7 +47,7 @@ def fit(
             for i in range(per_epoch):
                 part = slice(i * batch, (i + 1) * batch)
                 rate = recipe.rate((epoch * per_epoch + i) / total)
-                scores = model(augmented(x[part], recipe.augment, shakes))
+                scores = called(model, augmented(x[part], recipe.augment, shakes))
                 loss = F.cross_entropy(scores, y[part], label_smoothing=recipe.label_smoothing)
                 # asking for gradients as values spares the bookkeeping of .grad: a third of a small step
                 gradients = torch.autograd.grad(loss, weights, allow_unused=True)

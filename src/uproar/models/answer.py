@@ -1,0 +1,65 @@
+"""A model asked about images: in any memory layout, and with one sentence where it cannot answer."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from uproar.errors import BadInput, UproarError, one_line
+
+
+def called(model: nn.Module, x: Tensor) -> Any:
+    """`model(x)` for images in any memory layout, also where the model asks for a `view` that layout does not allow.
+
+    Many networks end in `x.view(len(x), -1)`, which refuses feature maps that are laid out channels last. A model that
+    cannot take the images at all is refused in one sentence.
+    """
+    if model in _VIEWING:
+        with CopiedViews():
+            return model(x)
+    try:
+        return model(x)
+    except UproarError:
+        raise
+    except (TypeError, RuntimeError, ValueError) as error:
+        if "view size is not compatible" not in str(error):
+            raise _refusal(x, error) from error
+    _VIEWING.add(model)
+    return called(model, x)
+
+
+def _refusal(x: Tensor, error: Exception) -> Exception:
+    if "out of memory" in str(error):
+        return error
+    return BadInput(
+        f"The model cannot take {x.dtype} images of shape {tuple(x.shape)} on {x.device}: {one_line(error)}"
+    )
+
+
+_VIEWING: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+"""Models that were met with such a view: from then on they take the detour at once."""
+
+
+class CopiedViews(TorchFunctionMode):
+    """Inside, a view that the memory layout does not allow is a copy."""
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        copying = _COPYING.get(func)
+        if copying is None or kwargs:
+            return func(*args, **(kwargs or {}))
+        try:
+            return func(*args)
+        except RuntimeError:
+            return copying(*args)
+
+
+_COPYING: dict[Callable, Callable] = {
+    Tensor.view: Tensor.reshape,
+    Tensor.view_as: Tensor.reshape_as,
+}

@@ -1,0 +1,300 @@
+"""The report of scores: complete, offline, escaped, and no surer than the comparisons are."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from uproar.report import write_scores
+from uproar.report.score_board import board_of
+from uproar.report.score_document import document_of
+from uproar.report.score_draw import drawn
+from uproar.report.score_findings import answer
+from uproar.report.score_page import page
+from uproar.scores import COLUMNS, Curves, Scores
+
+from .test_report import LOADING, Reader
+
+HOSTILE = ["random", "<script>alert(1)</script>", "a\"b'&<i>x</i>", "$x_1$ %{y}", "_p", "long" * 40]
+LOWER = {"deletion", "road"}
+PAIRS = ["metric", "better", "worse", "difference", "low", "high", "p", "p_holm", "verdict"]
+
+
+def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), **changes) -> Scores:
+    """Scores around `levels[metric][method]`; methods further apart than `apart` are told apart.
+
+    Image i has the level plus (i − mean) / 1000, so that means are exact; NaN stays NaN.
+    """
+    table, per_image, pairs = [], [], []
+    wave = (np.arange(images) - (images - 1) / 2) / 1000
+    for metric, by_method in levels.items():
+        higher = metric not in LOWER
+        for method, level in by_method.items():
+            nan = images if np.isnan(level) else 0
+            table.append([method, metric, level, level - 0.01, level + 0.01, images, nan, higher, 0.0, ""])  # fmt: skip
+            values = {"image": np.arange(images), "value": level + wave}
+            per_image.append(pd.DataFrame({"method": method, "metric": metric, **values}))
+        for a, b in itertools.combinations(by_method, 2):
+            gap = by_method[a] - by_method[b]
+            if (gap < 0) == higher:
+                a, b, gap = b, a, -gap
+            told = abs(gap) > apart
+            verdict = f"{a} better" if told else f"cannot tell with {images} images"
+            p = 0.01 if told else 0.5
+            pairs.append([metric, a, b, gap, gap - 0.01, gap + 0.01, p, p, verdict])
+    names = list(dict.fromkeys(m for by_method in levels.values() for m in by_method))
+    fractions = np.linspace(0, 1, 5)
+    lines = {m: np.outer(np.ones(images), fractions) * i for i, m in enumerate(names, 1)}
+    rng = np.random.default_rng(0)
+    settings = {
+        "curves": {metric: Curves(fractions, lines) for metric in curves},
+        "forwards": 1234,
+        "images": rng.random((shown, 1, 6, 6)),
+        "maps": {m: rng.normal(size=(shown, 6, 6)) for m in names},
+        "titles": tuple("<u>cat</u>" for _ in range(shown)),
+        "provenance": {"model": "cnn", "versions": {"uproar": "0.1.0"}},
+        "notices": ("</script><b>noticed</b>",),
+    }
+    return Scores(
+        pd.DataFrame(table, columns=list(COLUMNS)), pd.concat(per_image, ignore_index=True),
+        pd.DataFrame(pairs, columns=PAIRS), **{**settings, **changes},
+    )  # fmt: skip
+
+
+PLAIN = {
+    "insertion": {"random": 0.3, "grad": 0.8, "ig": 0.5},
+    "deletion": {"random": 0.6, "grad": 0.2, "ig": 0.4},
+}
+
+
+def read(scores: Scores) -> Reader:
+    return Reader(page(scores, document_of(scores)))
+
+
+def headline(levels, **changes) -> str:
+    return answer(board_of(scores_of(levels, **changes))).headline
+
+
+@pytest.fixture(autouse=True)
+def _short_script(monkeypatch):
+    monkeypatch.setattr("uproar.report.page.get_plotlyjs", lambda: "window.Plotly = {};")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A whole report, written once."""
+    scores = scores_of(PLAIN, curves=["insertion"])
+    return write_scores(scores, tmp_path_factory.mktemp("scores")).parent, scores
+
+
+def test_the_folder_holds_page_tables_and_every_figure_the_page_links_to(folder):
+    place, _ = folder
+    links = {a["href"] for _, a in Reader((place / "scores.html").read_text()).elements if a.get("href")}  # fmt: skip
+    files = {link for link in links if not link.startswith("#")}
+    assert {"scores.csv", "comparisons.csv", "per_image.parquet", "figures/values.svg",
+            "figures/insertion-curves.png", "figures/deletion-disagreement.svg"} < files  # fmt: skip
+    assert all((place / name).stat().st_size > 0 for name in files)
+    assert not [p for p in place.rglob(".*") if p.is_file()], "temporary files are left"
+
+
+def test_the_page_loads_nothing_from_anywhere(folder):
+    text = (folder[0] / "scores.html").read_text()
+    for tag, attributes in Reader(text).elements:
+        assert tag not in {"link", "iframe", "object", "embed", "base"}
+        for name, value in attributes.items():
+            if name in LOADING:
+                assert re.match(
+                    r"(#|data:image/|figures/|scores\.|compar|per_image\.)", value or ""
+                )
+            assert not name.startswith("on")
+    assert "default-src 'none'" in text
+
+
+def test_the_tables_read_back_exactly(folder):
+    place, scores = folder
+    table = pd.read_csv(place / "scores.csv", keep_default_na=True)
+    np.testing.assert_array_equal(table["value"], scores.table["value"])
+    pd.testing.assert_frame_equal(pd.read_parquet(place / "per_image.parquet"), scores.per_image)
+    assert list(pd.read_csv(place / "comparisons.csv")["verdict"]) == list(scores.comparisons["verdict"])  # fmt: skip
+
+
+def test_the_links_on_top_lead_somewhere():
+    reader = read(scores_of(PLAIN, curves=["insertion"]))
+    ids = {a["id"] for _, a in reader.elements if a.get("id")}
+    anchors = {a["href"][1:] for t, a in reader.elements if t == "a" and a["href"].startswith("#")}
+    assert anchors <= ids
+
+
+def test_names_never_become_markup():
+    levels = {m: {k: i / 10 for i, k in enumerate(HOSTILE)} for m in ("insertion", "<b>&\"'</b>")}
+    scores = scores_of(levels, curves=["insertion"])
+    reader = read(scores)
+    assert "u" not in [t for t, _ in reader.elements]
+    assert [t for t, _ in reader.elements].count("script") == 3
+    assert "<script>alert(1)</script>" in reader.text
+    assert "a\"b'&<i>x</i>" in reader.text
+    assert "</script><b>noticed</b>" in reader.text
+    series = reader.figures["insertion-curves"]["series"]
+    assert [s["label"] for s in series] == HOSTILE
+    for figure in document_of(scores).drawings():
+        if figure.name in ("values", "insertion-disagreement"):
+            ET.fromstring(drawn(figure)[f"{figure.name}.svg"])
+
+
+def test_what_is_not_known_is_a_dash_and_never_nan():
+    levels = {**PLAIN, "road": dict.fromkeys(PLAIN["insertion"], np.nan)}
+    reader = read(scores_of(levels, curves=["road", "insertion"]))
+    assert "–" in reader.texts
+    assert "8 of 8 undefined" in reader.text
+    assert "road gave no number" in reader.text
+    shown = reader.text + "".join(v or "" for _, a in reader.elements for k, v in a.items() if k != "src")  # fmt: skip
+    assert not re.search(r"\b(nan|NaN|inf|None)\b", shown)
+
+
+def test_the_best_follows_the_direction_of_the_metric():
+    board = board_of(scores_of({"insertion": {"a": 0.9, "b": 0.1}, "road": {"a": 0.9, "b": 0.1}}))
+    up, down = board.metrics
+    assert (up.arrow, down.arrow) == ("↑", "↓")
+    assert [board.mark(m, up) for m in "ab"] == ["sole", ""]
+    assert [board.mark(m, down) for m in "ab"] == ["", "sole"]
+
+
+def test_a_best_value_that_is_not_decided_is_marked_as_such():
+    board = board_of(scores_of({"insertion": {"a": 0.50, "b": 0.52, "c": 0.1}}))
+    assert [board.mark(m, board.metrics[0]) for m in "abc"] == ["level", "best", ""]
+
+
+def test_one_method_that_beats_all_under_all_metrics_is_named():
+    assert headline(PLAIN) == "grad is best under both insertion and deletion."
+
+
+def test_a_method_that_leads_sometimes_and_loses_nowhere_is_not_called_best_throughout():
+    levels = {**PLAIN, "road": {"random": 0.5, "grad": 0.5, "ig": 0.5}}
+    levels["soundness"] = levels["completeness"] = levels["road"]
+    assert headline(levels) == (
+        "grad is beaten under no metric, but decidedly best under only 2 of 5 metrics."
+    )
+
+
+def test_a_method_that_leads_mostly_and_loses_nowhere_is_named_with_the_count():
+    levels = {**PLAIN, "road": {"random": 0.5, "grad": 0.5, "ig": 0.5}}
+    assert headline(levels) == "grad is best under 2 of 3 metrics and beaten under none."
+
+
+def test_metrics_that_order_methods_differently_are_said_to_contradict_each_other():
+    levels = {"insertion": {"grad": 0.9, "ig": 0.1}, "deletion": {"grad": 0.9, "ig": 0.1}}
+    found = answer(board_of(scores_of(levels)))
+    assert found.headline.startswith("The metrics disagree: grad is best under insertion")
+    assert any("contradict" in line and "worse under deletion" in line for line in found.details)
+
+
+def test_undecided_comparisons_give_no_winner():
+    assert headline({"insertion": {"a": 0.50, "b": 0.51}}) == (
+        "insertion cannot tell the methods apart with 8 images."
+    )
+
+
+def test_methods_no_better_than_random_maps_are_not_praised():
+    levels = {"insertion": {"random": 0.5, "grad": 0.3, "ig": 0.5}}
+    assert headline(levels) == "No method beats random maps under insertion."
+
+
+def test_metrics_that_only_describe_maps_do_not_vote():
+    found = answer(board_of(scores_of({**PLAIN, "sparseness": {"random": 0.9, "grad": 0.1, "ig": 0.5}})))  # fmt: skip
+    assert found.headline == "grad is best under both insertion and deletion."
+    assert any(line.startswith("sparseness describes the maps") for line in found.details)
+
+
+def test_a_single_method_without_curves_or_images_is_reported(tmp_path):
+    bare = scores_of({"insertion": {"maps": 0.4}}, images=1, provenance={}, notices=(), maps={})
+    scores = Scores(bare.table, bare.per_image, bare.comparisons)
+    path = write_scores(scores, tmp_path / "new" / "folder")
+    text = Reader(path.read_text()).text
+    assert "Nothing to compare: only maps was scored." in text
+    assert "0.400" in text
+    assert {p.name for p in (path.parent / "figures").iterdir()} == {
+        "values.svg", "values.png", "per-image.svg", "per-image.png"
+    }  # fmt: skip
+
+
+def test_scores_without_any_number_are_reported():
+    text = read(scores_of({"insertion": {"a": np.nan, "b": np.nan}}, curves=["insertion"])).text
+    assert "No metric gave a number." in text
+
+
+def test_no_rows_at_all_are_reported():
+    full = scores_of(PLAIN)
+    empty = Scores(full.table[:0], full.per_image[:0], full.comparisons[:0])
+    assert "No metric gave a number." in read(empty).text
+
+
+def test_twelve_methods_all_appear_with_looks_of_their_own():
+    levels = {"insertion": {f"method({i})": i / 20 for i in range(12)}}
+    document = document_of(scores_of(levels, curves=["insertion"]))
+    looks = document.board.looks.values()
+    assert len({(s.light, s.dash, s.marker) for s in looks}) == 12
+    assert len(document.curves["insertion"].series) == 12
+    assert drawn(document.overview)["values.png"].startswith(b"\x89PNG")
+
+
+def test_curves_are_means_over_images_where_there_is_a_value():
+    scores = scores_of(PLAIN)
+    values = np.array([[0.0, 1.0], [1.0, np.nan], [0.5, 0.0]])
+    curves = {"insertion": Curves(np.array([0.0, 1.0]), {"grad": values})}
+    scores = Scores(scores.table, scores.per_image, scores.comparisons, curves)
+    (series,) = document_of(scores).curves["insertion"].series
+    assert series.mean == (0.5, 0.5)
+    assert series.n == (3, 2)
+    assert series.low[0] < 0.5 < series.high[0]
+
+
+def test_the_curve_of_soundness_counts_hidden_pixels_and_runs_backwards():
+    levels = {"soundness(level=0.4)": {"a": 0.4, "b": 0.9}}
+    figure = document_of(scores_of(levels, curves=list(levels))).curves["soundness(level=0.4)"]
+    assert "hidden" in figure.x_label
+    assert figure.y_label == "accuracy"
+    assert figure.x_range == (1.0, 0.0)
+    assert (figure.chance, figure.chance_label) == (0.4, "level")
+
+
+def test_disagreement_is_looked_for_among_the_images_that_can_be_shown():
+    scores = scores_of({"insertion": {"random": 0.0, "a": 0.5, "b": 0.5}}, images=8, shown=4)
+    table = scores.per_image
+    for method, image, value in [("b", 2, 0.9), ("b", 6, 5.0), ("random", 1, 9.0)]:
+        table.loc[(table["method"] == method) & (table["image"] == image), "value"] = value
+    (figure,) = document_of(scores).disagreements
+    assert [title for title, _, _ in figure.rows] == ["Image 2: <u>cat</u>"]
+    assert [j.best for j in figure.rows[0][2]] == [False, False, True]
+
+
+def test_a_metric_of_right_or_wrong_is_shown_as_shares():
+    scores = scores_of({"pointing_game": {"a": 0.5, "b": 0.2}}, images=4)
+    scores.per_image["value"] = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+    (spread,) = document_of(scores).spreads.spreads
+    assert spread.shares
+    assert [box.mean for box in spread.boxes] == [0.75, 0.25]
+
+
+def test_every_metric_is_explained_from_its_declaration():
+    text = read(scores_of({"insertion": {"a": 0.1}, "pointing_game": {"a": 0.2}, "own": {"a": 0.3}})).text  # fmt: skip
+    assert "Petsiuk et al. 2018" in text
+    assert "the region's share of the image" in text
+    assert "No metric of this name is declared here." in text
+
+
+def test_names_that_would_be_printed_alike_stay_apart():
+    board = board_of(scores_of({"insertion": {"a\nb": 0.1, "a b": 0.9}}))
+    assert board.methods == ("a b", "a b (2)")
+    assert board.sole(board.metrics[0]) == "a b (2)"
+
+
+def test_the_same_scores_give_the_same_page_and_figures():
+    pages = {page(s, document_of(s)) for s in (scores_of(PLAIN), scores_of(PLAIN))}
+    assert len(pages) == 1
+    figures = [document_of(scores_of(PLAIN)).overview for _ in range(2)]
+    assert drawn(figures[0]) == drawn(figures[1])
