@@ -20,6 +20,7 @@ from uproar.estimators import (
     read_chain,
 )
 from uproar.estimators.chain import Chain, Channels, Sign
+from uproar.expression import Call, parse
 from uproar.models import borrowed
 from uproar.removal import Around, filled, ranks, removed_at
 from uproar.seeds import Draws
@@ -87,21 +88,41 @@ def removed(
 
 
 def fill(
-    x: Tensor, removed: Tensor, fill: str = "mean", *, value: Tensor | Sequence[float] | None = None,
-    seed: int = 0, index: Sequence[int] | None = None, split: str = "test",
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    removed: Tensor,
+    fill: str = "mean",
+    *,
+    value: Tensor | Sequence[float] | None = None,
+    noise: float | None = None,
+    train: Tensor | None = None,
+    seed: int = 0,
+    index: Sequence[int] | None = None,
+    split: str = "test",
+) -> Tensor:
     """The images with the removed pixels replaced; all others stay bit for bit.
 
-    The fill `mean` takes its colour from `value`.
+    The fill `mean` takes its colour from `value`, `linear` the size of its noise from `noise`, `resample` its pixels
+    from the images `train`. Without `value`, the mean colour is that of `train` where it is given.
     """
     _check_images(x)
+    if value is None and train is not None:
+        value = train.mean((0, 2, 3))
     colour = None if value is None else torch.as_tensor(value, dtype=x.dtype).flatten()
+    if colour is not None and len(colour) == 1:
+        colour = colour.expand(x.shape[1])
     if colour is not None and len(colour) != x.shape[1]:
         raise BadShape(
             f"value has {len(colour)} colours, but the images have {x.shape[1]} channels."
         )
+    if noise is not None:
+        call = parse(fill)
+        fill = str(
+            Call(
+                call.name, (), tuple(sorted({**dict(call.options), "noise": float(noise)}.items()))
+            )
+        )
     rows = range(len(x)) if index is None else index
-    return filled(x, removed, fill, Around(Draws.of(seed, rows, split), colour))
+    return filled(x, removed, fill, Around(Draws.of(seed, rows, split), colour, train))
 
 
 def _chain(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:

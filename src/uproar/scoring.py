@@ -62,6 +62,7 @@ def score(
     *,
     per_image: bool = False,
     mean: Tensor | None = None,
+    train: Tensor | None = None,
     truth: Tensor | None = None,
     explain: Mapping[str, Explain] | None = None,
     output: Output = "auto",
@@ -72,13 +73,13 @@ def score(
     """A table with one row per method and metric: value, bootstrap interval over images, NaN and tie counts.
 
     `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
-    per image instead. Some metrics need `mean` (colour of the training images), `truth` (important pixels, (n, h, w)
-    bool), or `explain`, which makes maps of other images: see `uproar ls metrics`. `output="probability"` says that the
-    model ends in a softmax.
+    per image instead. Some metrics need `mean` (colour of the training images), `train` (those images), `truth` (the
+    important pixels, (n, h, w) bool), or `explain`, which makes maps of other images: see `uproar ls metrics`.
+    `output="probability"` says that the model ends in a softmax.
     """
     found = score_all(
-        model, x, y, maps, metrics, mean=mean, truth=truth, explain=explain, output=output, seed=seed, index=index,
-        batch_size=batch_size,
+        model, x, y, maps, metrics, mean=mean, train=train, truth=truth, explain=explain, output=output, seed=seed,
+        index=index, batch_size=batch_size,
     )  # fmt: skip
     for notice in found.notices:
         warnings.warn(notice, stacklevel=2)
@@ -87,7 +88,8 @@ def score(
 
 def score_all(
     model: nn.Module, x: Tensor, y: Tensor, maps: Tensor | Mapping[str, Tensor], metrics: Sequence[str] = DEFAULT, *,
-    mean: Tensor | None = None, truth: Tensor | None = None, explain: Mapping[str, Explain] | None = None,
+    mean: Tensor | None = None, train: Tensor | None = None, truth: Tensor | None = None,
+    explain: Mapping[str, Explain] | None = None,
     output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int = 64,
     listen: Callable[[int, int], None] = lambda *_: None,
 ) -> Scores:  # fmt: skip
@@ -109,7 +111,7 @@ def score_all(
         for rows in spans(len(x), batch_size):
             batch = Batch(
                 model, x[rows], y[rows], a[rows], clean[rows], draws[rows], mean,
-                None if truth is None else truth[rows], (explain or {}).get(method),
+                None if truth is None else truth[rows], train, (explain or {}).get(method),
             )  # fmt: skip
             part, count = evaluate(calls, batch)
             parts.append(part)

@@ -110,7 +110,7 @@ def test_validate_says_what_would_run(here, capsys):
     assert "About" in shown
 
 
-@pytest.mark.parametrize("kind", ["estimators", "tasks", "models", "fills", "protocols"])
+@pytest.mark.parametrize("kind", ["estimators", "tasks", "models", "fills", "metrics", "protocols"])
 def test_everything_can_be_listed(kind, capsys):
     assert _exit_code(["ls", kind]) == 0
     expected = {
@@ -118,6 +118,7 @@ def test_everything_can_be_listed(kind, capsys):
         "tasks": "planted",
         "models": "resnet-small",
         "fills": "uniform",
+        "metrics": "soundness",
         "protocols": "kar",
     }
     assert expected[kind] in capsys.readouterr().out
@@ -226,3 +227,49 @@ def test_try_tells_a_good_estimator_from_bad_ones(here, capsys):
         assert any(
             clause.split()[0] in line and clause.split()[-1][:5] in shown for line in broken
         ), shown
+
+
+def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, capsys):
+    small = [
+        "--task",
+        "planted(size=8, classes=3, train=60, test=30)",
+        "--model",
+        "cnn-small(width=4)",
+    ]
+    assert (
+        _exit_code(
+            [
+                "explain",
+                *small,
+                "--estimators",
+                "grad",
+                "--limit",
+                "20",
+                "--out",
+                "m.png",
+                "--save",
+                "m.npz",
+            ]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    common = ["score", *small, "--metrics", "deletion(steps=5),pointing_game", "--limit", "20"]
+    assert _exit_code([*common, "--maps", "m.npz", "--estimators", "random", "--out", "s"]) == 0
+    shown = capsys.readouterr().out
+    assert "deletion(steps=5) (lower is better)" in shown
+    assert "images shown to the model" in shown
+    for name in ("scores.html", "scores.csv", "comparisons.csv", "per_image.parquet"):
+        assert (here / "s" / name).stat().st_size > 0
+    import pandas as pd
+
+    table = pd.read_csv("s/scores.csv")
+    assert set(table["method"]) == {"grad", "random"}
+    each = pd.read_parquet("s/per_image.parquet")
+    assert len(each) == 2 * 2 * 20
+    assert _exit_code([*common, "--maps", "m.npz", "--limit", "25"]) == 2
+    assert "has 20 maps in 'grad', but there are 25 images" in capsys.readouterr().err
+    assert _exit_code(["score", *small, "--metrics", "deletoin"]) == 2
+    assert "Did you mean 'deletion'" in capsys.readouterr().err
+    assert _exit_code(["score", "m.npz", "--model", "cnn-small(width=4)", "--classes", "3", "--estimators", "grad",
+                       "--metrics", "total_variation", "--out", "own"]) == 0  # fmt: skip

@@ -66,6 +66,10 @@ def test_a_change_leaves_the_images_of_the_caller_alone_and_stays_finite(change)
     images += 1
     assert torch.equal(batch.x, before)
     assert torch.isfinite(images).all()
+    grey = batch_of(torch.rand(2, 9, 9), x=torch.rand(2, 1, 9, 9), mean=torch.zeros(1))
+    before = grey.x.clone()
+    change.images(grey).add_(1)
+    assert torch.equal(grey.x, before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

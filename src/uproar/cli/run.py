@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import duration, errors, listed, output, table
+from uproar.cli.imputer import ready
 from uproar.cli.progress import shown
 from uproar.errors import BadInput, StoreError
 from uproar.store import Store, write_file
@@ -63,6 +64,7 @@ def run(
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else folder / "store"
     workers = default_jobs() if jobs is None else jobs
+    ready(chosen.fill, chosen.metrics)
     began = time.perf_counter()
     with shown() as listen:
         state = run_study(chosen, place, workers, listen)

@@ -16,15 +16,18 @@ from torch import Tensor
 from uproar.arrays import read_arrays
 from uproar.cli.console import errors, listed, output, table
 from uproar.cli.explain import bar, subject_of_files, subject_of_task
+from uproar.cli.imputer import ready
 from uproar.errors import BadInput
 from uproar.estimators import Chain, explain_chains, read_chain
 from uproar.extend import load_plugin
+from uproar.metrics.base import read_metric
 from uproar.seeds import Draws
 from uproar.store import Store
 from uproar.study.maps import Subject, stored_maps
 
 ASIDE = {"images", "labels", "targets"}
 """Arrays in a file of maps that are not maps."""
+DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
 DEFAULT_ESTIMATORS = ("random", "grad", "ig", "sg_sq(grad)")
 
 
@@ -73,13 +76,17 @@ def score(
     found = _given(maps, len(subject.x))
     with bar("explaining") as listen:
         found |= stored_maps(subject, chains, place, listen)
+    asked = listed(metrics) or list(DEFAULT_METRICS)
+    for name in asked:
+        read_metric(name)
+    ready("mean", asked)
     from uproar.report import write_scores  # tables and plots load slowly
-    from uproar.scoring import DEFAULT, score_all
+    from uproar.scoring import score_all
 
     explain = {chain.name: _explainer(chain, subject) for chain in chains}
     with bar("scoring") as listen:
         scores = score_all(
-            subject.model, subject.x, y, found, listed(metrics) or DEFAULT, mean=subject.context.mean,
+            subject.model, subject.x, y, found, asked, mean=subject.context.mean,
             truth=subject.context.truth, explain=explain, output=answers, seed=seed, listen=listen,  # type: ignore[arg-type]
         )  # fmt: skip
     command = shlex.join(["uproar", *sys.argv[1:]])

@@ -98,8 +98,11 @@ class Interception(TorchFunctionMode):
 
     def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
         """The class scores with the rules in their graph; refused where that would not be this model."""
-        with torch.enable_grad(), self:
-            scores = class_scores(model, x, target)
+        try:
+            with torch.enable_grad(), self:
+                scores = class_scores(model, x, target)
+        finally:
+            self.replaced.clear()
         if scores.grad_fn is None:
             raise BadInput("The model's scores do not depend on the image in a differentiable way.")
         self._check(scores.grad_fn)

@@ -88,7 +88,12 @@ class _Relevance(Interception):
         self.made: dict[int, tuple[Tensor, Tensor, Affine, bool]] = {}
 
     def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
-        scores = super().scores(model, x, target)
+        try:
+            scores = super().scores(model, x, target)
+        finally:
+            # ways back know this object: tensors kept here would keep their graph, and that this object, for ever
+            self.made.clear()
+            self.steps.clear()
         if self.own_first and not self.firsts:
             raise NotApplicable(
                 "lrp has a rule of its own for the first layer here, but the pixels of this model do not go "

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from uproar.metrics.base import Batch
 from uproar.metrics.prepared import BY_VALUE, ByWindow, Order, Prepared, Scale
+from uproar.removal import count
 from uproar.removal.fill import read_fill
 from uproar.types import Images, Maps
 
@@ -22,7 +23,7 @@ class Unchanged:
     """The images as they are; the model's answers to them are known."""
 
     def images(self, batch: Batch) -> Images:
-        return Prepared.of(batch).pixels
+        return Prepared.of(batch).pixels.clone()
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class Blended:
             return (values >= self.at).to(values)
         if self.cut == "top":
             places = batch.places(BY_VALUE).view_as(values)
-            return torch.where(places < round(self.at * values[0].numel()), values, 0.0)
+            return torch.where(places < count(self.at, values[0].numel()), values, 0.0)
         return values
 
     def images(self, batch: Batch) -> Images:

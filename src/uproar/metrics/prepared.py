@@ -109,7 +109,7 @@ class Prepared(Batch):
             chosen = self.draws if draw == 0 else self.draws.copies([draw])
             kept = Remembered(chosen.seed, chosen.rows, chosen.split)
             # A batch that carries training images serves the fills that draw from them.
-            return Around(kept, self.mean, getattr(self, "train", None))
+            return Around(kept, self.mean, self.train)
 
         return self.once(("around", draw), make)
 

@@ -89,6 +89,14 @@ class Bench:
         task = load(self.setting.task)
         return task if self.setting.limit is None else task.limited(self.setting.limit)
 
+    @functools.cached_property
+    def _marginals(self) -> Tensor | None:
+        """Some training images, for the fill that draws pixels from them."""
+        if not self.setting.fill.startswith("resample"):
+            return None
+        rows = torch.linspace(0, len(self.task.train) - 1, min(4096, len(self.task.train))).long()
+        return self.task.train.read(rows)
+
     def chain(self, name: str) -> Chain:
         """An estimator of the study."""
         return read_chain(name, self.setting.sign, self.setting.channels)  # type: ignore[arg-type]
@@ -305,7 +313,9 @@ class Bench:
         """The images of a split as a cell's protocol shows them."""
         chain = self.chain(cell.estimator)
         important = self.important(chain, cell.seed, cell.fraction, split)
-        around = Around(Draws.of(cell.seed, len(split), split.name), self.task.mean)
+        around = Around(
+            Draws.of(cell.seed, len(split), split.name), self.task.mean, self._marginals
+        )
         protocol = protocol_named(cell.protocol)
         return protocol.change(split.read(slice(None)), important, self.setting.fill, around)
 
@@ -380,7 +390,7 @@ class Bench:
             return explain_chains(other, images, classes, around, [chain])[0]
 
         maps = explain_chains(model, x, target, context, [chain])[0]
-        return Batch(model, x, y, maps, clean, draws, self.task.mean, truth, explain)
+        return Batch(model, x, y, maps, clean, draws, self.task.mean, truth, explain=explain)
 
 
 def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
