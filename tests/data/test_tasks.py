@@ -38,7 +38,7 @@ def test_planted_pixels_alone_decide_the_class():
     shapes = glyph_shapes(4)
     for split in (task.train, task.test):
         assert split.images.shape[1:] == (3, 12, 12)
-        assert 0 <= split.images.min() and split.images.max() <= 1
+        assert split.images.min() >= 0 and split.images.max() <= 1
         assert torch.equal(split.masks.sum((1, 2)), torch.full((len(split),), 9))
         for i in range(len(split)):
             x0, y0, x1, y1 = split.boxes[i].tolist()

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from tests.reference import anova_slow
 
+from tests.reference import anova_slow
 from uproar.errors import BadInput
 from uproar.metrics.verdicts import (
     COLUMNS,

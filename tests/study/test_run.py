@@ -31,7 +31,9 @@ ORDER = ["protocol", "estimator", "fraction", "seed"]
 
 
 def numbers(results) -> pd.DataFrame:
-    return results.table.sort_values(ORDER)[[*ORDER, "accuracy", "status", "ties"]].reset_index(drop=True)
+    return results.table.sort_values(ORDER)[[*ORDER, "accuracy", "status", "ties"]].reset_index(
+        drop=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,9 @@ def test_every_cell_has_a_number(done):
 
 
 def test_processes_give_the_same_numbers_as_one_process(done, tmp_path, small):
-    pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=2)))
+    pd.testing.assert_frame_equal(
+        numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=2))
+    )
 
 
 def test_roar_is_what_its_definition_says(done, small):
@@ -78,7 +82,9 @@ def test_roar_is_what_its_definition_says(done, small):
         net = uproar.build(study.models[0], task, seed)
         fit(net, parts["train"], task.train.labels, study.recipe, seed)
         expected = accuracy(predict(net, parts["test"]), task.test.labels)
-        row = results.table.query("protocol == @protocol and estimator == 'sq(grad)' and fraction == @fraction and seed == @seed")
+        row = results.table.query(
+            "protocol == @protocol and estimator == 'sq(grad)' and fraction == @fraction and seed == @seed"
+        )
         assert row["accuracy"].item() == pytest.approx(expected, abs=1 / 30 + 1e-9)
         assert abs(row["accuracy"].item() - expected) < 1e-9
 
@@ -102,7 +108,10 @@ def test_the_same_study_again_does_nothing(done, small):
 @pytest.mark.parametrize(
     ("changes", "kinds"),
     [
-        ({"estimators": ["random", "grad", "sq(grad)", "sobel", "grad_input"]}, {"explain": 2, "retrain": 8, "evaluate": 2}),
+        (
+            {"estimators": ["random", "grad", "sq(grad)", "sobel", "grad_input"]},
+            {"explain": 2, "retrain": 8, "evaluate": 2},
+        ),
         ({"fractions": [0.2, 0.6, 0.4]}, {"explain": 6, "retrain": 16, "evaluate": 8}),
         ({"seeds": 3}, {"train": 1, "explain": 3, "retrain": 16, "evaluate": 4}),
         ({"protocols": ["roar", "kar:no-retrain"]}, {"evaluate": 8}),
@@ -129,7 +138,11 @@ def test_replicates_are_whole_and_paired(done, small):
     a = uproar.build("cnn-small(width=4)", bench.task, 1).state_dict()
     b = uproar.build("cnn-small(width=4)", bench.task, 1).state_dict()
     assert all(torch.equal(a[key], b[key]) for key in a)
-    cells = [Cell(bench.setting.task, bench.setting.model, e, "roar", 0.2, s) for e in ("grad", "random") for s in (0, 1)]
+    cells = [
+        Cell(bench.setting.task, bench.setting.model, e, "roar", 0.2, s)
+        for e in ("grad", "random")
+        for s in (0, 1)
+    ]
     assert len({bench.cell_key(cell) for cell in cells}) == 4
 
 
@@ -186,7 +199,9 @@ def fine(model, x, target):
 def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_path, small, jobs):
     (tmp_path / "broken.py").write_text(BROKEN)
     names = ["random", "nan_in_one", "raises", "does_not_apply", "fine"]
-    study = small(plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, protocols=["roar"])
+    study = small(
+        plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, protocols=["roar"]
+    )
     results = uproar.run(study, store=tmp_path / "store", jobs=jobs)
     found = results.table.query("fraction > 0").groupby("estimator")[["status", "reason"]].first()
     assert found.loc["fine", "status"] == "done"
@@ -199,10 +214,16 @@ def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_p
     assert found.loc["does_not_apply", "reason"] == "it needs a transformer"
     # failures are not cached: the same study tries them again
     todo = plan(study, Store(tmp_path / "store")).jobs
-    assert {name for job in todo for name in job.names} == {"nan_in_one", "raises", "does_not_apply"}
+    assert {name for job in todo for name in job.names} == {
+        "nan_in_one",
+        "raises",
+        "does_not_apply",
+    }
 
 
-def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are_skipped(tmp_path, small):
+def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are_skipped(
+    tmp_path, small
+):
     study = small(
         task="planted(size=8, channels=3, classes=3, train=60, test=30)", features="channel", seeds=1,
         protocols=["roar"], estimators=["random", "grad", "sobel"],
@@ -217,7 +238,12 @@ def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are
 
 
 def test_controls_that_are_not_rankings_run_as_cells(tmp_path, small):
-    study = small(estimators=["random", "bernoulli", "block_random_free"], seeds=1, protocols=["roar"], fractions=[0.5, 1.0])
+    study = small(
+        estimators=["random", "bernoulli", "block_random_free"],
+        seeds=1,
+        protocols=["roar"],
+        fractions=[0.5, 1.0],
+    )
     results = uproar.run(study, store=tmp_path, jobs=1)
     assert set(results.table["status"]) == {"done"}
 
@@ -242,7 +268,9 @@ def test_no_jobs_are_refused(tmp_path, jobs):
         executor(str(tmp_path), jobs)
 
 
-def test_a_disk_that_fills_stops_the_run_with_a_sentence_and_leaves_only_whole_files(tmp_path, small, monkeypatch):
+def test_a_disk_that_fills_stops_the_run_with_a_sentence_and_leaves_only_whole_files(
+    tmp_path, small, monkeypatch
+):
     written = []
     real = os.replace
 
@@ -360,4 +388,6 @@ def test_a_run_killed_at_any_moment_loses_only_what_was_under_way(tmp_path, smal
         for key in Store(tmp_path).keys("cell"):
             Store(tmp_path).read("cell", key)
     bench_for.cache_clear()
-    pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1)))
+    pd.testing.assert_frame_equal(
+        numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1))
+    )

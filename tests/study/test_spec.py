@@ -40,9 +40,21 @@ def test_a_study_survives_json():
 @pytest.mark.parametrize(
     ("line", "replacement", "sentence"),
     [
-        ("fractions = [0.1, 0.99]", "fractoins = [0.1]", r"mine.toml, line 4: a study has no setting 'fractoins'. Did you mean 'fractions'"),
-        ("epochs = 2", "epoch = 2", r"mine.toml, line 8: a recipe has no setting 'epoch'. Did you mean 'epochs'"),
-        ("epochs = 2", "epochs = 0", r"line 8: recipe.epochs must be greater than or equal to 1, not 0"),
+        (
+            "fractions = [0.1, 0.99]",
+            "fractoins = [0.1]",
+            r"mine.toml, line 4: a study has no setting 'fractoins'. Did you mean 'fractions'",
+        ),
+        (
+            "epochs = 2",
+            "epoch = 2",
+            r"mine.toml, line 8: a recipe has no setting 'epoch'. Did you mean 'epochs'",
+        ),
+        (
+            "epochs = 2",
+            "epochs = 0",
+            r"line 8: recipe.epochs must be greater than or equal to 1, not 0",
+        ),
         ("seeds = 3", "seeds = 0", "needs at least one seed"),
         ("seeds = 3", "seeds = [1, 1]", "seed 1 is listed twice"),
         ("seeds = 3", 'seeds = "x"', "seeds must be a valid tuple"),
@@ -52,7 +64,11 @@ def test_a_study_survives_json():
         ('task = "digits"', 'task = "digit"', "No task is called 'digit'. Did you mean 'digits'"),
         ('task = "digits"', 'task = "digits"\nfill = "men"', "No fill is called 'men'"),
         ('task = "digits"', 'task = "digits"\nmodel = "cnn"', "No model is called 'cnn'"),
-        ('task = "digits"', 'task = "digits"\nprotocols = ["raor"]', "No protocol is called 'raor'. Did you mean 'roar'"),
+        (
+            'task = "digits"',
+            'task = "digits"\nprotocols = ["raor"]',
+            "No protocol is called 'raor'. Did you mean 'roar'",
+        ),
         ('task = "digits"', 'task = "digits"\nname = "../x"', "name has letters"),
         ('task = "digits"', 'task = "digits"\nplugins = ["none.py"]', "no file"),
         ('"sg(grad)"', '"grad()"', "estimator grad is listed twice"),
@@ -68,9 +84,13 @@ def test_a_mistake_in_a_file_is_one_sentence_that_says_where(tmp_path, line, rep
 
 
 def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):
-    (tmp_path / "net.py").write_text("from torch import nn\ndef f(classes): return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))")
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\ndef f(classes): return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))"
+    )
     (tmp_path / "mine.py").write_text("def brightness2(model, x, target): return x.sum(1)")
-    (tmp_path / "s.toml").write_text('model = "net.py:f"\nplugins = ["mine.py"]\nestimators = ["brightness2"]')
+    (tmp_path / "s.toml").write_text(
+        'model = "net.py:f"\nplugins = ["mine.py"]\nestimators = ["brightness2"]'
+    )
     monkeypatch.chdir("/")
     study = study_of(tmp_path / "s.toml")
     assert study.models == (str(tmp_path / "net.py:f"),)
@@ -83,7 +103,10 @@ def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):
         ("1 / 0", "bad.py raises when it is loaded: ZeroDivisionError"),
         ("x = 3", "declares no estimator or metric"),
         ("def grad(model, x, target): return x", "would replace"),
-        ("import uproar\n@uproar.estimator(passes=1)\ndef f(model, x, klass): return x", "takes model, x, target"),
+        (
+            "import uproar\n@uproar.estimator(passes=1)\ndef f(model, x, klass): return x",
+            "takes model, x, target",
+        ),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_refused(tmp_path, content, sentence):

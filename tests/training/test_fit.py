@@ -138,4 +138,6 @@ def test_a_model_with_views_is_trained_asked_and_explained_in_any_memory_layout(
     torch.testing.assert_close(predict(model, x), plain)
     maps = uproar.explain(model, x, ["grad", "grad_cam", "rise(masks=20)", "lrp"], mean=digits.mean)
     assert all(torch.isfinite(a).all() for a in maps.values())
-    assert uproar.score(model, x, y, maps, ["deletion(steps=4)"], mean=digits.mean)["nan"].sum() == 0
+    assert (
+        uproar.score(model, x, y, maps, ["deletion(steps=4)"], mean=digits.mean)["nan"].sum() == 0
+    )

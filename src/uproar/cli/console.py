@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -49,6 +50,7 @@ def duration(seconds: float | None) -> str:
 def table(title: str, *columns: str) -> Table:
     """An empty table in the program's style; columns that start with > hold numbers."""
     empty = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for column in columns:
-        empty.add_column(column.removeprefix(">"), justify="right" if column[0] == ">" else "left")
+    for place, column in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if column[0] == ">" else "left"
+        empty.add_column(column.removeprefix(">"), justify=justify, no_wrap=place == 0)
     return empty

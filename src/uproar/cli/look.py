@@ -83,23 +83,16 @@ def _show(title: str, entries: list[Entry]) -> None:
 
 
 def _show_metrics() -> None:
-    shown = table(
-        "metrics",
-        "name",
-        "options",
-        "better is",
-        "range",
-        "a random map gets",
-        "needs",
-        "what it is",
-    )
+    shown = table("metrics", "name", "better", "what it is")
     for entry in metrics.values():
         facts = entry.facts
-        shown.add_row(
-            entry.name, escape(", ".join(entry.options)), "higher" if facts["higher_is_better"] else "lower",
-            f"{facts['low']:g} to {facts['high']:g}", escape(facts["chance"]), escape(facts["needs"]),
-            escape(entry.summary),
-        )  # fmt: skip
+        lines = [
+            f"{entry.summary} From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}."
+        ]
+        lines += [f"Needs {facts['needs']}."] if facts["needs"] else []
+        lines += [f"Options: {', '.join(entry.options)}."] if entry.options else []
+        better = "higher" if facts["higher_is_better"] else "lower"
+        shown.add_row(entry.name, better, escape(" ".join(lines)))
     output.print(shown)
 
 
