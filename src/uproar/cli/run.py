@@ -200,15 +200,15 @@ def _print_verdicts(results: Run) -> None:
             continue
         shown_table = table(
             f"{protocol.upper()} on {task} with {model}: area against random, in accuracy points",
-            "estimator", ">mean accuracy", ">advantage", ">95 % interval", ">p (Holm)", "verdict",
+            "estimator", ">advantage", ">95 % interval", ">p (Holm)", "verdict",
         )  # fmt: skip
         for row in group.itertuples():
             colour = {"b": "green", "w": "red"}.get(row.verdict[0], "yellow")
+            low, high = (_number(100 * end, "{:+.1f}") for end in (row.low, row.high))
+            p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
             shown_table.add_row(
-                escape(row.estimator), _number(100 * row.area, "{:.1f}"),
-                _number(100 * row.advantage, "{:+.1f}"),
-                f"{_number(100 * row.low, '{:+.1f}')} … {_number(100 * row.high, '{:+.1f}')}",
-                _number(row.p_holm, "{:.3f}"), f"[{colour}]{row.verdict}[/]",
+                escape(row.estimator), _number(100 * row.advantage, "{:+.1f}"), f"{low}…{high}", p,
+                f"[{colour}]{row.verdict}[/]",
             )  # fmt: skip
         output.print(shown_table)
 
