@@ -45,7 +45,10 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, path: str | Path) -> nn.Module:
     """The model with the weights of a file; what is missing, unexpected or misshapen is named."""
-    stored, own = read_weights(path), model.state_dict()
+    own = model.state_dict()
+    # checkpoints of old versions of torch lack the counters of batch norm, which evaluation never reads
+    counters = {name: own[name] for name in own if name.endswith("num_batches_tracked")}
+    stored = {**counters, **read_weights(path)}
     problems = [f"missing {name}" for name in own if name not in stored]
     problems += [f"unexpected {name}" for name in stored if name not in own]
     problems += [
