@@ -50,6 +50,7 @@ from uproar.training import Recipe, fit
 DATA = "planted(size=32, channels=3, train=256, test=128)"
 NETWORK = "resnet-small"
 IMAGES, ROWS, TARGET = 16, 256, 1.1
+M_MMAP_THRESHOLD = -3
 FEW = {  # the most memory is needed in every step: few steps show it
     "rise": "rise(masks=64)", "lime": "lime(samples=100)", "kernel_shap": "kernel_shap(samples=100)",
     "extremal_perturbation": "extremal_perturbation(iterations=2)", "iba": "iba(steps=2)",
@@ -269,6 +270,8 @@ def _line(expression: str, rows: Sequence[int], took: float) -> str:
 def report_memory(only: Sequence[str]) -> None:
     """What is needed beyond the idle process for 32 and for 128 images, at a fixed batch size."""
     case = Case(DATA, NETWORK)
+    # every larger block on its own: otherwise the peak also shows how the heap happens to be cut up
+    ctypes.CDLL("libc.so.6").mallopt(M_MMAP_THRESHOLD, 2**16)
     print(
         f"\n{'peak memory in MB, batch size 16':60} {'32 images':>10} {'128 images':>10} {'growth':>8}"
     )
@@ -284,7 +287,6 @@ def report_memory(only: Sequence[str]) -> None:
 
 def peak(function: Callable[[], Any]) -> float:
     """How far the resident size rises while a function runs, in MB (Linux)."""
-    ctypes.CDLL("libc.so.6").malloc_trim(0)  # freed memory is given back first
     Path("/proc/self/clear_refs").write_text("5")
     before = _resident("VmRSS")
     function()

@@ -111,7 +111,7 @@ def score_all(
         for rows in spans(len(x), batch_size):
             batch = Batch(
                 model, x[rows], y[rows], a[rows], clean[rows], draws[rows], mean,
-                None if truth is None else truth[rows], train, (explain or {}).get(method),
+                None if truth is None else truth[rows], (explain or {}).get(method), train,
             )  # fmt: skip
             part, count = evaluate(calls, batch)
             parts.append(part)

@@ -258,7 +258,7 @@ def test_no_hook_is_left_behind_even_after_an_error():
     model = frozen(VGG())
     with pytest.raises(RuntimeError), captured(model.features):
         model(torch.rand(2, 5, 16, 16))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(BadInput, match="cannot take"):
         last_conv_layer(model, torch.rand(2, 5, 16, 16))
     assert not any(module._forward_hooks for module in model.modules())
 

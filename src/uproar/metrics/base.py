@@ -42,10 +42,10 @@ class Batch:
     """Mean colour of the training images, (c,)."""
     truth: Tensor | None = None
     """The important pixels, (n, h, w) bool, where they are known."""
-    train: Tensor | None = None
-    """Training images, for fills that draw from them."""
     explain: Callable[[nn.Module, Images, Labels, Draws], Maps] | None = None
     """Makes maps of other images or of another model, where the maps came from an estimator."""
+    train: Tensor | None = None
+    """Training images, for fills that draw from them."""
 
 
 @runtime_checkable

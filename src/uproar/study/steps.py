@@ -27,10 +27,11 @@ from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.models import ModelSpec, build
 from uproar.models.weights import load_weights, weights_hash
 from uproar.protocols import protocol_named
-from uproar.removal import Around, Levels, ranks, tie_share
+from uproar.removal import Around, Levels
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
 from uproar.study.cell import Cell, Scored
+from uproar.study.ranked import Ranked, levels_item
 from uproar.study.spec import Study
 from uproar.training import Recipe, channels_last, fit, predict
 
@@ -199,7 +200,7 @@ class Bench:
         }
         seconds = (time.perf_counter() - started) / len(chains)
         for i, chain in enumerate(chains):
-            item = _levels_item(parts["train"][i], parts["test"][i], fractions, chain, seconds)
+            item = levels_item(parts["train"][i], parts["test"][i], fractions, chain, seconds)
             self.store.write("levels", self._levels_key(chain, seed, fractions), item)
 
     def _check_features(self, chain: Chain) -> None:
@@ -226,8 +227,8 @@ class Bench:
     def _ranked(
         self, model: nn.Module, chains: Sequence[Chain], split: Split, seed: int,
         fractions: Sequence[float], states: dict[str, Any],
-    ) -> list[_Ranked]:  # fmt: skip
-        results = [_Ranked() for _ in chains]
+    ) -> list[Ranked]:  # fmt: skip
+        results = [Ranked() for _ in chains]
         for rows in spans(len(split), CHUNK):
             x = split.read(rows)
             index = range(rows.start, rows.stop)
@@ -398,55 +399,6 @@ def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
     return {
         k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()
     }
-
-
-class _Ranked:
-    """Levels and what is said of them, gathered chunk by chunk."""
-
-    def __init__(self) -> None:
-        self.packed: list[np.ndarray] = []
-        self.ties: list[Tensor] = []
-        self.ranks: list[np.ndarray] = []
-        self.maps: list[np.ndarray] = []
-        self.constant = 0
-
-    def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
-        scores = maps.flatten(1)
-        places = ranks(scores, draws, name)
-        self.packed.append(Levels.of(places, fractions).packed)
-        self.ties.append(tie_share(scores, sorted(fractions)))
-        self.constant += int((scores.amax(1) == scores.amin(1)).sum())
-        if draws.split == "test":
-            small = scores.shape[1] <= np.iinfo(np.uint16).max
-            self.ranks.append(places.numpy().astype(np.uint16 if small else np.uint32))
-            self.maps.append(_half(maps))
-
-
-def _half(maps: Tensor) -> np.ndarray:
-    """Maps as float16, each scaled by its own largest size so that none overflows or vanishes."""
-    top = maps.flatten(1).abs().amax(1).clamp_min(1e-30)
-    return (maps / top.view(-1, *[1] * (maps.dim() - 1))).half().numpy()
-
-
-def _levels_item(
-    train: _Ranked, test: _Ranked, fractions: Sequence[float], chain: Chain, seconds: float
-) -> Item:
-    arrays = {
-        "train": np.concatenate(train.packed, 1),
-        "test": np.concatenate(test.packed, 1),
-        "test_ranks": np.concatenate(test.ranks),
-        "test_maps": np.concatenate(test.maps),
-    }
-    facts = {
-        "fractions": sorted(fractions),
-        "chain": chain.name,
-        "passes": chain.passes,
-        "seconds": seconds,
-        "ties_train": torch.cat(train.ties).mean(0).tolist(),
-        "ties_test": torch.cat(test.ties).mean(0).tolist(),
-        "constant": train.constant + test.constant,
-    }
-    return Item(arrays, facts)
 
 
 def _state_item(model: nn.Module, context: Context, chain: Chain, leaf: str) -> Item:
