@@ -2,6 +2,7 @@
 
 from uproar.data import digits, planted
 from uproar.data.registry import load, tasks
+from uproar.data.stream import Pictures, Source
 from uproar.data.task import Split, Task
 
-__all__ = ["Split", "Task", "digits", "load", "planted", "tasks"]
+__all__ = ["Pictures", "Source", "Split", "Task", "digits", "load", "planted", "tasks"]
