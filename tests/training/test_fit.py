@@ -141,3 +141,52 @@ def test_a_model_with_views_is_trained_asked_and_explained_in_any_memory_layout(
     assert (
         uproar.score(model, x, y, maps, ["deletion(steps=4)"], mean=digits.mean)["nan"].sum() == 0
     )
+
+
+class Shelf:
+    """Images that are read some rows at a time; remembers how many at once."""
+
+    def __init__(self, images, broken=None):
+        self.images, self.broken, self.read = images, broken, []
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, rows):
+        assert isinstance(rows, torch.Tensor | slice)
+        part = self.images[rows]
+        self.read.append(len(part))
+        if len(self.read) == self.broken:
+            raise BadInput("image 7 cannot be read")
+        return part.contiguous()
+
+
+@pytest.mark.parametrize("augment", [(), ("flip", "shift")])
+def test_images_read_batch_by_batch_train_the_same_weights_as_a_tensor(digits, augment):
+    recipe, task = Recipe(epochs=2, batch=50, augment=augment), digits
+    shelf = Shelf(task.train.read(slice(0, 230)))
+    models = [build(ModelSpec.of("resnet-small(width=4)"), task, 0) for _ in range(2)]
+    a = fit(models[0], shelf.images, task.train.labels[:230], recipe, 3).state_dict()
+    b = fit(models[1], shelf, task.train.labels[:230], recipe, 3).state_dict()
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    assert shelf.read == [50] * 8
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_images_read_batch_by_batch_get_the_same_scores_as_a_tensor(digits, batch_size):
+    model = build(ModelSpec.of("cnn-small"), digits, 0)
+    shelf = Shelf(digits.test.read(slice(0, 50)))
+    assert torch.equal(predict(model, shelf, batch_size), predict(model, shelf.images))
+    assert max(shelf.read) <= batch_size
+
+
+def test_an_image_that_cannot_be_read_ends_the_training_and_its_thread(digits):
+    import threading
+
+    model, labels = build(ModelSpec.of("cnn-small"), digits, 0), digits.train.labels
+    before = threading.active_count()
+    with pytest.raises(BadInput, match="image 7"):
+        fit(model, Shelf(digits.train.images, broken=3), labels, Recipe(batch=16), 0)
+    with pytest.raises(BadInput, match="no images"):
+        predict(model, Shelf(digits.train.images[:0]))
+    assert threading.active_count() == before

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 
 _HOOKS = (
@@ -46,3 +47,8 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
         for live, before in hooks:
             live.clear()
             live.update(before)
+
+
+def home(model: nn.Module) -> torch.device:
+    """The device a model's weights are on; without weights, the CPU."""
+    return next((weight.device for weight in model.parameters()), torch.device("cpu"))

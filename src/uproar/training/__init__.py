@@ -3,5 +3,6 @@
 from uproar.training.evaluate import accuracy, predict
 from uproar.training.fit import channels_last, fit
 from uproar.training.recipe import Recipe
+from uproar.training.rows import Rows
 
-__all__ = ["Recipe", "accuracy", "channels_last", "fit", "predict"]
+__all__ = ["Recipe", "Rows", "accuracy", "channels_last", "fit", "predict"]

@@ -5,19 +5,35 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import in_batches
+from uproar.batches import in_batches, spans
+from uproar.errors import BadInput
 from uproar.models.answer import called
-from uproar.models.borrow import borrowed
+from uproar.models.borrow import borrowed, home
+from uproar.training.rows import Rows, ahead
 from uproar.types import Images, Labels, Logits
 
 BATCH = 128
 """Images per forward pass: larger ones are slower on a CPU."""
 
 
-def predict(model: nn.Module, x: Images, batch_size: int = BATCH) -> Logits:
-    """Class scores of every image."""
+def predict(model: nn.Module, x: Images | Rows, batch_size: int = BATCH) -> Logits:
+    """Class scores of every image, asked where the model is and given back where the images are.
+
+    `x` is a tensor, or anything that is read some rows at a time (`Rows`), which is then read batch by batch.
+    """
+    if not len(x):
+        raise BadInput("There are no images to ask the model about.")
+
+    def ask(part: Tensor) -> Tensor:
+        return called(model, _fast(part.to(device))).to(part.device)
+
+    device = home(model)
     with borrowed(model), torch.inference_mode():
-        scores = in_batches(lambda part: called(model, _fast(part)), x, size=batch_size)
+        if isinstance(x, Tensor):
+            scores = in_batches(ask, x, size=batch_size)
+        else:
+            read = ahead(x, spans(len(x), batch_size))
+            scores = torch.cat([in_batches(ask, part, size=batch_size) for part in read])
     return scores.clone()
 
 

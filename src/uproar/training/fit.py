@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.sgd import sgd
 
+from uproar.batches import spans
 from uproar.errors import BadInput
 from uproar.models.answer import called
+from uproar.models.borrow import home
 from uproar.seeds import generator, key
 from uproar.training.recipe import Recipe
+from uproar.training.rows import Rows, ahead
 
 
 def fit(
     model: nn.Module,
-    images: Tensor,
+    images: Tensor | Rows,
     labels: Tensor,
     recipe: Recipe,
     seed: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
-    """Train `model` in place and give it back; the same seed gives the same weights.
+    """Train `model` in place, on the device where it is, and give it back; the same seed gives the same weights.
+
+    `images` are a tensor, or anything that is read some rows at a time (`Rows`): then batch by batch.
 
     The seed fixes the order of the batches, the augmentation and dropout, whatever the images are: two trainings
     with one seed differ only by what was changed in the images. The last epoch is what counts.
@@ -33,28 +40,62 @@ def fit(
     batch = min(recipe.batch, len(images))
     per_epoch = len(images) // batch
     total = per_epoch * recipe.epochs
-    images = images.contiguous(memory_format=torch.channels_last)
+    if isinstance(images, Tensor):
+        images = images.contiguous(memory_format=torch.channels_last)
+    device = home(model)
     model = channels_last(model).train()
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     velocity: list[Tensor | None] = [None] * len(weights)
     order = generator(seed, "batches")
     shakes = generator(seed, "augmentation")
-    with torch.random.fork_rng(devices=[]):
+    with _safe(model), torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "dropout"))
         for epoch in range(recipe.epochs):
             rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]
-            x, y = images[rows], labels[rows]
-            for i in range(per_epoch):
-                part = slice(i * batch, (i + 1) * batch)
+            y = labels[rows].to(device)
+            for i, x in enumerate(_shuffled(images, rows, batch)):
                 rate = recipe.rate((epoch * per_epoch + i) / total)
-                scores = called(model, augmented(x[part], recipe.augment, shakes))
-                loss = F.cross_entropy(scores, y[part], label_smoothing=recipe.label_smoothing)
+                scores = called(model, augmented(x.to(device), recipe.augment, shakes))
+                truth = y[i * batch : (i + 1) * batch]
+                loss = F.cross_entropy(scores, truth, label_smoothing=recipe.label_smoothing)
                 # asking for gradients as values spares the bookkeeping of .grad: a third of a small step
                 gradients = torch.autograd.grad(loss, weights, allow_unused=True)
                 _step(weights, gradients, velocity, rate, recipe)
             if progress is not None:
                 progress(epoch + 1, recipe.epochs)
     return model.eval()
+
+
+@contextmanager
+def _safe(model: nn.Module) -> Iterator[None]:
+    """Convolutions without oneDNN for a model with a 1×1 convolution that has a stride and fewer than 8 inputs.
+
+    The gradient of its weights writes outside its memory (torch 2.13, channels last), which kills the process.
+    """
+    narrow = any(
+        isinstance(part, nn.Conv2d)
+        and part.kernel_size == (1, 1)
+        and part.stride != (1, 1)
+        and part.in_channels // part.groups < 8
+        for part in model.modules()
+    )
+    switch: Any = torch.backends.mkldnn
+    fast = switch.enabled
+    switch.enabled = fast and not narrow
+    try:
+        yield
+    finally:
+        switch.enabled = fast
+
+
+def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int) -> Iterator[Tensor]:
+    """The images of an epoch in batches, laid out channels last."""
+    if isinstance(images, Tensor):
+        x = images[rows]
+        yield from (x[part] for part in spans(len(rows), batch))
+        return
+    for x in ahead(images, (rows[part] for part in spans(len(rows), batch))):
+        yield x.contiguous(memory_format=torch.channels_last)
 
 
 @torch.no_grad()
@@ -86,7 +127,7 @@ def augmented(x: Tensor, names: tuple[str, ...], shakes: torch.Generator) -> Ten
     """
     if "flip" in names:
         mirrored = torch.rand(len(x), 1, 1, 1, generator=shakes) < 0.5
-        x = torch.where(mirrored, x.flip(3), x)
+        x = torch.where(mirrored.to(x.device), x.flip(3), x)
     if "shift" in names:
         h, w = x.shape[2:]
         dy, dx = max(1, h // 8), max(1, w // 8)
@@ -94,5 +135,6 @@ def augmented(x: Tensor, names: tuple[str, ...], shakes: torch.Generator) -> Ten
         column = torch.randint(-dx, dx + 1, (len(x), 1), generator=shakes) + torch.arange(w)
         samples = torch.arange(len(x))[:, None, None]
         rows, columns = row.clamp(0, h - 1)[:, :, None], column.clamp(0, w - 1)[:, None, :]
-        x = x.permute(0, 2, 3, 1)[samples, rows, columns].permute(0, 3, 1, 2)
+        places = (part.to(x.device) for part in (samples, rows, columns))
+        x = x.permute(0, 2, 3, 1)[tuple(places)].permute(0, 3, 1, 2)
     return x
