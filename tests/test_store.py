@@ -4,8 +4,26 @@ import os
 import numpy as np
 import pytest
 
-from uproar.errors import Damaged, StoreError
+from uproar.errors import BadInput, Damaged, StoreError
 from uproar.store import FORMAT, Item, Store, key_of
+
+
+@pytest.fixture(params=["folder", "file://", "memory://", "s3://", "sftp-like"])
+def address(request, tmp_path, monkeypatch) -> str:
+    """Stores of every sort: a folder, objects that are put whole, files that are moved into place."""
+    if request.param == "folder":
+        return str(tmp_path)
+    if request.param == "file://":
+        return f"file://{tmp_path}"
+    if request.param == "s3://":
+        import objects  # noqa: F401
+
+        monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path / "objects"))
+        (tmp_path / "objects").mkdir()
+        return "s3://bucket/some/place"
+    if request.param == "sftp-like":
+        monkeypatch.setattr("uproar.place.OBJECTS", set())
+    return f"memory://{tmp_path.name}"
 
 
 @pytest.fixture
@@ -14,42 +32,41 @@ def item() -> Item:
     return Item(arrays, {"accuracy": 0.5, "name": "é <b>"})
 
 
-def test_what_is_read_is_what_was_written(tmp_path, item):
-    store = Store(tmp_path)
+def test_what_is_read_is_what_was_written(address, item):
+    store = Store(address)
     store.write("cell", "ab12", item)
-    found = Store(tmp_path).read("cell", "ab12")
+    found = Store(address).read("cell", "ab12")
     assert found.facts == item.facts
     for name, array in item.arrays.items():
         assert found.arrays[name].dtype == array.dtype
         np.testing.assert_array_equal(found.arrays[name], array)
 
 
-def test_make_is_called_once(tmp_path, item):
-    store, calls = Store(tmp_path), []
+def test_make_is_called_once(address, item):
+    store, calls = Store(address), []
     for _ in range(3):
         store.once("cell", "ab", lambda: calls.append(1) or item)
     assert len(calls) == 1
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip a bit", "empty", "garbage"])
-def test_a_damaged_file_is_noticed_set_aside_and_made_again(tmp_path, item, damage):
-    store = Store(tmp_path)
+def test_a_damaged_file_is_noticed_set_aside_and_made_again(address, item, damage):
+    store = Store(address)
     store.write("cell", "ab", item)
-    path = store.path("cell", "ab")
-    content = bytearray(path.read_bytes())
+    name = store.name("cell", "ab")
+    source = store.place.source(name)
+    content = bytearray(source if isinstance(source, bytes) else source.read_bytes())
     if damage == "flip a bit":
         content[-1] ^= 1
-    path.write_bytes(
-        {"truncate": content[:-3], "flip a bit": content, "empty": b"", "garbage": b"x" * 99}[
-            damage
-        ]
-    )
+    changed = {"truncate": content[:-3], "flip a bit": content, "empty": b"", "garbage": b"x" * 99}
+    store.place.write(name, bytes(changed[damage]))
     with pytest.raises(Damaged):
         store.read("cell", "ab")
     again = store.once("cell", "ab", lambda: item)
     assert again.facts == item.facts
     assert "made again" in store.notices[0]
     assert store.read("cell", "ab").facts == item.facts
+    assert store.place.names("cell") == ["cell/ab/ab.damaged", "cell/ab/ab.safetensors"]
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path, item, monkeypatch):
@@ -86,11 +103,60 @@ def test_a_key_changes_with_every_input():
     assert len(keys) == 4
 
 
-def test_keys_are_found_by_their_beginning(tmp_path, item):
-    store = Store(tmp_path)
+def test_keys_are_found_by_their_beginning(address, item):
+    store = Store(address)
     for key in ("abc-1", "abc-2", "abd-1"):
         store.write("levels", key, item)
     assert list(store.keys("levels", "abc")) == ["abc-1", "abc-2"]
     assert len(list(store.keys("levels"))) == 3
+    assert list(store.keys("cell")) == []
     assert store.facts("levels", "abc-1") == item.facts
     assert store.facts("levels", "zz") == {}
+
+
+def test_facts_longer_than_what_is_read_at_first_are_read_whole(address):
+    store = Store(address)
+    store.write("cell", "ab", Item({}, {"long": "x" * 100_000}))
+    assert len(store.facts("cell", "ab")["long"]) == 100_000
+
+
+def test_what_another_process_wrote_is_seen(address, item, monkeypatch):
+    """Listings that a file system remembers, and those kept for planning, must not hide it for long."""
+    mine, other = Store(address), Store(address)
+    assert list(mine.keys("levels", "ab")) == []
+    assert not mine.has("levels", "abc")
+    other.write("levels", "abc", item)
+    assert list(mine.keys("levels", "ab")) == ["abc"]
+    assert mine.find("levels", "abc") is not None
+    monkeypatch.setattr("uproar.place.LISTED", 0.0)
+    assert mine.has("levels", "abc")
+
+
+def test_a_url_nobody_can_open_is_one_sentence(tmp_path, monkeypatch):
+    with pytest.raises(BadInput, match=r"No file system is known for s4:// in s4://a/b: give a"):
+        Store("s4://a/b")
+    with pytest.raises(BadInput, match=r"A store at gs:// needs one more package .*gcsfs"):
+        Store("gs://bucket/x")
+    import objects  # noqa: F401
+
+    monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path))
+    with pytest.raises(StoreError, match=r"^Cannot read s3://forbidden/FORMAT.json: .*Denied.$"):
+        Store("s3://forbidden")
+
+
+def test_an_object_store_that_goes_away_is_no_damage(tmp_path, item, monkeypatch):
+    """A read that fails for another reason than the file must not set the file aside."""
+    import objects
+
+    monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path))
+    store = Store("s3://bucket")
+    store.write("cell", "ab", item)
+
+    def gone(*_, **__):
+        raise TimeoutError("no route to host")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(objects.Objects, "cat_file", gone)
+        with pytest.raises(StoreError, match=r"Cannot read .*ab.safetensors: .*no route to host"):
+            store.find("cell", "ab")
+    assert store.find("cell", "ab") is not None

@@ -11,7 +11,7 @@ import safetensors
 import safetensors.numpy
 
 from uproar.errors import BadInput, StoreError, one_line
-from uproar.store import write_file
+from uproar.place import write_file
 
 KINDS = (".npz", ".npy", ".safetensors")
 

@@ -22,10 +22,11 @@ def run(
 ) -> Run:
     """Run a study, or what is missing of it, and collect its results.
 
-    `store` is where results are kept, `runs/<name>/store` by default; the same call again only reads them.
+    `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
+    the same call again only reads them.
     """
     study = study_of(study)
-    place = Path(store) if store is not None else Path("runs") / study.name / "store"
+    place = str(store if store is not None else Path("runs") / study.name / "store")
     progress = run_study(study, place, jobs, listen)
     # tables and plots load as long as a small study runs: not before its workers have started
     from uproar.runs import collected

@@ -1,17 +1,14 @@
 """Results by key, whole or absent: the store is the resume.
 
 An item is a safetensors file `<kind>/<first two of key>/<key>.safetensors` that holds arrays, facts as JSON in the
-header, and a digest of both. It appears by atomic rename, so that a reader sees the whole file or none, and is
-checked against its digest when read. Nothing is ever unpickled.
+header, and a digest of both. It appears at once (see `place`), so that a reader sees the whole file or none, and is
+checked against its digest when read. Nothing is ever unpickled. Several runs may use one store at the same time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +19,16 @@ import safetensors
 import safetensors.numpy
 
 from uproar.errors import Damaged, StoreError
+from uproar.place import place_at
 
 FORMAT = 1
 """Raised when items written by this version cannot be read by an older one."""
+MARKER = "FORMAT.json"
+SUFFIX = ".safetensors"
+HEADER = 1 << 14
+"""Bytes read at first when only the facts of an item are wanted; most headers are smaller."""
+LARGEST_HEADER = 100_000_000
+"""What safetensors itself accepts."""
 
 
 def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
@@ -55,20 +59,26 @@ class Item:
 
 
 class Store:
-    """A folder of items."""
+    """Items in a folder, or behind an fsspec URL such as `s3://bucket/study`."""
 
     def __init__(self, root: str | Path) -> None:
-        self.root = Path(root).expanduser()
+        self.place = place_at(root)
         self.notices: list[str] = []
         self._open()
 
+    @property
+    def root(self) -> str:
+        """Where it is, as another process can open it."""
+        return self.place.root
+
     def _open(self) -> None:
-        marker = self.root / "FORMAT.json"
         try:
-            if not marker.exists():
-                self.root.mkdir(parents=True, exist_ok=True)
-                write_file(marker, json.dumps({"format": FORMAT}).encode())
-            found = json.loads(marker.read_text())["format"]
+            try:
+                content = self.place.start(MARKER, 1000)
+            except FileNotFoundError:
+                content = json.dumps({"format": FORMAT}).encode()
+                self.place.write(MARKER, content)
+            found = json.loads(content)["format"]
         except OSError as error:
             raise StoreError(
                 f"Cannot use {self.root} as a store: {error.strerror or error}; choose another place "
@@ -76,7 +86,7 @@ class Store:
             ) from None
         except (ValueError, KeyError, TypeError):
             raise StoreError(
-                f"{marker} is not a store's marker; choose an empty folder with --store."
+                f"{self.place.full(MARKER)} is not a store's marker; choose an empty folder with --store."
             ) from None
         if found > FORMAT:
             raise StoreError(
@@ -84,54 +94,58 @@ class Store:
                 f"{FORMAT}); update uproar or choose another folder with --store."
             )
 
-    def path(self, kind: str, key: str) -> Path:
-        """Where an item is, or would be."""
-        return self.root / kind / key[:2] / f"{key}.safetensors"
+    def name(self, kind: str, key: str) -> str:
+        """Where an item is below the root, or would be."""
+        return f"{kind}/{key[:2]}/{key}{SUFFIX}"
 
     def has(self, kind: str, key: str) -> bool:
         """Whether an item is there (not whether it is sound: reading tells)."""
-        return self.path(kind, key).exists()
+        return self.place.has(self.name(kind, key))
 
     def keys(self, kind: str, prefix: str = "") -> Iterator[str]:
         """The keys of a kind's items that start with `prefix`."""
-        folder = prefix[:2] if len(prefix) >= 2 else "*"
-        for path in sorted((self.root / kind).glob(f"{folder}/{prefix}*.safetensors")):
-            yield path.stem
+        folder = f"{kind}/{prefix[:2]}" if len(prefix) >= 2 else kind
+        for name in self.place.names(folder):
+            key = name.rpartition("/")[2].removesuffix(SUFFIX)
+            if name.endswith(SUFFIX) and key.startswith(prefix):
+                yield key
 
     def facts(self, kind: str, key: str) -> dict[str, Any]:
         """An item's facts alone, unchecked and cheap; empty if it is absent or damaged."""
+        name = self.name(kind, key)
         try:
-            with safetensors.safe_open(self.path(kind, key), framework="numpy") as file:
-                return json.loads((file.metadata() or {})["facts"])
-        except (safetensors.SafetensorError, KeyError, ValueError, OSError):
+            start = self.place.start(name, HEADER)
+            size = 8 + int.from_bytes(start[:8], "little")
+            if len(start) < size < LARGEST_HEADER:
+                start = self.place.start(name, size)
+            return json.loads(json.loads(start[8:size])["__metadata__"]["facts"])
+        except (KeyError, ValueError, TypeError, OSError):
             return {}
 
     def read(self, kind: str, key: str) -> Item:
         """An item, checked; `Damaged` if it is not what was written, `KeyError` if it is absent."""
-        path = self.path(kind, key)
+        name = self.name(kind, key)
         try:
-            with safetensors.safe_open(path, framework="numpy") as file:
-                header = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header, arrays = _parts(self.place.source(name))
             item = Item(arrays, json.loads(header["facts"]))
         except FileNotFoundError:
             raise KeyError(key) from None
         except (safetensors.SafetensorError, KeyError, ValueError, OSError):
-            raise Damaged(f"{path} cannot be read") from None
+            raise Damaged(f"{self.place.full(name)} cannot be read") from None
         if item.digest() != header.get("digest"):
-            raise Damaged(f"{path} does not match its digest")
+            raise Damaged(f"{self.place.full(name)} does not match its digest")
         return item
 
     def write(self, kind: str, key: str, item: Item) -> None:
         """Keep an item; it is there as a whole or, after any failure, not at all."""
         arrays = {name: np.ascontiguousarray(array) for name, array in item.arrays.items()}
         header = {"facts": json.dumps(item.facts, sort_keys=True), "digest": item.digest()}
-        path = self.path(kind, key)
+        name = self.name(kind, key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(path, safetensors.numpy.save(arrays, metadata=header))
+            self.place.write(name, safetensors.numpy.save(arrays, metadata=header))
         except OSError as error:
-            raise StoreError(f"Cannot write {path}: {error.strerror or error}.") from None
+            reason = error.strerror or error
+            raise StoreError(f"Cannot write {self.place.full(name)}: {reason}.") from None
 
     def find(self, kind: str, key: str) -> Item | None:
         """An item, or None if it is absent or damaged; a damaged file is set aside and noticed."""
@@ -141,9 +155,8 @@ class Store:
             return None
         except Damaged as error:
             self.notices.append(f"{error}: set aside and made again.")
-            path = self.path(kind, key)
-            with contextlib.suppress(OSError):
-                path.replace(path.with_suffix(".damaged"))
+            name = self.name(kind, key)
+            self.place.set_aside(name, name.removesuffix(SUFFIX) + ".damaged")
             return None
 
     def once(self, kind: str, key: str, make: Callable[[], Item]) -> Item:
@@ -155,17 +168,10 @@ class Store:
         return item
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """The whole file or nothing: written beside its place, flushed, then renamed."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+def _parts(source: Path | bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The header and the arrays of a safetensors file; one on disk is mapped rather than read twice."""
+    if isinstance(source, Path):
+        with safetensors.safe_open(source, framework="numpy") as file:
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    arrays = safetensors.numpy.load(source)
+    return json.loads(source[8 : 8 + int.from_bytes(source[:8], "little")])["__metadata__"], arrays

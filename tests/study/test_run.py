@@ -291,6 +291,43 @@ def test_a_disk_that_fills_stops_the_run_with_a_sentence_and_leaves_only_whole_f
     assert not [p for p in tmp_path.rglob(".*") if p.is_file()]
 
 
+def test_a_store_in_memory_is_for_one_process(small):
+    assert len(list(plan(small(), Store("memory://plan")).jobs)) > 1
+    with pytest.raises(BadInput, match="Only one process sees memory://x: use --jobs 1"):
+        executor("memory://x", 2)
+
+
+def test_an_object_store_gives_the_same_numbers(done, tmp_path, small, monkeypatch):
+    """Two processes and then this one, on a stand-in for S3; the second time everything is there."""
+    import objects
+
+    monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path))
+    study = small(plugins=[objects.__file__])
+    pd.testing.assert_frame_equal(
+        numbers(done[0]), numbers(uproar.run(study, store="s3://bucket/small", jobs=2))
+    )
+    assert plan(study, Store("s3://bucket/small")).jobs == []
+
+
+def test_two_runs_on_one_store_at_once_disturb_each_other_in_nothing(done, tmp_path, small):
+    """Both write every cell; each ends with all numbers, and nothing half-written or set aside is left."""
+    script = textwrap.dedent(
+        f"""
+        import uproar
+        from tests.study.conftest import SMALL
+        found = uproar.run(SMALL, store={str(tmp_path)!r}, jobs=1)
+        assert set(found.table["status"]) == {{"done"}} and not found.notices, found.notices
+        """
+    )
+    both = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
+    assert [process.wait(60) for process in both] == [0, 0]
+    left = [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".safetensors"]
+    assert [p.name for p in left] == ["FORMAT.json"]
+    pd.testing.assert_frame_equal(
+        numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1))
+    )
+
+
 class ExecutorTests:
     """What every executor must do."""
 

@@ -62,9 +62,9 @@ def explain(
     ] = None,
     out: Annotated[Path, typer.Option(help="Picture: .png, .svg or .html")] = Path("maps.png"),
     save: Annotated[Path | None, typer.Option(help="Maps as arrays: .npz or .safetensors")] = None,
-    store: Annotated[Path, typer.Option(help="Where finished maps are kept")] = Path(
-        "runs/explain/store"
-    ),
+    store: Annotated[
+        str, typer.Option(help="Where finished maps are kept: folder or URL")
+    ] = "runs/explain/store",
 ) -> int:
     """Show what estimators mark in images, side by side; the same command again goes on where it was stopped."""
     if out.suffix not in PICTURES:
@@ -102,7 +102,7 @@ def subject_of_task(
 ) -> tuple[Subject, list[str], Tensor]:
     """The test images of a task with its base model, their names and labels."""
     study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
-    bench = bench_for(Setting.all_of(study)[0], str(store.root))
+    bench = bench_for(Setting.all_of(study)[0], store.root)
     test = bench.task.test
     x, y = test.read(slice(0, limit)), test.labels[:limit]
     net = bench.base(seed)[0]

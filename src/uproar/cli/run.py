@@ -16,7 +16,8 @@ from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.imputer import ready
 from uproar.cli.progress import shown
 from uproar.errors import BadInput, StoreError
-from uproar.store import Store, write_file
+from uproar.place import write_file
+from uproar.store import Store
 from uproar.study.estimate import estimate
 from uproar.study.execute import default_jobs
 from uproar.study.run import Progress, run_study
@@ -33,7 +34,8 @@ File = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for the report  [default: runs/NAME]")]
 Place = Annotated[
-    Path | None, typer.Option("--store", help="Folder for results  [default: OUT/store]")
+    str | None,
+    typer.Option("--store", help="Results: folder or URL (s3://…)  [default: OUT/store]"),
 ]
 Many = Annotated[list[str] | None, typer.Option(metavar="A,B,…")]
 
@@ -62,7 +64,7 @@ def run(
     chosen = _study(study, task, model, weights, estimators, protocols, metrics, fractions, seeds,
                     epochs, fill, limit, plugin)  # fmt: skip
     folder = out if out is not None else Path("runs") / chosen.name
-    place = store if store is not None else folder / "store"
+    place = store if store is not None else str(folder / "store")
     workers = default_jobs() if jobs is None else jobs
     ready(chosen.fill, chosen.metrics)
     began = time.perf_counter()
@@ -108,7 +110,8 @@ def validate(
     chosen = chosen.with_changes(seeds=seeds)
     folder = out if out is not None else Path("runs") / chosen.name
     workers = default_jobs() if jobs is None else jobs
-    found = estimate(chosen, Store(store if store is not None else folder / "store"), workers)
+    place = store if store is not None else str(folder / "store")
+    found = estimate(chosen, Store(place), workers)
     shape = table(f"Study {chosen.name}", "what", ">jobs", ">seconds each")
     for kind, (count, seconds) in found.jobs.items():
         shape.add_row(kind, str(count), f"{seconds:.2f}")
@@ -124,7 +127,7 @@ def validate(
     return 0
 
 
-def _collected(study: Study, place: Path, state: Progress | None, facts: dict[str, Any]) -> Run:
+def _collected(study: Study, place: str, state: Progress | None, facts: dict[str, Any]) -> Run:
     # tables and plots load as long as a small study runs: not before its workers have started
     from uproar.runs import collected
 
@@ -157,10 +160,10 @@ def _numbers(texts: list[str] | None) -> list[float] | None:
         raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9 ({error}).") from None
 
 
-def _remember(folder: Path, study: Study, place: Path, facts: dict[str, Any]) -> None:
+def _remember(folder: Path, study: Study, place: str, facts: dict[str, Any]) -> None:
     content = {
         "study": study.model_dump(mode="json"),
-        "store": str(place.resolve()),
+        "store": place if "://" in place else str(Path(place).expanduser().resolve()),
         "facts": facts,
     }
     try:
@@ -170,14 +173,15 @@ def _remember(folder: Path, study: Study, place: Path, facts: dict[str, Any]) ->
         raise StoreError(f"Cannot write into {folder}: {error.strerror or error}.") from None
 
 
-def _recall(folder: Path) -> tuple[Study, Path, dict[str, Any]]:
+def _recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
     try:
         content = json.loads((folder / "run.json").read_text())
-        place = Path(content["store"])
+        place = str(content["store"])
         beside = folder / "store"
+        moved = "://" not in place and beside.is_dir() and not Path(place).is_dir()
         return (
             study_of(content["study"]),
-            beside if beside.is_dir() and not place.is_dir() else place,
+            str(beside) if moved else place,
             dict(content["facts"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

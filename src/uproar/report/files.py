@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from uproar.errors import StoreError
-from uproar.store import write_file
+from uproar.place import write_file
 
 
 def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from uproar.errors import BadInput, StoreError
-from uproar.store import write_file
+from uproar.place import write_file
 
 ENDINGS = (".png", ".svg", ".html")
 

@@ -40,7 +40,7 @@ def collect(
     pictures: list[Picture] = []
     data: dict[str, str] = {}
     classes: dict[str, int] = {}
-    benches = [bench_for(setting, str(store.root)) for setting in Setting.all_of(study)]
+    benches = [bench_for(setting, store.root) for setting in Setting.all_of(study)]
     for bench in benches:
         data[bench.setting.task] = bench.task.fingerprint
         classes[bench.setting.task] = len(bench.task.classes)

@@ -39,7 +39,7 @@ def estimate(study: Study, store: Store, workers: int) -> Estimate:
     """What is to be done and how long it would take here, with so many workers."""
     todo = plan(study, store)
     rates = {
-        setting: seconds_per_image(bench_for(setting, str(store.root)))
+        setting: seconds_per_image(bench_for(setting, store.root))
         for setting in Setting.all_of(study)
         if any(job.setting == setting for job in todo.jobs)
     }
@@ -47,7 +47,7 @@ def estimate(study: Study, store: Store, workers: int) -> Estimate:
     for job in todo.jobs:
         times[job.kind].append(job.cost * rates[job.setting])
     total = sum(sum(each) for each in times.values())
-    size = sum(_bytes(job, bench_for(job.setting, str(store.root))) for job in todo.jobs)
+    size = sum(_bytes(job, bench_for(job.setting, store.root)) for job in todo.jobs)
     return Estimate(
         len(todo.cells), todo.cached, len(todo.skipped),
         {kind: (len(each), sum(each) / len(each)) for kind, each in times.items()},

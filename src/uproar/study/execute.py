@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Protocol, runtime_checkable
 
 from uproar.errors import BadInput, UproarError
+from uproar.place import is_private
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.plan import Job
 from uproar.study.work import Report, do
@@ -153,7 +154,13 @@ def executor(root: str, jobs: int, plugins: tuple[str, ...] = ()) -> Executor:
     """The executor for so many jobs at a time: 1 runs here."""
     if jobs < 1:
         raise BadInput(f"--jobs must be at least 1, not {jobs}.")
-    return Serial(root) if jobs == 1 else Processes(root, jobs, plugins)
+    if jobs == 1:
+        return Serial(root)
+    if is_private(root):
+        raise BadInput(
+            f"Only one process sees {root}: use --jobs 1, or a store that others can open."
+        )
+    return Processes(root, jobs, plugins)
 
 
 def default_jobs() -> int:

@@ -82,7 +82,7 @@ def plan(study: Study, store: Store) -> Plan:
     """The jobs that are still to be done."""
     total = Plan([], 0)
     for setting in Setting.all_of(study):
-        bench = bench_for(setting, str(store.root))
+        bench = bench_for(setting, store.root)
         _plan_setting(study, bench, total)
     return total
 

@@ -53,7 +53,7 @@ def run_study(
     """
     root = Store(store).root
     workers = default_jobs() if jobs is None else jobs
-    runner = executor(str(root), workers, study.plugins)
+    runner = executor(root, workers, study.plugins)
     try:
         todo = plan(study, Store(store))
         progress = Progress(

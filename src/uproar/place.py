@@ -1,0 +1,217 @@
+"""Where a store's files are: a folder, or a bucket behind an fsspec URL. Bytes by name, whole or absent.
+
+A folder gets its files by atomic rename. An object store puts an object whole or not at all, so there it is written
+straight to its name. Nobody holds a lock: a name stands for its content, so two writers of one name write the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from uproar.errors import BadInput, StoreError, one_line
+
+OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"}
+"""Schemes whose puts are atomic; elsewhere a file is written beside its place and moved."""
+LISTED = 10.0
+"""Seconds for which a listing answers whether something is there: a plan asks thousands of times."""
+
+
+@runtime_checkable
+class Place(Protocol):
+    """Bytes by name. Names are relative, with forward slashes."""
+
+    root: str
+    """The address, as another process can open it."""
+
+    def full(self, name: str) -> str:
+        """A name as people are told it."""
+
+    def has(self, name: str) -> bool:
+        """Whether something has that name."""
+
+    def names(self, folder: str) -> list[str]:
+        """What is below a folder, sorted."""
+
+    def start(self, name: str, count: int) -> bytes:
+        """The first bytes of a file."""
+
+    def source(self, name: str) -> Path | bytes:
+        """A file where it can be mapped into memory, its content where it cannot; or FileNotFoundError."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep content under a name: all of it, or after a failure nothing."""
+
+    def set_aside(self, name: str, other: str) -> None:
+        """Take a damaged file out of the way."""
+
+
+def place_at(root: str | Path) -> Place:
+    """The folder or bucket at an address."""
+    text = str(root)
+    if "://" not in text:
+        return Folder(Path(root))
+    scheme, _, rest = text.partition("://")
+    return Folder(Path(rest)) if scheme in ("file", "local") else Bucket(text)
+
+
+def is_private(root: str) -> bool:
+    """Whether other processes cannot see what is kept there."""
+    return root.startswith("memory://")
+
+
+class Folder:
+    """A folder that every process sees under the same path."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = root.expanduser()
+        self.root = str(self.path)
+
+    def full(self, name: str) -> str:
+        return str(self.path / name)
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def names(self, folder: str) -> list[str]:
+        found = (path for path in (self.path / folder).rglob("*") if path.is_file())
+        return sorted(path.relative_to(self.path).as_posix() for path in found)
+
+    def start(self, name: str, count: int) -> bytes:
+        with (self.path / name).open("rb") as file:
+            return file.read(count)
+
+    def source(self, name: str) -> Path:
+        return self.path / name
+
+    def write(self, name: str, content: bytes) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
+
+    def set_aside(self, name: str, other: str) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / name).replace(self.path / other)
+
+
+class Bucket:
+    """What an fsspec URL names, e.g. `s3://bucket/study`. Errors of its library become one sentence."""
+
+    def __init__(self, url: str) -> None:
+        self.root = url.rstrip("/")
+        self.system, self.base = _system(self.root)
+        self.known: dict[str, set[str]] = {}
+        self.listed: dict[str, float] = {}
+
+    def full(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def _inside(self, name: str) -> str:
+        return f"{self.base}/{name}"
+
+    def has(self, name: str) -> bool:
+        """Asked of a listing not older than `LISTED`: one that is too old to know costs work done twice, no more."""
+        kind = name.partition("/")[0]
+        if name in self.known.get(kind, ()):
+            return True
+        if time.monotonic() - self.listed.get(kind, -LISTED) >= LISTED:
+            self.known[kind] = set(self.names(kind))
+            self.listed[kind] = time.monotonic()
+        return name in self.known[kind]
+
+    def names(self, folder: str) -> list[str]:
+        with self._telling("list", folder):
+            self.system.invalidate_cache()  # what other processes wrote must be seen
+            found = self.system.find(self._inside(folder))
+        skip = len(self.base) + 1
+        return sorted(str(path)[skip:] for path in found)
+
+    def start(self, name: str, count: int) -> bytes:
+        with self._telling("read", name):
+            return self.system.cat_file(self._inside(name), start=0, end=count)
+
+    def source(self, name: str) -> bytes:
+        with self._telling("read", name):
+            return self.system.cat_file(self._inside(name))
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._telling("write", name):
+            if self.root.partition("://")[0] in OBJECTS:
+                self.system.pipe_file(self._inside(name), content)
+            else:
+                self._move_in(self._inside(name), content)
+        self.known.setdefault(name.partition("/")[0], set()).add(name)
+
+    def _move_in(self, path: str, content: bytes) -> None:
+        folder, _, last = path.rpartition("/")
+        beside = f"{folder}/.{last}.{uuid.uuid4().hex}"
+        self.system.makedirs(folder, exist_ok=True)
+        try:
+            self.system.pipe_file(beside, content)
+            self.system.mv(beside, path)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.system.rm_file(beside)
+            raise
+
+    def set_aside(self, name: str, other: str) -> None:
+        with contextlib.suppress(Exception):
+            self.system.mv(self._inside(name), self._inside(other))
+        self.known.get(name.partition("/")[0], set()).discard(name)
+
+    @contextlib.contextmanager
+    def _telling(self, what: str, name: str) -> Iterator[None]:
+        """Any library has errors of its own; a file that is not there to be read is the one callers expect."""
+        try:
+            yield
+        except Exception as error:
+            if what == "read" and isinstance(error, FileNotFoundError):
+                raise
+            raise StoreError(f"Cannot {what} {self.full(name)}: {_reason(error)}.") from error
+
+
+def _system(url: str) -> tuple[Any, str]:
+    import fsspec  # comes with torch; loaded only for a store that needs it
+
+    scheme = url.partition("://")[0]
+    try:
+        return fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise BadInput(
+            f"A store at {scheme}:// needs one more package ({one_line(error)}); install it on every machine."
+        ) from None
+    except ValueError as error:
+        if scheme in fsspec.available_protocols():
+            raise BadInput(f"Cannot use {url} as a store: {_reason(error)}.") from None
+        raise BadInput(
+            f"No file system is known for {scheme}:// in {url}: give a folder, or a URL such as "
+            "s3://bucket/study, gs://… or abfs://…"
+        ) from None
+    except Exception as error:
+        raise StoreError(f"Cannot use {url} as a store: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or one_line(error)).rstrip(".")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """The whole file or nothing: written beside its place, flushed, then renamed."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
