@@ -18,7 +18,7 @@ from uproar.batches import spans
 from uproar.data.framing import Framing
 from uproar.data.pixelcache import PixelCache, cache_folder
 from uproar.errors import BadInput
-from uproar.store import write_file
+from uproar.place import write_file
 
 Rows = slice | Tensor | Sequence[int]
 
