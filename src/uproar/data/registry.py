@@ -4,16 +4,38 @@ from __future__ import annotations
 
 from uproar.data.task import Task
 from uproar.errors import BadInput
-from uproar.expression import parse
-from uproar.registry import Registry
+from uproar.expression import Call, parse
+from uproar.registry import Entry, Registry
 
 tasks = Registry("task", "uproar.tasks")
 
 
 def load(name: str) -> Task:
-    """The task a text names, e.g. `digits` or `planted(size=16)`."""
-    call = parse(name)
-    if call.args:
-        raise BadInput(f"The task {call.name!r} takes options such as size=16, not {call.args[0]}.")
+    """The task a text names, e.g. `digits`, `planted(size=16)` or `semi-natural(cifar100)`."""
+    return _load(parse(name))
+
+
+def check_task(name: str) -> None:
+    """Refuse a text that cannot name a task, without loading anything."""
+    for call in parse(name).walk():
+        _entry(call)
+
+
+def _load(call: Call) -> Task:
+    entry = _entry(call)
+    inner = [_load(arg) for arg in call.args]
+    return entry.function(*inner, **entry.bind(**dict(call.options)))
+
+
+def _entry(call: Call) -> Entry:
+    """The entry of a call whose inner tasks and options fit it."""
     entry = tasks[call.name]
-    return entry.function(**entry.bind(**dict(call.options)))
+    if call.args and not entry.inputs:
+        raise BadInput(f"The task {call.name!r} takes options such as size=16, not {call.args[0]}.")
+    if len(call.args) != len(entry.inputs):
+        raise BadInput(
+            f"The task {call.name!r} is made of {len(entry.inputs)} other, e.g. {call.name}(digits); "
+            f"{len(call.args)} were given."
+        )
+    entry.bind(**dict(call.options))
+    return entry

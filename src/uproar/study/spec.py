@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from uproar.data.registry import tasks as task_registry
+from uproar.data.registry import check_task
 from uproar.errors import BadInput, UproarError
 from uproar.estimators import Chain, read_chain
 from uproar.expression import parse
@@ -87,8 +87,7 @@ class Study(BaseModel):
         for text in self.metrics:
             read_metric(text)
         for task in self.tasks:
-            call = parse(task)
-            task_registry[call.name].bind(**dict(call.options))
+            check_task(task)
         _distinct("model", [ModelSpec.of(model).name for model in self.models])
         call = parse(self.fill)
         fills[call.name].bind(**dict(call.options))

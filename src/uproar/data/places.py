@@ -1,0 +1,88 @@
+"""Where data sets are looked for, and the sentence for one that is not there.
+
+A place is no part of a result: the same files elsewhere are the same data.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from uproar.data.catalogue import Known
+from uproar.errors import BadInput
+
+VARIABLE = "UPROAR_DATA"
+"""The environment variable with the folders of data sets; worker processes inherit it."""
+
+
+def roots() -> list[Path]:
+    """The folders that hold data sets: those of UPROAR_DATA, ./data, and the user's own, in this order."""
+    given = [Path(part).expanduser() for part in _given()]
+    return [*given, Path("data"), own_root()]
+
+
+def own_root() -> Path:
+    """The user's folder for downloaded data sets."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "uproar" / "data"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "uproar" / "data"
+    cache = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(cache) if cache else Path.home() / ".cache") / "uproar" / "data"
+
+
+def download_root() -> Path:
+    """Where downloads go: the first folder of UPROAR_DATA, or the user's own."""
+    return next((Path(part).expanduser() for part in _given()), own_root())
+
+
+def use_root(folder: str | Path) -> None:
+    """Look in `folder` first, in this process and in those it starts."""
+    place = Path(folder).expanduser().resolve()
+    if place.exists() and not place.is_dir():
+        raise BadInput(f"--data-root must be a folder; {folder} is a file.")
+    rest = [part for part in _given() if part != str(place)]
+    os.environ[VARIABLE] = os.pathsep.join([str(place), *rest])
+
+
+def find(known: Known, root: str | None = None) -> Path | None:
+    """The folder of a set: below `root`, or below the first of the usual places that has it."""
+    bare = root is not None or not known.common
+    for place in [Path(root).expanduser()] if root else roots():
+        for folder in _candidates(known, place, bare):
+            if any((folder / mark).exists() for mark in known.marks):
+                return folder
+    return None
+
+
+def located(known: Known, root: str | None = None) -> Path:
+    """The folder of a set, or the sentence that says how to get it."""
+    folder = find(known, root)
+    if folder is None:
+        raise BadInput(missing(known, root))
+    return folder
+
+
+def missing(known: Known, root: str | None = None) -> str:
+    """What to download, where it was looked for, and the command."""
+    looked = ", ".join(str(place) for place in ([Path(root)] if root else roots()))
+    found = (
+        f"The data set {known.name} was not found: no {' or '.join(known.folders[:3])} in {looked}."
+    )
+    if not known.files:
+        return f"{found} {known.how} Then give the folder above with --data-root or {VARIABLE}."
+    return (
+        f"{found} `uproar data get {known.name}` downloads it ({known.size}) into {download_root()}; or unpack it "
+        f"yourself ({known.page}) and give the folder above with --data-root or {VARIABLE}."
+    )
+
+
+def _given() -> list[str]:
+    return [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()]
+
+
+def _candidates(known: Known, place: Path, bare: bool) -> list[Path]:
+    named = [place / folder for folder in known.folders]
+    named += [place / known.name / folder for folder in ("", *known.folders)]
+    return [*named, place] if bare else named
