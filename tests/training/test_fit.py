@@ -6,7 +6,8 @@ from torch import nn
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
-from uproar.training import Recipe, accuracy, fit, predict
+from uproar.models.answer import called
+from uproar.training import Recipe, accuracy, channels_last, fit, predict
 from uproar.training.fit import augmented
 
 
@@ -190,3 +191,14 @@ def test_an_image_that_cannot_be_read_ends_the_training_and_its_thread(digits):
     with pytest.raises(BadInput, match="no images"):
         predict(model, Shelf(digits.train.images[:0]))
     assert threading.active_count() == before
+
+
+def test_no_layer_gets_a_layout_that_makes_it_write_past_its_memory():
+    """A strided 1×1 convolution over few channels: channels last, its backward pass kills the process."""
+    seen = []
+    for channels, inputs, safe in ((3, 4, False), (1, 4, False), (3, 8, True)):
+        x = torch.rand(2, channels, 4, 4).to(memory_format=torch.channels_last)
+        model = nn.Sequential(nn.Conv2d(channels, inputs, 3, padding=1), nn.Conv2d(inputs, 8, 1, 2))
+        model[1].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+        called(channels_last(model), x)
+        assert seen[-1].is_contiguous(memory_format=torch.channels_last) is safe

@@ -18,6 +18,9 @@ def called(model: nn.Module, x: Tensor) -> Any:
     Many networks end in `x.view(len(x), -1)`, which refuses feature maps that are laid out channels last. A model that
     cannot take the images at all is refused in one sentence.
     """
+    if needs_plain_layout(model):
+        # by way of one dimension: images of one channel count as contiguous in either layout
+        x = x.contiguous().view(-1).view(x.shape)
     if model in _VIEWING:
         with CopiedViews():
             return model(x)
@@ -30,6 +33,26 @@ def called(model: nn.Module, x: Tensor) -> Any:
             raise _refusal(x, error) from error
     _VIEWING.add(model)
     return called(model, x)
+
+
+def needs_plain_layout(model: nn.Module) -> bool:
+    """Whether the model has a strided 1×1 convolution over fewer than eight channels.
+
+    Channels last, its backward pass writes past its memory (oneDNN as shipped with torch 2.13, on a processor with
+    AVX2), which kills the process or, worse, does not.
+    """
+    if model not in _PLAIN:
+        _PLAIN[model] = any(
+            isinstance(part, nn.Conv2d)
+            and set(part.kernel_size) == {1}
+            and max(part.stride) > 1
+            and part.in_channels // part.groups < 8
+            for part in model.modules()
+        )
+    return _PLAIN[model]
+
+
+_PLAIN: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
 
 
 def _refusal(x: Tensor, error: Exception) -> Exception:

@@ -39,6 +39,43 @@ class Block(nn.Sequential):
             nn.ReLU(),
         )
 
+    @property
+    def convolution(self) -> nn.Conv2d:
+        """The first of the three."""
+        return self[0]  # type: ignore[return-value]
+
+    @property
+    def norm(self) -> nn.BatchNorm2d:
+        """The second of the three."""
+        return self[1]  # type: ignore[return-value]
+
+
+class SmallCNN(nn.Sequential):
+    """Normalisation, blocks that halve the image, average pooling to at most 2×2, a linear layer."""
+
+    def __init__(
+        self, normalise: Normalise, blocks: list[Block], pool: tuple[int, int], classes: int
+    ):
+        flat = nn.Sequential(nn.AdaptiveAvgPool2d(pool), nn.Flatten())
+        head = nn.Linear(blocks[-1].convolution.out_channels * pool[0] * pool[1], classes)
+        super().__init__(normalise, *blocks, flat, head)
+        self.pool = pool
+
+    @property
+    def normalise(self) -> nn.Module:
+        """What makes the input's mean 0 and its variance 1."""
+        return self[0]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The convolutional blocks, in order."""
+        return [part for part in self if isinstance(part, Block)]
+
+    @property
+    def head(self) -> nn.Linear:
+        """The linear layer that gives the class scores."""
+        return self[-1]  # type: ignore[return-value]
+
 
 @models.declare("cnn-small", size="about 6 thousand weights on 8×8 images")
 def cnn_small(
@@ -49,13 +86,11 @@ def cnn_small(
     Striding from the first layer on makes a training step several times cheaper on a CPU than pooling later.
     """
     channels, h, w = shape
-    blocks: list[nn.Module] = []
+    blocks: list[Block] = []
     while len(blocks) < 2 or max(h, w) > 4:
         blocks.append(Block(channels, width, stride=2))
         channels, width, h, w = width, 2 * width, -(-h // 2), -(-w // 2)
-    flat = nn.Sequential(nn.AdaptiveAvgPool2d((min(h, 2), min(w, 2))), nn.Flatten())
-    head = nn.Linear(channels * min(h, 2) * min(w, 2), classes)
-    return nn.Sequential(Normalise(mean, std), *blocks, flat, head)
+    return SmallCNN(Normalise(mean, std), blocks, (min(h, 2), min(w, 2)), classes)
 
 
 class Residual(nn.Module):

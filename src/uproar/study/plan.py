@@ -13,6 +13,9 @@ from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, Setting, bench_for
 
+STACK = 8
+"""Networks trained at once at most."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -37,7 +40,8 @@ class Job:
         if self.kind == "explain":
             return f"explain {', '.join(self.names)} seed {self.seed}"
         if self.kind == "retrain":
-            return str(self.cells[0])
+            more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
+            return f"{self.cells[0]}{more}"
         return f"{self.kind} {self.cells[0].estimator} seed {self.seed}"
 
 
@@ -124,22 +128,21 @@ def _jobs_of_replicate(
     explained = {chain: job.id for job in explains for chain in job.names}
     jobs += explains
     fixed: dict[str, list[Cell]] = defaultdict(list)
+    retrained: dict[tuple[str, str, float | None], list[Cell]] = defaultdict(list)
     for cell in missing:
-        if not protocols[cell.protocol].retrains:
+        if protocols[cell.protocol].retrains:
+            # where networks are trained as a stack, the fractions of an estimator are one job
+            alone = None if bench.stacks else cell.fraction
+            retrained[cell.estimator, cell.protocol, alone].append(cell)
+        else:
             fixed[cell.estimator].append(cell)
-            continue
-        needs = _known(explained, [cell.estimator])
-        jobs.append(
-            Job(
-                f"{name}/{cell}",
-                "retrain",
-                bench.setting,
-                seed,
-                cells=(cell,),
-                needs=needs,
-                cost=_training_cost(bench),
-            )
-        )
+    for (chain, _, _), cells in retrained.items():
+        for group in _chunks(cells, STACK):
+            needs = _known(explained, [chain])
+            cost = _training_cost(bench) * len(group)
+            job = Job(f"{name}/{group[0]} +{len(group) - 1}", "retrain", bench.setting, seed,
+                      cells=tuple(group), needs=needs, cost=cost)  # fmt: skip
+            jobs.append(job)
     for chain, cells in fixed.items():
         cost = len(cells) * len(bench.task.test) / 3
         needs = train + _known(explained, [chain])
@@ -215,6 +218,10 @@ def _training_cost(bench: Bench) -> float:
     if bench.setting.weights is not None:
         return len(bench.task.test) / 3
     return float(len(bench.task.train) * bench.setting.recipe.epochs)
+
+
+def _chunks(cells: list[Cell], size: int) -> list[list[Cell]]:
+    return [cells[start : start + size] for start in range(0, len(cells), size)]
 
 
 def _known(jobs: dict[str, str], names: Iterable[str]) -> tuple[str, ...]:

@@ -4,5 +4,15 @@ from uproar.training.evaluate import accuracy, predict
 from uproar.training.fit import channels_last, fit
 from uproar.training.recipe import Recipe
 from uproar.training.rows import Rows
+from uproar.training.stack import fit_all, stackable
 
-__all__ = ["Recipe", "Rows", "accuracy", "channels_last", "fit", "predict"]
+__all__ = [
+    "Recipe",
+    "Rows",
+    "accuracy",
+    "channels_last",
+    "fit",
+    "fit_all",
+    "predict",
+    "stackable",
+]

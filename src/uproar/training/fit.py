@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +11,7 @@ from torch.optim.sgd import sgd
 
 from uproar.batches import spans
 from uproar.errors import BadInput
-from uproar.models.answer import called
+from uproar.models.answer import called, needs_plain_layout
 from uproar.models.borrow import home
 from uproar.seeds import generator, key
 from uproar.training.recipe import Recipe
@@ -48,7 +46,7 @@ def fit(
     velocity: list[Tensor | None] = [None] * len(weights)
     order = generator(seed, "batches")
     shakes = generator(seed, "augmentation")
-    with _safe(model), torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "dropout"))
         for epoch in range(recipe.epochs):
             rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]
@@ -60,32 +58,10 @@ def fit(
                 loss = F.cross_entropy(scores, truth, label_smoothing=recipe.label_smoothing)
                 # asking for gradients as values spares the bookkeeping of .grad: a third of a small step
                 gradients = torch.autograd.grad(loss, weights, allow_unused=True)
-                _step(weights, gradients, velocity, rate, recipe)
+                step(weights, gradients, velocity, rate, recipe)
             if progress is not None:
                 progress(epoch + 1, recipe.epochs)
     return model.eval()
-
-
-@contextmanager
-def _safe(model: nn.Module) -> Iterator[None]:
-    """Convolutions without oneDNN for a model with a 1×1 convolution that has a stride and fewer than 8 inputs.
-
-    The gradient of its weights writes outside its memory (torch 2.13, channels last), which kills the process.
-    """
-    narrow = any(
-        isinstance(part, nn.Conv2d)
-        and part.kernel_size == (1, 1)
-        and part.stride != (1, 1)
-        and part.in_channels // part.groups < 8
-        for part in model.modules()
-    )
-    switch: Any = torch.backends.mkldnn
-    fast = switch.enabled
-    switch.enabled = fast and not narrow
-    try:
-        yield
-    finally:
-        switch.enabled = fast
 
 
 def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int) -> Iterator[Tensor]:
@@ -99,7 +75,7 @@ def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int) -> Iterator[Tenso
 
 
 @torch.no_grad()
-def _step(
+def step(
     weights: Sequence[Tensor], gradients: Sequence[Tensor | None], velocity: list[Tensor | None],
     rate: float, recipe: Recipe,
 ) -> None:  # fmt: skip
@@ -116,7 +92,9 @@ def _step(
 
 
 def channels_last(model: nn.Module) -> nn.Module:
-    """The model with its weights laid out channels last, the faster way on a CPU."""
+    """The model with its weights laid out channels last, the faster way on a CPU, where that is safe."""
+    if needs_plain_layout(model):
+        return model
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 

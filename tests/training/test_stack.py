@@ -1,0 +1,84 @@
+"""Several networks at once: the same arithmetic as one at a time, and no influence of one on another."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from uproar import Recipe, build, fit, load
+from uproar.training import fit_all, stackable
+from uproar.training.stack import fit_stack
+
+TASK = load("planted(size=8, classes=3, channels=2, train=96, test=8)")
+ODD = load("planted(size=9, classes=3, train=96, test=8)")
+"""9×9 images: three blocks' sizes are odd, and the pooling windows overlap."""
+
+
+def versions(task, count):
+    """The training images with different pixels removed."""
+    x = task.train.read(slice(None))
+    draws = torch.Generator().manual_seed(0)
+    return [torch.where(torch.rand(x.shape, generator=draws) < 0.3, 0.5, x) for _ in range(count)]
+
+
+def fresh(task, count, name="cnn-small"):
+    return [build(name, task, 0) for _ in range(count)]
+
+
+def same(one, other):
+    pairs = zip(one.state_dict().items(), other.state_dict().items(), strict=True)
+    return all(n == m and torch.equal(a, b) for (n, a), (m, b) in pairs)
+
+
+@pytest.mark.parametrize("task", [TASK, ODD], ids=["even", "odd"])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(epochs=2, batch=20),
+        Recipe(
+            epochs=1, batch=32, schedule="cosine", label_smoothing=0.1, momentum=0, nesterov=False
+        ),
+        Recipe(epochs=1, batch=32, augment=("flip", "shift")),
+    ],
+    ids=["default", "smoothed", "augmented"],
+)
+def test_it_is_what_fit_does(task, recipe):
+    images = [x.double() for x in versions(task, 3)]
+    stacked = [model.double() for model in fresh(task, 3)]
+    fit_stack(stacked, images, task.train.labels, recipe, 5)
+    for model, x in zip(stacked, images, strict=True):
+        alone = fresh(task, 1)[0].double()
+        fit(alone, x, task.train.labels, recipe, 5)
+        assert not model.training
+        for (name, a), (_, b) in zip(
+            model.state_dict().items(), alone.state_dict().items(), strict=True
+        ):
+            torch.testing.assert_close(
+                a, b, atol=1e-10, rtol=1e-8, msg=lambda m, n=name: f"{n}: {m}"
+            )
+
+
+def test_a_network_does_not_depend_on_its_neighbours():
+    images, recipe = versions(TASK, 6), Recipe(epochs=1, batch=30)
+    whole = fresh(TASK, 6)
+    fit_stack(whole, images, TASK.train.labels, recipe, 1)
+    for rows in ([0], [5], [3, 1], [5, 4, 3, 2, 1, 0], [2, 4, 0]):
+        part = fresh(TASK, len(rows))
+        fit_stack(part, [images[i] for i in rows], TASK.train.labels, recipe, 1)
+        assert all(same(model, whole[i]) for model, i in zip(part, rows, strict=True)), rows
+
+
+def test_only_small_networks_on_small_images_are_stacked():
+    assert stackable(build("cnn-small", TASK, 0), TASK.shape)
+    assert not stackable(build("cnn-small(width=12)", TASK, 0), TASK.shape)
+    assert not stackable(build("resnet-small", TASK, 0), TASK.shape)
+    large = load("planted(size=28, classes=3, train=6, test=6)")
+    assert not stackable(build("cnn-small", large, 0), large.shape)
+
+
+def test_what_cannot_be_stacked_is_trained_in_turn():
+    images, recipe = versions(TASK, 2), Recipe(epochs=1)
+    models = fresh(TASK, 2, "resnet-small(width=4)")
+    fit_all(models, images, TASK.train.labels, recipe, 0)
+    (alone,) = fresh(TASK, 1, "resnet-small(width=4)")
+    assert same(models[1], fit(alone, images[1], TASK.train.labels, recipe, 0))
