@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.metrics.verdicts import compare, intervals
+from uproar.scores import Scores
 
 BASELINE = "random"
 
@@ -40,10 +41,23 @@ SCORE_COLUMNS = {
     "value": "mean over the images where it is defined, or the data set's own statistic",
     "images": "test images",
     "undefined": "images where the metric is not defined",
+    "low": "lower end of the 95 % bootstrap interval over images",
+    "high": "upper end",
     "higher_is_better": "the metric's direction",
     "reason": "why it was skipped or failed",
 }
 """The columns of `Results.scores`."""
+
+IMAGE_SCORE_COLUMNS = {
+    "task": "data set",
+    "model": "network",
+    "estimator": "chain whose maps are judged",
+    "metric": "as the study names it",
+    "seed": "replicate",
+    "image": "row of the test split",
+    "value": "the metric's value for this image; NaN where it is not defined",
+}
+"""The columns of `Results.image_scores`."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,12 @@ class Results:
     notices: tuple[str, ...] = ()
     scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(SCORE_COLUMNS)))
     """One row per metric, estimator and replicate; see SCORE_COLUMNS."""
+    image_scores: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=list(IMAGE_SCORE_COLUMNS))
+    )
+    """One row per metric, estimator, replicate and test image; see IMAGE_SCORE_COLUMNS."""
+    judged: Mapping[tuple[str, str], Scores] = field(default_factory=dict)
+    """By task and model: what the metrics say of the estimators over all replicates."""
 
     @property
     def done(self) -> pd.DataFrame:

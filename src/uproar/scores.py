@@ -24,13 +24,38 @@ COLUMNS = {
 """The columns of `Scores.table`."""
 
 
+COMPARISON_COLUMNS = {
+    "metric": "as asked for",
+    "better": "the method with the better value",
+    "worse": "the other",
+    "difference": "better minus worse",
+    "low": "lower end of its 95 % interval",
+    "high": "upper end",
+    "p": "of no difference",
+    "p_holm": "the same, adjusted for all pairs of the metric",
+    "verdict": "`<method> better`, or that it cannot be told",
+}
+"""The columns of `Scores.comparisons`."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A mean curve: its points, half the width of their 95 % intervals, and the images behind them."""
+
+    mean: np.ndarray
+    half: np.ndarray
+    n: np.ndarray
+
+
 @dataclass(frozen=True)
 class Curves:
     """Curves of one metric: a value per image and fraction, by method."""
 
     fractions: np.ndarray
     values: Mapping[str, np.ndarray]
-    """(n, points) by method."""
+    """(n, points) by method; empty where only the means are kept."""
+    lines: Mapping[str, Line] = field(default_factory=dict)
+    """The means by method, where they are not simply those of `values`."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +67,7 @@ class Scores:
     per_image: pd.DataFrame
     """One row per method, metric and image: `image`, `value` (NaN where not defined)."""
     comparisons: pd.DataFrame
-    """One row per metric and pair of methods: better, worse, difference, low, high, p, p_holm, verdict."""
+    """One row per metric and pair of methods; see COMPARISON_COLUMNS."""
     curves: Mapping[str, Curves] = field(default_factory=dict)
     """By metric, where it has curves."""
     forwards: int = 0
@@ -54,3 +79,5 @@ class Scores:
     titles: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    replicates: int = 1
+    """How many networks the numbers are means of."""

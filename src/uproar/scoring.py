@@ -22,7 +22,8 @@ from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summ
 from uproar.metrics.resampling import bootstrap, interval, p_value
 from uproar.metrics.verdicts import holm
 from uproar.models import borrowed
-from uproar.scores import COLUMNS, Curves, Scores
+from uproar.removal.order import tied_pixels
+from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores
 from uproar.seeds import Draws
 from uproar.training import predict
 
@@ -211,7 +212,7 @@ def _tables(
         for method, found in responses.items():
             low, high = interval(resampled[method])
             rows.append(
-                {"method": method, "metric": name, "low": low, "high": high, "tied": _tied(maps[method]),
+                {"method": method, "metric": name, "low": low, "high": high, "tied": float(tied_pixels(maps[method]).mean()),
                  "higher_is_better": metrics[call.name].facts["higher_is_better"], **summarise(call, found[name])}
             )  # fmt: skip
             value = found[name]["value"].double().numpy()
@@ -226,11 +227,10 @@ def _tables(
                 )
             )
         pairs += _compared(call, responses, resampled)
-    columns = ["metric", "better", "worse", "difference", "low", "high", "p", "p_holm", "verdict"]
     return Scores(
         pd.DataFrame(rows)[list(COLUMNS)],
         pd.concat(images, ignore_index=True),
-        pd.DataFrame(pairs, columns=columns),
+        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)),
     )
 
 
@@ -267,15 +267,6 @@ def _compared(
 def _n(responses: Mapping[str, Mapping[str, Responses]]) -> int:
     first = next(iter(next(iter(responses.values())).values()))
     return len(first["value"])
-
-
-def _tied(maps: Tensor) -> float:
-    """Mean share of pixels whose value occurs more than once in their map."""
-    values = maps.flatten(1).sort(1).values
-    same = values[:, 1:] == values[:, :-1]
-    edge = torch.zeros(len(values), 1, dtype=torch.bool)
-    tied = torch.cat([same, edge], 1) | torch.cat([edge, same], 1)
-    return float(tied.double().mean())
 
 
 def _curves(

@@ -67,6 +67,19 @@ def tie_share(scores: Scores, fractions: Sequence[float]) -> Tensor:
     return shares
 
 
+def tied_pixels(maps: Tensor) -> Tensor:
+    """Share of each map's pixels whose value another pixel of the map has too, (n,).
+
+    >>> tied_pixels(torch.tensor([[[1.0, 2.0], [2.0, 3.0]]])).tolist()
+    [0.5]
+    """
+    values = maps.flatten(1).sort(1).values
+    same = values[:, 1:] == values[:, :-1]
+    edge = torch.zeros(len(values), 1, dtype=torch.bool)
+    tied = torch.cat([same, edge], 1) | torch.cat([edge, same], 1)
+    return tied.double().mean(1)
+
+
 def removed_at(places: Ranks, fraction: float, shape: Sequence[int]) -> Tensor:
     """The features whose place is among the first `fraction`, as bool images of `shape`."""
     return (places < count(fraction, places.shape[1])).view(len(places), *shape)

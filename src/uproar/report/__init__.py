@@ -33,6 +33,7 @@ def _files(results: Results) -> Mapping[str, bytes]:
     from uproar.report.document import chapters_of
     from uproar.report.draw import drawn
     from uproar.report.page import page
+    from uproar.report.score_draw import drawn as drawn_scores
     from uproar.report.tables import table_files
 
     chapters = chapters_of(results)
@@ -41,4 +42,8 @@ def _files(results: Results) -> Mapping[str, bytes]:
         for figure in chapter.drawings():
             for name, content in drawn(figure).items():
                 files[f"figures/{chapter.prefix}{name}"] = content
+        if chapter.metrics is not None:
+            for metric_figure in chapter.metrics.drawings():
+                for name, content in drawn_scores(metric_figure).items():
+                    files[f"figures/{chapter.metrics.prefix}{name}"] = content
     return {**files, "report.html": page(results, chapters).encode()}

@@ -16,10 +16,12 @@ from uproar.report.figures import (
 )
 from uproar.report.findings import Answer, answer, leak_facts
 from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
+from uproar.report.score_document import Document, document_of
 from uproar.report.sections import Section, sections_of
 from uproar.report.tallies import Costs, Ties, cost_figure, ties_figure
-from uproar.report.words import slug
+from uproar.report.words import clean, slug
 from uproar.results import Results
+from uproar.scores import Scores
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Chapter:
     gallery: Gallery | None
     costs: Costs | None
     ties: Ties | None
+    metrics: Document | None
+    """What the metrics say, which need no retraining."""
 
     def drawings(self) -> Iterator[Drawable]:
         """The figures that become files: of the pictures, the first of each protocol."""
@@ -54,21 +58,32 @@ class Chapter:
         """Where a figure's file is, seen from the page, without its ending."""
         return f"figures/{self.prefix}{figure.name}"
 
+    @property
+    def retrains(self) -> bool:
+        """Whether there are cells besides the metrics."""
+        return not self.section.table.empty
+
 
 def chapters_of(results: Results) -> list[Chapter]:
     """One chapter per task and model."""
     sections = sections_of(results)
     several = len(sections) > 1
+    judged = {(clean(task), clean(model)): found for (task, model), found in results.judged.items()}
     return [
-        _chapter(section, f"{place}-{slug([section.task, section.model])}-" if several else "")
+        _chapter(
+            section, f"{place}-{slug([section.task, section.model])}-" if several else "",
+            judged.get((section.task, section.model)),
+        )
         for place, section in enumerate(sections, 1)
-    ]
+    ]  # fmt: skip
 
 
-def _chapter(section: Section, prefix: str) -> Chapter:
+def _chapter(section: Section, prefix: str, scores: Scores | None) -> Chapter:
+    metrics = None if scores is None else document_of(scores, section.looks, f"{prefix}metrics-")
+    found = metrics.answer if section.table.empty and metrics is not None else answer(section)
     return Chapter(
-        prefix, section, answer(section), tuple(leak_facts(section)),
+        prefix, section, found, tuple(leak_facts(section)),
         tuple(forest_figures(section)), tuple(curve_figures(section)),
         tuple(retraining_figures(section)), tuple(panel_figures(section)),
-        gallery_figure(section), cost_figure(section), ties_figure(section),
+        gallery_figure(section), cost_figure(section), ties_figure(section), metrics,
     )  # fmt: skip

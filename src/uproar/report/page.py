@@ -14,14 +14,24 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from uproar.report.document import Chapter
-from uproar.report.figures import Curves, Pair, Retraining, Series
+from uproar.report.figures import Curves, Pair, Retraining
 from uproar.report.page_parts import (
     cost_view,
     forest_view,
     gallery_view,
     panel_views,
     picture_choices,
+    series_view,
     ties_view,
+)
+from uproar.report.score_document import Document
+from uproar.report.score_metrics import guide_of
+from uproar.report.score_parts import (
+    curve_views,
+    legend_view,
+    matrix_view,
+    plot_data,
+    table_view,
 )
 from uproar.report.words import NOTHING, clean, count, listed, number, pieces, protocol_label
 from uproar.results import Results
@@ -39,6 +49,8 @@ def page(results: Results, chapters: list[Chapter]) -> str:
         links=_links(views),
         tiles=_tiles(results),
         leaks=_leaks(chapters),
+        scored=bool(len(results.scores)),
+        retrains=any(view["retrains"] for view in views),
         given_model=results.study.get("weights") is not None,
         problems=_problems(results),
         notices=[clean(notice) for notice in results.notices],
@@ -91,7 +103,27 @@ def _view(place: int, chapter: Chapter) -> dict[str, Any]:
         "gallery": gallery_view(chapter),
         "costs": cost_view(chapter),
         "ties": ties_view(chapter),
+        "retrains": chapter.retrains,
+        "metrics": _metrics_view(identity, chapter.metrics),
     }  # fmt: skip
+
+
+def _metrics_view(identity: str, document: Document | None) -> dict[str, Any] | None:
+    """What the metrics say, in the words of the templates."""
+    if document is None:
+        return None
+    return {
+        "answer": document.answer,
+        "basis": document.board.basis,
+        "replicated": document.board.replicates > 1,
+        "table": table_view(document),
+        "matrix": matrix_view(document.board),
+        "curves": curve_views(document),
+        "legend": legend_view(document),
+        "group": f"{identity}-metrics",
+        "guides": [guide_of(metric) for metric in document.board.metrics],
+        "several": len(document.board.judges) > 1,
+    }
 
 
 def _drawn(chapter: Chapter) -> list[str]:
@@ -112,32 +144,41 @@ def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
     end = [("caveats", "Caveats"), ("problems", "Problems"), ("study", "Study")]
     if len(views) != 1:
         inner = [(view["id"], f"{view['task']} · {view['model']}") for view in views]
-        end = end if views else end[1:]
+        end = end if any(view["retrains"] for view in views) else end[1:]
     else:
         view = views[0]
         parts = [
-            ("verdicts", "Verdicts", True), ("curves", "Curves", view["curves"]),
-            ("retraining", "Retraining", view["retraining"]), ("pictures", "Pictures", view["panels"]),
+            ("verdicts", "Verdicts", view["retrains"]), ("curves", "Curves", view["curves"]),
+            ("retraining", "Retraining", view["retraining"]),
+            ("metrics", "Metrics", view["metrics"]), ("pictures", "Pictures", view["panels"]),
             ("maps", "Maps", view["gallery"]), ("cost", "Cost", view["costs"] or view["ties"]),
         ]  # fmt: skip
         inner = [(f"{view['id']}-{part}", words) for part, words, there in parts if there]
-        inner.insert(1, end.pop(0))
+        if view["retrains"]:
+            inner.insert(1, end.pop(0))
+        else:
+            end = end[1:]
     return [{"anchor": anchor, "words": words} for anchor, words in [*inner, *end]]
 
 
 def _tiles(results: Results) -> list[dict[str, str]]:
     """The size of the study in a few numbers."""
-    cells = own_cells(results)
-    done = int((cells["status"] == "done").sum())
-    images = sorted({int(n) for n in results.done["images"] if n > 0})
-    fractions, seeds = cells["fraction"].nunique(), results.table["seed"].nunique()
-    return [
-        {"words": "estimators", "value": str(results.table["estimator"].nunique())},
-        {"words": "replicates" if seeds != 1 else "replicate", "value": str(seeds)},
-        {"words": "fractions", "value": str(fractions)},
-        {"words": "cells done", "value": f"{done} of {len(cells)}"},
-        {"words": "test images", "value": listed([str(n) for n in images], 3) or NOTHING},
+    cells, scores = own_cells(results), results.scores
+    status = pd.concat([cells["status"], scores["status"]])
+    images = sorted({int(n) for t in (results.done, scores) for n in t["images"] if n > 0})
+    estimators = {e for t in (results.table, scores) for e in t["estimator"]}
+    fractions = cells["fraction"].nunique()
+    seeds = len({seed for t in (results.table, scores) for seed in t["seed"]})
+    metrics = scores["metric"].nunique()
+    tiles = [
+        ("estimators", str(len(estimators)), True),
+        ("replicates" if seeds != 1 else "replicate", str(seeds), True),
+        ("fractions", str(fractions), fractions or not metrics),
+        ("metrics" if metrics != 1 else "metric", str(metrics), metrics),
+        ("cells done", f"{int((status == 'done').sum())} of {len(status)}", True),
+        ("test images", listed([str(n) for n in images], 3) or NOTHING, True),
     ]
+    return [{"words": words, "value": value} for words, value, there in tiles if there]
 
 
 def own_cells(results: Results) -> pd.DataFrame:
@@ -214,6 +255,8 @@ def _plot_data(chapters: list[Chapter]) -> dict[str, Any]:
         for figure in chapter.retraining:
             pairs = {"chance": None, "pairs": [_pair(pair) for pair in figure.pairs]}
             data[_key(chapter, figure)] = {**_axes(place, figure), **pairs}
+        if chapter.metrics is not None:
+            data |= plot_data(chapter.metrics, f"s{place}-metrics")
     return data
 
 
@@ -222,11 +265,6 @@ def _axes(place: int, figure: Curves | Retraining) -> dict[str, Any]:
         "group": f"s{place}", "x_label": figure.x_label, "y_label": figure.y_label,
         "y_range": figure.y_range, "word": figure.x_label.rpartition(" ")[2],
     }  # fmt: skip
-
-
-def series_view(series: Series) -> dict[str, Any]:
-    """One line as the page's script takes it."""
-    return {**asdict(series), "reference": series.is_reference}
 
 
 def _pair(pair: Pair) -> dict[str, Any]:

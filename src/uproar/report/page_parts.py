@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from uproar.report.document import Chapter
-from uproar.report.figures import Forest, ForestRow
+from uproar.report.figures import Forest, ForestRow, Series
 from uproar.report.pictures import Panel, Tile, map_colours
 from uproar.report.words import (
     NOTHING,
@@ -204,3 +205,8 @@ def picture(pixels: np.ndarray) -> str:
         kind = "jpeg"
     image.save(content, kind, **({"quality": 88} if kind == "jpeg" else {}))
     return f"data:image/{kind};base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
+def series_view(series: Series) -> dict[str, Any]:
+    """One line as the page's script takes it."""
+    return {**asdict(series), "reference": series.is_reference}

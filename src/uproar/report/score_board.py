@@ -10,11 +10,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from uproar.metrics.replicated import half_width
 from uproar.report.figures import some
 from uproar.report.score_metrics import Metric, metric_of
 from uproar.report.style import Style, styles
-from uproar.report.words import clean, known
-from uproar.scores import Scores
+from uproar.report.words import clean, count, known
+from uproar.scores import Curves, Line, Scores
 
 Mark = Literal["sole", "best", "level", ""]
 """Decidedly better than all others; the best value only; not told apart from the best value; neither."""
@@ -58,8 +59,10 @@ class Board:
     pairs: Mapping[str, tuple[Pair, ...]]
     values: Mapping[str, Mapping[str, np.ndarray]]
     """By metric and method: a value per image."""
-    curves: Mapping[str, tuple[np.ndarray, Mapping[str, np.ndarray]]]
+    curves: Mapping[str, tuple[np.ndarray, Mapping[str, Line]]]
+    """By metric: the fractions, and a mean curve by method."""
     maps: Mapping[str, np.ndarray]
+    replicates: int = 1
 
     @cached_property
     def judges(self) -> tuple[Metric, ...]:
@@ -69,6 +72,12 @@ class Board:
     @cached_property
     def images(self) -> int:
         return max((cell.n for cell in self.cells.values()), default=0)
+
+    @property
+    def basis(self) -> str:
+        """What the numbers rest on, in words."""
+        images = count(self.images, "image")
+        return images if self.replicates == 1 else f"{self.replicates} replicates of {images}"
 
     def scored(self, metric: Metric) -> list[str]:
         """The methods with a number, in order."""
@@ -129,8 +138,11 @@ class Board:
         return "level" if judged and not self.beats(metric, best[0], method) else ""
 
 
-def board_of(scores: Scores) -> Board:
-    """Everything by names that can be printed; two that would be printed alike get a number."""
+def board_of(scores: Scores, looks: Mapping[str, Style] | None = None) -> Board:
+    """Everything by names that can be printed; two that would be printed alike get a number.
+
+    `looks` are those of a page on which the methods already have some.
+    """
     table, per_image = scores.table, scores.per_image
     methods = printed([*table["method"], *scores.maps])
     names = printed(table["metric"])
@@ -147,14 +159,31 @@ def board_of(scores: Scores) -> Board:
             row[group["image"].to_numpy(dtype=int)] = group["value"].to_numpy(dtype=float)
             values.setdefault(names[metric], {})[methods[method]] = row
     curves = {
-        names[m]: (np.asarray(c.fractions, dtype=float), {methods[k]: np.asarray(v) for k, v in c.values.items()})
+        names[m]: (np.asarray(c.fractions, dtype=float), {methods[k]: line for k, line in _lines(c).items()})
         for m, c in scores.curves.items() if m in names
     }  # fmt: skip
     return Board(
         there, tuple(metric_of(raw, label, bool(directions[raw])) for raw, label in names.items()),
-        styles(there), cells, _pairs(scores.comparisons, names, methods), values, curves,
-        {methods[m]: np.asarray(a, dtype=float) for m, a in scores.maps.items()},
+        {m: (looks or {}).get(m) or own for m, own in styles(there).items()}, cells, _pairs(scores.comparisons, names, methods), values, curves,
+        {methods[m]: np.asarray(a, dtype=float) for m, a in scores.maps.items()}, scores.replicates,
     )  # fmt: skip
+
+
+def _lines(curves: Curves) -> dict[str, Line]:
+    """The mean curve of every method that has any point."""
+    rows = {m: np.asarray(v, dtype=float) for m, v in curves.values.items()}
+    lines = {m: _line(v) for m, v in rows.items() if v.ndim == 2} | dict(curves.lines)
+    return {m: line for m, line in lines.items() if np.isfinite(line.mean).any()}
+
+
+def _line(rows: np.ndarray) -> Line:
+    """The mean over images with its 95 % interval at every point; NaN where there is too little."""
+    there = np.isfinite(rows)
+    n = there.sum(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(there, rows, 0.0).sum(0) / n
+        variance = np.where(there, (rows - mean) ** 2, 0.0).sum(0) / (n - 1)
+    return Line(mean, half_width(mean[None], variance / n, n), n)
 
 
 def _cell(row: Mapping[str, object]) -> Cell:

@@ -18,6 +18,7 @@ from uproar.report.score_figures import (
     spreads_figure,
 )
 from uproar.report.score_findings import answer
+from uproar.report.style import Style
 from uproar.scores import Scores
 
 
@@ -31,6 +32,8 @@ class Document:
     curves: Mapping[str, Curves]
     spreads: Spreads | None
     disagreements: tuple[Disagreement, ...]
+    prefix: str = ""
+    """Before the figures' file names, where others lie beside them."""
 
     def drawings(self) -> Iterator[Drawable]:
         """The figures that become files."""
@@ -43,13 +46,15 @@ class Document:
 
     def stem(self, figure: Drawable) -> str:
         """Where a figure's file is, seen from the page, without its ending."""
-        return f"figures/{figure.name}"
+        return f"figures/{self.prefix}{figure.name}"
 
 
-def document_of(scores: Scores) -> Document:
-    """The document of some scores."""
-    board = board_of(scores)
+def document_of(
+    scores: Scores, looks: Mapping[str, Style] | None = None, prefix: str = ""
+) -> Document:
+    """The document of some scores; `looks` and `prefix` fit it into a larger one."""
+    board = board_of(scores, looks)
     return Document(
         board, answer(board), overview_figure(board), curve_figures(board), spreads_figure(board),
-        tuple(disagreement_figures(board, scores)),
+        tuple(disagreement_figures(board, scores)), prefix,
     )  # fmt: skip

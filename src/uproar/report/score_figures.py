@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from uproar.report.figures import Curves, Series, some
 from uproar.report.score_board import Board, Cell, Mark
 from uproar.report.score_findings import metric_title, score
 from uproar.report.score_metrics import Metric, axes_of
 from uproar.report.style import Style
-from uproar.report.words import LEVEL, clean, count, slug
+from uproar.report.words import LEVEL, clean, slug
 from uproar.results import BASELINE
+from uproar.scores import Line
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def overview_figure(board: Board) -> Overview | None:
         columns.append((metric, limits(ends), tuple(zip(row, marks, strict=True))))
     if not any(board.scored(metric) for metric in board.metrics):
         return None
-    title = f"Values with {LEVEL} intervals over {count(board.images, 'image')}"
+    title = f"Values with {LEVEL} intervals over {board.basis}"
     return Overview("values", title, tuple(board.looks.items()), tuple(columns))
 
 
@@ -94,7 +94,7 @@ def _curves(board: Board, metric: Metric, series: tuple[Series, ...], stem: str)
     first = "" if axes.reversed else f"{good} "
     dashed = " Dashed: random maps." if any(s.is_reference for s in series) else ""
     level = axes.level if axes.level is not None and np.isfinite(axes.level) else None
-    reading = f"{first}Mean over images; bands: {LEVEL} interval of the mean.{dashed} {axes.remark}"
+    reading = f"{first}Mean over {board.basis}; bands: {LEVEL} interval of the mean.{dashed} {axes.remark}"
     return Curves(
         f"{stem}-curves", metric_title(board, metric), reading.strip(), metric.name, axes.x, axes.y,
         limits([*ends, level]), series, level, axes.level_label, True,
@@ -102,33 +102,19 @@ def _curves(board: Board, metric: Metric, series: tuple[Series, ...], stem: str)
     )  # fmt: skip
 
 
-def _series(
-    board: Board, fractions: np.ndarray, values: Mapping[str, np.ndarray]
-) -> tuple[Series, ...]:
+def _series(board: Board, fractions: np.ndarray, lines: Mapping[str, Line]) -> tuple[Series, ...]:
     """One line per method with any point."""
+    x = tuple(round(float(t), 6) for t in fractions)
     found = []
     for method in board.methods:
-        rows = values.get(method)
-        if rows is None or rows.ndim != 2 or not np.isfinite(rows).any():
-            continue
-        x = tuple(round(float(t), 6) for t in fractions)
-        n, mean, half = _means(np.asarray(rows, dtype=float))
-        lines = (
-            tuple(some(v) for v in np.round(line, 5)) for line in (mean, mean - half, mean + half)
-        )
-        found.append(Series(method, board.looks[method], x, *lines, tuple(n.tolist())))  # type: ignore[call-arg, arg-type]
+        if method in lines:
+            line = lines[method]
+            ends = (
+                tuple(some(v) for v in np.round(points, 5))
+                for points in (line.mean, line.mean - line.half, line.mean + line.half)
+            )
+            found.append(Series(method, board.looks[method], x, *ends, tuple(line.n.tolist())))  # type: ignore[call-arg, arg-type]
     return tuple(found)
-
-
-def _means(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images, mean and half the width of its 95 % interval at every point; NaN where there is too little."""
-    there = np.isfinite(rows)
-    n = there.sum(0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(there, rows, 0.0).sum(0) / n
-        variance = np.where(there, (rows - mean) ** 2, 0.0).sum(0) / (n - 1)
-        half = stats.t.ppf(0.975, np.maximum(n - 1, 1)) * np.sqrt(variance / n)
-    return n, mean, half
 
 
 def spreads_figure(board: Board) -> Spreads | None:

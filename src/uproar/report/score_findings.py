@@ -49,7 +49,7 @@ def metric_title(board: Board, metric: Metric) -> str:
             return f"{listed([sole])} has the {'highest' if metric.higher else 'lowest'} {name}"
         return f"{listed([sole])} is best under {name}"
     if not leaders:
-        return f"{name} cannot tell the methods apart with {count(board.images, 'image')}"
+        return f"{name} cannot tell the methods apart with {board.basis}"
     if len(leaders) == 1:
         return (
             f"Nothing beats {listed(leaders)} under {name}, but it does not beat all others either"
@@ -67,7 +67,7 @@ def _headline(board: Board) -> str:
         return "No method is better or worse here: these metrics only describe the maps."
     if not any(board.decided(m) for m in judges):
         what = f"{listed([m.name for m in judges])} cannot" if len(judges) == 1 else "No metric can"
-        return f"{what} tell the methods apart with {count(board.images, 'image')}."
+        return f"{what} tell the methods apart with {board.basis}."
     if BASELINE in methods and not _beat_random(board):
         return f"No method beats random maps under {_any(judges)}."
     return _leading(board)
@@ -185,8 +185,7 @@ def _undecided_line(board: Board) -> str:
     if not undecided or len(undecided) == len(board.judges):
         return ""
     verb = "does" if len(undecided) == 1 else "do"
-    images = count(board.images, "image")
-    return f"{listed(undecided, 5)} {verb} not single out one best method with {images}."
+    return f"{listed(undecided, 5)} {verb} not single out one best method with {board.basis}."
 
 
 def _describing_line(board: Board) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from uproar.report.figures import Curves
-from uproar.report.page import flat_facts, rendered, series_view
+from uproar.report.page import flat_facts, rendered
 from uproar.report.score_document import Document
-from uproar.report.score_metrics import axes_of, guide_of
+from uproar.report.score_metrics import guide_of
 from uproar.report.score_parts import (
+    curve_views,
     disagreement_views,
+    legend_view,
     matrix_view,
     pair_views,
+    plot_data,
     spread_views,
     table_view,
 )
@@ -29,8 +31,8 @@ def page(scores: Scores, document: Document) -> str:
         "table": table_view(document),
         "matrix": matrix_view(board),
         "pairs": pair_views(board),
-        "curves": _curve_views(document),
-        "legend": _legend(document),
+        "curves": curve_views(document),
+        "legend": legend_view(document),
         "spreads": spread_views(document),
         "disagreements": disagreement_views(document),
         "guides": [guide_of(metric) for metric in board.metrics],
@@ -39,7 +41,7 @@ def page(scores: Scores, document: Document) -> str:
     }
     return rendered(
         "score_page.html",
-        _plot_data(document),
+        plot_data(document, "scores"),
         **views,
         links=_links(views),
         notices=[clean(notice) for notice in scores.notices],
@@ -77,30 +79,3 @@ def _grouped(size: int) -> str:
     (True, '–')
     """
     return f"{size:,}".replace(",", "\u202f") if size else NOTHING
-
-
-def _curve_views(document: Document) -> list[dict[str, str]]:
-    return [
-        {"title": f.title, "reading": f.reading, "stem": document.stem(f), "key": f.name, "metric": f.protocol}
-        for f in document.curves.values()
-    ]  # fmt: skip
-
-
-def _legend(document: Document) -> list[dict[str, Any]]:
-    there = {s.label for figure in document.curves.values() for s in figure.series}
-    return [{"label": m, "style": style} for m, style in document.board.looks.items() if m in there]
-
-
-def _plot_data(document: Document) -> dict[str, Any]:
-    """What the page's script draws, by figure."""
-    return {f.name: _plot(document, f) for f in document.curves.values()}
-
-
-def _plot(document: Document, figure: Curves) -> dict[str, Any]:
-    axes = next(axes_of(m) for m in document.board.metrics if m.name == figure.protocol)
-    return {
-        "group": "scores", "x_label": figure.x_label, "y_label": figure.y_label, "y_range": figure.y_range,
-        "x_range": figure.x_range, "plain": figure.plain, "word": axes.word, "noun": axes.noun,
-        "chance": figure.chance, "chance_label": figure.chance_label,
-        "series": [series_view(s) for s in figure.series],
-    }  # fmt: skip

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from uproar.report.page_parts import picture
+from uproar.report.figures import Curves
+from uproar.report.page_parts import picture, series_view
 from uproar.report.pictures import map_colours
 from uproar.report.score_board import Board, Cell, Mark, Pair
 from uproar.report.score_disagreements import Disagreement, Judged
 from uproar.report.score_document import Document
 from uproar.report.score_figures import Box, Spread
 from uproar.report.score_findings import metric_title, score, score_span
-from uproar.report.score_metrics import Metric
+from uproar.report.score_metrics import Metric, axes_of
 from uproar.report.words import NOTHING, known, number, p_value, percent, shortened
 
 NARROW, WIDE, RIM = 100.0, 220.0, 6.0
@@ -120,6 +121,36 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "kind": "better" if pair.decided else "unclear", "words": words,
         "difference": f"+{difference}" if (pair.difference or 0) > 0 else difference,
         "span": score_span(pair.low, pair.high), "p": p_value(pair.p),
+    }  # fmt: skip
+
+
+def curve_views(document: Document) -> list[dict[str, str]]:
+    """The curves in the words of the templates."""
+    return [
+        {"title": f.title, "reading": f.reading, "stem": document.stem(f), "key": document.prefix + f.name,
+         "metric": f.protocol}
+        for f in document.curves.values()
+    ]  # fmt: skip
+
+
+def legend_view(document: Document) -> list[dict[str, Any]]:
+    """The methods that have a curve, with their looks."""
+    there = {s.label for figure in document.curves.values() for s in figure.series}
+    return [{"label": m, "style": style} for m, style in document.board.looks.items() if m in there]
+
+
+def plot_data(document: Document, group: str) -> dict[str, Any]:
+    """What the page's script draws, by figure; the lines of a group have one legend."""
+    return {document.prefix + f.name: _plot(document, f, group) for f in document.curves.values()}
+
+
+def _plot(document: Document, figure: Curves, group: str) -> dict[str, Any]:
+    axes = next(axes_of(m) for m in document.board.metrics if m.name == figure.protocol)
+    return {
+        "group": group, "x_label": figure.x_label, "y_label": figure.y_label, "y_range": figure.y_range,
+        "x_range": figure.x_range, "plain": figure.plain, "word": axes.word, "noun": axes.noun,
+        "chance": figure.chance, "chance_label": figure.chance_label,
+        "series": [series_view(s) for s in figure.series],
     }  # fmt: skip
 
 

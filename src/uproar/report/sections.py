@@ -106,11 +106,24 @@ def kind_of(verdict: str) -> Kind:
 
 def sections_of(results: Results) -> list[Section]:
     """One section per task and model, in the order of the study."""
-    looks = styles(clean(name) for name in results.table["estimator"])
-    found = []
-    for (task, model), table in _named(results.table).groupby(["task", "model"], sort=False):
-        found.append(_section(results, str(task), str(model), table, looks))
-    return found
+    looks = styles(clean(n) for t in (results.table, results.scores) for n in t["estimator"])
+    table = _named(results.table)
+    return [
+        _section(
+            results, task, model, table[(table["task"] == task) & (table["model"] == model)], looks
+        )
+        for task, model in settings_of(results)
+    ]
+
+
+def settings_of(results: Results) -> list[tuple[str, str]]:
+    """The tasks and models that have cells or metrics, by printed names, in the order of the study."""
+    pairs = [
+        (clean(task), clean(model))
+        for frame in (results.table, results.scores)
+        for task, model in zip(frame["task"], frame["model"], strict=True)
+    ]
+    return list(dict.fromkeys(pairs))
 
 
 def _section(

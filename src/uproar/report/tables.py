@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pandas as pd
 
 from uproar.metrics.verdicts import COLUMNS as VERDICT_COLUMNS
 from uproar.report.document import Chapter
 from uproar.results import Results
+from uproar.scores import Scores
 
 
 def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
-    """`results.csv`, `results.parquet` and `verdicts.csv`; numbers in full, so that they read back exactly."""
-    parquet = io.BytesIO()
-    results.table.to_parquet(parquet, index=False)
-    return {
+    """The tables by file name; numbers in full, so that they read back exactly.
+
+    `results.csv`, `results.parquet` and `verdicts.csv`; with metrics also `scores.csv` and `scores.parquet` (a row per
+    replicate), `per_image.parquet`, and over all replicates `metric_values.csv` and `metric_comparisons.csv`.
+    """
+    files = {
         "results.csv": _csv(results.table),
-        "results.parquet": parquet.getvalue(),
+        "results.parquet": _parquet(results.table),
         "verdicts.csv": _csv(verdict_table(chapters)),
     }
+    if len(results.scores):
+        files |= {
+            "scores.csv": _csv(results.scores),
+            "scores.parquet": _parquet(results.scores),
+            "per_image.parquet": _parquet(results.image_scores),
+            "metric_values.csv": _csv(_over_settings(results, lambda found: found.table)),
+            "metric_comparisons.csv": _csv(
+                _over_settings(results, lambda found: found.comparisons)
+            ),
+        }
+    return files
+
+
+def _over_settings(results: Results, part: Callable[[Scores], pd.DataFrame]) -> pd.DataFrame:
+    """A table of the metrics for all tasks and models, whose names come first."""
+    frames = []
+    for (task, model), found in results.judged.items():
+        frame = part(found).copy()
+        frame.insert(0, "task", task)
+        frame.insert(1, "model", model)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def verdict_table(chapters: list[Chapter]) -> pd.DataFrame:
@@ -28,6 +54,12 @@ def verdict_table(chapters: list[Chapter]) -> pd.DataFrame:
     if not frames:
         return pd.DataFrame(columns=["task", "model", "protocol", *VERDICT_COLUMNS])
     return pd.concat(frames, ignore_index=True)
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    content = io.BytesIO()
+    frame.to_parquet(content, index=False)
+    return content.getvalue()
 
 
 def _csv(frame: pd.DataFrame) -> bytes:

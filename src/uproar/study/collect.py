@@ -14,13 +14,14 @@ import torch
 
 from uproar.errors import UproarError
 from uproar.estimators import Chain
-from uproar.metrics import metrics
 from uproar.protocols import PROTOCOLS, Protocol
 from uproar.removal import Around
 from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
+from uproar.scores import Scores
 from uproar.seeds import Draws
 from uproar.store import Store, key_of
 from uproar.study.cell import Cell, Failed, Outcome, Skipped, Unit
+from uproar.study.collect_scores import image_rows, judged, score_row
 from uproar.study.plan import cells_of, refusal, scores_of
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, Setting, bench_for
@@ -37,6 +38,8 @@ def collect(
     rows: list[dict[str, Any]] = []
     costs: list[dict[str, Any]] = []
     scores: list[dict[str, Any]] = []
+    image_scores: list[pd.DataFrame] = []
+    by_metrics: dict[tuple[str, str], Scores] = {}
     pictures: list[Picture] = []
     data: dict[str, str] = {}
     classes: dict[str, int] = {}
@@ -46,6 +49,9 @@ def collect(
         classes[bench.setting.task] = len(bench.task.classes)
         rows += _cell_rows(study, bench, outcomes or {})
         scores += _score_rows(study, bench, outcomes or {})
+        image_scores.append(image_rows(study, bench))
+        if (found := judged(study, bench)) is not None:
+            by_metrics[bench.setting.task, bench.spec.name] = found
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
         pictures += _pictures(study, bench)
     spoiled = tuple(notice for bench in benches for notice in bench.store.notices)
@@ -58,6 +64,8 @@ def collect(
         provenance={**provenance(study, data), "classes": classes, **(facts or {})},
         notices=(*notices, *spoiled),
         scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
+        image_scores=pd.concat(image_scores, ignore_index=True),
+        judged=by_metrics,
     )
 
 
@@ -98,20 +106,9 @@ def _score_rows(
 ) -> list[dict[str, Any]]:
     rows = []
     for unit in scores_of(study, bench.setting):
-        entry = metrics[unit.metric.partition("(")[0]]
-        row = {
-            "task": unit.task, "model": bench.spec.name, "estimator": unit.estimator, "metric": unit.metric,
-            "seed": unit.seed, "higher_is_better": entry.facts["higher_is_better"], "value": np.nan,
-            "images": 0, "undefined": 0, "reason": "",
-        }  # fmt: skip
         item = bench.store.find("score", bench.score_key(unit))
-        if item is not None:
-            value = item.facts["value"]
-            row |= {"status": "done", "value": np.nan if value is None else value}
-            row |= {"images": item.facts["n"], "undefined": item.facts["nan"]}
-        else:
-            row |= _not_done(outcomes.get(unit))
-        rows.append(row)
+        row = score_row(unit, bench.spec.name, item)
+        rows.append(row if item is not None else row | _not_done(outcomes.get(unit)))
     return rows
 
 

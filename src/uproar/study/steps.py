@@ -24,10 +24,12 @@ from uproar.estimators import Chain, Context, estimators, explain_chains, prepar
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
+from uproar.metrics.resampling import bootstrap
 from uproar.models import ModelSpec, build
 from uproar.models.weights import load_weights, weights_hash
 from uproar.protocols import protocol_named
 from uproar.removal import Around, Levels
+from uproar.removal.order import tied_pixels
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
 from uproar.study.cell import Cell, Scored
@@ -41,6 +43,9 @@ CHUNK = 512
 
 SCORED = 64
 """Images scored at a time."""
+
+RESAMPLES = "resampled"
+"""The array of a score item that holds the metric's number for many resamples of the images."""
 
 
 @dataclass(frozen=True)
@@ -363,6 +368,7 @@ class Bench:
         inputs = {
             "chain": chain.identity, "metric": str(call), "version": metrics[call.name].facts["version"],
             "model": self.model_key(unit.seed), "target": self.setting.target, "seed": unit.seed,
+            "resamples": RESAMPLES,
         }  # fmt: skip
         return key_of("score", {**self._data, **inputs})
 
@@ -376,18 +382,21 @@ class Bench:
         model = self.base(seed)[0]
         calls = [read_metric(unit.metric) for unit in units]
         states = self._states(model, [chain], seed)
-        parts, shown, started = [], 0, time.perf_counter()
+        parts, ties, shown, started = [], [], 0, time.perf_counter()
         for rows in spans(len(self.task.test), SCORED):
             batch = self._batch(model, chain, seed, rows, states)
             responses, count = evaluate(calls, batch)
             parts.append(responses)
+            ties.append(tied_pixels(batch.maps))
             shown += count
+        tied = float(torch.cat(ties).mean())
         seconds = (time.perf_counter() - started) / len(units)
         everything = joined(parts)
         for unit, call in zip(units, calls, strict=True):
             kept = everything[str(call)]
             arrays = {name: value.contiguous().numpy() for name, value in kept.items()}
-            facts = {**summarise(call, kept), "seconds": seconds, "forwards": shown}
+            arrays[RESAMPLES] = bootstrap(call, kept)
+            facts = {**summarise(call, kept), "tied": tied, "seconds": seconds, "forwards": shown}
             self.store.write("score", self.score_key(unit), Item(arrays, _jsonable(facts)))
 
     def _batch(

@@ -1,0 +1,217 @@
+"""What the store has of a study's metrics: a row per replicate, a row per image, and what all replicates say together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from uproar.expression import Call
+from uproar.metrics import metrics
+from uproar.metrics.base import read_metric
+from uproar.metrics.probe import fractions_of, has_curve
+from uproar.metrics.replicated import Estimate, estimate, half_width
+from uproar.metrics.resampling import interval
+from uproar.metrics.verdicts import holm
+from uproar.results import IMAGE_SCORE_COLUMNS
+from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores
+from uproar.store import Item
+from uproar.study.cell import Scored
+from uproar.study.plan import scores_of
+from uproar.study.spec import Study
+from uproar.study.steps import RESAMPLES, Bench
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """One metric of one estimator over the replicates that have it."""
+
+    seeds: tuple[int, ...]
+    values: np.ndarray
+    """The number of every replicate."""
+    resampled: np.ndarray
+    """(replicates, draws): the same number for resamples of the images, the same images in every row."""
+    images: int
+    undefined: int
+    tied: float
+    note: str
+    line: Line | None
+
+    def against(self, other: Replicated) -> Estimate:
+        """The difference to another estimator on the same replicates and images."""
+        both = [seed for seed in self.seeds if seed in other.seeds]
+        mine, its = ([r.seeds.index(seed) for seed in both] for r in (self, other))
+        draws = self.resampled[mine].mean(0) - other.resampled[its].mean(0)
+        return estimate(self.values[mine] - other.values[its], _variance(draws), self.images)
+
+
+def score_row(unit: Scored, model: str, item: Item | None) -> dict[str, Any]:
+    """A metric of an estimator in one replicate; `item` is None where it was not made."""
+    call = read_metric(unit.metric)
+    row = {
+        "task": unit.task, "model": model, "estimator": unit.estimator, "metric": unit.metric, "seed": unit.seed,
+        "higher_is_better": metrics[call.name].facts["higher_is_better"], "value": np.nan, "low": np.nan,
+        "high": np.nan, "images": 0, "undefined": 0, "reason": "",
+    }  # fmt: skip
+    if item is None:
+        return row
+    low, high = interval(item.arrays[RESAMPLES])
+    return row | {
+        "status": "done", "value": _number(item), "low": low, "high": high,
+        "images": item.facts["n"], "undefined": item.facts["nan"],
+    }  # fmt: skip
+
+
+def image_rows(study: Study, bench: Bench) -> pd.DataFrame:
+    """The values of single test images."""
+    found = [
+        (unit, item.arrays["value"])
+        for unit in scores_of(study, bench.setting)
+        if (item := _item(bench, unit)) is not None
+    ]
+    sizes = [len(values) for _, values in found]
+    columns: dict[str, Any] = {
+        "task": pd.Categorical([bench.setting.task] * sum(sizes)),
+        "model": pd.Categorical([bench.spec.name] * sum(sizes)),
+        "estimator": _repeated([unit.estimator for unit, _ in found], sizes),
+        "metric": _repeated([unit.metric for unit, _ in found], sizes),
+        "seed": np.repeat([unit.seed for unit, _ in found], sizes).astype(int),
+        "image": np.concatenate([np.arange(n) for n in sizes]) if sizes else np.zeros(0, int),
+        "value": np.concatenate([v for _, v in found]).astype(float) if found else np.zeros(0),
+    }
+    return pd.DataFrame(columns)[list(IMAGE_SCORE_COLUMNS)]
+
+
+def judged(study: Study, bench: Bench) -> Scores | None:
+    """What the metrics say of the estimators over all replicates; None where nothing is finished."""
+    rows: list[dict[str, Any]] = []
+    pairs: list[dict[str, Any]] = []
+    curves: dict[str, Curves] = {}
+    for name in study.metric_names:
+        call = read_metric(name)
+        found = {
+            chain.name: one
+            for chain in study.chains
+            if (one := _replicated(study, bench, chain.name, call)) is not None
+        }
+        rows += [_row(name, call, method, one) for method, one in found.items()]
+        pairs += _compared(call, found)
+        lines = {method: one.line for method, one in found.items() if one.line is not None}
+        if lines:
+            points = np.asarray(fractions_of(call, bench.task.shape))
+            curves[name] = Curves(points, {}, lines)
+    if not rows:
+        return None
+    return Scores(
+        pd.DataFrame(rows)[list(COLUMNS)], pd.DataFrame(columns=["method", "metric", "image", "value"]),
+        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)), curves, replicates=len(study.seeds),
+    )  # fmt: skip
+
+
+def _item(bench: Bench, unit: Scored) -> Item | None:
+    return bench.store.find("score", bench.score_key(unit))
+
+
+def _number(item: Item) -> float:
+    value = item.facts["value"]
+    return float("nan") if value is None else float(value)
+
+
+def _replicated(study: Study, bench: Bench, estimator: str, call: Call) -> Replicated | None:
+    units = [
+        Scored(bench.setting.task, bench.setting.model, estimator, str(call), s)
+        for s in study.seeds
+    ]
+    found = [
+        (u.seed, item)
+        for u in units
+        if (item := _item(bench, u)) is not None and np.isfinite(_number(item))
+    ]
+    if not found:
+        return None
+    items = [item for _, item in found]
+    return Replicated(
+        tuple(seed for seed, _ in found), np.array([_number(item) for item in items]),
+        np.stack([item.arrays[RESAMPLES] for item in items]), items[0].facts["n"],
+        max(item.facts["nan"] for item in items), float(np.mean([item.facts["tied"] for item in items])),
+        items[0].facts["note"], _line(items) if has_curve(call) else None,
+    )  # fmt: skip
+
+
+def _line(items: Sequence[Item]) -> Line | None:
+    """The mean curve over replicates and images, with the half width of its interval at every point."""
+    if any("curve" not in item.arrays for item in items):
+        return None
+    shape = items[0].arrays["curve"].shape
+    total, there, means = np.zeros(shape), np.zeros(shape, int), []
+    for item in items:
+        curve = item.arrays["curve"].astype(float)
+        finite = np.isfinite(curve)
+        total += np.where(finite, curve, 0.0)
+        there += finite
+        means.append(_mean(np.where(finite, curve, 0.0).sum(0), finite.sum(0)))
+    by_image = _mean(total, there)
+    n = np.isfinite(by_image).sum(0)
+    mean = _mean(np.where(np.isfinite(by_image), by_image, 0.0).sum(0), n)
+    squares = np.where(np.isfinite(by_image), (by_image - mean) ** 2, 0.0).sum(0)
+    half = half_width(np.stack(means), _mean(_mean(squares, n - 1), n), n)
+    return Line(mean, half, n)
+
+
+def _mean(total: np.ndarray, there: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(there > 0, total / there, np.nan))
+
+
+def _row(name: str, call: Call, method: str, one: Replicated) -> dict[str, Any]:
+    found = estimate(one.values, _variance(one.resampled.mean(0)), one.images)
+    facts = metrics[call.name].facts
+    low, high = max(found.low, facts["low"]), min(found.high, facts["high"])  # the metric's range
+    return {
+        "method": method, "metric": name, "value": found.value, "low": low, "high": high,
+        "n": one.images, "nan": one.undefined, "tied": one.tied, "note": one.note,
+        "higher_is_better": facts["higher_is_better"],
+    }  # fmt: skip
+
+
+def _compared(call: Call, found: Mapping[str, Replicated]) -> list[dict[str, Any]]:
+    """All pairs of estimators under one metric, the better one first, Holm over the pairs."""
+    sign = 1 if metrics[call.name].facts["higher_is_better"] else -1
+    pairs = list(_differences(found, sign))
+    adjusted = holm(np.array([gap.p for _, _, gap in pairs])) if pairs else np.zeros(0)
+    rows = []
+    for (a, b, gap), p in zip(pairs, adjusted, strict=True):
+        n, replicates = found[a].images, min(len(found[a].seeds), len(found[b].seeds))
+        unclear = f"cannot tell with {replicates} replicate{'s' * (replicates != 1)} and {n} images"
+        rows.append(
+            {
+                "metric": str(call), "better": a, "worse": b, "difference": gap.value, "low": gap.low,
+                "high": gap.high, "p": gap.p, "p_holm": float(p), "verdict": f"{a} better" if p < 0.05 else unclear,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _differences(found: Mapping[str, Replicated], sign: int) -> Iterator[tuple[str, str, Estimate]]:
+    for a, b in itertools.combinations(found, 2):
+        if not set(found[a].seeds) & set(found[b].seeds):
+            continue
+        gap = found[a].against(found[b])
+        if sign * gap.value < 0:
+            a, b, gap = b, a, found[b].against(found[a])
+        yield a, b, gap
+
+
+def _variance(draws: np.ndarray) -> float:
+    finite = draws[np.isfinite(draws)]
+    return float(finite.var(ddof=1)) if len(finite) > 1 else float("nan")
+
+
+def _repeated(names: list[str], sizes: list[int]) -> pd.Categorical:
+    known = list(dict.fromkeys(names))
+    codes = np.repeat([known.index(name) for name in names], sizes).astype(int)
+    return pd.Categorical.from_codes(codes, known)

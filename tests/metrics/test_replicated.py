@@ -1,0 +1,67 @@
+"""Intervals that hold the luck of training and the luck of the images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from uproar.metrics.replicated import estimate, half_width
+
+
+def drawn(replicates, images, between, among, noise, seed, mean=0.0):
+    """Values (replicates, images) of the model mu + a_s + b_i + e_si."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(0, between, (replicates, 1)), rng.normal(0, among, (1, images))
+    return mean + a + b + rng.normal(0, noise, (replicates, images))
+
+
+def judged(values):
+    by_image = values.mean(0)
+    return estimate(values.mean(1), by_image.var(ddof=1) / len(by_image), len(by_image))
+
+
+def test_with_one_replicate_it_is_the_t_test_over_images():
+    values = drawn(1, 30, 0, 1, 0, 5, mean=0.4)
+    reference = stats.ttest_1samp(values[0], 0)
+    found = judged(values)
+    low, high = reference.confidence_interval()
+    assert (found.low, found.high, found.p) == pytest.approx((low, high, reference.pvalue))
+
+
+def test_without_any_luck_of_images_it_is_the_t_test_over_replicates():
+    values = np.array([0.3, 0.5, 0.45, 0.7])
+    reference = stats.ttest_1samp(values, 0)
+    found = estimate(values, 0.0, 100)
+    assert found.p == pytest.approx(reference.pvalue)
+    assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval()))
+
+
+@pytest.mark.parametrize(
+    ("between", "among", "noise"), [(1, 0, 1), (0, 5, 1), (0.3, 2, 3), (0, 0, 1)]
+)
+def test_nothing_is_found_where_nothing_is_in_at_most_five_percent(between, among, noise):
+    """Either source of luck alone, both, or only the noise that is counted twice."""
+    found = [judged(drawn(5, 40, between, among, noise, seed)).p < 0.05 for seed in range(500)]
+    assert np.mean(found) < 0.08
+
+
+def test_ignoring_the_images_would_find_what_is_not_there():
+    """The check above can fail: with the luck of the images left out, it does."""
+    values = [drawn(5, 40, 0, 5, 1, seed) for seed in range(200)]
+    assert np.mean([estimate(v.mean(1), 0.0, 40).p < 0.05 for v in values]) > 0.5
+
+
+def test_one_image_and_one_network_say_nothing_about_others():
+    found = estimate([0.5], 0.0, 1)
+    assert found.value == 0.5
+    assert np.isnan([found.low, found.high, found.p]).all()
+
+
+def test_points_of_a_curve_are_judged_each_for_itself():
+    means = np.array([[0.1, 0.8], [0.3, 0.9], [0.2, 0.4]])
+    variances, images = np.array([0.01, 0.0004]), np.array([20, 50])
+    widths = half_width(means, variances, images)
+    for point in range(2):
+        alone = estimate(means[:, point], variances[point], int(images[point]))
+        assert widths[point] == pytest.approx((alone.high - alone.low) / 2)

@@ -1,0 +1,107 @@
+"""Metrics of a study over all replicates: from the store to tables, figures and the page."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import uproar
+from uproar.metrics.replicated import estimate
+from uproar.metrics.verdicts import holm
+from uproar.report import write_report
+from uproar.study.spec import study_of
+
+STUDY = {
+    "name": "judged", "tasks": ["planted(size=8, train=64, test=40)"], "estimators": ["random", "grad", "oracle"],
+    "metrics": ["deletion(steps=4)", "soundness(fill=mean, level=0.2)", "sparseness"], "protocols": [], "seeds": 3,
+    "recipe": {"epochs": 2},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return uproar.run(STUDY, store=tmp_path_factory.mktemp("store"), jobs=1)
+
+
+@pytest.fixture(scope="module")
+def folder(results, tmp_path_factory):
+    return write_report(results, tmp_path_factory.mktemp("report")).parent
+
+
+def test_the_numbers_over_replicates_follow_from_the_values_of_single_images(results):
+    """Re-derived with pandas from the rows per image; the analytic variance replaces the resamples."""
+    (scores,) = results.judged.values()
+    rows = results.image_scores[results.image_scores["metric"] == "deletion(steps=4)"]
+    values = {
+        name: group.pivot(index="seed", columns="image", values="value").to_numpy()
+        for name, group in rows.groupby("estimator", observed=True)
+    }
+    table = scores.table[scores.table["metric"] == "deletion(steps=4)"].set_index("method")
+    for name, v in values.items():
+        assert table.loc[name, "value"] == pytest.approx(v.mean())
+    pairs = scores.comparisons[scores.comparisons["metric"] == "deletion(steps=4)"]
+    plain = {}
+    for a, b in itertools.combinations(values, 2):
+        gap = values[a] - values[b]
+        plain[frozenset((a, b))] = estimate(gap.mean(1), gap.mean(0).var(ddof=1) / 40, 40)
+    assert len(pairs) == len(plain) == 3
+    for row in pairs.itertuples():
+        found = plain[frozenset((row.better, row.worse))]
+        assert row.difference == pytest.approx(-abs(found.value))  # lower is better
+        assert row.high - row.low == pytest.approx(found.high - found.low, rel=0.1)
+    assert np.allclose(pairs["p_holm"], holm(pairs["p"].to_numpy()))
+
+
+def test_the_curve_is_the_mean_over_replicates_and_images(results):
+    (scores,) = results.judged.values()
+    curves = scores.curves["deletion(steps=4)"]
+    assert curves.fractions.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    for name, line in curves.lines.items():
+        value = scores.table.set_index(["method", "metric"]).loc[
+            (name, "deletion(steps=4)"), "value"
+        ]
+        assert np.trapezoid(line.mean, curves.fractions) == pytest.approx(value, abs=1e-6)
+        assert (line.half >= 0).all() and (line.n == 40).all()
+    assert set(scores.curves) == {"deletion(steps=4)", "soundness(fill=mean, level=0.2)"}
+
+
+def test_the_tables_lie_beside_the_page_and_read_back(results, folder):
+    assert len(pd.read_csv(folder / "scores.csv")) == 3 * 3 * 3
+    back = pd.read_parquet(folder / "scores.parquet")
+    pd.testing.assert_frame_equal(back, results.scores, check_dtype=False)
+    assert (back["low"] <= back["high"]).all()
+    images = pd.read_parquet(folder / "per_image.parquet")
+    assert len(images) == 3 * 3 * 3 * 40
+    means = images[images["metric"] == "sparseness"].groupby("seed")["value"].mean()
+    assert len(means) == 3 and np.isfinite(means).all()
+    assert len(pd.read_csv(folder / "metric_values.csv")) == 9
+    assert len(pd.read_csv(folder / "metric_comparisons.csv")) == 9
+
+
+def test_a_study_of_metrics_alone_has_a_page_of_its_own(results, folder):
+    page = (folder / "report.html").read_text()
+    text = page[: page.index("<script")]
+    (scores,) = results.judged.values()
+    for row in scores.table.itertuples():
+        assert f"{row.value:.3f}" in text
+    assert "3 replicates of 40 images" in text and "lower is better" in text
+    assert "Better than random?" not in text  # nothing was retrained
+    targets = set(re.findall(r'id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= targets
+    for file in re.findall(r'href="(figures/[^"]+)"', text):
+        assert (folder / file).is_file()
+    assert (folder / "figures" / "metrics-deletion-steps-4-curves.svg").is_file()
+
+
+def test_what_was_not_made_is_missing_and_said(results, tmp_path):
+    """The page of a study that was never run names its cells as missing, and has no numbers."""
+    from uproar.runs import collected
+
+    empty = collected(study_of(STUDY), tmp_path / "store")
+    assert not empty.judged and set(empty.scores["status"]) == {"missing"}
+    page = write_report(empty, tmp_path / "report").read_text()
+    assert "27 cells missing" in page
