@@ -211,8 +211,9 @@ def _tables(
         }
         for method, found in responses.items():
             low, high = interval(resampled[method])
+            tied = float(tied_pixels(maps[method]).mean())
             rows.append(
-                {"method": method, "metric": name, "low": low, "high": high, "tied": float(tied_pixels(maps[method]).mean()),
+                {"method": method, "metric": name, "low": low, "high": high, "tied": tied,
                  "higher_is_better": metrics[call.name].facts["higher_is_better"], **summarise(call, found[name])}
             )  # fmt: skip
             value = found[name]["value"].double().numpy()

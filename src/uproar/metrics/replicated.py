@@ -2,8 +2,8 @@
 
 The value of replicate s on image i is thought of as mu + a_s + b_i + e_si: all replicates see the same images. The mean
 over both then has the variance of the replicates' means divided by their number, plus the variance that resampling the
-images gives. The sum counts the part of e twice, so that an interval is a little too wide and never too narrow. With one
-replicate only the luck of the images is left.
+images gives. The sum counts the part of e twice, so that an interval is a little too wide and never too narrow. With
+one replicate only the luck of the images is left.
 """
 
 from __future__ import annotations

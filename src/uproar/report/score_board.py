@@ -164,7 +164,8 @@ def board_of(scores: Scores, looks: Mapping[str, Style] | None = None) -> Board:
     }  # fmt: skip
     return Board(
         there, tuple(metric_of(raw, label, bool(directions[raw])) for raw, label in names.items()),
-        {m: (looks or {}).get(m) or own for m, own in styles(there).items()}, cells, _pairs(scores.comparisons, names, methods), values, curves,
+        {m: (looks or {}).get(m) or own for m, own in styles(there).items()}, cells,
+        _pairs(scores.comparisons, names, methods), values, curves,
         {methods[m]: np.asarray(a, dtype=float) for m, a in scores.maps.items()}, scores.replicates,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What the store has of a study's metrics: a row per replicate, a row per image, and what all replicates say together."""
+"""What the store has of a study's metrics: rows per replicate, rows per image, and what all replicates say together."""
 
 from __future__ import annotations
 
