@@ -42,6 +42,19 @@ def test_what_is_read_is_what_was_written(address, item):
         np.testing.assert_array_equal(found.arrays[name], array)
 
 
+def test_parts_of_an_array_are_read_without_the_rest(address, item):
+    store = Store(address)
+    store.write("cell", "ab12", item)
+    whole = item.arrays["a"].tobytes()
+    assert store.spans("cell", "ab12", "a", [(2, 6), (0, 12)]) == [whole[2:6], whole]
+    with pytest.raises(KeyError):
+        store.spans("cell", "cd34", "a", [(0, 1)])
+    with pytest.raises(Damaged, match="ends early"):
+        store.spans("cell", "ab12", "a", [(8, 14)])
+    with pytest.raises(Damaged, match="cannot be read"):
+        store.spans("cell", "ab12", "other", [(0, 1)])
+
+
 def test_make_is_called_once(address, item):
     store, calls = Store(address), []
     for _ in range(3):

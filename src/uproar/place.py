@@ -11,7 +11,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -41,6 +41,9 @@ class Place(Protocol):
 
     def start(self, name: str, count: int) -> bytes:
         """The first bytes of a file."""
+
+    def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Some spans (start, stop) of a file's bytes."""
 
     def source(self, name: str) -> Path | bytes:
         """A file where it can be mapped into memory, its content where it cannot; or FileNotFoundError."""
@@ -86,6 +89,14 @@ class Folder:
     def start(self, name: str, count: int) -> bytes:
         with (self.path / name).open("rb") as file:
             return file.read(count)
+
+    def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        found = []
+        with (self.path / name).open("rb", buffering=0) as file:
+            for start, stop in spans:
+                file.seek(start)
+                found.append(file.read(stop - start))
+        return found
 
     def source(self, name: str) -> Path:
         return self.path / name
@@ -135,6 +146,12 @@ class Bucket:
     def start(self, name: str, count: int) -> bytes:
         with self._telling("read", name):
             return self.system.cat_file(self._inside(name), start=0, end=count)
+
+    def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        starts, stops = [span[0] for span in spans], [span[1] for span in spans]
+        with self._telling("read", name):
+            names = [self._inside(name)] * len(spans)
+            return self.system.cat_ranges(names, starts, stops, on_error="raise")
 
     def source(self, name: str) -> bytes:
         with self._telling("read", name):

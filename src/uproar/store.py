@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,15 +112,35 @@ class Store:
 
     def facts(self, kind: str, key: str) -> dict[str, Any]:
         """An item's facts alone, unchecked and cheap; empty if it is absent or damaged."""
-        name = self.name(kind, key)
         try:
-            start = self.place.start(name, HEADER)
-            size = 8 + int.from_bytes(start[:8], "little")
-            if len(start) < size < LARGEST_HEADER:
-                start = self.place.start(name, size)
-            return json.loads(json.loads(start[8:size])["__metadata__"]["facts"])
+            return json.loads(self._header(self.name(kind, key))[0]["__metadata__"]["facts"])
         except (KeyError, ValueError, TypeError, OSError):
             return {}
+
+    def _header(self, name: str) -> tuple[dict[str, Any], int]:
+        """The header of a file, and where its arrays begin."""
+        start = self.place.start(name, HEADER)
+        size = 8 + int.from_bytes(start[:8], "little")
+        if len(start) < size < LARGEST_HEADER:
+            start = self.place.start(name, size)
+        return json.loads(start[8:size]), size
+
+    def spans(
+        self, kind: str, key: str, array: str, spans: Sequence[tuple[int, int]]
+    ) -> list[bytes]:
+        """Some spans (start, stop) of the bytes of an item's array, read without the rest and unchecked."""
+        name = self.name(kind, key)
+        try:
+            header, begin = self._header(name)
+            first, last = (begin + offset for offset in header[array]["data_offsets"])
+            found = self.place.spans(name, [(first + a, min(first + b, last)) for a, b in spans])
+        except FileNotFoundError:
+            raise KeyError(key) from None
+        except (KeyError, ValueError, TypeError, OSError):
+            raise Damaged(f"{self.place.full(name)} cannot be read") from None
+        if any(len(piece) != b - a for piece, (a, b) in zip(found, spans, strict=True)):
+            raise Damaged(f"{self.place.full(name)} ends early")
+        return found
 
     def read(self, kind: str, key: str) -> Item:
         """An item, checked; `Damaged` if it is not what was written, `KeyError` if it is absent."""
@@ -145,7 +165,10 @@ class Store:
             self.place.write(name, safetensors.numpy.save(arrays, metadata=header))
         except OSError as error:
             reason = error.strerror or error
-            raise StoreError(f"Cannot write {self.place.full(name)}: {reason}.") from None
+            raise StoreError(
+                f"Cannot write {self.place.full(name)}: {reason}; what is finished is kept, and the same command "
+                "goes on from there."
+            ) from None
 
     def find(self, kind: str, key: str) -> Item | None:
         """An item, or None if it is absent or damaged; a damaged file is set aside and noticed."""

@@ -57,6 +57,11 @@ class Chain:
         return any(estimators[leaf.name].facts.get("model", True) for leaf in self.leaves)
 
     @property
+    def prepares(self) -> bool:
+        """Whether something is made once for a model before images are explained."""
+        return any(estimators[leaf.name].facts.get("prepare") for leaf in self.leaves)
+
+    @property
     def knows_channels(self) -> bool:
         """Whether the signed map has one value per colour channel."""
         return all(estimators[leaf.name].facts.get("channels", True) for leaf in self.leaves)

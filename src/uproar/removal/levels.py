@@ -38,12 +38,15 @@ class Levels:
     def __len__(self) -> int:
         return self.packed.shape[1]
 
-    def unpacked(self, rows: slice = slice(None)) -> np.ndarray:
+    def unpacked(self, rows: slice | Tensor = slice(None)) -> np.ndarray:
         """The levels as bytes, (n, features)."""
-        planes = np.unpackbits(self.packed[:, rows], axis=2, count=self.features)
+        chosen = rows if isinstance(rows, slice) else rows.numpy()
+        planes = np.unpackbits(self.packed[:, chosen], axis=2, count=self.features)
         return sum((plane << b for b, plane in enumerate(planes)), np.zeros((), np.uint8))
 
-    def removed(self, fraction: float, shape: Sequence[int], rows: slice = slice(None)) -> Tensor:
+    def removed(
+        self, fraction: float, shape: Sequence[int], rows: slice | Tensor = slice(None)
+    ) -> Tensor:
         """What is removed at one of the fractions, as bool images of `shape`."""
         if fraction not in self.fractions:
             known = ", ".join(f"{t:g}" for t in self.fractions)

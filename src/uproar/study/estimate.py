@@ -20,6 +20,8 @@ PROBE = 0.4
 """Seconds spent on measuring each network."""
 START = 3.0
 """Seconds until a worker process has loaded torch."""
+SQUEEZED = 0.3
+"""Bytes per feature of levels in shards, at most about so much (docs/scale.md)."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,9 @@ def _bytes(job: Job, bench: Bench) -> float:
     c, h, w = bench.task.shape
     features = h * w * (c if bench.setting.features == "channel" else 1)
     train, test = len(bench.task.train), len(bench.task.test)
+    if job.shard is not None:
+        maps = 2 if job.shard.split == "test" else 0
+        return len(job.names) * len(job.shard) * features * (SQUEEZED + maps)
     if job.kind == "explain":
         levels = (train + test) * features * bits_for(len(job.fractions)) / 8
         return len(job.names) * (levels + test * features * 4)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from uproar.estimators import Chain, families
 from uproar.protocols import Protocol
 from uproar.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
+from uproar.study.shards import Shard
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, Setting, bench_for
 
@@ -31,6 +32,8 @@ class Job:
     cells: tuple[Unit, ...] = ()
     needs: tuple[str, ...] = ()
     """Jobs that must have ended before."""
+    shard: Shard | None = None
+    """Explain: the images, if not all."""
     cost: float = 1.0
     """Expected work, in images passed forward and backward."""
 
@@ -38,7 +41,8 @@ class Job:
         if self.kind == "train":
             return f"train {self.setting.model} seed {self.seed}"
         if self.kind == "explain":
-            return f"explain {', '.join(self.names)} seed {self.seed}"
+            part = "" if self.shard is None else f", {self.shard}"
+            return f"explain {', '.join(self.names)} seed {self.seed}{part}"
         if self.kind == "retrain":
             more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
             return f"{self.cells[0]}{more}"
@@ -125,7 +129,10 @@ def _jobs_of_replicate(
         jobs.append(Job(f"{name}/train", "train", bench.setting, seed, cost=_training_cost(bench)))
         train = (jobs[0].id,)
     explains = _explain_jobs(bench, name, seed, missing, chains, train)
-    explained = {chain: job.id for job in explains for chain in job.names}
+    explained: dict[str, list[str]] = defaultdict(list)
+    for job in explains:
+        for chain in job.names:
+            explained[chain].append(job.id)
     jobs += explains
     fixed: dict[str, list[Cell]] = defaultdict(list)
     retrained: dict[tuple[str, str, float | None], list[Cell]] = defaultdict(list)
@@ -188,22 +195,26 @@ def _explain_jobs(
     jobs = []
     for fractions, members in lacking.items():
         for family in families(members):
-            needs = train if any(chain.needs_model for chain in family) else ()
-            images = len(bench.task.train) + len(bench.task.test)
-            names = tuple(chain.name for chain in family)
-            cost = images * (0.3 + max(chain.passes for chain in family))
-            jobs.append(
-                Job(
-                    f"{name}/explain {names} {fractions}",
-                    "explain",
-                    bench.setting,
-                    seed,
-                    names,
-                    fractions,
-                    needs=needs,
-                    cost=cost,
-                )
-            )
+            jobs += _family_jobs(bench, name, seed, family, fractions, train)
+    return jobs
+
+
+def _family_jobs(
+    bench: Bench, name: str, seed: int, family: Sequence[Chain], fractions: tuple[float, ...],
+    train: tuple[str, ...],
+) -> list[Job]:  # fmt: skip
+    """One job for all images, or one for each shard that is missing; shards wait for what the first prepares."""
+    names = tuple(chain.name for chain in family)
+    needs = train if any(chain.needs_model for chain in family) else ()
+    jobs: list[Job] = []
+    for shard in bench.missing_shards(family, seed, fractions) if bench.shards else (None,):
+        images = len(bench.task.train) + len(bench.task.test) if shard is None else len(shard)
+        part = "" if shard is None else f" {shard}"
+        first = (jobs[0].id,) if jobs and any(chain.prepares for chain in family) else ()
+        cost = images * (0.3 + max(chain.passes for chain in family))
+        job = Job(f"{name}/explain {names} {fractions}{part}", "explain", bench.setting, seed, names,
+                  fractions, needs=needs + first, shard=shard, cost=cost)  # fmt: skip
+        jobs.append(job)
     return jobs
 
 
@@ -224,5 +235,5 @@ def _chunks(cells: list[Cell], size: int) -> list[list[Cell]]:
     return [cells[start : start + size] for start in range(0, len(cells), size)]
 
 
-def _known(jobs: dict[str, str], names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(jobs[name] for name in names if name in jobs)
+def _known(jobs: dict[str, list[str]], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(job for name in names for job in jobs.get(name, ()))

@@ -34,10 +34,10 @@ class Ranked:
         if draws.split == "test":
             small = scores.shape[1] <= np.iinfo(np.uint16).max
             self.ranks.append(places.numpy().astype(np.uint16 if small else np.uint32))
-            self.maps.append(_half(maps))
+            self.maps.append(scaled_half(maps))
 
 
-def _half(maps: Tensor) -> np.ndarray:
+def scaled_half(maps: Tensor) -> np.ndarray:
     """Maps as float16, each scaled by its own largest size so that none overflows or vanishes."""
     top = maps.flatten(1).abs().amax(1).clamp_min(1e-30)
     return (maps / top.view(-1, *[1] * (maps.dim() - 1))).half().numpy()

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.data import Split, Task, load
+from uproar.data.stream import row_numbers
 from uproar.errors import BadMap, NotApplicable
 from uproar.estimators import Chain, Context, estimators, explain_chains, prepare_states, read_chain
 from uproar.metrics import Batch, metrics
@@ -34,8 +35,11 @@ from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
 from uproar.study.cell import Cell, Scored
 from uproar.study.ranked import Ranked, levels_item
+from uproar.study.shards import Shard, ShardedLevels, Squeezing, shards_of, whole
+from uproar.study.shown import Shown, shown
 from uproar.study.spec import Study
 from uproar.training import Recipe, channels_last, fit, fit_all, predict, stackable
+from uproar.types import Images
 
 CHUNK = 512
 """Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
@@ -46,6 +50,9 @@ SCORED = 64
 
 RESAMPLES = "resampled"
 """The array of a score item that holds the metric's number for many resamples of the images."""
+
+MARGINALS = 2**26
+"""Values of training images that are held for a fill that draws from them."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,8 @@ class Bench:
         """Some training images, for the fill that draws pixels from them."""
         if not self.setting.fill.startswith("resample"):
             return None
-        rows = torch.linspace(0, len(self.task.train) - 1, min(4096, len(self.task.train))).long()
+        most = min(4096, len(self.task.train), max(1, MARGINALS // math.prod(self.task.shape)))
+        rows = torch.linspace(0, len(self.task.train) - 1, most).long()
         return self.task.train.read(rows)
 
     def chain(self, name: str) -> Chain:
@@ -180,9 +188,9 @@ class Bench:
         if self.setting.weights is not None:
             load_weights(model, self.setting.weights)
         else:
-            images = self.task.train.read(slice(None))
+            images = shown(self.task.train)
             fit(model, images, self.task.train.labels, self.setting.recipe, seed)
-        scores = kept_scores(predict(model, self.task.test.read(slice(None))))
+        scores = kept_scores(predict(model, shown(self.task.test)))
         arrays = {
             name: value.detach().contiguous().numpy() for name, value in model.state_dict().items()
         }
@@ -191,23 +199,86 @@ class Bench:
 
     # explain
 
-    def explain(self, names: Sequence[str], seed: int, fractions: Sequence[float]) -> None:
-        """Rank all images under some chains that share passes, and keep the levels for the fractions."""
+    @functools.cached_property
+    def features(self) -> tuple[int, ...]:
+        """The shape of what is ranked in an image."""
+        return self.task.shape if self.setting.features == "channel" else self.task.shape[1:]
+
+    @functools.cached_property
+    def shards(self) -> tuple[Shard, ...]:
+        """The parts in which the images are explained; none if they are few."""
+        return shards_of(self.task, math.prod(self.features))
+
+    def explain(
+        self, names: Sequence[str], seed: int, fractions: Sequence[float],
+        shard: Shard | None = None,
+    ) -> None:  # fmt: skip
+        """Rank images under some chains that share passes, and keep the levels for the fractions.
+
+        All images, or one shard of a large set; whoever makes the last shard closes the set.
+        """
         chains = [self.chain(name) for name in names]
         for chain in chains:
             self._check_features(chain)
-        needs_model = any(chain.needs_model for chain in chains)
-        model = self.base(seed)[0] if needs_model else nn.Identity()
-        states = self._states(model, chains, seed)
+        if self.shards:
+            for part in self.shards if shard is None else (shard,):
+                self._explain_shard(chains, seed, fractions, part)
+            for chain in chains:
+                self._close(chain, seed, fractions)
+            return
+        model, states = self._explained(chains, seed)
         started = time.perf_counter()
-        parts = {
-            split.name: self._ranked(model, chains, split, seed, fractions, states)
-            for split in (self.task.train, self.task.test)
-        }
+        parts = {}
+        for split in (self.task.train, self.task.test):
+            parts[split.name] = [Ranked() for _ in chains]
+            whole_split = Shard(split.name, 0, len(split))
+            self._rank(model, chains, whole_split, seed, fractions, states, parts[split.name])
         seconds = (time.perf_counter() - started) / len(chains)
         for i, chain in enumerate(chains):
             item = levels_item(parts["train"][i], parts["test"][i], fractions, chain, seconds)
             self.store.write("levels", self._levels_key(chain, seed, fractions), item)
+
+    def _explained(self, chains: Sequence[Chain], seed: int) -> tuple[nn.Module, dict[str, Any]]:
+        """The model that some chains explain, and what they prepared for it."""
+        needs_model = any(chain.needs_model for chain in chains)
+        model = self.base(seed)[0] if needs_model else nn.Identity()
+        return model, self._states(model, chains, seed)
+
+    def _explain_shard(
+        self, chains: Sequence[Chain], seed: int, fractions: Sequence[float], shard: Shard
+    ) -> None:
+        keys = {c: shard.key(self._levels_key(c, seed, fractions)) for c in chains}
+        missing = [chain for chain in chains if not self.store.has("shard", keys[chain])]
+        if not missing:
+            return
+        model, states = self._explained(missing, seed)
+        started = time.perf_counter()
+        results = [Squeezing(shard, fractions) for _ in missing]
+        self._rank(model, missing, shard, seed, fractions, states, results)
+        seconds = (time.perf_counter() - started) / len(missing)
+        for chain, result in zip(missing, results, strict=True):
+            self.store.write("shard", keys[chain], result.item(seconds))
+
+    def missing_shards(
+        self, chains: Sequence[Chain], seed: int, fractions: Sequence[float]
+    ) -> tuple[Shard, ...]:
+        """The shards that some chains lack; the last if they lack none, for whoever makes the last closes the set."""
+        keys = [self._levels_key(chain, seed, fractions) for chain in chains]
+        missing = [
+            s for s in self.shards if not all(self.store.has("shard", s.key(k)) for k in keys)
+        ]
+        return tuple(missing) or self.shards[-1:]
+
+    def _close(self, chain: Chain, seed: int, fractions: Sequence[float]) -> None:
+        """Say that all shards of some levels are there, if they are."""
+        key = self._levels_key(chain, seed, fractions)
+        names = [shard.key(key) for shard in self.shards]
+        # what others have just written may be missing in a listing, so that absence is looked at twice
+        if all(self.store.has("shard", n) or self.store.facts("shard", n) for n in names):
+            parts = [self.store.facts("shard", name) for name in names]
+            if all(parts):
+                found = dict(zip(self.shards, parts, strict=True))
+                self.store.write("levels", key, whole(found, chain))
 
     def _check_features(self, chain: Chain) -> None:
         if self.setting.features == "channel" and not chain.knows_channels:
@@ -230,12 +301,12 @@ class Bench:
                     }
         return states
 
-    def _ranked(
-        self, model: nn.Module, chains: Sequence[Chain], split: Split, seed: int,
-        fractions: Sequence[float], states: dict[str, Any],
-    ) -> list[Ranked]:  # fmt: skip
-        results = [Ranked() for _ in chains]
-        for rows in spans(len(split), CHUNK):
+    def _rank(
+        self, model: nn.Module, chains: Sequence[Chain], shard: Shard, seed: int,
+        fractions: Sequence[float], states: dict[str, Any], results: Sequence[Ranked | Squeezing],
+    ) -> None:  # fmt: skip
+        split = self.split(shard.split)
+        for rows in shard.parts(min(CHUNK, split.handful)):
             x = split.read(rows)
             index = range(rows.start, rows.stop)
             context = Context(
@@ -248,7 +319,10 @@ class Bench:
             maps = explain_chains(model, x, target, context, chains, features=self.setting.features)
             for result, chain, a in zip(results, chains, maps, strict=True):
                 result.add(a, context.draws, fractions, chain.name)
-        return results
+
+    def split(self, name: str) -> Split:
+        """The train or the test split."""
+        return self.task.train if name == "train" else self.task.test
 
     def _levels_key(self, chain: Chain, seed: int, fractions: Sequence[float]) -> str:
         served = key_of("fractions", {"served": sorted(fractions)})[:8]
@@ -285,24 +359,39 @@ class Bench:
 
     def important(
         self, chain: Chain, seed: int, fraction: float, split: Split,
-        rows: slice = slice(None), make: bool = True,
+        rows: slice | Tensor = slice(None), make: bool = True,
     ) -> Tensor:  # fmt: skip
         """The first share `fraction` of the order of some images, as bool images."""
-        c, h, w = self.task.shape
         if chain.is_direct:
-            return self._direct(chain, seed, fraction, split, rows)
-        shape = (c, h, w) if self.setting.features == "channel" else (h, w)
+            return self._direct(chain, seed, fraction, split, row_numbers(rows, len(split)))
         item = self.levels(chain, seed, fraction, make)
-        features = int(np.prod(shape))
-        levels = Levels(tuple(item.facts["fractions"]), item.arrays[split.name], features)
-        return levels.removed(fraction, shape, rows)
+        served = tuple(item.facts["fractions"])
+        if "shards" in item.facts:
+            levels = self._sharded(chain, seed, served, split.name, make)
+            return levels.removed(fraction, self.features, row_numbers(rows, len(split)))
+        packed = Levels(served, item.arrays[split.name], math.prod(self.features))
+        return packed.removed(fraction, self.features, rows)
+
+    def _sharded(
+        self, chain: Chain, seed: int, fractions: tuple[float, ...], split: str, make: bool = True
+    ) -> ShardedLevels:
+        """The levels of a split that lie in shards; `make`: what is lost or damaged is made again."""
+        key = self._levels_key(chain, seed, fractions)
+
+        def mend(shard: Shard) -> None:
+            self.store.find("shard", shard.key(key))  # sets a damaged file aside
+            self.explain([chain.name], seed, fractions, shard)
+
+        mine = tuple(shard for shard in self.shards if shard.split == split)
+        return ShardedLevels(
+            self.store, key, mine, fractions, math.prod(self.features), mend if make else None
+        )
 
     def _direct(
-        self, chain: Chain, seed: int, fraction: float, split: Split, rows: slice
+        self, chain: Chain, seed: int, fraction: float, split: Split, rows: Tensor
     ) -> Tensor:
         entry = estimators[chain.raw.name]
-        index = range(*rows.indices(len(split)))
-        context = Context(Draws.of(seed, index, split.name), self.task.mean, self.task.train)
+        context = Context(Draws.of(seed, rows, split.name), self.task.mean, self.task.train)
         return entry.function(split.read(rows), fraction, context, **dict(chain.raw.options))
 
     def test_map(self, chain: Chain, seed: int, row: int) -> np.ndarray | None:
@@ -310,26 +399,35 @@ class Bench:
         for key in self.store.keys("levels", self.order_key(chain, seed)):
             item = self.store.find("levels", key)
             if item is not None:
-                a = item.arrays["test_maps"][row].astype(np.float32)
+                a = self._test_map(chain, seed, row, item).astype(np.float32)
                 return a.sum(0) / len(a) if a.ndim == 3 else a
         return None
 
+    def _test_map(self, chain: Chain, seed: int, row: int, item: Item) -> np.ndarray:
+        if "shards" not in item.facts:
+            return item.arrays["test_maps"][row]
+        levels = self._sharded(chain, seed, tuple(item.facts["fractions"]), "test")
+        return levels.map(row, self.features)
+
     # retrain and evaluate
 
-    def changed(self, cell: Cell, split: Split) -> Tensor:
-        """The images of a split as a cell's protocol shows them."""
-        chain = self.chain(cell.estimator)
-        important = self.important(chain, cell.seed, cell.fraction, split)
-        around = Around(
-            Draws.of(cell.seed, len(split), split.name), self.task.mean, self._marginals
-        )
-        protocol = protocol_named(cell.protocol)
-        return protocol.change(split.read(slice(None)), important, self.setting.fill, around)
+    def changed(self, cell: Cell, split: Split) -> Images | Shown:
+        """The images of a split as a cell's protocol shows them; of a split that streams, made when they are read."""
+        chain, protocol = self.chain(cell.estimator), protocol_named(cell.protocol)
+
+        def change(rows: Tensor) -> Images:
+            important = self.important(chain, cell.seed, cell.fraction, split, rows)
+            draws = Draws.of(cell.seed, rows, split.name)
+            around = Around(draws, self.task.mean, self._marginals)
+            return protocol.change(split.read(rows), important, self.setting.fill, around)
+
+        return shown(split, change)
 
     @functools.cached_property
     def stacks(self) -> bool:
         """Whether the networks of several cells are trained at once."""
-        return stackable(build(self.spec, self.task, 0), self.task.shape)
+        held = not self.task.train.streams
+        return held and stackable(build(self.spec, self.task, 0), self.task.shape)
 
     def measure(self, cells: Sequence[Cell]) -> None:
         """Keep the test scores of some cells of one replicate: of fresh networks, or of the base model."""

@@ -59,11 +59,11 @@ def _train(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
 
 def _explain(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     """The whole family together; if that fails, one by one, so that only the guilty one fails."""
-    together = attempt(lambda: bench.explain(job.names, job.seed, job.fractions))
+    together = attempt(lambda: bench.explain(job.names, job.seed, job.fractions, job.shard))
     if isinstance(together, Done) or len(job.names) == 1:
         return dict.fromkeys(job.names, together)
     return {
-        name: attempt(lambda name=name: bench.explain([name], job.seed, job.fractions))  # type: ignore[misc]
+        name: attempt(lambda name=name: bench.explain([name], job.seed, job.fractions, job.shard))  # type: ignore[misc]
         for name in job.names
     }
 

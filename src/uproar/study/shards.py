@@ -1,0 +1,174 @@
+"""Levels of a large split: in shards, each a file of its own that any process may write, each image readable alone.
+
+A shard is an item of the store whose key names the order, the fractions and the rows, so that shards are written in
+parallel without a lock, and a run that was stopped makes only the shards that are missing. When the last is there, an
+item without arrays says so, with what is known of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from uproar.batches import spans
+from uproar.data import Task
+from uproar.errors import BadInput, Damaged
+from uproar.estimators import Chain
+from uproar.removal import Levels, ranks, tie_share
+from uproar.removal.squeeze import restored, squeezed
+from uproar.seeds import Draws
+from uproar.store import Item, Store
+from uproar.study.ranked import scaled_half
+
+SHARD = 2**27
+"""Features ranked in one shard of training images: 2,674 images of 224×224 pixels, at most 45 megabytes of levels."""
+
+MAPS = 4
+"""Shards of test images are so many times smaller, since their maps are kept too."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some consecutive images of a split."""
+
+    split: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"{self.split} {self.start}-{self.stop - 1}"
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def parts(self, size: int) -> list[slice]:
+        """Consecutive rows of the split, at most `size` at a time."""
+        return [slice(self.start + s.start, self.start + s.stop) for s in spans(len(self), size)]
+
+    def key(self, levels: str) -> str:
+        """Where the store keeps this part of some levels."""
+        return f"{levels}-{self.split}-{self.start}-{self.stop}"
+
+
+def shards_of(task: Task, features: int) -> tuple[Shard, ...]:
+    """The parts in which a task is explained; none if both its splits are small."""
+    sizes = {"train": max(1, SHARD // features), "test": max(1, SHARD // MAPS // features)}
+    parts = [
+        Shard(split.name, rows.start, rows.stop)
+        for split in (task.train, task.test)
+        for rows in spans(len(split), sizes[split.name])
+    ]
+    return tuple(parts) if len(parts) > 2 else ()
+
+
+class Squeezing:
+    """Levels of some images, gathered chunk by chunk as they will be kept."""
+
+    def __init__(self, shard: Shard, fractions: Sequence[float]) -> None:
+        self.shard, self.fractions = shard, tuple(sorted(set(fractions)))
+        self.levels: list[bytes] = []
+        self.maps: list[bytes] = []
+        self.ties = torch.zeros(len(self.fractions), dtype=torch.float64)
+        self.constant = 0
+
+    def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
+        """Rank some more images."""
+        scores = maps.flatten(1)
+        levels = Levels.of(ranks(scores, draws, name), self.fractions).unpacked()
+        self.levels += [squeezed(row, len(self.fractions) + 1) for row in levels]
+        self.ties += tie_share(scores, self.fractions).double().sum(0)
+        self.constant += int((scores.amax(1) == scores.amin(1)).sum())
+        if self.shard.split == "test":
+            self.maps += [row.tobytes() for row in scaled_half(maps)]
+
+    def item(self, seconds: float) -> Item:
+        """What is kept: the images' pieces one behind the other, and where each ends."""
+        facts = {
+            "fractions": list(self.fractions), "images": len(self.levels), "seconds": seconds,
+            "ties": self.ties.tolist(), "constant": self.constant,
+        }  # fmt: skip
+        ends = np.cumsum([0, *map(len, self.levels)])
+        arrays = {"levels": np.frombuffer(b"".join(self.levels), np.uint8), "ends": ends}
+        if self.maps:
+            arrays["maps"] = np.frombuffer(b"".join(self.maps), np.uint8)
+        return Item(arrays, facts)
+
+
+def whole(parts: Mapping[Shard, Mapping[str, Any]], chain: Chain) -> Item:
+    """What is known of the levels of all images, from the facts of their shards."""
+    shares: dict[str, list[float]] = {}
+    for name in ("train", "test"):
+        mine = [facts for shard, facts in parts.items() if shard.split == name]
+        images = sum(facts["images"] for facts in mine)
+        total = np.sum([facts["ties"] for facts in mine], axis=0)
+        shares[name] = (total / images).tolist()
+    facts = {
+        "fractions": next(iter(parts.values()))["fractions"],
+        "chain": chain.name,
+        "passes": chain.passes,
+        "seconds": sum(facts["seconds"] for facts in parts.values()),
+        "ties_train": shares["train"],
+        "ties_test": shares["test"],
+        "constant": sum(facts["constant"] for facts in parts.values()),
+        "shards": [[shard.split, shard.start, shard.stop] for shard in parts],
+    }
+    return Item({}, facts)
+
+
+@dataclass(frozen=True)
+class ShardedLevels:
+    """The levels of a split in the store, read image by image."""
+
+    store: Store
+    key: str
+    """Of the levels as a whole."""
+    shards: tuple[Shard, ...]
+    """Of the split, in order."""
+    fractions: tuple[float, ...]
+    features: int
+    mend: Callable[[Shard], None] | None = None
+    """Makes a shard that is lost or damaged; None: KeyError or Damaged."""
+
+    def removed(self, fraction: float, shape: Sequence[int], rows: Tensor) -> Tensor:
+        """What is removed of some images at one of the fractions, as bool images of `shape`."""
+        if fraction not in self.fractions:
+            known = ", ".join(f"{t:g}" for t in self.fractions)
+            raise BadInput(f"These levels serve the fractions {known}, not {fraction:g}.")
+        last = self.fractions.index(fraction)
+        gone = np.empty((len(rows), self.features), bool)
+        homes = torch.bucketize(rows, torch.tensor([s.stop for s in self.shards]), right=True)
+        for home in homes.unique().tolist():
+            places = (homes == home).nonzero()[:, 0]
+            gone[places.numpy()] = self._levels(self.shards[home], rows[places]) <= last
+        return torch.from_numpy(gone).view(len(rows), *shape)
+
+    def _levels(self, shard: Shard, rows: Tensor) -> np.ndarray:
+        try:
+            return self._read(shard, rows)
+        except (KeyError, Damaged):
+            if self.mend is None:
+                raise
+            self.mend(shard)
+            return self._read(shard, rows)
+
+    def _read(self, shard: Shard, rows: Tensor) -> np.ndarray:
+        key = shard.key(self.key)
+        places = [8 * row for row in (rows - shard.start).tolist()]
+        bounds = self.store.spans("shard", key, "ends", [(at, at + 16) for at in places])
+        spans = [tuple(np.frombuffer(bound, np.int64).tolist()) for bound in bounds]
+        pieces = self.store.spans("shard", key, "levels", spans)
+        kinds = len(self.fractions) + 1
+        return np.stack([restored(piece, kinds, self.features) for piece in pieces])
+
+    def map(self, row: int, shape: Sequence[int]) -> np.ndarray:
+        """The stored map of one test image."""
+        shard = next(shard for shard in self.shards if row < shard.stop)
+        size, place = 2 * int(np.prod(shape)), row - shard.start
+        span = (place * size, (place + 1) * size)
+        (content,) = self.store.spans("shard", shard.key(self.key), "maps", [span])
+        return np.frombuffer(content, np.float16).reshape(*shape)

@@ -1,0 +1,228 @@
+"""Large data sets: streamed images give the numbers of images in memory, shards those of one piece."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import uproar
+from uproar import place
+from uproar.data import Source, Split, load, tasks
+from uproar.errors import Damaged, StoreError
+from uproar.removal import Levels, ranks
+from uproar.removal.squeeze import restored, squeezed
+from uproar.seeds import Draws
+from uproar.store import Store
+from uproar.study import shards as shards_module
+from uproar.study.plan import plan
+from uproar.study.run import run_study
+from uproar.study.shown import Shown
+from uproar.study.steps import Setting, bench_for
+
+HELD = "planted(size=8, classes=2, train=40, test=14)"
+READ = "read_planted"
+
+
+class Rows(Source):
+    """Images of a tensor that are never given all at once (14 test images make one batch)."""
+
+    def __init__(self, pixels: torch.Tensor) -> None:
+        self.pixels = pixels
+
+    @property
+    def shape(self):
+        return tuple(self.pixels.shape)
+
+    def read(self, rows):
+        assert len(rows) <= 16, "more than a few were read at once"
+        return self.pixels[rows]
+
+    def digest(self):
+        return "rows"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered():
+    def read(split: Split) -> Split:
+        return replace(split, images=Rows(split.images))
+
+    def read_planted():
+        """Planted images, read."""
+        task = load(HELD)
+        return replace(task, name=READ, train=read(task.train), test=read(task.test))
+
+    tasks.declare()(read_planted)
+
+
+@pytest.fixture
+def ask(small, monkeypatch):
+    """A small study of a task; shards of 9 training and 4 test images for those that are read."""
+    monkeypatch.setattr("uproar.data.task.READ", 5 * 64)
+
+    def make(task, **changes):
+        monkeypatch.setattr(shards_module, "SHARD", 2**27 if task == HELD else 9 * 64)
+        monkeypatch.setattr(shards_module, "MAPS", 2)
+        given = {"task": task, "seeds": 1, "estimators": ["random", "sg(grad, samples=2)", "grad"]}
+        return small(**{**given, **changes})
+
+    return make
+
+
+def scores_of(study, root):
+    (setting,) = Setting.all_of(study)
+    bench = bench_for(setting, str(root))
+    cells = [c for c in plan(study, Store(root)).cells]
+    return {
+        (c.estimator, c.protocol, c.fraction): bench.store.read("cell", bench.cell_key(c)).arrays[
+            "test_scores"
+        ]
+        for c in cells
+    }
+
+
+def test_streamed_and_sharded_numbers_are_those_of_memory_bit_for_bit(ask, tmp_path):
+    changes = {
+        "protocols": ["roar", "kar:no-retrain"], "fill": "uniform",
+        "recipe": {"epochs": 1, "batch": 8, "augment": ["flip", "shift"]},
+    }  # fmt: skip
+    held = ask(HELD, **changes)
+    run_study(held, tmp_path / "held", jobs=1)
+    read = ask(READ, **changes)
+    assert run_study(read, tmp_path / "read", jobs=1).outcomes == {}
+    assert list(Store(tmp_path / "read").keys("shard"))
+    assert not list(Store(tmp_path / "held").keys("shard"))
+    expected, found = scores_of(held, tmp_path / "held"), scores_of(read, tmp_path / "read")
+    assert expected.keys() == found.keys() and len(found) == 3 * 2 * 2
+    for cell, scores in expected.items():
+        assert np.array_equal(scores, found[cell]), cell
+    facts = [
+        bench_for(Setting.all_of(s)[0], str(tmp_path / d)).level_facts(read.chains[2], 0)[0]
+        for s, d in ((held, "held"), (read, "read"))
+    ]
+    for name in ("ties_train", "ties_test", "constant", "fractions", "chain", "passes"):
+        assert facts[0][name] == pytest.approx(facts[1][name], abs=1e-6), name
+
+
+def test_levels_are_restored_and_damage_is_noticed():
+    draw = np.random.default_rng(0)
+    for fractions in (1, 2, 5, 6, 20):
+        levels = draw.integers(0, fractions + 1, 101, dtype=np.uint8)
+        content = squeezed(levels, fractions + 1)
+        assert np.array_equal(restored(content, fractions + 1, 101), levels)
+        with pytest.raises(Damaged):
+            restored(content[:-3] + bytes(3), fractions + 1, 101)
+    with pytest.raises(Damaged, match="200 levels"):
+        restored(content, 21, 200)
+
+
+@pytest.fixture
+def explained(ask, tmp_path):
+    """A bench whose sharded levels of `grad` are in the store, and the same levels in one piece."""
+    study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
+    run_study(study, tmp_path, jobs=1)
+    bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
+    chain, train = bench.chain("grad"), bench.task.train
+    model, _ = bench.base(study.seeds[0])
+    x = train.images.pixels
+    maps = uproar.explain(model, x.float(), "grad", seed=study.seeds[0])
+    places = ranks(maps.flatten(1), Draws.of(study.seeds[0], len(x), "train"))
+    return study, bench, chain, Levels.of(places, study.fractions)
+
+
+def test_one_sample_is_read_without_the_others(explained, monkeypatch):
+    study, bench, chain, levels = explained
+    seed, train = study.seeds[0], bench.task.train
+    asked = []
+    spans = place.Folder.spans
+    monkeypatch.setattr(place.Folder, "spans", lambda *a: [asked.extend(a[2]), spans(*a)][1])
+    for t in study.fractions:
+        one = bench.important(chain, seed, t, train, slice(23, 24))
+        assert torch.equal(one, levels.removed(t, (8, 8))[23:24])
+    assert sum(b - a for a, b in asked) < 2 * (16 + 64)
+    mixed = torch.tensor([39, 0, 9, 8, 0, 26])
+    assert torch.equal(
+        bench.important(chain, seed, 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed)
+    )
+    a = bench.test_map(chain, seed, 9)
+    x = bench.task.test.images.pixels[9:10].float()
+    raw = uproar.explain(bench.base(seed)[0], x, "grad", seed=seed)[0]
+    assert np.allclose(a, raw / raw.abs().max(), atol=1e-3)
+
+
+def test_lost_and_damaged_shards_are_made_again(explained):
+    study, bench, chain, levels = explained
+    seed, train, everything = study.seeds[0], bench.task.train, slice(None)
+    keys = [k for k in bench.store.keys("shard", bench.order_key(chain, seed)) if "train" in k]
+    files = [os.path.join(bench.store.root, bench.store.name("shard", key)) for key in keys]
+    os.unlink(files[0])
+    with open(files[1], "r+b") as file:
+        file.seek(-40, 2)
+        file.write(bytes(40))
+    with pytest.raises((KeyError, Damaged)):
+        bench.important(chain, seed, 0.6, train, everything, make=False)
+    again = bench.important(chain, seed, 0.6, train, everything)
+    assert torch.equal(again, levels.removed(0.6, (8, 8)))
+    assert os.path.exists(files[0]) and any("set aside" in n for n in bench.store.notices)
+
+
+def test_only_missing_shards_are_planned(explained, tmp_path):
+    study, bench, chain, _ = explained
+    for kind in ("levels", "cell"):
+        for key in list(bench.store.keys(kind)):
+            os.unlink(tmp_path / bench.store.name(kind, key))
+    order = bench.order_key(chain, study.seeds[0])
+    keys = [k for k in bench.store.keys("shard", order) if k.endswith(("-0-9", "test-4-8"))]
+    for key in keys:
+        os.unlink(tmp_path / bench.store.name("shard", key))
+    jobs = plan(study, Store(tmp_path)).jobs
+    parts = {str(job.shard) for job in jobs if job.kind == "explain" and job.names == ("grad",)}
+    assert parts == {"train 0-8", "test 4-7"}
+    # nothing of random's is missing but the word that it is complete, which its last shard says
+    last = [job.shard for job in jobs if job.kind == "explain" and job.names == ("random",)]
+    assert [str(shard) for shard in last] == ["test 12-13"]
+    (asks,) = [job for job in jobs if job.kind == "evaluate" and job.cells[0].estimator == "grad"]
+    assert len(asks.needs) == 2
+    assert run_study(study, tmp_path, jobs=1).outcomes == {}
+    assert plan(study, Store(tmp_path)).jobs == []
+
+
+def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypatch):
+    study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
+    write, room = place.write_file, [6]
+
+    def full(path, content):
+        if "shard" in path.parts:
+            room[0] -= 1
+            if room[0] < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, content)
+
+    monkeypatch.setattr(place, "write_file", full)
+    with pytest.raises(
+        StoreError, match=r"No space left on device; what is finished is kept"
+    ) as told:
+        run_study(study, tmp_path, jobs=1)
+    assert "\n" not in str(told.value)
+    assert len(list(Store(tmp_path).keys("shard"))) == 6
+    assert not [p for p in tmp_path.rglob(".*") if p.is_file()]
+    monkeypatch.setattr(place, "write_file", write)
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("shard/*/*")}
+    assert run_study(study, tmp_path, jobs=1).outcomes == {}
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+
+
+def test_shown_images_are_made_row_by_row():
+    split = load(HELD).train
+    made = []
+
+    def change(rows):
+        made.append(len(rows))
+        return split.read(rows) * 0.5
+
+    lazy = Shown(split, change)
+    assert len(lazy) == 40 and torch.equal(lazy[3:5], split.read(slice(3, 5)) * 0.5) and made == [2]
