@@ -16,7 +16,10 @@ def task():
     return load("planted(size=12, channels=3, train=16, test=8)")
 
 
-@pytest.mark.parametrize("name", list(models))
+NARROW = [f"{name}(width=8)" for name in models]
+
+
+@pytest.mark.parametrize("name", NARROW)
 @pytest.mark.parametrize("data", ["digits", "planted(size=29, channels=3, train=8, test=8)"])
 def test_every_model_gives_one_score_per_class_and_normalises_inside(name, data):
     task = load(data)
@@ -28,7 +31,7 @@ def test_every_model_gives_one_score_per_class_and_normalises_inside(name, data)
     assert abs(float(normal.std()) - 1) < 0.01
 
 
-@pytest.mark.parametrize("name", list(models))
+@pytest.mark.parametrize("name", NARROW)
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(name, task):
     a, b, c = (build(ModelSpec.of(name), task, seed).state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(a[key], b[key]) for key in a)
@@ -151,7 +154,10 @@ def test_weights_that_do_not_fit_or_execute_code_are_refused(tmp_path, task):
     save_file(
         {"1.0.weight": torch.zeros(2, 2), "extra": torch.zeros(1)}, tmp_path / "w.safetensors"
     )
-    with pytest.raises(BadInput, match=r"missing 0.mean.*; and \d+ more"):
+    with pytest.raises(
+        BadInput,
+        match=r"\d+ missing \(0.mean, .*, and \d+ more\); 1 unexpected \(extra\); 1 of another shape \(1.0.w",
+    ):
         load_weights(model, tmp_path / "w.safetensors")
     torch.save(model, tmp_path / "whole.pt")
     with pytest.raises(BadInput, match="more than tensors"):

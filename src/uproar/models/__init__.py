@@ -1,8 +1,12 @@
 """Networks by name, and how a model is borrowed."""
 
-from uproar.models import small
+from uproar.models import resnet, small, vgg
 from uproar.models.answer import called
 from uproar.models.borrow import borrowed
+from uproar.models.outside import timm_entry, torchvision_entry
 from uproar.models.registry import ModelSpec, build, make, models
 
-__all__ = ["ModelSpec", "borrowed", "build", "called", "make", "models", "small"]
+__all__ = ["ModelSpec", "borrowed", "build", "called", "make", "models", "resnet", "small", "vgg"]
+
+models.makers["torchvision:"] = torchvision_entry
+models.makers["timm:"] = timm_entry

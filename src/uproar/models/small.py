@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from uproar.models.normalise import Normalise
 from uproar.models.registry import models
 
 Width = Annotated[int, Field(ge=1)]
-
-
-class Normalise(nn.Module):
-    """Pixels in [0, 1] to zero mean and unit variance of the training images."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, mean: Tensor, std: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("mean", mean.view(1, -1, 1, 1).clone())
-        # a channel that never varies is left as it is instead of blown up
-        self.register_buffer("std", torch.where(std > 1e-6, std, 1.0).view(1, -1, 1, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / self.std
 
 
 class Block(nn.Sequential):

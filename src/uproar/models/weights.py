@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line
+from uproar.models.normalise import Chosen
 
 
 def weights_hash(path: str | Path) -> str:
@@ -36,30 +38,58 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             f"{path} holds more than tensors, which uproar does not execute; save it as safetensors "
             f"({one_line(error)[:120]})."
         ) from None
-    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
-        content = content["state_dict"]
+    for wrapping in ("state_dict", "model_state_dict", "model"):
+        if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
+            content = content[wrapping]
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
         raise BadInput(f"{path} must hold a table of named tensors.")
     return {name.removeprefix("module."): value for name, value in content.items()}
 
 
 def load_weights(model: nn.Module, path: str | Path) -> nn.Module:
-    """The model with the weights of a file; what is missing, unexpected or misshapen is named."""
+    """The model with the weights of a file; what is missing, unexpected or misshapen is named.
+
+    Two things may be missing: the counters of batch norm, which old checkpoints lack and evaluation never reads, and
+    the normalisation of the images, which published weights do not carry (see `normalise.Chosen`).
+    """
+    stored = read_weights(path)
+    for place, module in model.named_modules():
+        if isinstance(module, Chosen) and f"{place}.mean" not in stored:
+            module.unsaid()
+            stored |= {f"{place}.{name}": value for name, value in module.state_dict().items()}
     own = model.state_dict()
-    # checkpoints of old versions of torch lack the counters of batch norm, which evaluation never reads
     counters = {name: own[name] for name in own if name.endswith("num_batches_tracked")}
-    stored = {**counters, **read_weights(path)}
-    problems = [f"missing {name}" for name in own if name not in stored]
-    problems += [f"unexpected {name}" for name in stored if name not in own]
-    problems += [
+    stored = {**counters, **stored}
+    problems = differences(own, stored)
+    if problems:
+        raise BadInput(f"The weights in {path} do not fit the model: {problems}.")
+    model.load_state_dict(stored)
+    return model
+
+
+SHOWN = 6
+"""Names of weights that are listed of each kind of difference."""
+
+
+def differences(own: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
+    """How the weights of a file differ from those a model has, in words; nothing where they fit.
+
+    >>> differences({"a": torch.ones(2), "b": torch.ones(1)}, {"a": torch.ones(3), "c": torch.ones(1)})
+    '1 missing (b); 1 unexpected (c); 1 of another shape (a is (3,), not (2,))'
+    """
+    missing = [name for name in own if name not in stored]
+    unexpected = [name for name in stored if name not in own]
+    misshapen = [
         f"{name} is {tuple(stored[name].shape)}, not {tuple(own[name].shape)}"
         for name in own
         if name in stored and stored[name].shape != own[name].shape
     ]
-    if problems:
-        shown = "; ".join(problems[:6]) + (
-            f"; and {len(problems) - 6} more" if len(problems) > 6 else ""
-        )
-        raise BadInput(f"The weights in {path} do not fit the model: {shown}.")
-    model.load_state_dict(stored)
-    return model
+    kinds = {"missing": missing, "unexpected": unexpected, "of another shape": misshapen}
+    return "; ".join(
+        f"{len(names)} {kind} ({_some(names)})" for kind, names in kinds.items() if names
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

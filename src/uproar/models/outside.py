@@ -1,0 +1,98 @@
+"""Networks of torchvision and timm, e.g. `torchvision:resnet50`, where these are installed."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadInput, one_line, unknown
+from uproar.models.normalise import Chosen, Colours, Normalisation
+from uproar.registry import Entry
+
+Shape = tuple[int, int, int]
+
+
+@functools.cache
+def torchvision_entry(name: str) -> Entry:
+    """The entry of `torchvision:NAME`; a name it does not know is refused here."""
+    zoo = _imported("torchvision").models
+    bare = _known(name, zoo.list_models(zoo))
+
+    def network(
+        shape: Shape, classes: int, mean: Tensor, std: Tensor, *, normalise: Normalisation = "auto"
+    ) -> nn.Module:
+        if shape[0] != 3:
+            raise BadInput(f"{name} takes images with 3 channels, but these have {shape[0]}.")
+        # two of the networks have additional outputs, which nobody asks for here
+        fewer = {"aux_logits": False, "init_weights": True} if bare in _WITH_MORE_OUTPUTS else {}
+        made = zoo.get_model(bare, weights=None, num_classes=classes, **fewer)
+        return normalised(made, Chosen(normalise, mean, std))
+
+    network.__doc__ = f"{bare} as torchvision builds it, with fresh weights; normalises inside."
+    return Entry("model", name, network)
+
+
+_WITH_MORE_OUTPUTS = ("googlenet", "inception_v3")
+
+
+@functools.cache
+def timm_entry(name: str) -> Entry:
+    """The entry of `timm:NAME`; a name it does not know is refused here."""
+    library = _imported("timm")
+    bare = _known(name, library.list_models())
+
+    def network(
+        shape: Shape, classes: int, mean: Tensor, std: Tensor, *, normalise: Normalisation = "auto"
+    ) -> nn.Module:
+        made = library.create_model(bare, pretrained=False, in_chans=shape[0], num_classes=classes)
+        expected: Colours = (tuple(made.pretrained_cfg["mean"]), tuple(made.pretrained_cfg["std"]))
+        return normalised(made, Chosen(normalise, mean, std, expected))
+
+    network.__doc__ = f"{bare} as timm builds it, with fresh weights; normalises inside."
+    return Entry("model", name, network)
+
+
+def _known(name: str, names: list[str]) -> str:
+    """The name without its prefix, if it is one of the names; there are a thousand, so only near ones are listed."""
+    library, _, bare = name.partition(":")
+    if bare not in names:
+        raise unknown(f"{library} model", bare, difflib.get_close_matches(bare, names, 8, 0.3))
+    return bare
+
+
+def _imported(library: str) -> Any:
+    """The library, or why there is none, in one sentence."""
+    try:
+        return importlib.import_module(library)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torchvision", "timm"):
+            raise BadInput(f"{library} cannot be loaded: {one_line(error)}") from error
+        raise BadInput(
+            f"Networks of {library} need the package {error.name}: pip install 'uproar[{library}]'; "
+            "uproar's own networks, such as resnet50, need nothing."
+        ) from None
+    except Exception as error:
+        raise BadInput(
+            f"{library} is installed but cannot be loaded ({one_line(error)}): its build does not belong to this build "
+            f"of torch ({torch.__version__}); install two that do, or take uproar's own networks, such as resnet50."
+        ) from None
+
+
+def normalised(network: nn.Module, first: Chosen) -> nn.Module:
+    """A network that normalises its images first, and whose weights keep their names."""
+    if isinstance(network, nn.Sequential):
+        return nn.Sequential(OrderedDict(normalise=first, **dict(network.named_children())))
+    network.add_module("normalise", first)
+    network.register_forward_pre_hook(_normalise)
+    return network
+
+
+def _normalise(network: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    first: Any = network.get_submodule("normalise")
+    return (first(given[0]), *given[1:])
