@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.markup import escape
 
-from uproar.cli import explain, look, run, score, trial
+from uproar.cli import data, explain, look, run, score, trial
 from uproar.cli.console import errors
 from uproar.errors import StoreError, UproarError
 
@@ -27,6 +27,7 @@ app.command("score")(score.score)
 app.command("try")(trial.try_estimators)
 app.command("ls")(look.ls)
 app.command("doctor")(look.doctor)
+app.add_typer(data.app, name="data")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from uproar.arrays import write_arrays
 from uproar.cli.console import errors, listed, output
+from uproar.cli.data import DataRoot
 from uproar.data.pictures import read_images
 from uproar.errors import BadInput, BadOption
 from uproar.estimators import Context, read_chain
@@ -65,6 +66,7 @@ def explain(
     store: Annotated[
         str, typer.Option(help="Where finished maps are kept: folder or URL")
     ] = "runs/explain/store",
+    data_root: DataRoot = None,
 ) -> int:
     """Show what estimators mark in images, side by side; the same command again goes on where it was stopped."""
     if out.suffix not in PICTURES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 from enum import StrEnum
@@ -13,7 +14,10 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import output, table
+from uproar.cli.data import DataRoot
 from uproar.data import tasks
+from uproar.data.catalogue import CATALOGUE
+from uproar.data.places import find
 from uproar.estimators import estimators
 from uproar.extend import load_plugin
 from uproar.metrics import metrics
@@ -48,6 +52,7 @@ def ls(
     plugin: Annotated[
         list[str] | None, typer.Option(help="File with estimators of your own")
     ] = None,
+    data_root: DataRoot = None,
 ) -> int:
     """List what there is, with options and their defaults."""
     for file in plugin or ():
@@ -66,6 +71,9 @@ def ls(
     roles = {"estimator": "estimators", "direct": "controls that are not rankings",
              "transform": "transforms, e.g. sq(grad)", "ensemble": "ensembles, e.g. sg(grad)",
              "postprocess": "filters, outermost, e.g. gaussian(sq(grad))"}  # fmt: skip
+    if kind is Kind.tasks:
+        _show_tasks(entries)
+        return 0
     if kind is not Kind.estimators:
         _show(kind.value, entries)
         return 0
@@ -80,6 +88,22 @@ def _show(title: str, entries: list[Entry]) -> None:
         options = ", ".join(f"{name}={_default(p.default)}" for name, p in entry.options.items())
         shown.add_row(entry.name, escape(options), escape(entry.summary))
     output.print(shown)
+
+
+def _show_tasks(entries: list[Entry]) -> None:
+    shown = table("tasks", "name", "where", "what it is")
+    shown.columns[1].overflow = "fold"
+    for entry in entries:
+        known = CATALOGUE.get(entry.name)
+        place = None if known is None else find(known)
+        where = "–" if known is None else "not found" if place is None else str(place)
+        facts = [f"{entry.summary} {str(entry.facts.get('images', '')).capitalize()}.".strip()]
+        facts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
+        shown.add_row(entry.name, escape(where), escape(" ".join(facts)))
+    output.print(shown)
+    output.print(
+        "Get one with: uproar data get NAME. Also hf:NAME, any set of Hugging Face datasets."
+    )
 
 
 def _show_metrics() -> None:
@@ -97,6 +121,8 @@ def _show_metrics() -> None:
 
 
 def _default(value: object) -> str:
+    if value is inspect.Parameter.empty:
+        return "…"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

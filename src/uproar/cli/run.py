@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import duration, errors, listed, output, table
+from uproar.cli.data import DataRoot
 from uproar.cli.imputer import ready
 from uproar.cli.progress import shown
 from uproar.errors import BadInput, StoreError
@@ -59,6 +60,7 @@ def run(
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
     out: Out = None,
     store: Place = None,
+    data_root: DataRoot = None,
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
     chosen = _study(study, task, model, weights, estimators, protocols, metrics, fractions, seeds,
@@ -88,6 +90,7 @@ def run(
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a run, e.g. runs/digits")],
     out: Annotated[Path | None, typer.Option(help="Write it elsewhere")] = None,
+    data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished."""
     chosen, place, facts = _recall(folder)
@@ -104,6 +107,7 @@ def validate(
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
     out: Out = None,
     store: Place = None,
+    data_root: DataRoot = None,
 ) -> int:
     """Check a study and say what would run, how long it would take, and what is there already."""
     chosen = study_of(study) if study else Study()

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from uproar.arrays import read_arrays
 from uproar.cli.console import errors, listed, output, table
+from uproar.cli.data import DataRoot
 from uproar.cli.explain import bar, subject_of_files, subject_of_task
 from uproar.cli.imputer import ready
 from uproar.errors import BadInput
@@ -65,6 +66,7 @@ def score(
         list[str] | None, typer.Option(help="File with estimators of your own")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report")] = Path("runs/score"),
+    data_root: DataRoot = None,
 ) -> int:
     """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
     for file in plugin or ():

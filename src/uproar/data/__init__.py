@@ -1,10 +1,27 @@
 """Data sets by name: `load("digits")` gives a Task."""
 
-from uproar.data import cifar, digits, mnist, planted, svhn
+from uproar.data import (
+    birdsnap,
+    cifar,
+    cub,
+    digits,
+    folder,
+    food,
+    imagenet,
+    mnist,
+    planted,
+    semi_natural,
+    svhn,
+    tiny_imagenet,
+)
+from uproar.data.huggingface import PREFIX, hf_entry
 from uproar.data.registry import load, tasks
 from uproar.data.stream import Pictures, Source
 from uproar.data.task import Split, Task
 
 __all__ = [
-    "Pictures", "Source", "Split", "Task", "cifar", "digits", "load", "mnist", "planted", "svhn", "tasks",
+    "Pictures", "Source", "Split", "Task", "birdsnap", "cifar", "cub", "digits", "folder", "food",
+    "imagenet", "load", "mnist", "planted", "semi_natural", "svhn", "tasks", "tiny_imagenet",
 ]  # fmt: skip
+
+tasks.makers[PREFIX] = hf_entry

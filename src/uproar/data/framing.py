@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +63,10 @@ class Framing:
         )
         return torch.tensor([min(max(round(edge), 0), self.size - 1) for edge in edges])
 
-    def picture(self, path: Path) -> np.ndarray:
-        """A picture file as (3, size, size) bytes, turned upright as its EXIF data say."""
+    def picture(self, path: Path, content: bytes | None = None) -> np.ndarray:
+        """A picture file as (3, size, size) bytes, turned upright as its EXIF data say; `content` if it was read."""
         try:
-            with Image.open(path) as file:
+            with Image.open(path if content is None else BytesIO(content)) as file:
                 upright = _rgb(ImageOps.exif_transpose(file))
         except FileNotFoundError:
             raise BadInput(f"The picture {path} is not there.") from None

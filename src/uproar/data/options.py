@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+import torch
 from pydantic import Field
+from torch import Tensor
 
-from uproar.data.task import Split, Task, balanced
+from uproar.data.task import Split, Task, balanced_rows
 from uproar.errors import BadOption
 
 Count = Annotated[int, Field(ge=1)] | None
@@ -16,21 +18,35 @@ Count = Annotated[int, Field(ge=1)] | None
 Root = str | None
 """Where the set lies; none means the usual places."""
 
+Size = Annotated[int, Field(ge=8)]
+"""Pixels on each side of a photo after the crop."""
+
+Shorter = Annotated[int, Field(ge=0)]
+"""What the shorter side is scaled to before the crop; 0 is the usual 256 for 224, in proportion."""
+
 
 def chosen(task: Task, train: int | None, test: int | None) -> Task:
     """The task with so many training and test images, classes balanced."""
-    return replace(task, train=_part(task, task.train, train), test=_part(task, task.test, test))
+
+    def part(split: Split, count: int | None) -> Split:
+        rows = chosen_rows(task.name, split.name, split.labels, len(task.classes), count)
+        return split if count is None else split.take(rows)
+
+    return replace(task, train=part(task.train, train), test=part(task.test, test))
 
 
-def _part(task: Task, split: Split, count: int | None) -> Split:
+def chosen_rows(
+    task: str, split: str, labels: Tensor, classes: int, count: int | None, sparse: bool = False
+) -> Tensor:
+    """Which images `count` of a split are, classes balanced; none means all."""
     if count is None:
-        return split
-    if count > len(split):
+        return torch.arange(len(labels))
+    if count > len(labels):
         raise BadOption(
-            f"{task.name}: {split.name}={count} asks for more than the {len(split)} {split.name} images."
+            f"{task}: {split}={count} asks for more than the {len(labels)} {split} images."
         )
-    if count < len(task.classes) and not task.sparse:
+    if count < classes and not sparse:
         raise BadOption(
-            f"{task.name}: {split.name}={count} is fewer than one image for each of the {len(task.classes)} classes."
+            f"{task}: {split}={count} is fewer than one image for each of the {classes} classes."
         )
-    return balanced(split, count)
+    return balanced_rows(labels, count)

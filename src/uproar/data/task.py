@@ -30,8 +30,8 @@ class Split:
     """Images with labels; where the important pixels are known, also as masks or boxes.
 
     `images` are floats in [0, 1] or bytes, which are read as n / 255: a tensor, or a `Source` that reads them when
-    they are asked for. `masks` are (n, h, w) bool, `boxes` are
-    (n, 4) integers x0, y0, x1, y1, the last column and row included.
+    they are asked for. `masks` are (n, h, w) bool. `boxes` are (n, 4) integers x0, y0, x1, y1, the last column and row
+    included, or (n, m, 4) where an image may have several; a box that ends before it begins holds no pixel.
     """
 
     name: str
@@ -81,9 +81,12 @@ class Split:
         if self.boxes is None:
             return None
         _, h, w = self.shape
-        x0, y0, x1, y1 = (edge[:, None, None] for edge in self.boxes[rows].unbind(1))
         row, column = torch.arange(h)[:, None], torch.arange(w)[None, :]
-        return (row >= y0) & (row <= y1) & (column >= x0) & (column <= x1)
+        found = torch.zeros(1, dtype=torch.bool)
+        for box in self.boxes[rows].reshape(-1, self.boxes[0].numel() // 4, 4).unbind(1):
+            x0, y0, x1, y1 = (edge[:, None, None] for edge in box.unbind(1))
+            found = found | ((row >= y0) & (row <= y1) & (column >= x0) & (column <= x1))
+        return found
 
     def take(self, rows: Tensor | slice) -> Split:
         """Some of the samples as a split of their own."""
@@ -195,15 +198,17 @@ def _sums(part: Tensor) -> Tensor:
 
 
 def balanced(split: Split, limit: int) -> Split:
-    """At most `limit` images of a split: the first of each class, then the second of each, and so on."""
+    """At most `limit` images of a split, classes balanced."""
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
-    if limit >= len(split):
-        return split
-    by_class = torch.argsort(split.labels, stable=True)
-    counts = torch.bincount(split.labels)
-    first = (counts.cumsum(0) - counts)[split.labels[by_class]]
+    return split if limit >= len(split) else split.take(balanced_rows(split.labels, limit))
+
+
+def balanced_rows(labels: Tensor, limit: int) -> Tensor:
+    """Which `limit` samples to keep: the first of each class, then the second of each, and so on; in rising order."""
+    by_class = torch.argsort(labels, stable=True)
+    counts = torch.bincount(labels)
+    first = (counts.cumsum(0) - counts)[labels[by_class]]
     turn = torch.empty_like(by_class)
-    turn[by_class] = torch.arange(len(split)) - first
-    rows = torch.argsort(turn, stable=True)[:limit].sort().values
-    return split.take(rows)
+    turn[by_class] = torch.arange(len(labels)) - first
+    return torch.argsort(turn, stable=True)[:limit].sort().values

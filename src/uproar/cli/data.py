@@ -1,0 +1,101 @@
+"""`uproar data get` and `uproar data verify`, and the option that says where data sets lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from uproar.cli.console import errors, output
+from uproar.data.catalogue import known_set
+from uproar.data.download import Listener, get
+from uproar.data.places import download_root, use_root
+from uproar.data.verify import leave_out, verify
+
+SHOWN = 10
+"""Unreadable pictures that are named; the others are counted."""
+
+
+def _use(folder: Path | None) -> Path | None:
+    if folder is not None:
+        use_root(folder)
+    return folder
+
+
+DataRoot = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-root", callback=_use, help="Folder with data sets  [default: UPROAR_DATA, ./data]"
+    ),
+]
+"""Where data sets are looked for first; worker processes get it through the environment."""
+
+app = typer.Typer(help="Download and check data sets.", no_args_is_help=True)
+
+
+@app.command("get")
+def get_set(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10")],
+    data_root: DataRoot = None,
+) -> int:
+    """Download a data set; stopped half-way, the same command goes on from there."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    with Progress(
+        *columns, console=errors, transient=True, disable=not errors.is_terminal
+    ) as shown:
+        folder, note = get(known_set(name), download_root(), _listener(shown))
+    output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)
+    return 0
+
+
+@app.command("verify")
+def verify_set(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10 or folder(root=photos)")
+    ],
+    leave: Annotated[
+        bool, typer.Option("--leave-out", help="List unreadable pictures as left out of the set")
+    ] = False,
+    data_root: DataRoot = None,
+) -> int:
+    """Check a data set: published checksums, number of images, and that every picture can be read."""
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as shown:
+        line = shown.add_task("reading", total=None)
+        verdict = verify(name, lambda done, total: shown.update(line, completed=done, total=total))
+    place = "" if verdict.folder is None else f" in {verdict.folder}"
+    found = "; ".join(verdict.facts) or "cannot be loaded"
+    output.print(escape(f"{name}{place}: {found}."), soft_wrap=True)
+    for fault in verdict.faults + list(verdict.unreadable.values())[:SHOWN]:
+        errors.print(f"[bold red]Fault:[/] {escape(fault)}", soft_wrap=True)
+    if len(verdict.unreadable) > SHOWN:
+        errors.print(f"… and {len(verdict.unreadable) - SHOWN} more unreadable pictures.")
+    if not verdict.unreadable:
+        return 0 if verdict.sound else 1
+    if not leave:
+        errors.print("Replace them, or leave them out with --leave-out.")
+        return 1
+    listed = leave_out(verdict)
+    said = f"{len(verdict.unreadable)} pictures are left out from now on"
+    output.print(f"{said}: [bold]{escape(str(listed))}[/].", soft_wrap=True)
+    return 1 if verdict.faults else 0
+
+
+def _listener(shown: Progress) -> Listener:
+    lines: dict[str, int] = {}
+
+    def listen(what: str, done: int, total: int) -> None:
+        if what not in lines:
+            lines[what] = int(shown.add_task(what, total=None))
+            if not errors.is_terminal:
+                errors.print(what)
+        shown.update(lines[what], completed=done, total=total or None)  # type: ignore[arg-type]
+
+    return listen

@@ -1,0 +1,59 @@
+"""Caltech-UCSD Birds 200-2011: lists of images, labels, boxes and the split, beside the photos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from uproar.data.catalogue import known_set
+from uproar.data.framing import Framing
+from uproar.data.options import Count, Root, Shorter, Size
+from uproar.data.photos import Boxed, Listing, numbers, photo_task, rows_of
+from uproar.data.places import located
+from uproar.data.registry import tasks
+from uproar.data.task import Task
+from uproar.errors import BadInput
+
+
+@tasks.declare(images="5,994 + 5,794 photos", truth="boxes")
+def cub200(
+    *,
+    size: Size = 224,
+    shorter: Shorter = 0,
+    train: Count = None,
+    test: Count = None,
+    root: Root = None,
+) -> Task:
+    """200 species of birds (Wah et al. 2011) with boxes, the official split; photos are decoded when read."""
+    folder = located(known_set("cub200"), root)
+    ids = {number: i for i, (number, _) in enumerate(rows_of(folder / "classes.txt", 2))}
+    classes = [_title(name) for _, name in rows_of(folder / "classes.txt", 2)]
+    names = dict(rows_of(folder / "images.txt", 2))
+    labels = dict(rows_of(folder / "image_class_labels.txt", 2))
+    in_train = dict(rows_of(folder / "train_test_split.txt", 2))
+    boxed = _boxes(folder / "bounding_boxes.txt", names)
+    listings = Listing(folder, boxed=boxed), Listing(folder, boxed=boxed)
+    for number, name in names.items():
+        if number not in labels or number not in in_train:
+            raise BadInput(f"{folder}: image {number} ({name}) has no label or no split.")
+        if labels[number] not in ids:
+            raise BadInput(
+                f"{folder}: image {number} has the label {labels[number]}, but classes.txt has "
+                f"{min(ids, key=int)} to {max(ids, key=int)}."
+            )
+        listings[in_train[number] != "1"].add(f"images/{name}", ids[labels[number]])
+    return photo_task("cub200", listings, classes, Framing(size, shorter), (train, test))
+
+
+def _title(name: str) -> str:
+    return name.partition(".")[2].replace("_", " ") or name
+
+
+def _boxes(file: Path, names: dict[str, str]) -> Callable[[str], Boxed | None]:
+    """By name: left, top, width and height in the file become the corners of the box."""
+    found: dict[str, Boxed] = {}
+    for number, *values in rows_of(file, 5):
+        x, y, width, height = numbers(file, values)
+        if number in names:
+            found[f"images/{names[number]}"] = Boxed(((x, y, x + width - 1, y + height - 1),))
+    return found.get

@@ -1,0 +1,202 @@
+"""Downloads that can be stopped at any moment: a file is whole and checked, or it is a `.part` that goes on growing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import http.client
+import os
+import shutil
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+
+from uproar.data.birdsnap import PHOTOS, table
+from uproar.data.catalogue import Known, Remote
+from uproar.data.places import find
+from uproar.errors import BadInput, StoreError
+
+Listener = Callable[[str, int, int], None]
+"""What is being done, how many bytes or files of it are done, and of how many (0 if nobody knows)."""
+
+ATTEMPTS = 5
+"""How often in a row a download may break off without a single new byte."""
+
+PAUSE = 2.0
+"""Seconds before the next attempt after a failure, and so many more after each further one."""
+
+_CHUNK = 1 << 18
+_WAIT = 30.0
+"""Seconds without an answer after which a server is given up."""
+_ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
+_GONE = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+
+
+def get(known: Known, root: Path, listen: Listener) -> tuple[Path, str]:
+    """Download a set into `root` and unpack it there; what is there already is not fetched again.
+
+    Gives the set's folder, and what the user should know about it, if anything.
+    """
+    if not known.files:
+        raise BadInput(f"{known.name} cannot be downloaded without a login. {known.how}")
+    there = find(known, str(root))
+    if there is None:
+        for remote in known.files:
+            _get_file(remote, root, listen)
+        there = find(known, str(root))
+    if there is None:
+        raise BadInput(f"What was downloaded into {root} is not the set {known.name}.")
+    if known.name == "birdsnap":
+        found, gone = get_photos(there, listen)
+        return there, f"{found:,} photos are there, {gone:,} are not on the web any more."
+    return there, ""
+
+
+def _get_file(remote: Remote, root: Path, listen: Listener) -> None:
+    folder = root / remote.into
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = fetch(remote, folder, listen)
+        if remote.name.endswith(_ARCHIVES):
+            listen(f"unpacking {remote.name}", 0, 0)
+            unpack(file, root)
+            file.unlink()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        kept = "; what was downloaded is kept" if error.errno == errno.ENOSPC else ""
+        raise StoreError(f"Cannot write into {folder}: {reason}{kept}.") from None
+
+
+def fetch(remote: Remote, folder: Path, listen: Listener) -> Path:
+    """A file from a server, checked; a part that is there already is continued."""
+    file, part = folder / remote.name, folder / f"{remote.name}.part"
+    if file.is_file():
+        if md5_of(file) == remote.md5:
+            return file
+        raise BadInput(
+            f"{file} is there already, but its checksum is not that of {remote.url}; move it away first."
+        )
+    continued = part.exists()
+    _receive(remote, part, listen)
+    found = md5_of(part)
+    if found != remote.md5 and continued:  # the part may be of another version of the file
+        part.unlink()
+        _receive(remote, part, listen)
+        found = md5_of(part)
+    if found != remote.md5:
+        part.unlink()
+        raise BadInput(
+            f"The checksum of {remote.url} differs: it is {found}, not {remote.md5}. The download was damaged, or the "
+            "file has changed; nothing was kept."
+        )
+    os.replace(part, file)
+    return file
+
+
+def _receive(remote: Remote, part: Path, listen: Listener) -> None:
+    """Append to `part` until the file is complete, asking again where a connection breaks off."""
+    failures, best = 0, 0
+    while True:
+        before = part.stat().st_size if part.exists() else 0
+        try:
+            if _append(remote, part, before, listen):
+                return
+            reason = "the connection ended early"
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == 416 and before:  # nothing is left to send, as far as the server knows
+                return
+            reason = f"the server answers {error.code} {error.reason}"
+            failures = ATTEMPTS if 400 <= error.code < 500 else failures
+        except _GONE as error:
+            reason = str(getattr(error, "reason", error)) or type(error).__name__
+        after = part.stat().st_size if part.exists() else 0
+        failures = 0 if after > max(before, best) else failures + 1
+        best = max(best, after)
+        if failures >= ATTEMPTS:
+            kept = f" {after} bytes are kept; the same command goes on from there." if after else ""
+            raise BadInput(f"{remote.url} cannot be downloaded: {reason}.{kept}")
+        time.sleep(PAUSE * failures)
+
+
+def _append(remote: Remote, part: Path, start: int, listen: Listener) -> bool:
+    """Ask for the rest of a file and write what comes; whether that was all."""
+    request = urllib.request.Request(remote.url, headers={"User-Agent": "uproar"})
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    with urllib.request.urlopen(request, timeout=_WAIT) as answer:
+        if answer.status != 206:  # the server sends the whole file
+            start = 0
+        left = answer.headers.get("Content-Length")
+        total = start + int(left) if left else 0
+        done = start
+        with part.open("ab" if start else "wb") as file:
+            listen(remote.name, done, total)
+            while chunk := answer.read(_CHUNK):
+                file.write(chunk)
+                done += len(chunk)
+                listen(remote.name, done, total)
+    return done >= total
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack an archive into a folder: beside it first, then moved, so that a set is there whole or not at all."""
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as place:
+        try:
+            if archive.suffix == ".zip":
+                with zipfile.ZipFile(archive) as held:
+                    held.extractall(place)
+            else:
+                with tarfile.open(archive) as pack:
+                    pack.extractall(place, filter="data")
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+            raise BadInput(f"{archive} cannot be unpacked: {error}.") from None
+        for item in sorted(Path(place).iterdir()):
+            target = folder / item.name
+            if target.is_dir():
+                raise BadInput(f"{target} is there already, but is not whole; move it away first.")
+            shutil.move(item, target)
+
+
+def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
+    """The photos that the list in a folder gives addresses of: how many are there in the end, and how many are gone."""
+    rows = table(folder / "images.txt", ("url", "md5", "path"))
+    there = 0
+    with ThreadPoolExecutor(8) as pool:
+        for done, found in enumerate(pool.map(lambda row: _photo(row, folder), rows), 1):
+            there += found
+            listen("photos", done, len(rows))
+    return there, len(rows) - there
+
+
+def _photo(row: dict[str, str], folder: Path) -> bool:
+    name = PurePosixPath(row["path"])
+    if name.is_absolute() or ".." in name.parts:
+        raise BadInput(f"A list in {folder} names {row['path']!r}, which is outside of it.")
+    file = folder / PHOTOS[0] / name
+    if file.is_file():
+        return True
+    with contextlib.suppress(*_GONE, ValueError, OSError):
+        request = urllib.request.Request(row["url"], headers={"User-Agent": "uproar"})
+        with urllib.request.urlopen(request, timeout=_WAIT) as answer:
+            content = answer.read()
+        if hashlib.md5(content, usedforsecurity=False).hexdigest() == row["md5"]:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part = file.with_name(f"{file.name}.part")
+            part.write_bytes(content)
+            os.replace(part, file)
+            return True
+    return False
+
+
+def md5_of(file: Path) -> str:
+    """The checksum that the owners of the sets publish."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -1,0 +1,229 @@
+"""Pictures of the user's own: a folder per class, or a table of files and labels."""
+
+from __future__ import annotations
+
+import csv as tables
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from uproar.data.framing import Framing
+from uproar.data.options import Count, Shorter, Size
+from uproar.data.photos import (
+    ENDINGS,
+    Boxed,
+    Listing,
+    class_folders,
+    left_out,
+    numbers,
+    photo_task,
+)
+from uproar.data.places import roots
+from uproar.data.registry import tasks
+from uproar.data.task import Task
+from uproar.errors import BadInput, BadOption
+from uproar.seeds import key
+
+_TEST = ("test", "val", "valid", "validation")
+_CORNERS = ("x0", "y0", "x1", "y1")
+
+
+@tasks.declare("folder", images="your own pictures", truth="boxes, where the table has them")
+def folder_task(
+    *,
+    root: str,
+    csv: str | None = None,
+    image: str = "image",
+    label: str = "label",
+    split: str = "split",
+    classes: Annotated[int, Field(ge=0)] = 0,
+    first: Annotated[int, Field(ge=0, le=1)] = 0,
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.2,
+    size: Size = 224,
+    shorter: Shorter = 0,
+    train: Count = None,
+    test: Count = None,
+) -> Task:
+    """Your own pictures: a folder per class, or a table `csv` with a column of files and one of labels.
+
+    Class folders may lie below train/ and test/ (or val/). A table may have columns `split`, x0, y0, x1, y1. Without a
+    split, `share` of each class becomes the test split. `classes=N` says that labels are the numbers, counted from
+    `first`, of the outputs of a given network; then not every class needs a picture.
+    """
+    place = folder_place(root)
+    framing, counts = Framing(size, shorter), (train, test)
+    if csv is not None:
+        names = _Columns(image, label, split)
+        rows = _Rows.read(place, place / csv, names)
+        known = _numbered(rows, classes, first) if classes else _named(rows)
+        listings = _listed(place, rows, known, share, by_class=not classes)
+        titles = [str(i) for i in range(classes)] if classes else list(known)
+        return photo_task("folder", listings, titles, framing, counts, sparse=bool(classes))
+    if classes:
+        raise BadOption("folder: classes=N needs a table (csv=…) whose labels are numbers.")
+    listings, titles = _tree(place, share)
+    return photo_task("folder", listings, titles, framing, counts)
+
+
+def folder_place(root: str) -> Path:
+    """The folder as given, or below one of the usual places."""
+    given = Path(root).expanduser()
+    for place in (given, *(data / given for data in roots())):
+        if place.is_dir():
+            return place.resolve()
+    looked = ", ".join(str(place) for place in (Path(), *roots()))
+    raise BadInput(f"There is no folder {root}; looked in {looked}.")
+
+
+def _tree(place: Path, share: float) -> tuple[tuple[Listing, Listing], list[str]]:
+    second = next((name for name in _TEST if (place / name).is_dir()), None)
+    if (place / "train").is_dir() and second is not None:
+        return _two_trees(place, second)
+    classes = class_folders(place)
+    if len(classes) < 2:
+        raise BadInput(
+            f"{place} has {len(classes)} class folders; a task needs at least two (or a table: csv=…)."
+        )
+    whole = Listing(place)
+    for number, name in enumerate(classes):
+        whole.add_folder(name, number)
+    return _divided(whole, share), classes
+
+
+def _two_trees(place: Path, second: str) -> tuple[tuple[Listing, Listing], list[str]]:
+    classes = class_folders(place / "train")
+    listings = Listing(place), Listing(place)
+    for split, listing in zip(("train", second), listings, strict=True):
+        for name in class_folders(place / split):
+            if name not in classes:
+                raise BadInput(
+                    f"{place}: the class {name!r} is in {split} but not in train; a network cannot learn it."
+                )
+            listing.add_folder(f"{split}/{name}", classes.index(name))
+    return listings, classes
+
+
+def _divided(whole: Listing, share: float, by_class: bool = True) -> tuple[Listing, Listing]:
+    """Some of each class, or of all, as test: at least one, and never all.
+
+    Which ones is drawn by name, so that a file more or less moves hardly any other to the other side.
+    """
+    here = whole.without(left_out(whole.folder))
+    groups: dict[int, list[int]] = {}
+    for row, label in enumerate(here.labels):
+        groups.setdefault(label if by_class else 0, []).append(row)
+    in_test: set[int] = set()
+    for members in groups.values():
+        count = min(max(1, round(share * len(members))), len(members) - 1)
+        in_test.update(sorted(members, key=lambda i: key("folder", "split", here.names[i]))[:count])
+    rows = range(len(here.names))
+    first, second = ([i for i in rows if (i in in_test) is wanted] for wanted in (False, True))
+    return here.take(first), here.take(second)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of a table are called."""
+
+    image: str
+    label: str
+    split: str
+
+
+@dataclass
+class _Rows:
+    """A table of pictures, checked."""
+
+    file: Path
+    names: list[str]
+    labels: list[str]
+    splits: list[str] | None
+    boxes: dict[str, Boxed] | None
+
+    @classmethod
+    def read(cls, place: Path, file: Path, columns: _Columns) -> _Rows:
+        try:
+            with file.open(encoding="utf-8-sig", newline="") as lines:
+                reader = tables.DictReader(lines)
+                rows, header = list(reader), list(reader.fieldnames or ())
+        except FileNotFoundError:
+            raise BadInput(f"There is no table {file}.") from None
+        except (OSError, UnicodeDecodeError, tables.Error) as error:
+            raise BadInput(f"{file} cannot be read as a table: {error}.") from None
+        for option in ("image", "label"):
+            name = getattr(columns, option)
+            if name not in header:
+                raise BadInput(
+                    f"{file} has no column {name!r} but {', '.join(header)}; say which with {option}=…"
+                )
+        names = [_found(place, file, row[columns.image], n) for n, row in enumerate(rows, 2)]
+        labels = [(row[columns.label] or "").strip() for row in rows]
+        if "" in labels:
+            raise BadInput(f"{file}, line {labels.index('') + 2}: there is no label.")
+        splits = [row[columns.split] for row in rows] if columns.split in header else None
+        boxes = _boxes(file, names, rows) if set(_CORNERS) <= set(header) else None
+        return cls(file, names, labels, splits, boxes)
+
+
+def _found(place: Path, table: Path, name: str | None, line: int) -> str:
+    """The file a table names, with or without its ending, beside the table or in `images`."""
+    for below in ("", "images/"):
+        for ending in ("", *ENDINGS):
+            candidate = f"{below}{name}{ending}"
+            if name and (place / candidate).is_file():
+                return candidate
+    raise BadInput(f"{table}, line {line}: there is no picture {name!r} in {place}.")
+
+
+def _boxes(file: Path, names: Sequence[str], rows: Sequence[dict[str, str]]) -> dict[str, Boxed]:
+    found = {}
+    for name, row in zip(names, rows, strict=True):
+        if all(row[corner] for corner in _CORNERS):
+            x0, y0, x1, y1 = numbers(file, [row[corner] for corner in _CORNERS])
+            found[name] = Boxed(((x0, y0, x1, y1),))
+    return found
+
+
+def _named(rows: _Rows) -> dict[str, int]:
+    """Labels as names of classes, in rising order; numbers by value."""
+    distinct = set(rows.labels)
+    if len(distinct) < 2:
+        raise BadInput(f"{rows.file} has {len(distinct)} classes; a task needs at least two.")
+    whole = all(label.isdigit() for label in distinct)
+    return {name: i for i, name in enumerate(sorted(distinct, key=int if whole else None))}
+
+
+def _numbered(rows: _Rows, classes: int, first: int) -> dict[str, int]:
+    """Labels as the numbers of a network's outputs."""
+    last = first + classes - 1
+    for line, label in enumerate(rows.labels, 2):
+        if not label.isdigit() or not first <= int(label) <= last:
+            hint = " Are they counted from 1? Then give first=1." if label == str(classes) else ""
+            raise BadInput(
+                f"{rows.file}, line {line}: the label {label!r} is not one of {first} to {last}.{hint}"
+            )
+    return {label: int(label) - first for label in set(rows.labels)}
+
+
+def _listed(
+    place: Path, rows: _Rows, known: dict[str, int], share: float, by_class: bool
+) -> tuple[Listing, Listing]:
+    boxed = None if rows.boxes is None else rows.boxes.get
+    whole = Listing(place, boxed=boxed)
+    for name, label in zip(rows.names, rows.labels, strict=True):
+        whole.add(name, known[label])
+    if rows.splits is None:
+        return _divided(whole, share, by_class)
+    in_test = [_is_test(rows.file, line, split) for line, split in enumerate(rows.splits, 2)]
+    parts = [[i for i, t in enumerate(in_test) if t is wanted] for wanted in (False, True)]
+    return whole.take(parts[0]), whole.take(parts[1])
+
+
+def _is_test(file: Path, line: int, split: str | None) -> bool:
+    word = (split or "").strip().lower()
+    if word not in ("train", *_TEST):
+        raise BadInput(f"{file}, line {line}: the split must be train or test, not {split!r}.")
+    return word != "train"

@@ -1,0 +1,148 @@
+"""Any image set of Hugging Face `datasets`: `hf:uoft-cs/cifar10`. Pictures are decoded when they are read."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from uproar.data.framing import Framing
+from uproar.data.options import Count, Shorter, chosen
+from uproar.data.stream import Source
+from uproar.data.task import Split, Task
+from uproar.errors import BadInput, one_line
+from uproar.registry import Entry
+
+PREFIX = "hf:"
+
+
+@functools.cache
+def hf_entry(name: str) -> Entry:
+    """The task that reads the set `hf:NAME`."""
+    short = name.removeprefix(PREFIX)
+    if not short:
+        raise BadInput("hf: needs the name of a set, e.g. hf:uoft-cs/cifar10.")
+    if importlib.util.find_spec("datasets") is None:
+        raise BadInput(f"{name} needs the package datasets: pip install 'uproar[hf]'.")
+
+    def read(
+        *,
+        config: str | None = None,
+        learn: str = "train",
+        judge: str | None = None,
+        image: str | None = None,
+        label: str | None = None,
+        size: int = 0,
+        shorter: Shorter = 0,
+        train: Count = None,
+        test: Count = None,
+    ) -> Task:
+        both = _splits(short, config, learn, judge)
+        columns = _columns(both["train"], image, label)
+        classes = _classes(both, columns[1])
+        framing = _framing(both["train"], columns[0], size, shorter)
+        parts = [_split(part, rows, columns, classes, framing) for part, rows in both.items()]
+        return chosen(Task(name, parts[0], parts[1], classes), train, test)
+
+    read.__doc__ = f"The set {short} of Hugging Face datasets."
+    return Entry("task", name, read, {"images": "pictures", "truth": "none"})
+
+
+def _splits(name: str, config: str | None, learn: str, judge: str | None) -> dict[str, Any]:
+    import datasets  # an extra, and slow
+
+    try:
+        held = datasets.load_dataset(name, config)
+    except Exception as error:  # anything from a missing set to a missing network
+        raise BadInput(f"hf:{name} cannot be loaded: {one_line(error)}") from None
+    usual = next((split for split in ("test", "validation", "valid") if split in held), "test")
+    wanted = {"train": learn, "test": judge or usual}
+    for option, split in zip(("learn", "judge"), wanted.values(), strict=True):
+        if split not in held:
+            raise BadInput(
+                f"hf:{name} has no split {split!r} but {', '.join(held)}; say which with {option}=…"
+            )
+    return {part: held[split] for part, split in wanted.items()}
+
+
+def _columns(rows: Any, image: str | None, label: str | None) -> tuple[str, str]:
+    """The columns of pictures and labels: those given, or the first of their kind."""
+    found = []
+    for given, kind, option in ((image, "Image", "image"), (label, "ClassLabel", "label")):
+        typed = [name for name, value in rows.features.items() if type(value).__name__ == kind]
+        column = given or next(iter(typed), option)
+        if column not in rows.features:
+            raise BadInput(
+                f"There is no column {column!r} but {', '.join(rows.features)}; say which with {option}=…"
+            )
+        found.append(column)
+    return found[0], found[1]
+
+
+def _classes(both: Mapping[str, Any], label: str) -> tuple[str, ...]:
+    names = getattr(both["train"].features[label], "names", None)
+    if names:
+        return tuple(map(str, names))
+    return tuple(str(value) for value in sorted(set(both["train"][label]) | set(both["test"][label])))  # fmt: skip
+
+
+def _framing(rows: Any, image: str, size: int, shorter: int) -> Framing:
+    """The framing asked for, or the size of the first picture where that is square."""
+    if size:
+        return Framing(size, shorter)
+    width, height = rows[0][image].size
+    if width != height:
+        raise BadInput(f"The first picture is {width}×{height}; say to what size, e.g. size=224.")
+    return Framing(width, shorter or width)
+
+
+def _split(
+    name: str, rows: Any, columns: tuple[str, str], classes: tuple[str, ...], framing: Framing
+) -> Split:
+    image, label = columns
+    values = list(rows[label])
+    named = getattr(rows.features[label], "names", None)
+    numbers = {text: i for i, text in enumerate(classes)}
+    labels = torch.tensor(values if named else [numbers[str(value)] for value in values])
+    return Split(name, Rows(rows, image, framing), labels)
+
+
+class Rows(Source):
+    """The pictures of a column, as files that are decoded when they are read."""
+
+    def __init__(self, rows: Any, column: str, framing: Framing) -> None:
+        import datasets
+
+        self.rows = rows.cast_column(column, datasets.Image(decode=False))
+        self.column, self.framing = column, framing
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self.rows), 3, self.framing.size, self.framing.size
+
+    def read(self, rows: Tensor) -> Tensor:
+        pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
+        for place, row in enumerate(rows.tolist()):
+            pixels[place] = self._picture(row)
+        return torch.from_numpy(pixels)
+
+    def digest(self) -> str:
+        total = hashlib.sha256(repr(self.framing).encode())
+        for row in range(len(self.rows)):
+            total.update(hashlib.sha256(self._content(row)[1]).digest())
+        return total.hexdigest()[:40]
+
+    def _picture(self, row: int) -> np.ndarray:
+        return self.framing.picture(*self._content(row))
+
+    def _content(self, row: int) -> tuple[Path, bytes]:
+        held = self.rows[row][self.column]
+        name = Path(held["path"] or f"picture {row}")
+        return name, held["bytes"] if held["bytes"] is not None else name.read_bytes()

@@ -1,0 +1,141 @@
+"""Whether a data set on the disk is what its owners published, and whether every picture of it can be read."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from uproar.data.catalogue import CATALOGUE, Known
+from uproar.data.download import md5_of
+from uproar.data.folder import folder_place
+from uproar.data.framing import Framing
+from uproar.data.photos import LEFT_OUT, left_out
+from uproar.data.places import located
+from uproar.data.registry import check_task, load
+from uproar.data.stream import Pictures
+from uproar.data.task import Task
+from uproar.errors import BadInput, StoreError
+from uproar.expression import parse
+from uproar.place import write_file
+
+
+@dataclass
+class Verdict:
+    """What was found out about a set."""
+
+    name: str
+    folder: Path | None = None
+    facts: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """Pictures that cannot be decoded, by name below the folder, with the reason."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults and not self.unreadable
+
+
+def verify(name: str, listen: Callable[[int, int], None]) -> Verdict:
+    """Check the task a text names: published checksums, the number of images, and every picture."""
+    check_task(name)
+    call = parse(name)
+    verdict = Verdict(name)
+    known = CATALOGUE.get(call.name)
+    root = dict(call.options).get("root")
+    if known is not None:
+        verdict.folder = located(known, None if root is None else str(root))
+        _check_files(known, verdict.folder, verdict)
+    elif call.name == "folder":
+        verdict.folder = folder_place(str(root))
+    try:
+        task = load(name)
+    except BadInput as error:
+        verdict.faults.append(str(error))
+        return verdict
+    _count(task, known, verdict)
+    _decode(task, verdict, listen)
+    return verdict
+
+
+def leave_out(verdict: Verdict) -> Path:
+    """List the unreadable pictures in the set's folder, after those listed before: they are then left out."""
+    if verdict.folder is None:
+        raise BadInput(f"{verdict.name} has no folder in which files could be left out.")
+    file = verdict.folder / LEFT_OUT
+    names = sorted(left_out(verdict.folder) | set(verdict.unreadable))
+    head = "# Pictures that cannot be decoded: no part of the data set. Delete a line to have it back.\n"
+    try:
+        write_file(file, (head + "".join(f"{name}\n" for name in names)).encode())
+    except OSError as error:
+        raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
+    return file
+
+
+def _check_files(known: Known, folder: Path, verdict: Verdict) -> None:
+    same = 0
+    for name, md5 in known.md5.items():
+        for file in (folder / name, folder / f"{name}.gz"):
+            if file.is_file():
+                found = _md5(file)
+                same += found == md5
+                if found != md5:
+                    verdict.faults.append(
+                        f"{file} is not the published file: its checksum is {found}, not {md5}."
+                    )
+    if same:
+        verdict.facts.append(f"{same} files have the published checksum")
+
+
+def _md5(file: Path) -> str:
+    """The checksum of a file, of a packed one that of what is in it."""
+    if file.suffix != ".gz":
+        return md5_of(file)
+    try:
+        return hashlib.md5(gzip.decompress(file.read_bytes()), usedforsecurity=False).hexdigest()
+    except (OSError, EOFError, zlib.error) as error:
+        return f"unknown ({error})"
+
+
+def _count(task: Task, known: Known | None, verdict: Verdict) -> None:
+    counts = (len(task.train), len(task.test))
+    verdict.facts.append(
+        f"{counts[0]:,} training and {counts[1]:,} test images of {len(task.classes)} classes"
+    )
+    if known is not None and counts != known.counts and "=" not in verdict.name:
+        whole = f"{known.counts[0]:,} + {known.counts[1]:,}"
+        verdict.facts.append(f"a part of the published set, which has {whole}")
+    if verdict.folder is not None and (aside := left_out(verdict.folder)):
+        verdict.facts.append(f"{len(aside)} pictures left out by {LEFT_OUT}")
+
+
+def _decode(task: Task, verdict: Verdict, listen: Callable[[int, int], None]) -> None:
+    paths = [
+        path
+        for split in (task.train, task.test)
+        if isinstance(split.images, Pictures)
+        for path in split.images.paths
+    ]
+    base = verdict.folder or Path()
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        for done, (path, fault) in enumerate(zip(paths, pool.map(_fault, paths), strict=True), 1):
+            if fault:
+                name = Path(os.path.relpath(path, base)).as_posix()
+                verdict.unreadable[name] = fault
+            listen(done, len(paths))
+    if paths and not verdict.unreadable:
+        verdict.facts.append("every picture can be decoded")
+
+
+def _fault(path: str) -> str:
+    try:
+        Framing(8, 8).picture(Path(path))
+    except BadInput as error:
+        return str(error)
+    return ""

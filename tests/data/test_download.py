@@ -1,0 +1,234 @@
+"""Downloads against a server on this machine: resume, checksums, servers that misbehave, and what is unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.data.layouts import write_birdsnap, write_cifar10
+from uproar.data import download, load
+from uproar.data.catalogue import CATALOGUE, Known, Remote
+from uproar.data.download import fetch, get, get_photos, unpack
+from uproar.errors import BadInput, StoreError
+
+CONTENT = bytes(range(256)) * 4000
+
+
+class Server(ThreadingHTTPServer):
+    """Serves what is in `files`; `drop` bytes after which each answer breaks off, `ranges` whether parts are served."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files: dict[str, bytes] = {}
+        self.drop: int | None = None
+        self.ranges = True
+        self.asked: list[str | None] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.headers.get("Range"))
+        content = self.server.files.get(self.path.lstrip("/"))
+        if content is None:
+            self.send_error(404)
+            return
+        start = 0
+        if self.server.ranges and (wanted := self.headers.get("Range")):
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            if start >= len(content):
+                self.send_error(416)
+                return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        part = content[start:]
+        self.wfile.write(part if self.server.drop is None else part[: self.server.drop])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(download, "PAUSE", 0.0)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    running = Server()
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield running
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+@pytest.fixture
+def seen():
+    """What a listener was told."""
+    return []
+
+
+def remote(server: Server, name: str, content: bytes = CONTENT, into: str = "") -> Remote:
+    server.files[name] = content
+    return Remote(f"{server.url}/{name}", hashlib.md5(content).hexdigest(), into)
+
+
+def test_a_download_is_whole_checked_and_told(server, tmp_path, seen):
+    file = fetch(remote(server, "a.bin"), tmp_path, lambda *state: seen.append(state))
+    assert file.read_bytes() == CONTENT
+    assert seen[0] == ("a.bin", 0, len(CONTENT)) and seen[-1] == (
+        "a.bin",
+        len(CONTENT),
+        len(CONTENT),
+    )
+    assert [f.name for f in tmp_path.iterdir()] == ["a.bin"]
+    fetch(remote(server, "a.bin"), tmp_path, lambda *_: None)
+    assert len(server.asked) == 1, "a file that is there is not asked for again"
+
+
+def test_a_download_goes_on_where_it_was_stopped(server, tmp_path, seen):
+    (tmp_path / "a.bin.part").write_bytes(CONTENT[:700_000])
+    fetch(remote(server, "a.bin"), tmp_path, lambda *state: seen.append(state))
+    assert server.asked == ["bytes=700000-"]
+    assert seen[0] == ("a.bin", 700_000, len(CONTENT))
+    assert (tmp_path / "a.bin").read_bytes() == CONTENT
+
+
+def test_connections_that_break_off_are_taken_up_again(server, tmp_path):
+    server.drop = 300_000
+    fetch(remote(server, "a.bin"), tmp_path, lambda *_: None)
+    assert server.asked == [None, "bytes=300000-", "bytes=600000-", "bytes=900000-"]
+    assert (tmp_path / "a.bin").read_bytes() == CONTENT
+
+
+def test_a_server_without_ranges_is_asked_from_the_start(server, tmp_path):
+    server.ranges = False
+    (tmp_path / "a.bin.part").write_bytes(b"x" * 1000)
+    fetch(remote(server, "a.bin"), tmp_path, lambda *_: None)
+    assert (tmp_path / "a.bin").read_bytes() == CONTENT
+
+
+def test_a_part_of_another_file_is_thrown_away_once(server, tmp_path):
+    for wrong in (b"x" * 1000, b"x" * (len(CONTENT) + 5)):
+        (tmp_path / "a.bin.part").write_bytes(wrong)
+        fetch(remote(server, "a.bin"), tmp_path, lambda *_: None).unlink()
+
+
+def test_a_server_that_never_gets_further_is_given_up_and_the_part_kept(server, tmp_path):
+    server.ranges, server.drop = False, 1000
+    with pytest.raises(
+        BadInput, match="connection ended early. 1000 bytes are kept; the same command"
+    ):
+        fetch(remote(server, "a.bin"), tmp_path, lambda *_: None)
+    assert (tmp_path / "a.bin.part").stat().st_size == 1000
+    assert len(server.asked) == download.ATTEMPTS + 1
+
+
+def test_a_checksum_that_differs_is_told_and_nothing_kept(server, tmp_path):
+    wrong = Remote(remote(server, "a.bin").url, "0" * 32)
+    with pytest.raises(
+        BadInput, match=f"differs: it is {hashlib.md5(CONTENT).hexdigest()}, not 000"
+    ):
+        fetch(wrong, tmp_path, lambda *_: None)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a.bin").write_bytes(b"mine")
+    with pytest.raises(BadInput, match="is there already, but its checksum is not that of"):
+        fetch(remote(server, "a.bin"), tmp_path, lambda *_: None)
+    assert (tmp_path / "a.bin").read_bytes() == b"mine"
+
+
+def test_a_missing_file_or_server_is_one_sentence(server, tmp_path):
+    with pytest.raises(BadInput, match="none.bin cannot be downloaded: the server answers 404"):
+        fetch(Remote(f"{server.url}/none.bin", ""), tmp_path, lambda *_: None)
+    assert len(server.asked) == 1, "asking again would not help"
+    with pytest.raises(BadInput, match="cannot be downloaded: .*refused"):
+        fetch(Remote("http://127.0.0.1:9/a.bin", ""), tmp_path, lambda *_: None)
+
+
+def _tar(folder, name: str, mode: str = "w:gz") -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode=mode) as pack:
+        pack.add(folder, name)
+    return held.getvalue()
+
+
+def test_a_set_is_downloaded_unpacked_and_loads(server, tmp_path, monkeypatch):
+    write_cifar10(tmp_path / "made", "binary")
+    archive = remote(
+        server, "cifar-10-binary.tar.gz", _tar(tmp_path / "made", "cifar-10-batches-bin")
+    )
+    official = CATALOGUE["cifar10"]
+    known = Known("cifar10", official.folders, official.marks, official.counts, "", "", (archive,))
+    root = tmp_path / "root"
+    folder, note = get(known, root, lambda *_: None)
+    assert (folder, note) == (root / "cifar-10-batches-bin", "")
+    assert [f.name for f in root.iterdir()] == ["cifar-10-batches-bin"], "no archive, no rest"
+    assert len(load(f'cifar10(root="{root}")').train) == 50
+    get(known, root, lambda *_: None)
+    assert len(server.asked) == 1
+
+
+def test_plain_files_go_into_the_folder_of_their_set(server, tmp_path):
+    files = tuple(remote(server, name, b"x", "MNIST/raw") for name in ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte"))  # fmt: skip
+    known = Known("mnist", ("MNIST/raw",), ("t10k-images-idx3-ubyte",), (1, 1), "", "", files)
+    assert get(known, tmp_path, lambda *_: None)[0] == tmp_path / "MNIST" / "raw"
+
+
+def test_archives_cannot_reach_outside_and_damaged_ones_leave_nothing(tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    with tarfile.open(tmp_path / "evil.tgz", "w:gz") as pack:
+        pack.addfile(tarfile.TarInfo("../evil.txt"))
+    with pytest.raises(BadInput, match="cannot be unpacked"):
+        unpack(tmp_path / "evil.tgz", root)
+    with zipfile.ZipFile(tmp_path / "odd.zip", "w") as held:
+        held.writestr("../evil.txt", "x")
+    unpack(tmp_path / "odd.zip", root)
+    assert not (tmp_path / "evil.txt").exists()
+    (root / "evil.txt").unlink()
+    (tmp_path / "cut.tar.gz").write_bytes(_tar(root.parent / "odd.zip", "set")[:60])
+    (tmp_path / "cut.zip").write_bytes(b"PK" + b"x" * 50)
+    for name in ("cut.tar.gz", "cut.zip"):
+        with pytest.raises(BadInput, match="cannot be unpacked"):
+            unpack(tmp_path / name, root)
+    assert list(root.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
+    (tmp_path / "file").write_text("x")
+    known = Known("x", ("x",), ("x",), (1, 1), "", "", (remote(server, "a.bin"),))
+    with pytest.raises(StoreError, match="Cannot write into .*file"):
+        get(known, tmp_path / "file", lambda *_: None)
+
+
+def test_imagenet_says_what_to_do_by_hand(tmp_path):
+    with pytest.raises(BadInput, match="without a login. Ask for access at https://image-net.org"):
+        get(CATALOGUE["imagenet"], tmp_path, lambda *_: None)
+
+
+def test_photos_that_are_gone_are_counted_and_the_others_checked(server, tmp_path, seen):
+    folder = tmp_path / "birdsnap"
+    write_birdsnap(folder, server.url)
+    good = (tmp_path / "one.jpg").read_bytes()
+    for name in ("Acadian_Flycatcher/0.jpg", "Acorn_Woodpecker/1.jpg"):
+        server.files[name] = good
+    server.files["Acorn_Woodpecker/2.jpg"] = b"this photo is no longer available"
+    assert get_photos(folder, lambda *state: seen.append(state)) == (2, 4)
+    assert seen[-1] == ("photos", 6, 6)
+    there = sorted(f.name for f in (folder / "download" / "images").rglob("*.*"))
+    assert there == ["0.jpg", "1.jpg"]
+    asked = len(server.asked)
+    assert get_photos(folder, lambda *_: None) == (2, 4)
+    assert len(server.asked) == asked + 4, "those that are there are not asked for again"
