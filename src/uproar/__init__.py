@@ -26,7 +26,7 @@ from uproar.data import Split, Task, load
 from uproar.errors import BadInput, NotApplicable, UproarError
 from uproar.estimators import direct, estimator
 from uproar.metrics import metric
-from uproar.running import run
+from uproar.running import audit, run
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, fit, predict
 
@@ -65,6 +65,7 @@ __all__ = [
     "Study",
     "Task",
     "UproarError",
+    "audit",
     "build",
     "curve",
     "direct",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from uproar.finding import Finding
 from uproar.metrics.verdicts import compare, intervals
 from uproar.scores import Scores
 
@@ -96,6 +97,8 @@ class Results:
     """One row per metric, estimator, replicate and test image; see IMAGE_SCORE_COLUMNS."""
     judged: Mapping[tuple[str, str], Scores] = field(default_factory=dict)
     """By task and model: what the metrics say of the estimators over all replicates."""
+    findings: tuple[Finding, ...] = ()
+    """What the study's audits found."""
 
     @property
     def done(self) -> pd.DataFrame:

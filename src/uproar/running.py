@@ -10,6 +10,7 @@ from uproar.study.run import Listener, run_study
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
+    from uproar.finding import Finding
     from uproar.runs import Run
 
 
@@ -20,7 +21,7 @@ def run(
     jobs: int | None = None,
     listen: Listener = lambda _: None,
 ) -> Run:
-    """Run a study, or what is missing of it, and collect its results.
+    """Run a study and its audits, or what is missing of them, and collect what they found.
 
     `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
     the same call again only reads them.
@@ -32,3 +33,22 @@ def run(
     from uproar.runs import collected
 
     return collected(study, place, progress)
+
+
+def audit(
+    run: Run,
+    *names: str,
+    jobs: int | None = None,
+    listen: Listener = lambda _: None,
+) -> list[Finding]:
+    """Ask whether a run's own scores mislead: one finding per audit, task and model.
+
+    `names` are audits such as `"blur"` or `"leakage"`; without any, all are asked. Only what the store does not have
+    yet is run.
+    """
+    from uproar.audits import audits
+    from uproar.study.audit import asked, findings
+
+    study = study_of(run.study).with_changes(audits=names or tuple(audits))
+    run_study(study, run.place, jobs, listen)
+    return findings(asked(study), run.place)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uproar.report import write_report
 from uproar.results import Results
 from uproar.store import Store
+from uproar.study.audit import asked, findings
 from uproar.study.collect import collect
 from uproar.study.run import Progress
 from uproar.study.spec import Study
 
 
+@dataclass(frozen=True)
 class Run(Results):
-    """The results of a run: `.table`, `.verdicts`, `.report(path)`."""
+    """The results of a run: `.table`, `.verdicts`, `.findings`, `.report(path)`."""
+
+    place: str = ""
+    """The store behind it."""
 
     def report(self, folder: str | Path) -> Path:
         """Write the page, the figures and the tables into a folder; the page's path."""
@@ -31,4 +37,5 @@ def collected(
     """What the store has of a study; `progress` tells which cells were skipped or failed, and why."""
     state = progress or Progress()
     found = collect(study, Store(store), state.outcomes, tuple(state.notices), facts)
-    return Run(**vars(found))
+    audited = tuple(findings(asked(study), store, state.outcomes))
+    return Run(**{**vars(found), "findings": audited, "place": str(store)})

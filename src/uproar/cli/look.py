@@ -37,6 +37,7 @@ class Kind(StrEnum):
     fills = "fills"
     metrics = "metrics"
     protocols = "protocols"
+    audits = "audits"
 
 
 _REGISTRIES: dict[str, Registry] = {
@@ -66,6 +67,9 @@ def ls(
         return 0
     if kind is Kind.metrics:
         _show_metrics()
+        return 0
+    if kind is Kind.audits:
+        _show_audits()
         return 0
     entries = _REGISTRIES[kind.value].values()
     roles = {"estimator": "estimators", "direct": "controls that are not rankings",
@@ -117,6 +121,18 @@ def _show_metrics() -> None:
         lines += [f"Options: {', '.join(entry.options)}."] if entry.options else []
         better = "higher" if facts["higher_is_better"] else "lower"
         shown.add_row(entry.name, better, escape(" ".join(lines)))
+    output.print(shown)
+
+
+def _show_audits() -> None:
+    from uproar.audits import audits
+
+    shown = table("audits", "name", "question", "options")
+    for entry in audits.values():
+        lines = [entry.facts["question"], entry.summary]
+        lines += [f"Needs {entry.facts['needs']}."] if entry.facts["needs"] else []
+        options = ", ".join(f"{n}={_default(p.default)}" for n, p in entry.options.items())
+        shown.add_row(entry.name, escape(" ".join(lines)), escape(options))
     output.print(shown)
 
 

@@ -32,7 +32,8 @@ def shown() -> Iterator[Listener]:
         line = bar.add_task("planning", total=None, left="")
 
         def listen(state: State) -> None:
-            working = "; ".join(str(job) for job in state.running) or "starting"
+            part = f"{state.study}: " if ": " in state.study else ""
+            working = part + "; ".join(str(job) for job in state.running) or "starting"
             bar.update(
                 line,
                 total=state.total,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from uproar.cli.audit import print_findings
 from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.imputer import ready
@@ -49,6 +50,7 @@ def run(
     estimators: Many = None,
     protocols: Many = None,
     metrics: Many = None,
+    audits: Many = None,
     fractions: Many = None,
     seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every training")] = None,
@@ -63,7 +65,7 @@ def run(
     data_root: DataRoot = None,
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
-    chosen = _study(study, task, model, weights, estimators, protocols, metrics, fractions, seeds,
+    chosen = _study(study, task, model, weights, estimators, protocols, metrics, audits, fractions, seeds,
                     epochs, fill, limit, plugin)  # fmt: skip
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else str(folder / "store")
@@ -75,16 +77,17 @@ def run(
     spent = time.perf_counter() - began
     facts = {"command": shlex.join(["uproar", *sys.argv[1:]]), "seconds": round(spent, 1),
              "executor": "serial" if workers == 1 else f"{workers} processes"}  # fmt: skip
-    results = _collected(chosen, place, state, facts)
-    _remember(folder, chosen, place, facts)
+    results = gathered(chosen, place, state, facts)
+    remember(folder, chosen, place, facts)
     page = results.report(folder)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     _print_verdicts(results)
     _print_scores(results)
+    print_findings(results.findings)
     new = state.total - state.cached
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
-    return _finish(results, page)
+    return finish(results, page)
 
 
 def report(
@@ -93,12 +96,13 @@ def report(
     data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished."""
-    chosen, place, facts = _recall(folder)
-    results = _collected(chosen, place, None, facts)
+    chosen, place, facts = recall(folder)
+    results = gathered(chosen, place, None, facts)
     page = results.report(out or folder)
     _print_verdicts(results)
     _print_scores(results)
-    return _finish(results, page)
+    print_findings(results.findings)
+    return finish(results, page)
 
 
 def validate(
@@ -131,7 +135,8 @@ def validate(
     return 0
 
 
-def _collected(study: Study, place: str, state: Progress | None, facts: dict[str, Any]) -> Run:
+def gathered(study: Study, place: str, state: Progress | None, facts: dict[str, Any]) -> Run:
+    """What the store has of a study."""
     # tables and plots load as long as a small study runs: not before its workers have started
     from uproar.runs import collected
 
@@ -140,14 +145,14 @@ def _collected(study: Study, place: str, state: Progress | None, facts: dict[str
 
 def _study(
     file: str | None, task: str | None, model: str | None, weights: str | None,
-    estimators: list[str] | None, protocols: list[str] | None, metrics: list[str] | None,
+    estimators: list[str] | None, protocols: list[str] | None, metrics: list[str] | None, audits: list[str] | None,
     fractions: list[str] | None, seeds: int | None, epochs: int | None, fill: str | None, limit: int | None,
     plugin: list[str] | None,
 ) -> Study:  # fmt: skip
     base = study_of(file) if file else Study()
     changes: dict[str, Any] = {
         "tasks": task, "models": model, "weights": weights, "estimators": listed(estimators),
-        "protocols": listed(protocols), "metrics": listed(metrics),
+        "protocols": listed(protocols), "metrics": listed(metrics), "audits": listed(audits),
         "fractions": _numbers(listed(fractions)), "seeds": seeds, "fill": fill, "limit": limit, "plugins": plugin,
     }  # fmt: skip
     if epochs is not None:
@@ -164,7 +169,8 @@ def _numbers(texts: list[str] | None) -> list[float] | None:
         raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9 ({error}).") from None
 
 
-def _remember(folder: Path, study: Study, place: str, facts: dict[str, Any]) -> None:
+def remember(folder: Path, study: Study, place: str, facts: dict[str, Any]) -> None:
+    """Note in the folder of a run what was run and where its results are."""
     content = {
         "study": study.model_dump(mode="json"),
         "store": place if "://" in place else str(Path(place).expanduser().resolve()),
@@ -177,7 +183,8 @@ def _remember(folder: Path, study: Study, place: str, facts: dict[str, Any]) -> 
         raise StoreError(f"Cannot write into {folder}: {error.strerror or error}.") from None
 
 
-def _recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
+def recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
+    """The study, store and facts of a run."""
     try:
         content = json.loads((folder / "run.json").read_text())
         place = str(content["store"])
@@ -239,7 +246,8 @@ def _number(value: float, form: str) -> str:
     return "–" if value != value else form.format(value)
 
 
-def _finish(results: Run, page: Path) -> int:
+def finish(results: Run, page: Path) -> int:
+    """Say what went wrong and where the report is; the exit code."""
     failed = int(
         (results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum()
     )

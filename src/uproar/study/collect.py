@@ -32,7 +32,7 @@ PICTURES = 4
 
 def collect(
     study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None,
-    notices: tuple[str, ...] = (), facts: Mapping[str, Any] | None = None,
+    notices: tuple[str, ...] = (), facts: Mapping[str, Any] | None = None, with_pictures: bool = True,
 ) -> Results:  # fmt: skip
     """The results of a study so far; cells nobody has made yet are `missing`."""
     rows: list[dict[str, Any]] = []
@@ -53,7 +53,7 @@ def collect(
         if (found := judged(study, bench)) is not None:
             by_metrics[bench.setting.task, bench.spec.name] = found
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
-        pictures += _pictures(study, bench)
+        pictures += _pictures(study, bench) if with_pictures else []
     spoiled = tuple(notice for bench in benches for notice in bench.store.notices)
     return Results(
         study=study.model_dump(mode="json"),

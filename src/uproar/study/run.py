@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class Progress:
     outcomes: dict[Unit, Outcome] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """Time inside jobs, by kind."""
+    study: str = ""
+    """Which of several studies it is."""
 
     @property
     def left(self) -> float | None:
@@ -47,23 +49,50 @@ Listener = Callable[[Progress], None]
 def run_study(
     study: Study, store: str | Path, jobs: int | None = None, listen: Listener = lambda _: None
 ) -> Progress:
-    """Do everything a study asks for that the store does not have yet.
+    """Do everything a study and its audits ask for that the store does not have yet.
 
-    Results go to the store as they are made: stopping at any moment loses only what is under way.
+    Results go to the store as they are made: stopping at any moment loses only what is under way. The progress is
+    that of the study; the outcomes are also those of its audits.
     """
+    more: dict[str, Study] = {}
+    if study.audits:  # they load tables, for which the workers of other studies should not wait
+        from uproar.study.audit import asked, needed
+
+        more = needed(asked(study))
+    progress, *others = run_studies({study.name: study, **more}, store, jobs, listen)
+    for other in others:
+        progress.outcomes |= other.outcomes
+        progress.notices += other.notices
+    return progress
+
+
+def run_studies(
+    studies: Mapping[str, Study],
+    store: str | Path,
+    jobs: int | None = None,
+    listen: Listener = lambda _: None,
+) -> list[Progress]:
+    """Run studies one after the other on the same workers; `listen` is told which one it is."""
     root = Store(store).root
     workers = default_jobs() if jobs is None else jobs
-    runner = executor(root, workers, study.plugins)
+    plugins = tuple(dict.fromkeys(file for study in studies.values() for file in study.plugins))
+    runner = executor(root, workers, plugins)
     try:
-        todo = plan(study, Store(store))
-        progress = Progress(
-            len(todo.cells), todo.cached, work=todo.cost, outcomes=dict(todo.skipped)
-        )
-        progress.done = todo.cached + len(todo.skipped)
-        listen(progress)
-        _drive(todo, runner, progress, listen)
+        return [_run(name, study, store, runner, listen) for name, study in studies.items()]
     finally:
         runner.close()
+
+
+def _run(
+    name: str, study: Study, store: str | Path, runner: Executor, listen: Listener
+) -> Progress:
+    todo = plan(study, Store(store))
+    progress = Progress(
+        len(todo.cells), todo.cached, work=todo.cost, outcomes=dict(todo.skipped), study=name
+    )
+    progress.done = todo.cached + len(todo.skipped)
+    listen(progress)
+    _drive(todo, runner, progress, listen)
     return progress
 
 

@@ -54,6 +54,8 @@ class Study(BaseModel):
     protocols: Names = ("roar", "kar", "roar:no-retrain", "kar:no-retrain")
     metrics: Names = ()
     """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
+    audits: Names = ()
+    """Questions about the benchmark itself, e.g. `blur`, `leakage`; each runs what it needs beside the study."""
     fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = (0.1, 0.3, 0.5, 0.7, 0.9)
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
     """One whole replicate per seed; a number n means seeds 0..n-1."""
@@ -86,6 +88,10 @@ class Study(BaseModel):
             _distinct("protocol", [protocol.name for protocol in self.protocol_list])
         for text in self.metrics:
             read_metric(text)
+        if self.audits:  # audits need tables, which a worker process should not wait for
+            from uproar.audits import read_audit
+
+            _distinct("audit", [str(read_audit(text)) for text in self.audits])
         for task in self.tasks:
             check_task(task)
         _distinct("model", [ModelSpec.of(model).name for model in self.models])
@@ -165,7 +171,7 @@ def _beside(value: Any, folder: Path) -> Any:
 
 
 def _validated(content: dict[str, Any]) -> Study:
-    for alias in ("task", "model", "estimator", "protocol"):
+    for alias in ("task", "model", "estimator", "protocol", "metric", "audit"):
         if alias in content:
             content[alias + "s"] = content.pop(alias)
     return Study(**content)

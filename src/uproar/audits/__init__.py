@@ -1,0 +1,16 @@
+"""Questions about the benchmark itself: whether its own scores mislead here."""
+
+from uproar.audits import geometry
+from uproar.audits.base import OWN, Evidence, Part, audit, audits, merged, read_audit, studies_of
+
+__all__ = [
+    "OWN",
+    "Evidence",
+    "Part",
+    "audit",
+    "audits",
+    "geometry",
+    "merged",
+    "read_audit",
+    "studies_of",
+]

@@ -1,0 +1,143 @@
+"""How an audit is declared: the studies it needs, and the verdict it draws from their results.
+
+    @audit(title="Geometry", question="Does the shape of what is removed matter?", studies=needed)
+    def geometry(evidence, *, protocol="roar"):
+        ...
+        return Finding("misleads", "Random blocks cost 12.3 ± 0.8 points more than random pixels ...")
+
+`studies(study, **options)` gives studies by part, each the given study with other estimators, protocols, metrics,
+fills or tasks. They run as any study does: what the store has is not made again, so that an audit after a run costs
+only what is new. The verdict is a function of what those studies found, and of nothing else.
+
+An audit that does not apply raises `NotApplicable` with the reason and what would make it possible.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from uproar.errors import BadInput
+from uproar.expression import Call, parse
+from uproar.finding import Finding
+from uproar.registry import Registry
+
+if TYPE_CHECKING:
+    from uproar.data import Task
+    from uproar.study.spec import Study
+
+audits = Registry("audit", "uproar.audits")
+
+OWN = "study"
+"""The part that is the study itself, always there."""
+
+
+class Part(ABC):
+    """What one study found, for one task and model."""
+
+    study: Study
+
+    @property
+    @abstractmethod
+    def task(self) -> Task:
+        """The data."""
+
+    @property
+    @abstractmethod
+    def estimators(self) -> tuple[str, ...]:
+        """The chains by name, in the order of the study."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> pd.DataFrame:
+        """One row per finished cell: protocol, estimator, fraction, seed, accuracy, ..."""
+
+    @property
+    @abstractmethod
+    def scores(self) -> pd.DataFrame:
+        """One row per finished metric: metric, estimator, seed, value, higher_is_better, ..."""
+
+    @abstractmethod
+    def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
+        """Accuracy by seed (rows) and fraction (columns), plain training included; only whole columns."""
+
+    @abstractmethod
+    def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
+        """Log probabilities of the test images, (n, classes), float64."""
+
+    @abstractmethod
+    def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
+        """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
+
+    @abstractmethod
+    def axis(self, metric: str) -> tuple[float, ...]:
+        """Where the points of a metric's curves lie."""
+
+    @abstractmethod
+    def maps(self, estimator: str, seed: int) -> np.ndarray:
+        """The maps of the test images, (n, h, w), each scaled so that its largest size is 1."""
+
+    @abstractmethod
+    def removed(
+        self, estimator: str, seed: int, fraction: float, split: str = "test"
+    ) -> np.ndarray:
+        """The first share of the order of every image of a split, bool (n, h, w)."""
+
+
+class Evidence(ABC):
+    """What an audit judges by: the study and the parts it asked for, by name."""
+
+    study: Study
+
+    @abstractmethod
+    def __getitem__(self, part: str) -> Part:
+        """What one of its studies found."""
+
+
+Studies = Callable[..., Mapping[str, "Study"]]
+
+
+def audit(
+    *, title: str, question: str, studies: Studies | None = None, paper: str = "", needs: str = ""
+) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+    """Declare `(evidence, *, options) -> Finding` under its own name; `needs` says what a study must have."""
+
+    def keep(function: Callable[..., Finding]) -> Callable[..., Finding]:
+        audits.add(
+            function.__name__, function, title=title, question=question, studies=studies,
+            paper=paper, needs=needs,
+        )  # fmt: skip
+        return function
+
+    return keep
+
+
+def read_audit(text: str) -> Call:
+    """The audit a text names, e.g. `blur(sigma=2)`; its name and options are checked here."""
+    call = parse(text)
+    if call.args:
+        raise BadInput(f"The audit {call.name!r} takes options, not {call.args[0]}.")
+    audits[call.name].bind(**dict(call.options))
+    return call
+
+
+def studies_of(call: Call, study: Study) -> dict[str, Study]:
+    """The studies an audit needs, by part; the study itself is one of them."""
+    entry = audits[call.name]
+    needed = entry.facts["studies"]
+    options: dict[str, Any] = entry.bind(**dict(call.options))
+    more = needed(study, **options) if needed else {}
+    return {OWN: study, **more}
+
+
+def merged(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """Names with more names, each once.
+
+    >>> merged(["grad", "ig"], ["random", "grad"])
+    ('grad', 'ig', 'random')
+    """
+    return tuple(dict.fromkeys([*names, *more]))

@@ -1,0 +1,81 @@
+"""Audits of a study: which studies they need, what that costs, and what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from uproar.audits import OWN, audits, read_audit, studies_of
+from uproar.errors import NotApplicable, one_line
+from uproar.expression import Call
+from uproar.finding import Finding
+from uproar.store import Store
+from uproar.study.cell import Outcome, Unit
+from uproar.study.evidence import Evidence
+from uproar.study.spec import Study
+from uproar.study.steps import Setting
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An audit of one task and model of a study: the studies it needs, or why it does not apply."""
+
+    call: Call
+    task: str
+    model: str
+    studies: Mapping[str, Study]
+    refused: str = ""
+
+
+def asked(study: Study, names: Sequence[str] | None = None) -> list[Asked]:
+    """The audits of a study, by default those it names, with what they need."""
+    calls = [read_audit(name) for name in (study.audits if names is None else names)]
+    found = []
+    for setting in Setting.all_of(study):
+        one = study.with_changes(tasks=(setting.task,), models=(setting.model,), audits=())
+        for call in calls:
+            try:
+                found.append(Asked(call, setting.task, setting.model, studies_of(call, one)))
+            except NotApplicable as error:
+                refused = one_line(error)
+                found.append(Asked(call, setting.task, setting.model, {OWN: one}, refused))
+    return found
+
+
+def needed(every: Sequence[Asked]) -> dict[str, Study]:
+    """The studies that audits need beside the one they judge, by a name to show; equal ones once."""
+    studies: dict[str, Study] = {}
+    for one in every:
+        for part, study in one.studies.items():
+            if part != OWN and study not in studies.values():
+                where = (
+                    f" on {one.task}, {one.model}"
+                    if len({a.task + a.model for a in every}) > 1
+                    else ""
+                )
+                studies[f"{one.call}: {part}{where}"] = study
+    return studies
+
+
+def findings(
+    every: Sequence[Asked], store: str | Path, outcomes: Mapping[Unit, Outcome] | None = None
+) -> list[Finding]:
+    """What the store has to say to some audits; one that cannot be answered says why."""
+    place = Store(store)
+    return [_finding(one, place, outcomes) for one in every]
+
+
+def _finding(one: Asked, store: Store, outcomes: Mapping[Unit, Outcome] | None) -> Finding:
+    entry = audits[one.call.name]
+    try:
+        if one.refused:
+            raise NotApplicable(one.refused)
+        evidence = Evidence(one.studies, store, outcomes)
+        found = entry.function(evidence, **entry.bind(**dict(one.call.options)))
+    except NotApplicable as error:
+        found = Finding("skipped", f"Not answered: {one_line(error)}.".replace("..", "."))
+    return replace(
+        found, audit=str(one.call), title=entry.facts["title"], question=entry.facts["question"],
+        task=one.task, model=one.model,
+    )  # fmt: skip

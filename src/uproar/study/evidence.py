@@ -1,0 +1,129 @@
+"""What studies found, as audits read it: tables, and on demand the answers, maps and masks behind them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.special import log_softmax
+
+from uproar.audits import base
+from uproar.data import Task
+from uproar.errors import NotApplicable
+from uproar.metrics.base import read_metric
+from uproar.metrics.probe import fractions_of
+from uproar.store import Store
+from uproar.study.cell import Cell, Outcome, Scored, Unit
+from uproar.study.collect import collect
+from uproar.study.spec import Study
+from uproar.study.steps import Bench, Setting, bench_for
+
+
+class Part(base.Part):
+    """What one study found, for one task and model."""
+
+    def __init__(
+        self, study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None
+    ) -> None:
+        self.study, self._store, self._outcomes = study, store, outcomes or {}
+
+    @functools.cached_property
+    def _bench(self) -> Bench:
+        (setting,) = Setting.all_of(self.study)
+        return bench_for(setting, self._store.root)
+
+    @property
+    def task(self) -> Task:
+        """The data."""
+        return self._bench.task
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """The chains by name, in the order of the study."""
+        return tuple(chain.name for chain in self.study.chains)
+
+    @functools.cached_property
+    def _found(self) -> Any:
+        return collect(self.study, self._store, self._outcomes, with_pictures=False)
+
+    @functools.cached_property
+    def cells(self) -> pd.DataFrame:
+        """One row per finished cell: protocol, estimator, fraction, seed, accuracy, ..."""
+        return self._found.done
+
+    @functools.cached_property
+    def scores(self) -> pd.DataFrame:
+        """One row per finished metric: metric, estimator, seed, value, higher_is_better, ..."""
+        found = self._found.scores
+        return found[found["status"] == "done"]
+
+    def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
+        """Accuracy by seed (rows) and fraction (columns), plain training included; only whole columns."""
+        rows = self.cells
+        rows = rows[(rows["protocol"] == protocol) & (rows["estimator"] == estimator)]
+        return rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
+
+    def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
+        """Log probabilities of the test images, (n, classes), float64."""
+        setting = self._bench.setting
+        cell = Cell(setting.task, setting.model, estimator, protocol, fraction, seed)
+        item = self._store.find("cell", self._bench.cell_key(cell))
+        if item is None:
+            raise NotApplicable(f"the cell {cell} is not finished")
+        return log_softmax(item.arrays["test_scores"].astype(np.float64), axis=1)
+
+    def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
+        """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
+        setting = self._bench.setting
+        name = str(read_metric(metric))
+        unit = Scored(setting.task, setting.model, estimator, name, seed)
+        item = self._store.find("score", self._bench.score_key(unit))
+        if item is None:
+            raise NotApplicable(f"{unit} is not finished")
+        return item.arrays
+
+    def axis(self, metric: str) -> tuple[float, ...]:
+        """Where the points of a metric's curves lie."""
+        return fractions_of(read_metric(metric), self.task.shape)
+
+    def maps(self, estimator: str, seed: int) -> np.ndarray:
+        """The maps of the test images, (n, h, w), each scaled so that its largest size is 1."""
+        chain = self._bench.chain(estimator)
+        for key in self._store.keys("levels", self._bench.order_key(chain, seed)):
+            item = self._store.find("levels", key)
+            if item is not None:
+                maps = item.arrays["test_maps"].astype(np.float32)
+                return maps.sum(1) if maps.ndim == 4 else maps
+        raise NotApplicable(f"the maps of {estimator} for seed {seed} are not in the store")
+
+    def removed(
+        self, estimator: str, seed: int, fraction: float, split: str = "test"
+    ) -> np.ndarray:
+        """The first share of the order of every image of a split, bool (n, h, w)."""
+        chosen = self.task.train if split == "train" else self.task.test
+        chain = self._bench.chain(estimator)
+        try:
+            gone = self._bench.important(chain, seed, fraction, chosen, make=False)
+        except KeyError:
+            raise NotApplicable(
+                f"{estimator} was not ranked for seed {seed} at t={fraction:g}"
+            ) from None
+        return torch.as_tensor(gone).numpy()
+
+
+class Evidence(base.Evidence):
+    """The study an audit judges, and the parts it asked for, by name."""
+
+    def __init__(
+        self, studies: Mapping[str, Study], store: Store,
+        outcomes: Mapping[Unit, Outcome] | None = None,
+    ) -> None:  # fmt: skip
+        self.study = next(iter(studies.values()))
+        self._parts = {name: Part(study, store, outcomes) for name, study in studies.items()}
+
+    def __getitem__(self, part: str) -> Part:
+        return self._parts[part]
