@@ -23,7 +23,8 @@ COLUMNS = {
     "fraction": "share removed (roar) or kept (kar)",
     "seed": "replicate",
     "status": "done, skipped, failed or missing",
-    "accuracy": "share of test images classified right",
+    "accuracy": "share of test images classified right (`:find-mask`: area under the ROC curve)",
+    "bits": "mean surprise at the right class, calibrated on the other half of the test images",
     "images": "number of test images",
     "ties": "mean share of features that only the tie-break ordered at this fraction",
     "seconds": "time of this cell; 0 where the plain training is shared",
@@ -86,6 +87,8 @@ class Results:
     """One row per task, model and estimator: passes per image, seconds to explain, constant maps."""
     higher_is_better: Mapping[str, bool]
     """By protocol."""
+    diagnoses: frozenset[str] = frozenset()
+    """Protocols of the study that rank nothing: controls and diagnoses have curves but no verdicts."""
     pictures: tuple[Picture, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
@@ -109,7 +112,8 @@ class Results:
     def verdicts(self) -> pd.DataFrame:
         """One row per task, model, protocol and estimator: its advantage over random, and the verdict."""
         return self._by_protocol(
-            lambda tidy, protocol: compare(tidy, BASELINE, self.higher_is_better[protocol])
+            lambda tidy, protocol: compare(tidy, BASELINE, self.higher_is_better[protocol]),
+            without=self.diagnoses,
         )
 
     @property
@@ -117,10 +121,14 @@ class Results:
         """Mean and 95 % interval per task, model, protocol, estimator and fraction; descriptive."""
         return self._by_protocol(lambda tidy, _: intervals(tidy))
 
-    def _by_protocol(self, analyse) -> pd.DataFrame:
+    def _by_protocol(self, analyse, without: frozenset[str] = frozenset()) -> pd.DataFrame:
         parts = []
         for names, group in self._measured().groupby(["task", "model", "protocol"], sort=False):
-            if BASELINE not in set(group["estimator"]) or group["estimator"].nunique() < 2:
+            if (
+                names[2] in without
+                or BASELINE not in set(group["estimator"])
+                or group["estimator"].nunique() < 2
+            ):
                 continue
             tidy = group.rename(columns={"seed": "replicate", "accuracy": "value"})
             part = analyse(tidy[["estimator", "replicate", "fraction", "value"]], names[2])

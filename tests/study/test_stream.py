@@ -22,7 +22,7 @@ from uproar.study import shards as shards_module
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.shown import Shown
-from uproar.study.steps import Setting, bench_for
+from uproar.study.steps import Order, Setting, bench_for
 
 HELD = "planted(size=8, classes=2, train=40, test=14)"
 READ = "read_planted"
@@ -141,12 +141,12 @@ def test_one_sample_is_read_without_the_others(explained, monkeypatch):
     spans = place.Folder.spans
     monkeypatch.setattr(place.Folder, "spans", lambda *a: [asked.extend(a[2]), spans(*a)][1])
     for t in study.fractions:
-        one = bench.important(chain, seed, t, train, slice(23, 24))
+        one = bench.important(Order(chain, seed), t, train, slice(23, 24))
         assert torch.equal(one, levels.removed(t, (8, 8))[23:24])
     assert sum(b - a for a, b in asked) < 2 * (16 + 64)
     mixed = torch.tensor([39, 0, 9, 8, 0, 26])
     assert torch.equal(
-        bench.important(chain, seed, 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed)
+        bench.important(Order(chain, seed), 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed)
     )
     a = bench.test_map(chain, seed, 9)
     x = bench.task.test.images.pixels[9:10].float()
@@ -164,8 +164,8 @@ def test_lost_and_damaged_shards_are_made_again(explained):
         file.seek(-40, 2)
         file.write(bytes(40))
     with pytest.raises((KeyError, Damaged)):
-        bench.important(chain, seed, 0.6, train, everything, make=False)
-    again = bench.important(chain, seed, 0.6, train, everything)
+        bench.important(Order(chain, seed), 0.6, train, everything, make=False)
+    again = bench.important(Order(chain, seed), 0.6, train, everything)
     assert torch.equal(again, levels.removed(0.6, (8, 8)))
     assert os.path.exists(files[0]) and any("set aside" in n for n in bench.store.notices)
 

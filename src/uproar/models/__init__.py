@@ -4,9 +4,20 @@ from uproar.models import resnet, small, vgg
 from uproar.models.answer import called
 from uproar.models.borrow import borrowed
 from uproar.models.outside import timm_entry, torchvision_entry
-from uproar.models.registry import ModelSpec, build, make, models
+from uproar.models.registry import ModelSpec, build, build_seeing, make, models
 
-__all__ = ["ModelSpec", "borrowed", "build", "called", "make", "models", "resnet", "small", "vgg"]
+__all__ = [
+    "ModelSpec",
+    "borrowed",
+    "build",
+    "build_seeing",
+    "called",
+    "make",
+    "models",
+    "resnet",
+    "small",
+    "vgg",
+]
 
 models.makers["torchvision:"] = torchvision_entry
 models.makers["timm:"] = timm_entry

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.data.task import Task
-from uproar.errors import BadInput, UproarError, one_line
+from uproar.errors import BadInput, NotApplicable, UproarError, one_line
 from uproar.expression import Call, parse
 from uproar.plugins import load_file, source_hash
 from uproar.registry import Registry
@@ -63,8 +63,23 @@ class ModelSpec:
 
 def build(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     """A fresh network for a task; the same seed gives the same weights."""
-    model = make(spec, seed, task.shape, len(task.classes), task.mean, task.std)
-    check_output(model, task, spec.name)
+    return build_seeing(spec, task, seed, task.train.read(slice(0, 2)), task.mean, task.std)
+
+
+def build_seeing(
+    spec: ModelSpec, task: Task, seed: int, sample: Tensor, mean: Tensor, std: Tensor
+) -> nn.Module:
+    """A fresh network for a task whose input is not the images but of the kind of `sample`, (n, c, h, w)."""
+    c, h, w = sample.shape[1:]
+    try:
+        model = make(spec, seed, (c, h, w), len(task.classes), mean, std)
+        check_output(model, task, sample, spec.name)
+    except BadInput as error:
+        if (c, h, w) == task.shape:
+            raise
+        raise NotApplicable(
+            f"the network is needed for inputs of shape {(c, h, w)}: {error}"
+        ) from error
     return model
 
 
@@ -98,16 +113,16 @@ def make(
     return model
 
 
-def check_output(model: nn.Module, task: Task, name: str) -> None:
-    """Refuse a model that does not give one score per class for this task's images."""
+def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> None:
+    """Refuse a model that does not give one score per class of this task for two inputs."""
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            out: Any = model(task.train.read(slice(0, 2)))
+            out: Any = model(sample)
     except Exception as error:
         raise BadInput(
-            f"The model {name} cannot take images of shape {task.shape}: {one_line(error)}"
+            f"The model {name} cannot take images of shape {tuple(sample.shape[1:])}: {one_line(error)}"
         ) from error
     finally:
         model.train(was_training)
@@ -115,7 +130,7 @@ def check_output(model: nn.Module, task: Task, name: str) -> None:
         raise BadInput(
             f"The model {name} must return a tensor of scores, not {type(out).__name__}."
         )
-    rows = min(2, len(task.train))
+    rows = len(sample)
     if out.shape != (rows, len(task.classes)):
         raise BadInput(
             f"The model {name} returns {tuple(out.shape)} for {rows} images, but {task.name} has "

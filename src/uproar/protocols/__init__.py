@@ -1,5 +1,6 @@
 """What is done with an order."""
 
-from uproar.protocols.retrain import PROTOCOLS, Protocol, protocol_named
+from uproar.protocols.known import PROTOCOLS, protocol_named
+from uproar.protocols.protocol import Masks, Protocol
 
-__all__ = ["PROTOCOLS", "Protocol", "protocol_named"]
+__all__ = ["PROTOCOLS", "Masks", "Protocol", "protocol_named"]

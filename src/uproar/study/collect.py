@@ -19,12 +19,13 @@ from uproar.removal import Around
 from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.scores import Scores
 from uproar.seeds import Draws
-from uproar.store import Store, key_of
+from uproar.store import Item, Store, key_of
 from uproar.study.cell import Cell, Failed, Outcome, Skipped, Unit
 from uproar.study.collect_scores import image_rows, judged, score_row
 from uproar.study.plan import cells_of, refusal, scores_of
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, Setting, bench_for
+from uproar.study.steps import Bench, Order, Setting, bench_for
+from uproar.training.calibrate import surprise
 
 PICTURES = 4
 """Test images shown in a report, each of another class."""
@@ -59,7 +60,10 @@ def collect(
         study=study.model_dump(mode="json"),
         table=pd.DataFrame(rows, columns=list(COLUMNS)),
         costs=pd.DataFrame(costs),
-        higher_is_better={p.name: p.higher_is_better for p in PROTOCOLS.values()},
+        higher_is_better={
+            p.name: p.higher_is_better for p in (*PROTOCOLS.values(), *study.protocol_list)
+        },
+        diagnoses=frozenset(p.name for p in study.protocol_list if not p.judges),
         pictures=tuple(pictures),
         provenance={**provenance(study, data), "classes": classes, **(facts or {})},
         notices=(*notices, *spoiled),
@@ -96,7 +100,7 @@ def _cell_rows(
     for cell in cells_of(study, bench.setting):
         row = _row(bench, cell.estimator, cell.protocol, cell.fraction, cell.seed)
         row["ties"] = ties.get((cell.estimator, cell.seed, cell.fraction), np.nan)
-        row |= _measured(bench, cell, outcomes.get(cell), study)
+        row |= _measured(bench, cell, outcomes.get(cell))
         rows.append(row)
     return rows
 
@@ -120,19 +124,29 @@ def _not_done(outcome: Outcome | None) -> dict[str, Any]:
     return {"status": "missing", "reason": "not run yet"}
 
 
-def _measured(bench: Bench, cell: Cell, outcome: Outcome | None, study: Study) -> dict[str, Any]:
+def _measured(bench: Bench, cell: Cell, outcome: Outcome | None) -> dict[str, Any]:
     item = bench.store.find("cell", bench.cell_key(cell))
     if item is not None:
-        facts = item.facts
-        right = item.arrays["test_scores"].argmax(1) == bench.task.test.labels.numpy()
         return {
-            "status": "done", "accuracy": float(right.mean()), "images": len(right),
-            "seconds": facts["seconds"],
+            "status": "done", "images": item.facts["images"], "seconds": item.facts["seconds"],
+            **_numbers(item, bench.task.test.labels),
         }  # fmt: skip
-    chain = next(chain for chain in study.chains if chain.name == cell.estimator)
-    if (reason := refusal(bench, chain)) is not None:
+    if (reason := refusal(bench, cell)) is not None:
         return {"status": "skipped", "reason": reason}
     return _not_done(outcome)
+
+
+def _numbers(item: Item, labels: torch.Tensor) -> dict[str, float]:
+    """The columns `accuracy` and `bits` of a measured cell."""
+    if "areas" in item.arrays:
+        areas = item.arrays["areas"]
+        return {"accuracy": float(np.nanmean(areas)) if np.isfinite(areas).any() else np.nan}
+    scores = item.arrays["test_scores"]
+    right = scores.argmax(1) == labels.numpy()
+    bits = item.facts.get("bits")
+    if bits is None:  # made before this was kept
+        bits = float(surprise(torch.from_numpy(scores), labels).mean())
+    return {"accuracy": float(right.mean()), "bits": bits}
 
 
 def _plain_rows(study: Study, bench: Bench) -> list[dict[str, Any]]:
@@ -142,18 +156,23 @@ def _plain_rows(study: Study, bench: Bench) -> list[dict[str, Any]]:
         item = bench.store.find("model", bench.model_key(seed))
         if item is None:
             continue
+        known = {
+            "status": "done", "ties": 0.0, "images": item.facts["images"],
+            **_numbers(item, bench.task.test.labels),
+        }  # fmt: skip
         for protocol in study.protocol_list:
-            for chain in study.chains:
-                row = _row(bench, chain.name, protocol.name, protocol.plain, seed)
-                row |= {"status": "done", "accuracy": item.facts["accuracy"], "ties": 0.0}
-                rows.append(row | {"images": item.facts["images"]})
+            if protocol.plain is not None:
+                rows += [
+                    _row(bench, chain.name, protocol.name, protocol.plain, seed) | known
+                    for chain in study.chains
+                ]
     return rows
 
 
 def _row(bench: Bench, estimator: str, protocol: str, fraction: float, seed: int) -> dict[str, Any]:
     return {
         "task": bench.setting.task, "model": bench.spec.name, "estimator": estimator,
-        "protocol": protocol, "fraction": fraction, "seed": seed, "accuracy": np.nan, "images": 0,
+        "protocol": protocol, "fraction": fraction, "seed": seed, "accuracy": np.nan, "bits": np.nan, "images": 0,
         "ties": np.nan, "seconds": 0.0, "reason": "",
     }  # fmt: skip
 
@@ -194,7 +213,7 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
         for fraction in study.fractions:
             try:
                 important = bench.important(
-                    chain, seed, fraction, test, slice(row, row + 1), make=False
+                    Order(chain, seed), fraction, test, slice(row, row + 1), make=False
                 )
             except (UproarError, KeyError):
                 continue

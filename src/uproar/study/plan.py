@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from uproar.estimators import Chain, families
-from uproar.protocols import Protocol
+from uproar.protocols import protocol_named
+from uproar.protocols.worn import FOLDS
 from uproar.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
 from uproar.study.shards import Shard
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, Setting, bench_for
+from uproar.study.steps import Bench, Order, Setting, bench_for
 
 STACK = 8
 """Networks trained at once at most."""
@@ -32,6 +33,10 @@ class Job:
     cells: tuple[Unit, ...] = ()
     needs: tuple[str, ...] = ()
     """Jobs that must have ended before."""
+    fold: int | None = None
+    """Train: the part of the data that is left out."""
+    crossed: bool = False
+    """Explain: each image by a base model that has not seen it."""
     shard: Shard | None = None
     """Explain: the images, if not all."""
     cost: float = 1.0
@@ -41,8 +46,9 @@ class Job:
         if self.kind == "train":
             return f"train {self.setting.model} seed {self.seed}"
         if self.kind == "explain":
+            crossed = " cross-fitted" * self.crossed
             part = "" if self.shard is None else f", {self.shard}"
-            return f"explain {', '.join(self.names)} seed {self.seed}{part}"
+            return f"explain {', '.join(self.names)}{crossed} seed {self.seed}{part}"
         if self.kind == "retrain":
             more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
             return f"{self.cells[0]}{more}"
@@ -96,66 +102,99 @@ def plan(study: Study, store: Store) -> Plan:
 
 
 def _plan_setting(study: Study, bench: Bench, total: Plan) -> None:
-    chains = {chain.name: chain for chain in study.chains}
-    protocols = {protocol.name: protocol for protocol in study.protocol_list}
     cells = cells_of(study, bench.setting)
     total.cells += cells
-    refused = {n: r for n, c in chains.items() if (r := refusal(bench, c))}
-    total.skipped |= {c: Skipped(refused[c.estimator]) for c in cells if c.estimator in refused}
+    refused: dict[Unit, Outcome] = {
+        c: Skipped(reason) for c in cells if (reason := refusal(bench, c))
+    }
+    total.skipped |= refused
     missing = [
         cell
         for cell in cells
-        if cell.estimator not in refused and not bench.store.has("cell", bench.cell_key(cell))
+        if cell not in refused and not bench.store.has("cell", bench.cell_key(cell))
     ]
-    total.cached += len(cells) - len(missing) - sum(c.estimator in refused for c in cells)
+    total.cached += len(cells) - len(missing) - len(refused)
     scores = scores_of(study, bench.setting)
     unscored = [unit for unit in scores if not bench.store.has("score", bench.score_key(unit))]
     total.cells += scores
     total.cached += len(scores) - len(unscored)
-    for seed in study.seeds:
-        wanted = [cell for cell in missing if cell.seed == seed]
-        jobs = _jobs_of_replicate(bench, seed, wanted, chains, protocols)
-        total.jobs += jobs + _score_jobs(bench, seed, [u for u in unscored if u.seed == seed], jobs)
+    wanted = _wanted(bench, missing)
+    seeds = dict.fromkeys([*(order.seed for order in wanted), *study.seeds])
+    makers = {seed: _maker_jobs(bench, seed, wanted) for seed in seeds}
+    explained: dict[Order, list[str]] = defaultdict(list)
+    for job in (job for jobs in makers.values() for job in jobs):
+        for name in job.names:
+            explained[Order(bench.chain(name), job.seed, job.crossed)].append(job.id)
+    for seed in seeds:
+        cells = [cell for cell in missing if cell.seed == seed]
+        scored = [unit for unit in unscored if unit.seed == seed]
+        total.jobs += makers[seed] + _cell_jobs(bench, cells, makers[seed], explained)
+        total.jobs += _score_jobs(bench, seed, scored, makers[seed])
 
 
-def _jobs_of_replicate(
-    bench: Bench, seed: int, missing: list[Cell], chains: dict[str, Chain],
-    protocols: dict[str, Protocol],
-) -> list[Job]:  # fmt: skip
-    jobs: list[Job] = []
-    train: tuple[str, ...] = ()
-    name = f"{bench.setting.task}/{bench.setting.model}/{seed}"
-    if not bench.store.has("model", bench.model_key(seed)):
-        jobs.append(Job(f"{name}/train", "train", bench.setting, seed, cost=_training_cost(bench)))
-        train = (jobs[0].id,)
-    explains = _explain_jobs(bench, name, seed, missing, chains, train)
-    explained: dict[str, list[str]] = defaultdict(list)
-    for job in explains:
-        for chain in job.names:
-            explained[chain].append(job.id)
-    jobs += explains
-    fixed: dict[str, list[Cell]] = defaultdict(list)
-    retrained: dict[tuple[str, str, float | None], list[Cell]] = defaultdict(list)
+def _wanted(bench: Bench, missing: list[Cell]) -> dict[Order, set[float]]:
+    """The orders that cells need, with the fractions for which the store has no levels."""
+    wanted: dict[Order, set[float]] = defaultdict(set)
     for cell in missing:
-        if protocols[cell.protocol].retrains:
+        retrains = protocol_named(cell.protocol).retrains
+        for order in bench.orders(cell)[0 if retrains else 1 :]:
+            if not order.chain.is_direct:
+                wanted[order].add(cell.fraction)
+    return {order: fractions - bench.served(order) for order, fractions in wanted.items()}
+
+
+def _maker_jobs(bench: Bench, seed: int, wanted: dict[Order, set[float]]) -> list[Job]:
+    """The trainings of a replicate's base models, then the maps of its orders."""
+    mine = {order: t for order, t in wanted.items() if order.seed == seed}
+    folds = [None, *range(FOLDS)] if any(order.crossed for order in mine) else [None]
+    trains = [
+        Job(
+            f"{_place(bench, seed)}/train" + ("" if fold is None else f" without part {fold}"),
+            "train", bench.setting, seed, fold=fold,
+            cost=_training_cost(bench) * (1 if fold is None else 1 - 1 / FOLDS),
+        )
+        for fold in folds
+        if not bench.store.has("model", bench.model_key(seed, fold))
+    ]  # fmt: skip
+    return trains + [
+        job
+        for crossed in (False, True)
+        for job in _explain_jobs(bench, seed, mine, crossed, trains)
+    ]
+
+
+def _place(bench: Bench, seed: int) -> str:
+    return f"{bench.setting.task}/{bench.setting.model}/{seed}"
+
+
+def _cell_jobs(
+    bench: Bench, missing: list[Cell], makers: list[Job], explained: Mapping[Order, list[str]]
+) -> list[Job]:
+    """Jobs that train, with all tests of their networks, and one per estimator that the base model is asked about."""
+    fixed: dict[str, list[Cell]] = defaultdict(list)
+    retrained: dict[tuple[str, tuple, float | None], list[Cell]] = defaultdict(list)
+    for cell in missing:
+        if protocol_named(cell.protocol).retrains:
             # where networks are trained as a stack, the fractions of an estimator are one job
             alone = None if bench.stacks else cell.fraction
-            retrained[cell.estimator, cell.protocol, alone].append(cell)
+            retrained[cell.estimator, protocol_named(cell.protocol).network, alone].append(cell)
         else:
             fixed[cell.estimator].append(cell)
-    for (chain, _, _), cells in retrained.items():
-        for group in _chunks(cells, STACK):
-            needs = _known(explained, [chain])
-            cost = _training_cost(bench) * len(group)
-            job = Job(f"{name}/{group[0]} +{len(group) - 1}", "retrain", bench.setting, seed,
-                      cells=tuple(group), needs=needs, cost=cost)  # fmt: skip
-            jobs.append(job)
+    train = tuple(job.id for job in makers if job.kind == "train" and job.fold is None)
+    jobs = []
+    for group in retrained.values():
+        for cells in _chunks(bench, group):
+            cost = _training_cost(bench) * len({bench.training_key(cell) for cell in cells})
+            needs = _needed(bench, cells, explained)
+            name = f"{_place(bench, cells[0].seed)}/{cells[0]} +{len(cells) - 1}"
+            jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells),
+                            needs=needs, cost=cost))  # fmt: skip
     for chain, cells in fixed.items():
         cost = len(cells) * len(bench.task.test) / 3
-        needs = train + _known(explained, [chain])
-        job = Job(f"{name}/evaluate {chain}", "evaluate", bench.setting, seed, cells=tuple(cells),
-                  needs=needs, cost=cost)  # fmt: skip
-        jobs.append(job)
+        needs = train + _needed(bench, cells, explained)
+        name = f"{_place(bench, cells[0].seed)}/evaluate {chain}"
+        jobs.append(Job(name, "evaluate", bench.setting, cells[0].seed, cells=tuple(cells),
+                        needs=needs, cost=cost))  # fmt: skip
     return jobs
 
 
@@ -181,47 +220,50 @@ def _score_jobs(bench: Bench, seed: int, units: list[Scored], others: list[Job])
 
 
 def _explain_jobs(
-    bench: Bench, name: str, seed: int, missing: list[Cell], chains: dict[str, Chain],
-    train: tuple[str, ...],
-) -> list[Job]:  # fmt: skip
-    """One job per family of chains that share passes and lack the same fractions."""
+    bench: Bench, seed: int, wanted: dict[Order, set[float]], crossed: bool, trains: list[Job]
+) -> list[Job]:
+    """Jobs for each family of chains that share passes and lack the same fractions."""
     lacking: dict[tuple[float, ...], list[Chain]] = defaultdict(list)
-    for chain in chains.values():
-        wanted = {cell.fraction for cell in missing if cell.estimator == chain.name}
-        if wanted and not chain.is_direct:
-            fractions = tuple(sorted(wanted - bench.served(chain, seed)))
-            if fractions:
-                lacking[fractions].append(chain)
+    for order, fractions in wanted.items():
+        if fractions and order.crossed == crossed:
+            lacking[tuple(sorted(fractions))].append(order.chain)
+    train = tuple(job.id for job in trains if (job.fold is not None) == crossed)
     jobs = []
-    for fractions, members in lacking.items():
+    for together, members in lacking.items():
         for family in families(members):
-            jobs += _family_jobs(bench, name, seed, family, fractions, train)
+            orders = [Order(chain, seed, crossed) for chain in family]
+            jobs += _family_jobs(bench, orders, together, train)
     return jobs
 
 
 def _family_jobs(
-    bench: Bench, name: str, seed: int, family: Sequence[Chain], fractions: tuple[float, ...],
-    train: tuple[str, ...],
-) -> list[Job]:  # fmt: skip
+    bench: Bench, orders: Sequence[Order], fractions: tuple[float, ...], train: tuple[str, ...]
+) -> list[Job]:
     """One job for all images, or one for each shard that is missing; shards wait for what the first prepares."""
-    names = tuple(chain.name for chain in family)
+    family = [order.chain for order in orders]
+    names, seed, crossed = tuple(c.name for c in family), orders[0].seed, orders[0].crossed
+    label = f"{_place(bench, seed)}/explain {'cross-fitted ' * crossed}{names} {fractions}"
     needs = train if any(chain.needs_model for chain in family) else ()
     jobs: list[Job] = []
-    for shard in bench.missing_shards(family, seed, fractions) if bench.shards else (None,):
+    for shard in bench.missing_shards(orders, fractions) if bench.shards else (None,):
         images = len(bench.task.train) + len(bench.task.test) if shard is None else len(shard)
         part = "" if shard is None else f" {shard}"
         first = (jobs[0].id,) if jobs and any(chain.prepares for chain in family) else ()
         cost = images * (0.3 + max(chain.passes for chain in family))
-        job = Job(f"{name}/explain {names} {fractions}{part}", "explain", bench.setting, seed, names,
-                  fractions, needs=needs + first, shard=shard, cost=cost)  # fmt: skip
+        job = Job(f"{label}{part}", "explain", bench.setting, seed, names, fractions,
+                  needs=needs + first, crossed=crossed, shard=shard, cost=cost)  # fmt: skip
         jobs.append(job)
     return jobs
 
 
-def refusal(bench: Bench, chain: Chain) -> str | None:
-    """Why a chain has no place in this setting, if it has none."""
+def refusal(bench: Bench, cell: Cell) -> str | None:
+    """Why a cell has no place in this setting, if it has none."""
+    chain, protocol = bench.chain(cell.estimator), protocol_named(cell.protocol)
     if bench.setting.features == "channel" and not chain.knows_channels:
         return f"{chain.name} knows no colour channels, so it cannot rank channel values"
+    makers = {protocol.train.by, protocol.test.by} - {"replicate"}
+    if makers and bench.setting.weights is not None and chain.needs_model:
+        return f"{protocol.name} needs other base models, but the base model is given (weights=)"
     return None
 
 
@@ -231,9 +273,19 @@ def _training_cost(bench: Bench) -> float:
     return float(len(bench.task.train) * bench.setting.recipe.epochs)
 
 
-def _chunks(cells: list[Cell], size: int) -> list[list[Cell]]:
-    return [cells[start : start + size] for start in range(0, len(cells), size)]
+def _chunks(bench: Bench, cells: list[Cell]) -> list[list[Cell]]:
+    """Cells in groups of at most STACK trainings, all tests of a training together."""
+    by_training: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        by_training[bench.training_key(cell)].append(cell)
+    trainings = list(by_training.values())
+    groups = [trainings[i : i + STACK] for i in range(0, len(trainings), STACK)]
+    return [[cell for tests in group for cell in tests] for group in groups]
 
 
-def _known(jobs: dict[str, list[str]], names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(job for name in names for job in jobs.get(name, ()))
+def _needed(
+    bench: Bench, cells: list[Cell], explained: Mapping[Order, list[str]]
+) -> tuple[str, ...]:
+    """The jobs that make the maps of some cells."""
+    orders = dict.fromkeys(order for cell in cells for order in bench.orders(cell))
+    return tuple(dict.fromkeys(job for order in orders for job in explained.get(order, ())))

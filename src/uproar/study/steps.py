@@ -7,10 +7,11 @@ asks the store first, and makes what is missing, inputs included: a lost or dama
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,13 @@ from uproar.metrics import Batch, metrics
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.metrics.resampling import bootstrap
-from uproar.models import ModelSpec, build
+from uproar.models import ModelSpec, build, build_seeing
 from uproar.models.weights import load_weights, weights_hash
-from uproar.protocols import protocol_named
+from uproar.protocols import PROTOCOLS, Masks, Protocol, protocol_named
+from uproar.protocols.finder import finder, finder_recipe, found, pixel_scores
+from uproar.protocols.worn import FOLDS, fold_of, other_replicate, worn
 from uproar.removal import Around, Levels
-from uproar.removal.order import tied_pixels
+from uproar.removal.order import count, tied_pixels
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
 from uproar.study.cell import Cell, Scored
@@ -39,7 +42,7 @@ from uproar.study.shards import Shard, ShardedLevels, Squeezing, shards_of, whol
 from uproar.study.shown import Shown, shown
 from uproar.study.spec import Study
 from uproar.training import Recipe, channels_last, fit, fit_all, predict, stackable
-from uproar.types import Images
+from uproar.training.calibrate import surprise
 
 CHUNK = 512
 """Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
@@ -89,6 +92,18 @@ class Setting:
         return [cls(task, model, **common) for task in study.tasks for model in study.models]
 
 
+@dataclass(frozen=True)
+class Order:
+    """The ranking of all images of a setting: by which chain, of which replicate's base model.
+
+    `crossed`: each image was explained by one of two base models that has not seen it.
+    """
+
+    chain: Chain
+    seed: int
+    crossed: bool = False
+
+
 class Bench:
     """The steps of one setting on one store."""
 
@@ -125,24 +140,39 @@ class Bench:
     def _learning(self) -> dict[str, Any]:
         return {**self.spec.identity, "recipe": self.setting.recipe.model_dump(mode="json")}
 
-    def model_key(self, seed: int) -> str:
-        """The base model of a replicate."""
+    def model_key(self, seed: int, fold: int | None = None) -> str:
+        """The base model of a replicate; with `fold`, the one that has not seen that part of the data."""
         if self.setting.weights is not None:
             given = {"weights": weights_hash(self.setting.weights)}
             return key_of("model", {**self._data, **self.spec.identity, **given})
-        return key_of("model", {**self._data, **self._learning, "seed": seed})
+        unseen = {} if fold is None else {"fold": fold, "folds": FOLDS}
+        return key_of("model", {**self._data, **self._learning, "seed": seed, **unseen})
 
-    def order_key(self, chain: Chain, seed: int) -> str:
+    def order_key(self, chain: Chain, seed: int, crossed: bool = False) -> str:
         """The order of all features of all images under one chain."""
         inputs: dict[str, Any] = {"chain": chain.identity, "features": self.setting.features}
         if chain.needs_model:
-            inputs |= {"model": self.model_key(seed), "target": self.setting.target}
+            makers = [self.model_key(seed, fold) for fold in self._folds(crossed)]
+            inputs |= {"model": makers if crossed else makers[0], "target": self.setting.target}
         return key_of("order", {**self._data, **inputs, "seed": seed})
 
-    def state_key(self, call: str, version: Any, seed: int) -> str:
+    def orders(self, cell: Cell) -> tuple[Order, Order]:
+        """The orders that decide what goes in the training and in the test images of a cell."""
+        protocol, chain = protocol_named(cell.protocol), self.chain(cell.estimator)
+        return self._order(chain, cell, protocol.train), self._order(chain, cell, protocol.test)
+
+    def _order(self, chain: Chain, cell: Cell, masks: Masks) -> Order:
+        seed = other_replicate(cell.seed) if masks.by == "other" else cell.seed
+        return Order(chain, seed, masks.by == "cross-fitted" and chain.needs_model)
+
+    @staticmethod
+    def _folds(crossed: bool) -> Sequence[int | None]:
+        return range(FOLDS) if crossed else (None,)
+
+    def state_key(self, call: str, version: Any, seed: int, fold: int | None = None) -> str:
         """What an estimator prepares once for a base model."""
         inputs = {
-            "model": self.model_key(seed),
+            "model": self.model_key(seed, fold),
             "estimator": call,
             "version": version,
             "seed": seed,
@@ -150,28 +180,51 @@ class Bench:
         return key_of("state", {**self._data, **inputs})
 
     def cell_key(self, cell: Cell) -> str:
-        """One number of the study."""
+        """One number of the study: what the network learned, and what it was tested with."""
+        protocol, (train, test) = protocol_named(cell.protocol), self.orders(cell)
+        inputs = self._removal(cell, protocol, train if protocol.retrains else test)
+        if not protocol.retrains:
+            return key_of("cell", {**inputs, "asks": self.model_key(cell.seed)})
+        if protocol.test.of != protocol.train.of:
+            inputs["tested"] = protocol.test.of
+        if test != train:
+            inputs["test order"] = self._key_of(test)
+        return key_of("cell", {**self._data, **self._learning, **inputs, **self._how(protocol)})
+
+    def training_key(self, cell: Cell) -> str:
+        """The training of a cell: equal for cells that are tests of one network."""
         protocol = protocol_named(cell.protocol)
-        inputs: dict[str, Any] = {
-            "order": self.order_key(self.chain(cell.estimator), cell.seed),
-            "fill": self.setting.fill,
+        inputs = self._removal(cell, protocol, self.orders(cell)[0])
+        return key_of("training", {**self._data, **self._learning, **inputs})
+
+    def _how(self, protocol: Protocol) -> dict[str, Any]:
+        stacked = self.stacks and protocol.learns == "class"
+        return {"training": "stack"} if stacked else {}
+
+    def _removal(self, cell: Cell, protocol: Protocol, order: Order) -> dict[str, Any]:
+        """What decides how images are changed."""
+        return {
+            "order": self._key_of(order),
+            "fill": None
+            if protocol.sees == "mask" or protocol.noise is not None
+            else self.setting.fill,
             "keeps": protocol.keeps,
             "fraction": cell.fraction,
             "seed": cell.seed,
+            **protocol.training,
         }
-        if protocol.retrains:
-            how = {"training": "stack"} if self.stacks else {}
-            return key_of("cell", {**self._data, **self._learning, **inputs, **how})
-        return key_of("cell", {**inputs, "asks": self.model_key(cell.seed)})
+
+    def _key_of(self, order: Order) -> str:
+        return self.order_key(order.chain, order.seed, order.crossed)
 
     # train
 
-    def base(self, seed: int) -> tuple[nn.Module, Item]:
-        """The base model of a replicate, with its test scores."""
-        key = self.model_key(seed)
+    def base(self, seed: int, fold: int | None = None) -> tuple[nn.Module, Item]:
+        """The base model of a replicate, with its test scores; `fold` is a part of the data it has not seen."""
+        key = self.model_key(seed, fold)
         if self._base is not None and self._base[0] == key:
             return self._base[1]
-        item = self.store.once("model", key, lambda: self._train_base(seed))
+        item = self.store.once("model", key, lambda: self._train_base(seed, fold))
         model = build(self.spec, self.task, seed)
         weights = {
             n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"
@@ -182,14 +235,16 @@ class Bench:
 
     _base: tuple[str, tuple[nn.Module, Item]] | None = None
 
-    def _train_base(self, seed: int) -> Item:
+    def _train_base(self, seed: int, fold: int | None) -> Item:
         started = time.perf_counter()
         model = build(self.spec, self.task, seed)
         if self.setting.weights is not None:
             load_weights(model, self.setting.weights)
         else:
-            images = shown(self.task.train)
-            fit(model, images, self.task.train.labels, self.setting.recipe, seed)
+            train = self.task.train
+            if fold is not None:
+                train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
+            fit(model, shown(train), train.labels, self.setting.recipe, seed)
         scores = kept_scores(predict(model, shown(self.task.test)))
         arrays = {
             name: value.detach().contiguous().numpy() for name, value in model.state_dict().items()
@@ -211,74 +266,78 @@ class Bench:
 
     def explain(
         self, names: Sequence[str], seed: int, fractions: Sequence[float],
-        shard: Shard | None = None,
+        shard: Shard | None = None, crossed: bool = False,
     ) -> None:  # fmt: skip
         """Rank images under some chains that share passes, and keep the levels for the fractions.
 
         All images, or one shard of a large set; whoever makes the last shard closes the set.
         """
-        chains = [self.chain(name) for name in names]
-        for chain in chains:
-            self._check_features(chain)
+        orders = [Order(self.chain(name), seed, crossed) for name in names]
+        for order in orders:
+            self._check_features(order.chain)
         if self.shards:
             for part in self.shards if shard is None else (shard,):
-                self._explain_shard(chains, seed, fractions, part)
-            for chain in chains:
-                self._close(chain, seed, fractions)
+                self._explain_shard(orders, fractions, part)
+            for order in orders:
+                self._close(order, fractions)
             return
-        model, states = self._explained(chains, seed)
+        makers = self._makers(orders)
         started = time.perf_counter()
         parts = {}
         for split in (self.task.train, self.task.test):
-            parts[split.name] = [Ranked() for _ in chains]
+            parts[split.name] = [Ranked() for _ in orders]
             whole_split = Shard(split.name, 0, len(split))
-            self._rank(model, chains, whole_split, seed, fractions, states, parts[split.name])
-        seconds = (time.perf_counter() - started) / len(chains)
-        for i, chain in enumerate(chains):
-            item = levels_item(parts["train"][i], parts["test"][i], fractions, chain, seconds)
-            self.store.write("levels", self._levels_key(chain, seed, fractions), item)
+            self._rank(makers, orders, whole_split, fractions, parts[split.name])
+        seconds = (time.perf_counter() - started) / len(orders)
+        for i, order in enumerate(orders):
+            item = levels_item(parts["train"][i], parts["test"][i], fractions, order.chain, seconds)
+            self.store.write("levels", self._levels_key(order, fractions), item)
 
-    def _explained(self, chains: Sequence[Chain], seed: int) -> tuple[nn.Module, dict[str, Any]]:
-        """The model that some chains explain, and what they prepared for it."""
-        needs_model = any(chain.needs_model for chain in chains)
-        model = self.base(seed)[0] if needs_model else nn.Identity()
-        return model, self._states(model, chains, seed)
+    def _makers(self, orders: Sequence[Order]) -> list[tuple[nn.Module, dict[str, Any]]]:
+        """The base models that some orders of a replicate explain, with what the estimators prepared for each."""
+        chains, seed = [order.chain for order in orders], orders[0].seed
+        needed = any(chain.needs_model for chain in chains)
+        found = []
+        for fold in self._folds(orders[0].crossed):
+            model = self.base(seed, fold)[0] if needed else nn.Identity()
+            found.append((model, self._states(model, chains, seed, fold)))
+        return found
 
     def _explain_shard(
-        self, chains: Sequence[Chain], seed: int, fractions: Sequence[float], shard: Shard
+        self, orders: Sequence[Order], fractions: Sequence[float], shard: Shard
     ) -> None:
-        keys = {c: shard.key(self._levels_key(c, seed, fractions)) for c in chains}
-        missing = [chain for chain in chains if not self.store.has("shard", keys[chain])]
+        keys = {order: shard.key(self._levels_key(order, fractions)) for order in orders}
+        missing = [order for order in orders if not self.store.has("shard", keys[order])]
         if not missing:
             return
-        model, states = self._explained(missing, seed)
+        makers = self._makers(missing)
         started = time.perf_counter()
         results = [Squeezing(shard, fractions) for _ in missing]
-        self._rank(model, missing, shard, seed, fractions, states, results)
+        self._rank(makers, missing, shard, fractions, results)
         seconds = (time.perf_counter() - started) / len(missing)
-        for chain, result in zip(missing, results, strict=True):
-            self.store.write("shard", keys[chain], result.item(seconds))
+        for order, result in zip(missing, results, strict=True):
+            self.store.write("shard", keys[order], result.item(seconds))
 
     def missing_shards(
-        self, chains: Sequence[Chain], seed: int, fractions: Sequence[float]
+        self, orders: Sequence[Order], fractions: Sequence[float]
     ) -> tuple[Shard, ...]:
-        """The shards that some chains lack; the last if they lack none, for whoever makes the last closes the set."""
-        keys = [self._levels_key(chain, seed, fractions) for chain in chains]
+        """The shards that some orders lack; the last if they lack none, for whoever makes the last closes the set."""
+        keys = [self._levels_key(order, fractions) for order in orders]
         missing = [
             s for s in self.shards if not all(self.store.has("shard", s.key(k)) for k in keys)
         ]
         return tuple(missing) or self.shards[-1:]
 
-    def _close(self, chain: Chain, seed: int, fractions: Sequence[float]) -> None:
+    def _close(self, order: Order, fractions: Sequence[float]) -> None:
         """Say that all shards of some levels are there, if they are."""
-        key = self._levels_key(chain, seed, fractions)
+        key = self._levels_key(order, fractions)
         names = [shard.key(key) for shard in self.shards]
         # what others have just written may be missing in a listing, so that absence is looked at twice
         if all(self.store.has("shard", n) or self.store.facts("shard", n) for n in names):
             parts = [self.store.facts("shard", name) for name in names]
             if all(parts):
                 found = dict(zip(self.shards, parts, strict=True))
-                self.store.write("levels", key, whole(found, chain))
+                self.store.write("levels", key, whole(found, order.chain))
 
     def _check_features(self, chain: Chain) -> None:
         if self.setting.features == "channel" and not chain.knows_channels:
@@ -286,14 +345,16 @@ class Bench:
                 f"{chain.name} knows no colour channels, so it cannot rank channel values"
             )
 
-    def _states(self, model: nn.Module, chains: Sequence[Chain], seed: int) -> dict[str, Any]:
+    def _states(
+        self, model: nn.Module, chains: Sequence[Chain], seed: int, fold: int | None = None
+    ) -> dict[str, Any]:
         context = Context(Draws.of(seed, (), "train"), self.task.mean, self.task.train)
         states: dict[str, Any] = {}
         for chain in chains:
             for leaf in chain.leaves:
                 facts = estimators[leaf.name].facts
                 if facts.get("prepare") and str(leaf) not in states:
-                    key = self.state_key(str(leaf), facts.get("version"), seed)
+                    key = self.state_key(str(leaf), facts.get("version"), seed, fold)
                     make = functools.partial(_state_item, model, context, chain, str(leaf))
                     item = self.store.once("state", key, make)
                     states[str(leaf)] = {
@@ -302,35 +363,48 @@ class Bench:
         return states
 
     def _rank(
-        self, model: nn.Module, chains: Sequence[Chain], shard: Shard, seed: int,
-        fractions: Sequence[float], states: dict[str, Any], results: Sequence[Ranked | Squeezing],
+        self, makers: Sequence[tuple[nn.Module, dict[str, Any]]], orders: Sequence[Order],
+        shard: Shard, fractions: Sequence[float], results: Sequence[Ranked | Squeezing],
     ) -> None:  # fmt: skip
-        split = self.split(shard.split)
-        for rows in shard.parts(min(CHUNK, split.handful)):
-            x = split.read(rows)
-            index = range(rows.start, rows.stop)
-            context = Context(
-                Draws.of(seed, index, split.name), self.task.mean, self.task.train,
-                split.truth(rows), states,
-            )  # fmt: skip
-            target = split.labels[rows]
-            if self.setting.target == "predicted" and any(c.needs_model for c in chains):
-                target = predict(model, x).argmax(1)
-            maps = explain_chains(model, x, target, context, chains, features=self.setting.features)
-            for result, chain, a in zip(results, chains, maps, strict=True):
-                result.add(a, context.draws, fractions, chain.name)
+        split, seed = self.split(shard.split), orders[0].seed
+        fold = fold_of(split, seed) if len(makers) > 1 else None
+        for part in shard.parts(min(CHUNK, split.handful)):
+            rows = torch.arange(part.start, part.stop)
+            shares = [rows] if fold is None else [rows[fold[rows] == i] for i in range(len(makers))]
+            made = [
+                self._maps(model, orders, split, share, states)
+                for share, (model, states) in zip(shares, makers, strict=True)
+                if len(share)
+            ]
+            place = torch.cat(shares).argsort()
+            draws = Draws.of(seed, rows, split.name)
+            for result, order, *pieces in zip(results, orders, *made, strict=True):
+                maps = pieces[0] if fold is None else torch.cat(pieces)[place]
+                result.add(maps, draws, fractions, order.chain.name)
+
+    def _maps(
+        self, model: nn.Module, orders: Sequence[Order], split: Split, rows: Tensor,
+        states: dict[str, Any],
+    ) -> list[Tensor]:  # fmt: skip
+        """The maps of some images, one tensor per order."""
+        x, target, chains = split.read(rows), split.labels[rows], [o.chain for o in orders]
+        draws = Draws.of(orders[0].seed, rows, split.name)
+        context = Context(draws, self.task.mean, self.task.train, split.truth(rows), states)
+        if self.setting.target == "predicted" and any(c.needs_model for c in chains):
+            target = predict(model, x).argmax(1)
+        return explain_chains(model, x, target, context, chains, features=self.setting.features)
 
     def split(self, name: str) -> Split:
         """The train or the test split."""
         return self.task.train if name == "train" else self.task.test
 
-    def _levels_key(self, chain: Chain, seed: int, fractions: Sequence[float]) -> str:
+    def _levels_key(self, order: Order, fractions: Sequence[float]) -> str:
         served = key_of("fractions", {"served": sorted(fractions)})[:8]
-        return f"{self.order_key(chain, seed)}-{served}"
+        return f"{self._key_of(order)}-{served}"
 
-    def served(self, chain: Chain, seed: int) -> set[float]:
-        """The fractions for which levels of a chain are in the store."""
-        keys = self.store.keys("levels", self.order_key(chain, seed))
+    def served(self, order: Order) -> set[float]:
+        """The fractions for which levels of an order are in the store."""
+        keys = self.store.keys("levels", self._key_of(order))
         return {t for key in keys for t in self.store.facts("levels", key).get("fractions", ())}
 
     def level_facts(self, chain: Chain, seed: int) -> list[dict[str, Any]]:
@@ -338,61 +412,60 @@ class Bench:
         keys = self.store.keys("levels", self.order_key(chain, seed))
         return [self.store.facts("levels", key) for key in keys]
 
-    def levels(self, chain: Chain, seed: int, fraction: float, make: bool = True) -> Item:
+    def levels(self, order: Order, fraction: float, make: bool = True) -> Item:
         """An item of levels that serves a fraction, made if there is none (`make=False`: KeyError)."""
-        order = self.order_key(chain, seed)
-        cached = self._levels.get(order)
+        name = self._key_of(order)
+        cached = self._levels.get(name)
         if cached is not None and fraction in cached.facts["fractions"]:
             return cached
-        for key in list(self.store.keys("levels", order)):
+        for key in list(self.store.keys("levels", name)):
             if fraction in self.store.facts("levels", key).get("fractions", ()):
                 item = self.store.find("levels", key)
                 if item is not None:
-                    self._levels = {order: item}
+                    self._levels = {name: item}
                     return item
         if not make:
-            raise KeyError(order)
-        self.explain([chain.name], seed, [fraction])
-        return self.store.read("levels", self._levels_key(chain, seed, [fraction]))
+            raise KeyError(name)
+        self.explain([order.chain.name], order.seed, [fraction], crossed=order.crossed)
+        return self.store.read("levels", self._levels_key(order, [fraction]))
 
     _levels: dict[str, Item] = {}
 
     def important(
-        self, chain: Chain, seed: int, fraction: float, split: Split,
-        rows: slice | Tensor = slice(None), make: bool = True,
+        self, order: Order, fraction: float, split: Split, rows: slice | Tensor = slice(None),
+        make: bool = True,
     ) -> Tensor:  # fmt: skip
         """The first share `fraction` of the order of some images, as bool images."""
-        if chain.is_direct:
-            return self._direct(chain, seed, fraction, split, row_numbers(rows, len(split)))
-        item = self.levels(chain, seed, fraction, make)
+        if order.chain.is_direct:
+            return self._direct(order, fraction, split, row_numbers(rows, len(split)))
+        item = self.levels(order, fraction, make)
         served = tuple(item.facts["fractions"])
         if "shards" in item.facts:
-            levels = self._sharded(chain, seed, served, split.name, make)
+            levels = self._sharded(order, served, split.name, make)
             return levels.removed(fraction, self.features, row_numbers(rows, len(split)))
         packed = Levels(served, item.arrays[split.name], math.prod(self.features))
         return packed.removed(fraction, self.features, rows)
 
     def _sharded(
-        self, chain: Chain, seed: int, fractions: tuple[float, ...], split: str, make: bool = True
+        self, order: Order, fractions: tuple[float, ...], split: str, make: bool = True
     ) -> ShardedLevels:
         """The levels of a split that lie in shards; `make`: what is lost or damaged is made again."""
-        key = self._levels_key(chain, seed, fractions)
+        key = self._levels_key(order, fractions)
 
         def mend(shard: Shard) -> None:
             self.store.find("shard", shard.key(key))  # sets a damaged file aside
-            self.explain([chain.name], seed, fractions, shard)
+            self.explain([order.chain.name], order.seed, fractions, shard, order.crossed)
 
         mine = tuple(shard for shard in self.shards if shard.split == split)
         return ShardedLevels(
             self.store, key, mine, fractions, math.prod(self.features), mend if make else None
         )
 
-    def _direct(
-        self, chain: Chain, seed: int, fraction: float, split: Split, rows: Tensor
-    ) -> Tensor:
-        entry = estimators[chain.raw.name]
-        context = Context(Draws.of(seed, rows, split.name), self.task.mean, self.task.train)
-        return entry.function(split.read(rows), fraction, context, **dict(chain.raw.options))
+    def _direct(self, order: Order, fraction: float, split: Split, rows: Tensor) -> Tensor:
+        call = order.chain.raw
+        context = Context(Draws.of(order.seed, rows, split.name), self.task.mean, self.task.train)
+        removes = estimators[call.name].function
+        return removes(split.read(rows), fraction, context, **dict(call.options))
 
     def test_map(self, chain: Chain, seed: int, row: int) -> np.ndarray | None:
         """The stored map of one test image, scaled to [-1, 1]; channels summed."""
@@ -406,22 +479,36 @@ class Bench:
     def _test_map(self, chain: Chain, seed: int, row: int, item: Item) -> np.ndarray:
         if "shards" not in item.facts:
             return item.arrays["test_maps"][row]
-        levels = self._sharded(chain, seed, tuple(item.facts["fractions"]), "test")
+        levels = self._sharded(Order(chain, seed), tuple(item.facts["fractions"]), "test")
         return levels.map(row, self.features)
 
     # retrain and evaluate
 
-    def changed(self, cell: Cell, split: Split) -> Images | Shown:
-        """The images of a split as a cell's protocol shows them; of a split that streams, made when they are read."""
-        chain, protocol = self.chain(cell.estimator), protocol_named(cell.protocol)
+    def changed(self, cell: Cell, split: Split) -> Tensor | Shown:
+        """What the network of a cell gets to see of a split; of a split that streams, made when it is read."""
+        protocol = protocol_named(cell.protocol)
+        wears = self._wears(cell, split)
 
-        def change(rows: Tensor) -> Images:
-            important = self.important(chain, cell.seed, cell.fraction, split, rows)
-            draws = Draws.of(cell.seed, rows, split.name)
-            around = Around(draws, self.task.mean, self._marginals)
-            return protocol.change(split.read(rows), important, self.setting.fill, around)
+        def change(rows: Tensor) -> Tensor:
+            around = Around(Draws.of(cell.seed, rows, split.name), self.task.mean, self._marginals)
+            return protocol.shown(split.read(rows), wears(rows), self.setting.fill, around)
 
         return shown(split, change)
+
+    def _wears(self, cell: Cell, split: Split) -> Callable[[Tensor], Tensor]:
+        """The most important pixels of the mask that images of a split wear, by rows, as bool images."""
+        protocol, orders = protocol_named(cell.protocol), self.orders(cell)
+        training = split.name == self.task.train.name
+        masks, order = (protocol.train, orders[0]) if training else (protocol.test, orders[1])
+        whose = worn(split, masks, cell.seed)
+        return lambda rows: self.important(
+            order, cell.fraction, split, rows if whose is None else whose[rows]
+        )
+
+    def removed(self, cell: Cell, split: Split) -> Tensor:
+        """What goes from the images of a split, as bool images."""
+        important = self._wears(cell, split)(torch.arange(len(split)))
+        return protocol_named(cell.protocol).removed(important)
 
     @functools.cached_property
     def stacks(self) -> bool:
@@ -430,32 +517,99 @@ class Bench:
         return held and stackable(build(self.spec, self.task, 0), self.task.shape)
 
     def measure(self, cells: Sequence[Cell]) -> None:
-        """Keep the test scores of some cells of one replicate: of fresh networks, or of the base model."""
+        """Keep the test scores of some cells of one replicate: of fresh networks, or of the base model.
+
+        A network is trained once for all cells that test it. Tests that need no further maps come along, asked for or
+        not: they are next to free, and would cost a training later.
+        """
         missing = [c for c in cells if self.store.find("cell", self.cell_key(c)) is None]
         for chain in {self.chain(cell.estimator).name: None for cell in missing}:
             self._check_features(self.chain(chain))
-        retrained = [cell for cell in missing if protocol_named(cell.protocol).retrains]
-        networks, training = self._retrained(retrained)
-        for cell in missing:
+        fresh = {self.training_key(c): c for c in missing if protocol_named(c.protocol).retrains}
+        networks, training = self._retrained(fresh)
+        for cell in dict.fromkeys([*missing, *self._companions(fresh)]):
             started = time.perf_counter()
-            again = cell in networks
-            model = networks[cell] if again else self.base(cell.seed)[0]
-            scores = kept_scores(predict(model, self.changed(cell, self.task.test)))
-            spent = training if again else 0.0
-            facts = _facts(scores, self.task.test.labels, time.perf_counter() - started + spent)
-            item = Item({"test_scores": scores}, {**facts, "training_seconds": spent})
-            self.store.write("cell", self.cell_key(cell), item)
+            again = protocol_named(cell.protocol).retrains
+            model = networks[self.training_key(cell)] if again else self.base(cell.seed)[0]
+            item = self._tested(model, cell)
+            # the training counts once
+            spent = training if again and fresh[self.training_key(cell)] == cell else 0.0
+            seconds = time.perf_counter() - started + spent
+            facts = {**item.facts, "seconds": seconds, "training_seconds": spent}
+            self.store.write("cell", self.cell_key(cell), Item(item.arrays, facts))
 
-    def _retrained(self, cells: Sequence[Cell]) -> tuple[dict[Cell, nn.Module], float]:
-        """A fresh network for each cell, trained on its version of the images, and the seconds each took."""
-        if not cells:
-            return {}, 0.0
-        (seed,) = {cell.seed for cell in cells}
-        models = [build(self.spec, self.task, seed) for _ in cells]
-        images = [self.changed(cell, self.task.train) for cell in cells]
-        began = time.perf_counter()
-        fit_all(models, images, self.task.train.labels, self.setting.recipe, seed)
-        return dict(zip(cells, models, strict=True)), (time.perf_counter() - began) / len(cells)
+    def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
+        """Other tests of the trainings that can be made from the same maps and are not there yet."""
+        tests = [
+            (key, replace(cell, protocol=name), self.orders(cell)[0])
+            for key, cell in fresh.items()
+            for name, protocol in PROTOCOLS.items()
+            if protocol.retrains
+        ]
+        return [
+            test
+            for key, test, trained in tests
+            if self.orders(test)[1] == trained
+            and self.training_key(test) == key
+            and not self.store.has("cell", self.cell_key(test))
+        ]
+
+    def _retrained(self, fresh: Mapping[str, Cell]) -> tuple[dict[str, nn.Module], float]:
+        """A fresh network per training, by its key, that has learned what the training images show; seconds each."""
+        networks: dict[str, nn.Module] = {}
+        train, spent = self.task.train, 0.0
+        for _, group in itertools.groupby(fresh.items(), lambda named: _network(named[1])):
+            keys, cells = zip(*group, strict=True)
+            (seed,) = {cell.seed for cell in cells}
+            images = [self.changed(cell, train) for cell in cells]
+            models = [self._fresh(cell, x) for cell, x in zip(cells, images, strict=True)]
+            began = time.perf_counter()
+            if protocol_named(cells[0].protocol).learns == "mask":
+                for cell, model, x in zip(cells, models, images, strict=True):
+                    gone = self.removed(cell, train).long()
+                    fit(model, x, gone, finder_recipe(self.setting.recipe), seed)
+            else:
+                fit_all(models, images, train.labels, self.setting.recipe, seed)
+            spent += time.perf_counter() - began
+            networks |= dict(zip(keys, models, strict=True))
+        return networks, spent / max(1, len(fresh))
+
+    def _fresh(self, cell: Cell, images: Tensor | Shown) -> nn.Module:
+        """An untrained network for what a cell shows."""
+        protocol = protocol_named(cell.protocol)
+        if protocol.learns == "mask":
+            if self.setting.features == "channel":
+                raise NotApplicable(f"{protocol.name} finds removed pixels, not channel values")
+            if not isinstance(images, Tensor):
+                raise NotApplicable(f"{protocol.name} needs images that fit in memory; give limit=")
+            return finder(images.shape[1], self.task.mean, self.task.std, cell.seed)
+        if protocol.sees == "pixels":
+            return build(self.spec, self.task, cell.seed)
+        moments = self._moments(cell, protocol)
+        return build_seeing(self.spec, self.task, cell.seed, images[:2], *moments)
+
+    def _moments(self, cell: Cell, protocol: Protocol) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of what a network sees: those of a mask follow from the fraction."""
+        c, h, w = self.task.shape
+        features = c * h * w if self.setting.features == "channel" else h * w
+        share = count(cell.fraction, features) / features
+        share = 1 - share if protocol.keeps else share
+        per_image = c if protocol.sees == "mask" or self.setting.features == "channel" else 1
+        mean = torch.full((per_image,), share)
+        std = (mean * (1 - mean)).sqrt()
+        if protocol.sees == "mask":
+            return mean, std
+        return torch.cat([self.task.mean, mean]), torch.cat([self.task.std, std])
+
+    def _tested(self, model: nn.Module, cell: Cell) -> Item:
+        """What a network says of the test images of a cell."""
+        test = self.task.test
+        images = self.changed(cell, test)
+        if protocol_named(cell.protocol).learns == "mask":
+            areas = found(pixel_scores(model, images[:]), self.removed(cell, test))
+            return Item({"areas": areas.float().numpy()}, {"images": len(test)})
+        scores = kept_scores(predict(model, images))
+        return Item({"test_scores": scores}, _facts(scores, test.labels, 0.0))
 
     # score
 
@@ -515,6 +669,12 @@ class Bench:
         return Batch(model, x, y, maps, clean, draws, self.task.mean, truth, explain=explain)
 
 
+def _network(cell: Cell) -> tuple[str, str]:
+    """What kind of network a cell trains: those of a kind start alike."""
+    protocol = protocol_named(cell.protocol)
+    return protocol.sees, protocol.learns
+
+
 def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
     """Facts as JSON can hold them: a number that is not defined becomes null."""
     return {
@@ -544,7 +704,9 @@ def kept_scores(scores: Tensor) -> np.ndarray:
 
 def _facts(scores: np.ndarray, labels: Tensor, seconds: float) -> dict[str, Any]:
     correct = int((scores.argmax(1) == labels.numpy()).sum())
+    bits = surprise(torch.from_numpy(scores), labels)
     return {
+        "bits": float(bits.mean()),
         "correct": correct,
         "images": len(labels),
         "accuracy": correct / len(labels),

@@ -54,16 +54,17 @@ def attempt(work: Callable[[], object]) -> Outcome:
 
 
 def _train(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
-    return {"base": attempt(lambda: bench.base(job.seed))}
+    return {"base": attempt(lambda: bench.base(job.seed, job.fold))}
 
 
 def _explain(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     """The whole family together; if that fails, one by one, so that only the guilty one fails."""
-    together = attempt(lambda: bench.explain(job.names, job.seed, job.fractions, job.shard))
+    options = (job.seed, job.fractions, job.shard, job.crossed)
+    together = attempt(lambda: bench.explain(job.names, *options))
     if isinstance(together, Done) or len(job.names) == 1:
         return dict.fromkeys(job.names, together)
     return {
-        name: attempt(lambda name=name: bench.explain([name], job.seed, job.fractions, job.shard))  # type: ignore[misc]
+        name: attempt(lambda name=name: bench.explain([name], *options))  # type: ignore[misc]
         for name in job.names
     }
 
