@@ -148,3 +148,19 @@ def test_fill_options_are_checked(x):
         fill(x, gone, "linear(noise=-1)")
     with pytest.raises(BadInput, match="takes options"):
         fill(x, gone, "blur(mean)")
+
+
+def test_the_mean_of_some_training_images_is_that_of_a_sample_drawn_once():
+    from uproar.removal.fill import sample_colour
+    from uproar.seeds import generator
+
+    torch.manual_seed(0)
+    train, x = torch.rand(300, 3, 4, 4), torch.rand(2, 3, 4, 4)
+    gone = torch.ones(2, 4, 4, dtype=torch.bool)
+    seen = fill(x, gone, "mean(images=150)", train=train)
+    rows = torch.randperm(300, generator=generator("mean of images"))[:150]
+    expected = train[rows].mean((0, 2, 3))
+    torch.testing.assert_close(seen[:, :, 1, 2], expected.expand(2, 3))
+    torch.testing.assert_close(sample_colour(train.__getitem__, 300, 999), train.mean((0, 2, 3)))
+    with pytest.raises(NotApplicable, match="give them as train="):
+        fill(x, gone, "mean(images=5)", value=torch.rand(3))

@@ -26,6 +26,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry, Registry
 from uproar.removal import fills
 from uproar.study.execute import default_jobs
+from uproar.training.papers import RECIPES
 
 
 class Kind(StrEnum):
@@ -38,6 +39,7 @@ class Kind(StrEnum):
     metrics = "metrics"
     protocols = "protocols"
     audits = "audits"
+    recipes = "recipes"
 
 
 _REGISTRIES: dict[str, Registry] = {
@@ -70,6 +72,12 @@ def ls(
         return 0
     if kind is Kind.audits:
         _show_audits()
+        return 0
+    if kind is Kind.recipes:
+        shown = table("recipes", "name", "what it is")
+        for name, recipe in RECIPES.items():
+            shown.add_row(name, escape(recipe.summary))
+        output.print(shown)
         return 0
     entries = _REGISTRIES[kind.value].values()
     roles = {"estimator": "estimators", "direct": "controls that are not rankings",

@@ -24,6 +24,7 @@ from uproar.study.estimate import estimate
 from uproar.study.execute import default_jobs
 from uproar.study.run import Progress, run_study
 from uproar.study.spec import Study, study_of
+from uproar.training import Recipe
 
 if TYPE_CHECKING:
     from uproar.runs import Run
@@ -53,6 +54,9 @@ def run(
     audits: Many = None,
     fractions: Many = None,
     seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="How networks are trained: see `uproar ls recipes`")
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every training")] = None,
     fill: Annotated[str | None, typer.Option(help="What removed pixels become")] = None,
     limit: Annotated[int | None, typer.Option(help="Use at most so many images per split")] = None,
@@ -66,7 +70,7 @@ def run(
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
     chosen = _study(study, task, model, weights, estimators, protocols, metrics, audits, fractions, seeds,
-                    epochs, fill, limit, plugin)  # fmt: skip
+                    recipe, epochs, fill, limit, plugin)  # fmt: skip
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else str(folder / "store")
     workers = default_jobs() if jobs is None else jobs
@@ -145,9 +149,9 @@ def gathered(study: Study, place: str, state: Progress | None, facts: dict[str, 
 
 def _study(
     file: str | None, task: str | None, model: str | None, weights: str | None,
-    estimators: list[str] | None, protocols: list[str] | None, metrics: list[str] | None, audits: list[str] | None,
-    fractions: list[str] | None, seeds: int | None, epochs: int | None, fill: str | None, limit: int | None,
-    plugin: list[str] | None,
+    estimators: list[str] | None, protocols: list[str] | None, metrics: list[str] | None,
+    audits: list[str] | None, fractions: list[str] | None, seeds: int | None, recipe: str | None,
+    epochs: int | None, fill: str | None, limit: int | None, plugin: list[str] | None,
 ) -> Study:  # fmt: skip
     base = study_of(file) if file else Study()
     changes: dict[str, Any] = {
@@ -155,8 +159,10 @@ def _study(
         "protocols": listed(protocols), "metrics": listed(metrics), "audits": listed(audits),
         "fractions": _numbers(listed(fractions)), "seeds": seeds, "fill": fill, "limit": limit, "plugins": plugin,
     }  # fmt: skip
-    if epochs is not None:
-        changes["recipe"] = {**base.recipe.model_dump(), "epochs": epochs}
+    if recipe is not None or epochs is not None:
+        chosen = base.recipe if recipe is None else Recipe.named(recipe)
+        shorter = {} if epochs is None else {"epochs": epochs}
+        changes["recipe"] = {**chosen.model_dump(), **shorter}
     if task is not None and file is None:
         changes["name"] = task.partition("(")[0]
     return base.with_changes(**changes)

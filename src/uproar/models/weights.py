@@ -46,11 +46,12 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): value for name, value in content.items()}
 
 
-def load_weights(model: nn.Module, path: str | Path) -> nn.Module:
+def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> nn.Module:
     """The model with the weights of a file; what is missing, unexpected or misshapen is named.
 
     Two things may be missing: the counters of batch norm, which old checkpoints lack and evaluation never reads, and
-    the normalisation of the images, which published weights do not carry (see `normalise.Chosen`).
+    the normalisation of the images, which published weights do not carry (see `normalise.Chosen`). `new_head`: the last
+    linear layer keeps its own weights where the file's are for another number of classes.
     """
     stored = read_weights(path)
     for place, module in model.named_modules():
@@ -60,11 +61,21 @@ def load_weights(model: nn.Module, path: str | Path) -> nn.Module:
     own = model.state_dict()
     counters = {name: own[name] for name in own if name.endswith("num_batches_tracked")}
     stored = {**counters, **stored}
+    if new_head:
+        stored |= {
+            n: own[n] for n in _head(model) if n in stored and stored[n].shape != own[n].shape
+        }
     problems = differences(own, stored)
     if problems:
         raise BadInput(f"The weights in {path} do not fit the model: {problems}.")
     model.load_state_dict(stored)
     return model
+
+
+def _head(model: nn.Module) -> list[str]:
+    """The names of the weights of the last linear layer."""
+    last = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)][-1:]
+    return [f"{name}.{part}" for name in last for part in ("weight", "bias")]
 
 
 SHOWN = 6

@@ -7,6 +7,7 @@ that depend on which pixels are removed, `random` of those that draw.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import parse
 from uproar.registry import Entry, Registry
-from uproar.seeds import Draws
+from uproar.seeds import Draws, generator
 from uproar.types import Images
 
 fills = Registry("fill")
@@ -34,6 +35,8 @@ class Around:
     draws: Draws
     mean: Tensor | None = None
     train: Tensor | None = None
+    sampled: Tensor | None = None
+    """The mean colour of some training images (`sample_colour`), for `mean(images=…)`."""
 
     def colour(self, fill: str) -> Tensor:
         """The mean colour, (c,), for a fill that cannot do without."""
@@ -45,9 +48,27 @@ class Around:
 
 
 @fills.declare()
-def mean(x: Images, removed: Tensor, around: Around) -> Images:
-    """The mean colour of the training images: constant, and no image is its own reference."""
-    return around.colour("mean").to(x).view(1, -1, 1, 1).expand_as(x)
+def mean(x: Images, removed: Tensor, around: Around, *, images: Size | None = None) -> Images:
+    """The mean colour of the training images, or of so many of them: constant, and no image is its own reference."""
+    colour = around.colour("mean") if images is None else _sampled(around, images)
+    return colour.to(x).view(1, -1, 1, 1).expand_as(x)
+
+
+def _sampled(around: Around, images: int) -> Tensor:
+    if around.sampled is not None:
+        return around.sampled
+    if around.train is None:
+        raise NotApplicable(
+            "the fill 'mean(images=…)' samples training images; give them as train="
+        )
+    return sample_colour(around.train.__getitem__, len(around.train), images)
+
+
+def sample_colour(read: Callable[[Tensor], Tensor], total: int, images: int) -> Tensor:
+    """The mean colour, (c,), of `images` out of `total` training images, drawn once and for all."""
+    rows = torch.randperm(total, generator=generator("mean of images"))[:images].sort().values
+    sums = [read(part).double().mean((2, 3)).sum(0) for part in rows.split(128)]
+    return (torch.stack(sums).sum(0) / len(rows)).float()
 
 
 @fills.declare()

@@ -15,7 +15,6 @@ import torch
 from uproar.errors import UproarError
 from uproar.estimators import Chain
 from uproar.protocols import PROTOCOLS, Protocol
-from uproar.removal import Around
 from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.scores import Scores
 from uproar.seeds import Draws
@@ -66,7 +65,7 @@ def collect(
         diagnoses=frozenset(p.name for p in study.protocol_list if not p.judges),
         pictures=tuple(pictures),
         provenance={**provenance(study, data), "classes": classes, **(facts or {})},
-        notices=(*notices, *spoiled),
+        notices=(*study.deviations, *notices, *spoiled),
         scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat(image_scores, ignore_index=True),
         judged=by_metrics,
@@ -202,7 +201,7 @@ def _pictures(study: Study, bench: Bench) -> list[Picture]:
 def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
     seed, test = study.seeds[0], bench.task.test
     x = test.read(slice(row, row + 1))
-    around = Around(Draws.of(seed, [row], "test"), bench.task.mean)
+    around = bench.around(Draws.of(seed, [row], "test"))
     maps: dict[str, np.ndarray] = {}
     changed: dict[tuple[str, str, float], np.ndarray] = {}
     families: dict[bool, Protocol] = {p.keeps: p for p in reversed(study.protocol_list)}

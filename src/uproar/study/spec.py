@@ -66,6 +66,8 @@ class Study(BaseModel):
     channels: Literal["sum", "mean", "max"] = "sum"
     weights: str | None = None
     """A file of trained weights: the base model is then given, not trained, and the same in all replicates."""
+    pretrained: str | None = None
+    """A file of weights from which every training starts; only with a recipe that says init = "pretrained"."""
     limit: int | None = None
     plugins: Names = ()
     recipe: Recipe = Field(default_factory=Recipe)
@@ -99,6 +101,13 @@ class Study(BaseModel):
         fills[call.name].bind(**dict(call.options))
         if self.weights is not None:
             source_hash(self.weights)
+        if self.pretrained is not None:
+            source_hash(self.pretrained)
+        if (self.recipe.init == "pretrained") != (self.pretrained is not None):
+            raise BadInput(
+                'A recipe with init = "pretrained" needs the file of weights, pretrained = "weights.safetensors", and '
+                "such a file needs such a recipe: set both or neither."
+            )
         if not re.fullmatch(r"[\w. -]{1,80}", self.name):
             raise BadInput(
                 f"A study's name has letters, digits, spaces and . _ - only, not {self.name!r}."
@@ -121,6 +130,16 @@ class Study(BaseModel):
     def protocol_list(self) -> list[Protocol]:
         """The protocols, read."""
         return [protocol_named(name) for name in self.protocols]
+
+    @property
+    def deviations(self) -> list[str]:
+        """What is chosen that departs from the protocols, in sentences for every report."""
+        if self.pretrained is None:
+            return []
+        return [
+            f"Every training starts from pretrained weights ({Path(self.pretrained).name}), not from random ones: "
+            "a deviation from remove-and-retrain, since a network may know more than the changed images tell."
+        ]
 
     def with_changes(self, **changes: Any) -> Study:
         """This study with some fields replaced, checked anew; None leaves a field as it is."""
@@ -148,7 +167,7 @@ def _read(path: Path) -> Study:
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{path} is not valid TOML: {error}.") from None
     content.setdefault("name", path.stem)
-    for field in ("plugins", "models", "weights"):
+    for field in ("plugins", "models", "weights", "pretrained"):
         for alias in (field, field.rstrip("s")):
             if alias in content:
                 content[alias] = _beside(content[alias], path.parent)

@@ -33,6 +33,7 @@ from uproar.protocols import PROTOCOLS, Masks, Protocol, protocol_named
 from uproar.protocols.finder import finder, finder_recipe, found, pixel_scores
 from uproar.protocols.worn import FOLDS, fold_of, other_replicate, worn
 from uproar.removal import Around, Levels
+from uproar.removal.fill import read_fill, sample_colour
 from uproar.removal.order import count, tied_pixels
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
@@ -71,6 +72,7 @@ class Setting:
     sign: str = "none"
     channels: str = "sum"
     weights: str | None = None
+    pretrained: str | None = None
     limit: int | None = None
 
     @classmethod
@@ -86,6 +88,7 @@ class Setting:
                 "sign",
                 "channels",
                 "weights",
+                "pretrained",
                 "limit",
             )
         }
@@ -126,6 +129,18 @@ class Bench:
         rows = torch.linspace(0, len(self.task.train) - 1, most).long()
         return self.task.train.read(rows)
 
+    @functools.cached_property
+    def _colour(self) -> Tensor | None:
+        """The mean colour of some training images, for the fill that wants no more of them."""
+        entry, options = read_fill(self.setting.fill)
+        if entry.name != "mean" or options["images"] is None:
+            return None
+        return sample_colour(self.task.train.read, len(self.task.train), options["images"])
+
+    def around(self, draws: Draws) -> Around:
+        """What the study's fill may know besides the images."""
+        return Around(draws, self.task.mean, self._marginals, self._colour)
+
     def chain(self, name: str) -> Chain:
         """An estimator of the study."""
         return read_chain(name, self.setting.sign, self.setting.channels)  # type: ignore[arg-type]
@@ -138,7 +153,10 @@ class Bench:
 
     @functools.cached_property
     def _learning(self) -> dict[str, Any]:
-        return {**self.spec.identity, "recipe": self.setting.recipe.model_dump(mode="json")}
+        recipe, start = self.setting.recipe, {}
+        if recipe.init == "pretrained" and self.setting.pretrained is not None:
+            start = {"pretrained": weights_hash(self.setting.pretrained)}
+        return {**self.spec.identity, "recipe": recipe.identity, **start}
 
     def model_key(self, seed: int, fold: int | None = None) -> str:
         """The base model of a replicate; with `fold`, the one that has not seen that part of the data."""
@@ -241,6 +259,7 @@ class Bench:
         if self.setting.weights is not None:
             load_weights(model, self.setting.weights)
         else:
+            self._start(model)
             train = self.task.train
             if fold is not None:
                 train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
@@ -251,6 +270,12 @@ class Bench:
         }
         facts = _facts(scores, self.task.test.labels, time.perf_counter() - started)
         return Item({**arrays, "test_scores": scores}, facts)
+
+    def _start(self, model: nn.Module) -> nn.Module:
+        """A network at the start of its training: as it is, or with the pretrained weights."""
+        if self.setting.recipe.init == "pretrained" and self.setting.pretrained is not None:
+            load_weights(model, self.setting.pretrained, new_head=True)
+        return model
 
     # explain
 
@@ -490,7 +515,7 @@ class Bench:
         wears = self._wears(cell, split)
 
         def change(rows: Tensor) -> Tensor:
-            around = Around(Draws.of(cell.seed, rows, split.name), self.task.mean, self._marginals)
+            around = self.around(Draws.of(cell.seed, rows, split.name))
             return protocol.shown(split.read(rows), wears(rows), self.setting.fill, around)
 
         return shown(split, change)
@@ -513,7 +538,7 @@ class Bench:
     @functools.cached_property
     def stacks(self) -> bool:
         """Whether the networks of several cells are trained at once."""
-        held = not self.task.train.streams
+        held = not self.task.train.streams and self.setting.recipe.plain
         return held and stackable(build(self.spec, self.task, 0), self.task.shape)
 
     def measure(self, cells: Sequence[Cell]) -> None:
@@ -535,7 +560,8 @@ class Bench:
             # the training counts once
             spent = training if again and fresh[self.training_key(cell)] == cell else 0.0
             seconds = time.perf_counter() - started + spent
-            facts = {**item.facts, "seconds": seconds, "training_seconds": spent}
+            start = {"init": self.setting.recipe.init} if again else {}
+            facts = {**item.facts, **start, "seconds": seconds, "training_seconds": spent}
             self.store.write("cell", self.cell_key(cell), Item(item.arrays, facts))
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
@@ -584,7 +610,7 @@ class Bench:
                 raise NotApplicable(f"{protocol.name} needs images that fit in memory; give limit=")
             return finder(images.shape[1], self.task.mean, self.task.std, cell.seed)
         if protocol.sees == "pixels":
-            return build(self.spec, self.task, cell.seed)
+            return self._start(build(self.spec, self.task, cell.seed))
         moments = self._moments(cell, protocol)
         return build_seeing(self.spec, self.task, cell.seed, images[:2], *moments)
 

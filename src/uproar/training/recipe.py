@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Augmentation = Literal["flip", "shift"]
+from uproar.errors import BadInput, unknown
+from uproar.training.papers import RECIPES
+
+Augmentation = Literal["flip", "shift", "crop", "resized-crop"]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Recipe(BaseModel):
@@ -24,19 +29,107 @@ class Recipe(BaseModel):
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     nesterov: bool = True
     weight_decay: Annotated[float, Field(ge=0)] = 5e-4
-    schedule: Literal["one-cycle", "cosine"] = "one-cycle"
+    schedule: Literal["one-cycle", "cosine", "step", "constant"] = "one-cycle"
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of all steps in which the learning rate rises to its peak."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     augment: tuple[Augmentation, ...] = ()
 
+    # what came later: at its default, a setting is no part of the identity, so that older results keep theirs
+    name: str | None = None
+    """The paper's recipe that this one started from; says nothing that the other settings do not say."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    milestones: tuple[Share, ...] = ()
+    """Shares of the training after which the learning rate falls, for schedule = "step"."""
+    decay: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """What the learning rate is multiplied with at each milestone."""
+    ghost: Annotated[int, Field(ge=2)] | None = None
+    """Images over which batch norms take their statistics, where a batch has more."""
+    precision: Literal["full", "mixed"] = "full"
+    """mixed: convolutions and products in bfloat16, for GPUs; weights and sums stay in float32."""
+    init: Literal["random", "pretrained"] = "random"
+    """pretrained: every training starts from given weights. A deviation: what a network has learned before is not
+    forgotten because pixels are removed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_paper(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            given = {"name": given}
+        if isinstance(given, dict) and given.get("name") is not None:
+            return {**_settings(given["name"]), **given}
+        return given
+
+    @model_validator(mode="after")
+    def _steps_have_milestones(self) -> Recipe:
+        if (self.schedule == "step") != bool(self.milestones):
+            raise BadInput(
+                'schedule = "step" and milestones go together: milestones = [0.5, 0.75] lets the learning rate fall '
+                "after half and three quarters of the training."
+            )
+        return self
+
+    @classmethod
+    def named(cls, name: str, **changes: Any) -> Recipe:
+        """The recipe of a paper, with some settings changed.
+
+        >>> Recipe.named("li2024", epochs=5).batch
+        256
+        """
+        _settings(name)
+        return cls(name=name, **changes)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What two trainings with equal results share."""
+        dumped = self.model_dump(mode="json")
+        default = {name: field.default for name, field in type(self).model_fields.items()}
+        del dumped["name"]
+        return {
+            name: value
+            for name, value in dumped.items()
+            if name in _FIRST or getattr(self, name) != default[name]
+        }
+
+    @property
+    def title(self) -> str:
+        """The recipe's name with what differs from the paper's, or its settings that are not the default."""
+        usual = Recipe() if self.name is None else Recipe.named(self.name)
+        changed = [
+            f"{name}={value}"
+            for name, value in self.model_dump(mode="json").items()
+            if getattr(usual, name) != getattr(self, name)
+        ]
+        return " with ".join(part for part in (self.name or "default", ", ".join(changed)) if part)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is SGD at full precision with statistics over whole batches and images that stay in place."""
+        usual = self.optimizer == "sgd" and self.precision == "full" and self.ghost is None
+        return usual and not {"crop", "resized-crop"} & set(self.augment)
+
     def rate(self, done: float) -> float:
         """The learning rate after a share `done` of the training, in [0, 1)."""
-        import math
-
         if done < self.warmup:
             return self.lr * done / self.warmup
+        if self.schedule == "constant":
+            return self.lr
+        if self.schedule == "step":
+            return self.lr * self.decay ** sum(done >= share for share in self.milestones)
         rest = (done - self.warmup) / (1 - self.warmup)
         if self.schedule == "cosine":
             return self.lr * (1 + math.cos(math.pi * rest)) / 2
         return self.lr * (1 - rest)
+
+
+_FIRST = frozenset(
+    {"epochs", "batch", "lr", "momentum", "nesterov", "weight_decay", "schedule", "warmup",
+     "label_smoothing", "augment"}
+)  # fmt: skip
+"""Settings that are part of every identity, at their default too."""
+
+
+def _settings(name: str) -> dict[str, Any]:
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    return dict(RECIPES[name].settings)

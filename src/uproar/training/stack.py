@@ -20,7 +20,9 @@ from uproar.errors import BadInput
 from uproar.models.borrow import home
 from uproar.models.small import Block, SmallCNN
 from uproar.seeds import generator
-from uproar.training.fit import augmented, channels_last, fit, step
+from uproar.training.augment import augmented
+from uproar.training.fit import channels_last, fit
+from uproar.training.optimise import step
 from uproar.training.recipe import Recipe
 from uproar.training.rows import Rows
 
@@ -53,7 +55,7 @@ def fit_all(
 ) -> None:
     """Train each model on its own version of the same images, in place: as a stack if they can be, else in turn."""
     held = [x for x in images if isinstance(x, Tensor)]
-    if len(held) == len(images) and stackable(models[0], held[0].shape[1:]):
+    if recipe.plain and len(held) == len(images) and stackable(models[0], held[0].shape[1:]):
         fit_stack(models, held, labels, recipe, seed)  # type: ignore[arg-type]
         return
     for model, x in zip(models, images, strict=True):

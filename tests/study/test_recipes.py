@@ -1,0 +1,80 @@
+"""Recipes in studies: pretrained starts, sampled fills, and optimisers other than the usual one."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import uproar
+from uproar.errors import BadInput
+from uproar.models import ModelSpec, build
+from uproar.store import Store
+from uproar.study.steps import Bench, Setting
+
+ONE = {"estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], "seeds": 1}
+
+
+@pytest.fixture
+def pretrained(tmp_path):
+    """Weights of the small study's network for other classes, of which it has five."""
+    other = uproar.load("planted(size=8, classes=5, train=30, test=20)")
+    file = tmp_path / "start.safetensors"
+    save_file(build(ModelSpec.of("cnn-small(width=4)"), other, 9).state_dict(), file)
+    return file
+
+
+def test_pretrained_weights_start_every_training_and_every_result_says_so(
+    tmp_path, small, pretrained
+):
+    recipe = {"epochs": 1, "batch": 16, "lr": 1e-9, "init": "pretrained"}
+    study = small(**ONE, recipe=recipe, pretrained=str(pretrained))
+    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    assert any("pretrained weights (start.safetensors)" in notice for notice in results.notices)
+    bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))
+    model = bench.base(0)[0]
+    start = build(ModelSpec.of("cnn-small(width=4)"), bench.task, 0).state_dict()
+    given = dict(uproar.models.weights.read_weights(pretrained))
+    for name, value in model.named_parameters():
+        whence = start if value.shape != given[name].shape else given
+        torch.testing.assert_close(value, whence[name], atol=1e-6, rtol=0)
+    stored = [bench.store.facts("cell", key) for key in bench.store.keys("cell")]
+    assert {facts["init"] for facts in stored} == {"pretrained"}
+
+
+def test_other_pretrained_weights_are_other_results(small, pretrained, tmp_path):
+    recipe = {"epochs": 1, "init": "pretrained"}
+    study = small(**ONE, recipe=recipe, pretrained=str(pretrained))
+    setting, store = Setting.all_of(study)[0], Store(tmp_path / "store")
+    before = Bench(setting, store).model_key(0)
+    weights = uproar.models.weights.read_weights(pretrained)
+    save_file({name: value + 1 for name, value in weights.items()}, pretrained)
+    assert Bench(setting, store).model_key(0) != before
+
+
+def test_a_pretrained_start_needs_both_the_word_and_the_file(small, pretrained):
+    for settings in ({"recipe": {"init": "pretrained"}}, {"pretrained": str(pretrained)}):
+        with pytest.raises(BadInput, match="set both or neither"):
+            small(**settings)
+    with pytest.raises(BadInput, match="set both or neither"):
+        small(recipe="song2023-cub")
+    with pytest.raises(BadInput, match="There is no file"):
+        small(recipe="song2023-cub", pretrained="nowhere.pt")
+
+
+def test_a_named_recipe_runs_with_its_optimiser_and_a_sampled_fill(tmp_path, small):
+    study = small(
+        **ONE,
+        fill="mean(images=7)",
+        recipe={"name": "li2024", "epochs": 1, "ghost": 8, "augment": ["crop"]},
+    )
+    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    assert (results.table["status"] == "done").all()
+    bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))
+    assert not bench.stacks
+    rows = torch.randperm(60, generator=uproar.seeds.generator("mean of images"))[:7]
+    colour = bench.task.train.read(rows).mean((0, 2, 3))
+    torch.testing.assert_close(bench._colour, colour)
+
+
+def test_a_fill_that_draws_from_training_images_reaches_the_report(tmp_path, small):
+    results = uproar.run(small(**ONE, fill="resample"), store=tmp_path / "store", jobs=1)
+    assert (results.table["status"] == "done").all()
