@@ -3,6 +3,7 @@ import torch
 
 from uproar import fill, removed
 from uproar.errors import BadInput, BadMap, BadShape
+from uproar.removal import order
 from uproar.removal.levels import Levels, bits_for
 from uproar.removal.order import count, ranks, removed_at, tie_share
 from uproar.seeds import Draws
@@ -134,3 +135,18 @@ def test_channel_values_can_be_ranked_on_their_own():
 def test_maps_of_a_wrong_shape_are_refused():
     with pytest.raises(BadShape, match=r"\(n, h, w\)"):
         removed(torch.rand(4, 4), 0.5)
+
+
+def test_long_maps_are_sorted_as_short_ones_are():
+    """Above a length scores are sorted as whole numbers: signs, zeros and the smallest numbers must keep their order."""
+    draw = torch.Generator().manual_seed(3)
+    long = order.LONG + 1
+    rows = torch.stack(
+        [
+            torch.randn(long, generator=draw),
+            torch.randn(long, generator=draw).round(decimals=1),
+            torch.tensor([0.0, -0.0, 1e-45, -1e-45, 3.4e38, -3.4e38]).repeat(long)[:long],
+        ]
+    )
+    expected = rows.argsort(dim=1, descending=True, stable=True)
+    assert torch.equal(order._falling(rows), expected)

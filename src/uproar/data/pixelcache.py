@@ -1,4 +1,4 @@
-"""Decoded pixels on disk: decoding a photo costs twenty times as much as reading its bytes.
+"""Decoded pixels on disk: decoding a photo costs forty times as much as reading its bytes.
 
 One file per set of pictures, one record of fixed length per picture: its bytes, then a mark and a checksum. A record
 is written by a single call and believed only if its checksum fits, so that any number of processes may read and write

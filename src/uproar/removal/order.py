@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from uproar.errors import BadInput, BadMap
 from uproar.seeds import Draws
 from uproar.types import Ranks, Scores
+
+LONG = 512
+"""Features from which another way of sorting is the faster one."""
 
 
 def count(fraction: float, features: int) -> int:
@@ -40,14 +44,30 @@ def ranks(scores: Scores, draws: Draws, name: str = "the map") -> Ranks:
             f"{name} has NaN or infinite values in {int(bad.sum())} of {len(scores)} images "
             f"(first: image {draws.rows[int(bad.int().argmax())][0]})."
         )
-    values, order = scores.sort(dim=1, descending=True, stable=True)
+    order = _falling(scores)
+    values = scores.gather(1, order)
     tied = (values[:, 1:] == values[:, :-1]).any(1).nonzero()[:, 0]
     if len(tied):
         shuffle = draws[tied.tolist()].permutations("ties", scores.shape[1])
-        again = scores[tied].gather(1, shuffle).argsort(dim=1, descending=True, stable=True)
-        order[tied] = shuffle.gather(1, again)
+        order[tied] = shuffle.gather(1, _falling(scores[tied].gather(1, shuffle)))
     places = torch.arange(scores.shape[1], dtype=torch.int32).expand_as(order)
     return torch.empty_like(order, dtype=torch.int32).scatter_(1, order, places)
+
+
+def _falling(scores: Tensor) -> Tensor:
+    """The features by falling score, equal ones in the order they have.
+
+    The bits of a score and the place of its feature make one whole number; whole numbers are sorted three times
+    faster than scores with their places.
+    """
+    if scores.dtype != torch.float32 or scores.shape[1] < LONG:
+        return scores.argsort(dim=1, descending=True, stable=True)
+    bits = (scores + 0.0).detach().cpu().numpy().view(np.uint32)  # no negative zero
+    # as whole numbers the bits of positive scores rise with them, those of negative scores fall
+    rising = np.where(bits >> 31, bits, bits ^ np.uint32(0x7FFFFFFF)).astype(np.uint64)
+    numbers = rising << np.uint64(32) | np.arange(scores.shape[1], dtype=np.uint64)
+    numbers.sort(axis=1)
+    return torch.from_numpy((numbers & np.uint64(0xFFFFFFFF)).astype(np.int64)).to(scores.device)
 
 
 def tie_share(scores: Scores, fractions: Sequence[float]) -> Tensor:
@@ -55,7 +75,7 @@ def tie_share(scores: Scores, fractions: Sequence[float]) -> Tensor:
 
     0 means that the map alone decided what was removed; 1 that the tie-break did.
     """
-    values = scores.sort(dim=1, descending=True).values
+    values = torch.from_numpy(np.sort(scores.detach().cpu().numpy(), axis=1)).flip(1)
     features = scores.shape[1]
     shares = torch.zeros(len(scores), len(fractions))
     for i, fraction in enumerate(fractions):

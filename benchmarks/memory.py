@@ -1,0 +1,142 @@
+"""Peak memory of explaining and ranking few and many photographs: it must not grow with the data set.
+
+    python benchmarks/memory.py                 # 2,000 and 20,000 images of 224×224
+    python benchmarks/memory.py --sizes 500 2000
+
+Each size runs in a process of its own. The images are made when they are read, explained by gradients of a small network,
+ranked, kept as levels in a store, and some are read back as a protocol changes them. Printed: the process's peak resident
+memory, what it had before the first image, and the rates per second of processor time, which other work on
+the machine slows less than the clock's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from uproar.data import Source, Split, Task, tasks
+from uproar.models import ModelSpec, build
+from uproar.store import Store
+from uproar.study.cell import Cell
+from uproar.study.steps import Bench, Setting
+from uproar.training import Recipe
+
+SIZE, CLASSES, TEST = 224, 4, 200
+FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
+MODEL = "cnn-small(width=4)"
+LIMIT = 0.10
+"""How much more memory ten times as many images may take."""
+
+
+class Made(Source):
+    """Images made from their row numbers: soft blobs with noise."""
+
+    def __init__(self, n: int, split: str) -> None:
+        self.n, self.split = n, split
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return self.n, 3, SIZE, SIZE
+
+    def read(self, rows: torch.Tensor) -> torch.Tensor:
+        pixels = np.empty((len(rows), 3, SIZE, SIZE), np.uint8)
+        for place, row in enumerate(rows.tolist()):
+            draw = np.random.default_rng([row, len(self.split)])
+            blobs = draw.integers(0, 192, (3, 14, 14), dtype=np.uint8)
+            noise = draw.integers(0, 64, (3, SIZE, SIZE), dtype=np.uint8)
+            pixels[place] = blobs.repeat(16, 1).repeat(16, 2) + noise
+        return torch.from_numpy(pixels)
+
+    def digest(self) -> str:
+        return f"made {self.n} {self.split}"
+
+
+def declare(n: int) -> None:
+    def made() -> Task:
+        """Images made when they are read."""
+        splits = [
+            Split(name, Made(count, name), torch.arange(count) % CLASSES)
+            for name, count in (("train", n), ("test", TEST))
+        ]
+        return Task("made", *splits, classes=tuple("abcd"))
+
+    tasks.declare()(made)
+
+
+def peak() -> float:
+    """The most memory this process has had so far, in megabytes."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1024 if sys.platform != "darwin" else 1024**2)
+
+
+def one_size(n: int, estimator: str) -> dict[str, float]:
+    torch.set_num_threads(1)
+    declare(n)
+    with tempfile.TemporaryDirectory() as folder:
+        setting = Setting("made", MODEL, Recipe(), weights=f"{folder}/weights.safetensors")
+        bench = Bench(setting, Store(f"{folder}/store"))
+        save_weights(bench, setting)
+        bench.base(0)
+        before, began = peak(), time.process_time()
+        bench.explain([estimator], 0, FRACTIONS)
+        seconds = time.process_time() - began
+        rows = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:256]
+        began = time.process_time()
+        shown = bench.changed(Cell("made", MODEL, estimator, "roar", 0.5, 0), bench.task.train)
+        shown[rows]
+        reading = time.process_time() - began
+        files = [
+            p for p in Path(folder).rglob("*.safetensors") if p.parts[-3] in ("shard", "levels")
+        ]
+        return {
+            "images": n, "peak": peak(), "before": before, "rate": (n + TEST) / seconds,
+            "read": 1e3 * reading / len(rows), "files": len(files),
+            "stored": sum(p.stat().st_size for p in files) / 1e6,
+        }  # fmt: skip
+
+
+def save_weights(bench: Bench, setting: Setting) -> None:
+    from safetensors.torch import save_file
+
+    model = build(ModelSpec.of(setting.model), bench.task, 0)
+    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, str(setting.weights))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", nargs="+", type=int, default=[2000, 20000])
+    parser.add_argument("--estimator", default="grad")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(one_size(given.one, given.estimator)))
+        return
+    print(
+        "  images   peak MB   before MB   explained and ranked/s   read back ms   files   stored MB"
+    )
+    peaks = []
+    for size in given.sizes:
+        command = [sys.executable, __file__, "--one", str(size), "--estimator", given.estimator]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        peaks.append(found["peak"])
+        print(
+            f"{size:8,} {found['peak']:9.0f} {found['before']:11.0f} {found['rate']:24.1f}"
+            f" {found['read']:14.2f} {found['files']:7} {found['stored']:11.1f}",
+            flush=True,
+        )
+    growth = peaks[-1] / peaks[0] - 1
+    print(f"growth of the peak: {growth:+.1%} (allowed {LIMIT:.0%})")
+    sys.exit(growth >= LIMIT)
+
+
+if __name__ == "__main__":
+    main()
