@@ -28,7 +28,7 @@ MAPS = [CHEAP.get(e.name, e.name) for e in estimators.values() if e.facts["role"
 WRAPPED = [
     f"{e.name}(grad)"
     for e in estimators.values()
-    if e.facts["role"] in ("transform", "ensemble", "postprocess")
+    if e.facts["role"] in ("transform", "ensemble", "postprocess", "classes")
 ]
 DIRECT = [e.name for e in estimators.values() if e.facts["role"] == "direct"]
 

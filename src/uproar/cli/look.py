@@ -82,6 +82,7 @@ def ls(
     entries = _REGISTRIES[kind.value].values()
     roles = {"estimator": "estimators", "direct": "controls that are not rankings",
              "transform": "transforms, e.g. sq(grad)", "ensemble": "ensembles, e.g. sg(grad)",
+             "classes": "maps that do not depend on the class asked for, e.g. class_sum(grad)",
              "postprocess": "filters, outermost, e.g. gaussian(sq(grad))"}  # fmt: skip
     if kind is Kind.tasks:
         _show_tasks(entries)

@@ -3,6 +3,7 @@
 from uproar.estimators import (
     bottleneck,
     cam,
+    classes,
     control,
     decomposition,
     extremal,
@@ -30,6 +31,7 @@ __all__ = [
     "adopt",
     "bottleneck",
     "cam",
+    "classes",
     "control",
     "decomposition",
     "direct",

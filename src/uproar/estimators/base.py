@@ -109,6 +109,17 @@ def ensemble(*, formula: str = "", paper: str = "") -> Callable[[Callable], Call
     return _declare(facts, None, ("mean", "variance"))
 
 
+def over_classes(
+    *, times: Callable[[int], float] = lambda classes: 1, formula: str = "", paper: str = ""
+) -> Callable[[Callable], Callable]:
+    """Declare `(of, classes, draws) -> map`, where `of(target)` gives the maps inside for other classes.
+
+    Such a map does not depend on the class asked for. `times` is how many of the inner maps it takes.
+    """
+    facts = {"role": "classes", "times": times, "formula": formula, "paper": paper}
+    return _declare(facts, None, ("of", "classes", "draws"))
+
+
 def postprocess(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
     """Declare `map -> map` on the channel-reduced map, (n, h, w)."""
     return _declare({"role": "postprocess", "formula": formula, "paper": paper}, None, ("a",))

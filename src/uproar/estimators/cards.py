@@ -32,6 +32,7 @@ ROLES = {
     "direct": "Controls without a ranking",
     "transform": "Transforms of the signed map",
     "ensemble": "Transforms over noisy copies",
+    "classes": "Maps that do not depend on the class asked for",
     "postprocess": "Filters of the finished map",
 }
 OTHERS = "Others"
@@ -41,6 +42,7 @@ _REACH = {
     "direct": "Says itself which pixels go, at every fraction: there is no map.",
     "transform": "Applied to a signed map, value by value: as many channels as that has, at no cost.",
     "ensemble": "As many channels as what it is applied to.",
+    "classes": "As many channels as what it is applied to.",
     "postprocess": "Applied to the map after its channels are reduced, outermost, at no cost.",
 }
 
@@ -118,6 +120,11 @@ def _passes(entry: Entry) -> float | None:
 def _cost(entry: Entry, passes: float | None) -> str:
     if entry.facts["role"] == "ensemble":
         return f"`samples` ({entry.options['samples'].default}) times that of what it is applied to"
+    if entry.facts["role"] == "classes":
+        times = entry.facts["times"](2) > 1
+        return (
+            "the number of classes times that" if times else "that"
+        ) + " of what it is applied to"
     if entry.facts.get("model") is False:
         return "nothing, as the model is never looked at"
     if not passes:

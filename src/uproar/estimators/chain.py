@@ -72,9 +72,18 @@ class Chain:
         return estimators[self.raw.name].facts["role"] == "direct"
 
     @property
+    def class_blind(self) -> bool:
+        """Whether the map does not depend on the class asked for."""
+        return any(estimators[call.name].facts["role"] == "classes" for call in self.raw.walk())
+
+    @property
     def passes(self) -> float:
+        """As `passes_for` ten classes."""
+        return self.passes_for(10)
+
+    def passes_for(self, classes: int) -> float:
         """Cost per image in forward-and-backward passes, if this chain is evaluated alone."""
-        return _passes(self.raw)
+        return _passes(self.raw, classes)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -152,17 +161,21 @@ def _work(call: Call, where: str) -> set[str]:
     entry = estimators[call.name]
     if entry.facts["role"] == "ensemble":
         where = f"{where}+{noise_of(call)}"
+    if entry.facts["role"] == "classes":
+        where = f"{where}+{call.name}"
     if call.args:
         return set().union(*(_work(arg, where) for arg in call.args))
     return {f"{entry.facts.get('of') or call}@{where}"}
 
 
-def _passes(call: Call) -> float:
+def _passes(call: Call, classes: int) -> float:
     entry = estimators[call.name]
     if entry.facts["role"] == "ensemble":
-        return dict(call.options)["samples"] * _passes(call.args[0])  # type: ignore[operator]
+        return dict(call.options)["samples"] * _passes(call.args[0], classes)  # type: ignore[operator]
+    if entry.facts["role"] == "classes":
+        return entry.facts["times"](classes) * _passes(call.args[0], classes) + 0.5
     if call.args:
-        return sum(_passes(arg) for arg in call.args)
+        return sum(_passes(arg, classes) for arg in call.args)
     passes = entry.facts["passes"]
     return float(passes(**dict(call.options)) if callable(passes) else passes)
 
@@ -189,12 +202,23 @@ def _complete(call: Call, outermost: bool = False) -> Call:
         )
     if role == "direct" and not outermost:
         raise BadInput(f"{call.name} removes without ranking; nothing can be applied to it.")
-    if role in ("transform", "ensemble"):
+    if role in ("transform", "ensemble", "classes"):
         _one_argument(call)
     elif call.args:
         raise BadInput(f"{call.name} takes options such as name=value, not {call.args[0]}.")
     inner = tuple(_complete(arg) for arg in call.args)
+    if role == "classes":
+        _depends_on_class(call, inner[0])
     return entry.complete(Call(call.name, inner, call.options))
+
+
+def _depends_on_class(call: Call, inner: Call) -> None:
+    """Refuse what has no other map for another class."""
+    facts = [estimators[each.name].facts for each in inner.walk()]
+    if any(each["role"] == "classes" for each in facts) or not any(
+        each.get("model", False) for each in facts
+    ):
+        raise BadInput(f"{inner} does not depend on the class, so {call.name} has nothing to do.")
 
 
 def _plain(call: Call) -> Call:

@@ -148,4 +148,5 @@ def _responds(trial: Trial) -> str:
 
 def _class(trial: Trial) -> str:
     same = torch.equal(trial.maps(target=0), trial.maps(target=1))
-    return "two classes have the same maps" if same and trial.chain.needs_model else ""
+    blind = trial.chain.class_blind or not trial.chain.needs_model
+    return "two classes have the same maps" if same and not blind else ""

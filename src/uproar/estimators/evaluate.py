@@ -15,6 +15,7 @@ from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.scores import rows_for
 from uproar.estimators.smooth import noisy_copies
 from uproar.expression import Call
+from uproar.models.answer import called
 from uproar.models.borrow import borrowed
 from uproar.types import Images, Labels
 
@@ -44,6 +45,8 @@ class Point:
             return entry.function(self[call.args[0]], **options)
         if entry.facts["role"] == "ensemble":
             return entry.function(*self._moments(call), **options)
+        if entry.facts["role"] == "classes":
+            return self._over_classes(call)
         extras: dict[str, Any] = {"context": self.context}
         if "base" in entry.inputs:
             extras["base"] = self[estimators.complete(Call(entry.facts["of"]))]
@@ -53,6 +56,16 @@ class Point:
         return _checked(
             entry.function(self.model, self.x, self.target, **given, **options), call, self.x
         )
+
+    def _over_classes(self, call: Call) -> Tensor:
+        """The map inside for classes that the entry chooses."""
+        entry, inner = estimators[call.name], call.args[0]
+
+        def of(target: Labels) -> Tensor:
+            return Point(self.model, self.x, target, self.context, [inner])[inner]
+
+        classes = called(self.model, self.x).shape[1]
+        return entry.function(of, classes, self.context.draws, **dict(call.options))
 
     def _moments(self, call: Call) -> tuple[Tensor, Tensor]:
         """Mean and variance over noisy copies; the first to ask pays for all that share the noise."""
@@ -158,8 +171,11 @@ def prepare_states(
 
 def _outer_ensembles(call: Call) -> list[Call]:
     """The ensembles met first on the way in: those inside another see other images."""
-    if estimators[call.name].facts["role"] == "ensemble":
+    role = estimators[call.name].facts["role"]
+    if role == "ensemble":
         return [call]
+    if role == "classes":  # what is inside sees other classes
+        return []
     return [found for arg in call.args for found in _outer_ensembles(arg)]
 
 

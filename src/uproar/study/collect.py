@@ -184,7 +184,7 @@ def _cost_row(study: Study, bench: Bench, chain: Chain) -> dict[str, Any]:
         "task": bench.setting.task,
         "model": bench.spec.name,
         "estimator": chain.name,
-        "passes": chain.passes,
+        "passes": chain.passes_for(len(bench.task.classes)),
         "milliseconds_per_image": 1e3 * float(np.median(seconds)) if seconds else np.nan,
         "constant_maps": sum(f["constant"] for f in facts),
         "explained_images": images * len(facts),

@@ -20,7 +20,7 @@ from uproar.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Unit
 from uproar.study.collect import collect
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, Setting, bench_for
+from uproar.study.steps import Bench, Order, Setting, bench_for
 
 
 class Part(base.Part):
@@ -107,7 +107,7 @@ class Part(base.Part):
         chosen = self.task.train if split == "train" else self.task.test
         chain = self._bench.chain(estimator)
         try:
-            gone = self._bench.important(chain, seed, fraction, chosen, make=False)
+            gone = self._bench.important(Order(chain, seed), fraction, chosen, make=False)
         except KeyError:
             raise NotApplicable(
                 f"{estimator} was not ranked for seed {seed} at t={fraction:g}"

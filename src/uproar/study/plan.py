@@ -244,12 +244,13 @@ def _family_jobs(
     names, seed, crossed = tuple(c.name for c in family), orders[0].seed, orders[0].crossed
     label = f"{_place(bench, seed)}/explain {'cross-fitted ' * crossed}{names} {fractions}"
     needs = train if any(chain.needs_model for chain in family) else ()
+    classes = len(bench.task.classes)
     jobs: list[Job] = []
     for shard in bench.missing_shards(orders, fractions) if bench.shards else (None,):
         images = len(bench.task.train) + len(bench.task.test) if shard is None else len(shard)
         part = "" if shard is None else f" {shard}"
         first = (jobs[0].id,) if jobs and any(chain.prepares for chain in family) else ()
-        cost = images * (0.3 + max(chain.passes for chain in family))
+        cost = images * (0.3 + max(chain.passes_for(classes) for chain in family))
         job = Job(f"{label}{part}", "explain", bench.setting, seed, names, fractions,
                   needs=needs + first, crossed=crossed, shard=shard, cost=cost)  # fmt: skip
         jobs.append(job)
