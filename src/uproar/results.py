@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uproar.finding import Finding
+from uproar.finding import Finding, Mark
 from uproar.metrics.verdicts import compare, intervals
 from uproar.scores import Scores
 
@@ -115,6 +115,24 @@ class Results:
             lambda tidy, protocol: compare(tidy, BASELINE, self.higher_is_better[protocol]),
             without=self.diagnoses,
         )
+
+    @property
+    def trust(self) -> pd.DataFrame:
+        """One row per verdict: `holds`, or what the audits say against it, and why; empty without audits."""
+        asked = [found for found in self.findings if found.state != "skipped"]
+        marks: dict[tuple[str, ...], list[Mark]] = {}
+        for found in asked:
+            for mark in found.marks:
+                place = (found.task, found.model, mark.protocol, mark.estimator)
+                marks.setdefault(place, []).append(mark)
+        names = ["task", "model", "protocol", "estimator"]
+        rows = []
+        for place in self.verdicts[names].itertuples(index=False) if asked else ():
+            against = marks.get(tuple(place), [])
+            texts = list(dict.fromkeys(mark.text for mark in against))
+            why = "; ".join(dict.fromkeys(mark.why for mark in against))
+            rows.append({**place._asdict(), "trust": "; ".join(texts) or "holds", "why": why})
+        return pd.DataFrame(rows, columns=[*names, "trust", "why"])
 
     @property
     def intervals(self) -> pd.DataFrame:

@@ -214,6 +214,7 @@ def _print_verdicts(results: Run) -> None:
     if verdicts.empty and len(results.table):
         output.print("No verdict yet: too few cells are finished.")
         return
+    doubts = {tuple(row[:4]): row[4] for row in results.trust.itertuples(index=False)}
     for (task, model, protocol), group in verdicts.groupby(
         ["task", "model", "protocol"], sort=False
     ):
@@ -229,9 +230,14 @@ def _print_verdicts(results: Run) -> None:
             p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
             shown_table.add_row(
                 escape(row.estimator), _number(100 * row.advantage, "{:+.1f}"), f"{low}…{high}", p,
-                f"[{colour}]{row.verdict}[/]",
+                f"[{colour}]{row.verdict}[/]" + _doubt(doubts.get((task, model, protocol, row.estimator))),
             )  # fmt: skip
         output.print(shown_table)
+
+
+def _doubt(trust: str | None) -> str:
+    """What the audits say against a verdict, beside it."""
+    return "" if trust in (None, "holds") else f" [red]({escape(str(trust))})[/]"
 
 
 def _print_scores(results: Run) -> None:

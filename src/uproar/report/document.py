@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from uproar.finding import Finding
+from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.draw import Drawable
 from uproar.report.figures import (
     Curves,
@@ -42,6 +44,8 @@ class Chapter:
     ties: Ties | None
     metrics: Document | None
     """What the metrics say, which need no retraining."""
+    audits: tuple[AuditPart, ...] = ()
+    """What the audits found."""
 
     def drawings(self) -> Iterator[Drawable]:
         """The figures that become files: of the pictures, the first of each protocol."""
@@ -53,6 +57,8 @@ class Chapter:
         for figure in (self.gallery, self.costs, self.ties):
             if figure is not None:
                 yield figure
+        for part in self.audits:
+            yield from part.figures
 
     def stem(self, figure: Drawable) -> str:
         """Where a figure's file is, seen from the page, without its ending."""
@@ -73,12 +79,15 @@ def chapters_of(results: Results) -> list[Chapter]:
         _chapter(
             section, f"{place}-{slug([section.task, section.model])}-" if several else "",
             judged.get((section.task, section.model)),
+            [f for f in results.findings if (clean(f.task), clean(f.model)) == (section.task, section.model)],
         )
         for place, section in enumerate(sections, 1)
     ]  # fmt: skip
 
 
-def _chapter(section: Section, prefix: str, scores: Scores | None) -> Chapter:
+def _chapter(
+    section: Section, prefix: str, scores: Scores | None, findings: list[Finding]
+) -> Chapter:
     metrics = None if scores is None else document_of(scores, section.looks, f"{prefix}metrics-")
     found = metrics.answer if section.table.empty and metrics is not None else answer(section)
     return Chapter(
@@ -86,4 +95,5 @@ def _chapter(section: Section, prefix: str, scores: Scores | None) -> Chapter:
         tuple(forest_figures(section)), tuple(curve_figures(section)),
         tuple(retraining_figures(section)), tuple(panel_figures(section)),
         gallery_figure(section), cost_figure(section), ties_figure(section), metrics,
+        audit_parts(findings, section.looks),
     )  # fmt: skip

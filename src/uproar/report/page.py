@@ -13,6 +13,8 @@ import pandas as pd
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from uproar.report.audit_figures import plot_view
+from uproar.report.audits import audit_view, trust_view
 from uproar.report.document import Chapter
 from uproar.report.figures import Curves, Pair, Retraining
 from uproar.report.page_parts import (
@@ -85,7 +87,10 @@ def _view(place: int, chapter: Chapter) -> dict[str, Any]:
         "model": section.model,
         "answer": chapter.answer,
         "remarks": section.remarks,
-        "forests": [forest_view(f, chapter.stem(f)) for f in chapter.forests],
+        "forests": [
+            {**forest_view(f, chapter.stem(f)), "trust": trust_view(chapter.audits, f, identity)}
+            for f in chapter.forests
+        ],
         "legend": [{"label": e, "style": section.looks[e]} for e in _drawn(chapter)],
         "curves": [
             {"title": f.title, "reading": f.reading, "stem": chapter.stem(f), "key": _key(chapter, f)}
@@ -105,6 +110,7 @@ def _view(place: int, chapter: Chapter) -> dict[str, Any]:
         "ties": ties_view(chapter),
         "retrains": chapter.retrains,
         "metrics": _metrics_view(identity, chapter.metrics),
+        "audits": [audit_view(part, chapter.prefix, identity) for part in chapter.audits],
     }  # fmt: skip
 
 
@@ -150,7 +156,8 @@ def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
         parts = [
             ("verdicts", "Verdicts", view["retrains"]), ("curves", "Curves", view["curves"]),
             ("retraining", "Retraining", view["retraining"]),
-            ("metrics", "Metrics", view["metrics"]), ("pictures", "Pictures", view["panels"]),
+            ("audits", "Audits", view["audits"]), ("metrics", "Metrics", view["metrics"]),
+            ("pictures", "Pictures", view["panels"]),
             ("maps", "Maps", view["gallery"]), ("cost", "Cost", view["costs"] or view["ties"]),
         ]  # fmt: skip
         inner = [(f"{view['id']}-{part}", words) for part, words, there in parts if there]
@@ -255,6 +262,8 @@ def _plot_data(chapters: list[Chapter]) -> dict[str, Any]:
         for figure in chapter.retraining:
             pairs = {"chance": None, "pairs": [_pair(pair) for pair in figure.pairs]}
             data[_key(chapter, figure)] = {**_axes(place, figure), **pairs}
+        for part in chapter.audits:
+            data |= {chapter.prefix + f.name: plot_view(f) for f in part.figures}
         if chapter.metrics is not None:
             data |= plot_data(chapter.metrics, f"s{place}-metrics")
     return data

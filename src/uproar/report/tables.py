@@ -9,6 +9,7 @@ import pandas as pd
 
 from uproar.metrics.verdicts import COLUMNS as VERDICT_COLUMNS
 from uproar.report.document import Chapter
+from uproar.report.words import slug
 from uproar.results import Results
 from uproar.scores import Scores
 
@@ -24,6 +25,8 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
         "results.parquet": _parquet(results.table),
         "verdicts.csv": _csv(verdict_table(chapters)),
     }
+    if results.findings:
+        files |= {"trust.csv": _csv(results.trust), **_audit_tables(results)}
     if len(results.scores):
         files |= {
             "scores.csv": _csv(results.scores),
@@ -35,6 +38,19 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
             ),
         }
     return files
+
+
+def _audit_tables(results: Results) -> dict[str, bytes]:
+    """Every table of every audit, in a folder of its own, and what each found in one table."""
+    several = len({(found.task, found.model) for found in results.findings}) > 1
+    files = {}
+    for found in results.findings:
+        where = [found.task, found.model] if several else []
+        for title, frame in found.tables.items():
+            files[f"audits/{slug([*where, found.audit, title])}.csv"] = _csv(frame)
+    said = ("task", "model", "audit", "question", "state", "sentence")
+    rows = [{name: getattr(found, name) for name in said} for found in results.findings]
+    return {**files, "audits.csv": _csv(pd.DataFrame(rows))}
 
 
 def _over_settings(results: Results, part: Callable[[Scores], pd.DataFrame]) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from uproar.audits import OWN, audits, read_audit, studies_of
 from uproar.errors import NotApplicable, one_line
 from uproar.expression import Call
 from uproar.finding import Finding
+from uproar.models import ModelSpec
 from uproar.store import Store
 from uproar.study.cell import Outcome, Unit
 from uproar.study.evidence import Evidence
@@ -34,12 +35,13 @@ def asked(study: Study, names: Sequence[str] | None = None) -> list[Asked]:
     found = []
     for setting in Setting.all_of(study):
         one = study.with_changes(tasks=(setting.task,), models=(setting.model,), audits=())
+        model = ModelSpec.of(setting.model).name
         for call in calls:
             try:
-                found.append(Asked(call, setting.task, setting.model, studies_of(call, one)))
+                found.append(Asked(call, setting.task, model, studies_of(call, one)))
             except NotApplicable as error:
                 refused = one_line(error)
-                found.append(Asked(call, setting.task, setting.model, {OWN: one}, refused))
+                found.append(Asked(call, setting.task, model, {OWN: one}, refused))
     return found
 
 

@@ -82,9 +82,67 @@
       stroke(pair.asked, dotted, "original network", "", figure), stroke(pair.retrained, solid, "retrained", "", figure)];
   }
 
+  const scales = {
+    diverging: () => (dark() ? [[0, "#4db2ec"], [0.5, "#171b20"], [1, "#ff8a3d"]] : [[0, "#0072b2"], [0.5, "#ffffff"], [1, "#d55e00"]]),
+    sequential: () => (dark() ? [[0, "#171b20"], [1, "#4db2ec"]] : [[0, "#ffffff"], [1, "#0072b2"]]),
+  };
+
+  function auditTraces(figure) {
+    const share = (v) => (v === null ? "–" : figure.percent ? `${(100 * v).toFixed(1)}` : v.toFixed(2));
+    if (figure.audit === "heatmap") {
+      const lowest = figure.diverging ? -figure.largest : Math.min(0, ...figure.values.flat().filter((v) => v !== null));
+      return [{ type: "heatmap", x: figure.columns.map(plain), y: figure.rows.map(plain), z: figure.values, zmin: lowest, zmax: figure.largest,
+        colorscale: scales[figure.diverging ? "diverging" : "sequential"](), showscale: false, xgap: 2, ygap: 2,
+        text: figure.values.map((row) => row.map(share)), texttemplate: "%{text}", hovertemplate: "%{y}<br>%{x}<br><b>%{text}</b><extra></extra>" }];
+    }
+    const traces = [];
+    figure.series.forEach((s) => {
+      const tint = colour(s.style);
+      const looks = { name: plain(s.label), meta: s.label, showlegend: s.label !== "", legendgroup: s.label,
+        text: s.names.map(plain), hovertemplate: "<b>%{fullData.name}</b> %{text}<br>%{y}<extra></extra>" };
+      if (figure.audit === "bars") {
+        const error = s.high.some((v) => v !== null) ? { type: "data", symmetric: false, color: soft(), thickness: 1.3,
+          array: s.high.map((v, i) => (v === null ? 0 : v - s.y[i])), arrayminus: s.low.map((v, i) => (v === null ? 0 : s.y[i] - v)) } : undefined;
+        traces.push({ ...looks, type: "bar", x: s.x.map((v) => plain(String(v))), y: s.y, marker: { color: tint }, error_y: error });
+        return;
+      }
+      if (figure.audit === "lines" && s.low.some((v) => v !== null)) {
+        const there = s.x.map((_, i) => i).filter((i) => s.low[i] !== null && s.high[i] !== null);
+        const back = [...there].reverse();
+        traces.push({ x: [...there, ...back].map((i) => s.x[i]), y: [...there.map((i) => s.high[i]), ...back.map((i) => s.low[i])],
+          fill: "toself", fillcolor: faded(tint, 0.12), line: { width: 0 }, mode: "lines", hoverinfo: "skip", showlegend: false, legendgroup: s.label });
+      }
+      traces.push({ ...looks, x: s.x, y: s.y, mode: figure.audit === "lines" ? "lines+markers" : "markers",
+        line: { color: tint, dash: s.style.dash, width: 2.2 }, marker: { color: tint, symbol: s.style.marker, size: 8 } });
+    });
+    if (figure.fit) traces.push({ x: figure.fit[0], y: figure.fit[1], mode: "lines", line: { color: soft(), width: 1.5 }, hoverinfo: "skip", showlegend: false });
+    return traces;
+  }
+
+  function auditLayout(figure) {
+    const axis = { gridcolor: line(), zeroline: false, linecolor: line(), tickfont: { color: soft(), size: 12 }, fixedrange: !fine, automargin: true };
+    const title = (text) => ({ text, font: { color: soft(), size: 13 }, standoff: 12 });
+    const heat = figure.audit === "heatmap";
+    return {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: 20, r: 10, t: 10, b: 20 }, barmode: "group",
+      font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif", color: ink() },
+      xaxis: { ...axis, title: title(figure.x_label), showgrid: false, type: heat ? "category" : undefined },
+      yaxis: { ...axis, title: heat ? undefined : title(figure.y_label), autorange: heat ? "reversed" : true, type: heat ? "category" : undefined,
+        showgrid: !heat, tickformat: figure.percent && !heat ? ".0%" : undefined },
+      showlegend: figure.series.some((s) => s.label !== ""), legend: { orientation: "h", y: -0.25, font: { color: soft(), size: 12 } },
+      hovermode: "closest", dragmode: false, hoverlabel: { bgcolor: card(), bordercolor: line(), font: { color: ink(), size: 13 }, align: "left" },
+      shapes: figure.reference === null ? [] : [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: figure.reference, y1: figure.reference, line: { color: soft(), width: 1, dash: "dot" } }],
+      annotations: figure.reference === null ? [] : [{ xref: "paper", x: 1, y: figure.reference, text: plain(figure.reference_label), showarrow: false, xanchor: "right", yanchor: "bottom", font: { size: 11, color: soft() } }],
+    };
+  }
+
   function draw(place) {
     if (place.closest("[hidden]")) return;
     const figure = figures[place.dataset.figure];
+    if (figure.audit) {
+      Plotly.react(place, auditTraces(figure), auditLayout(figure), { responsive: true, displayModeBar: false });
+      return;
+    }
     const small = place.dataset.pair !== undefined;
     const traces = small ? pairTraces(figure.pairs[Number(place.dataset.pair)], figure) : curveTraces(figure, figure.group);
     Plotly.react(place, traces, layout(figure, small), { responsive: true, displayModeBar: false });

@@ -1,0 +1,110 @@
+"""Findings on the page: every kind of plot is drawn, marks reach the verdict table, names cannot break out."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from uproar.finding import Finding, Mark, Plot
+from uproar.report import write_report
+from uproar.report.audit_figures import audit_figure, plot_view
+
+FRAME = pd.DataFrame(
+    {"t": [0.1, 0.3, 0.1, 0.3], "who": ["grad", "grad", "<b>ig", "<b>ig"], "y": [0.9, 0.8, 0.7, np.nan],
+     "low": [0.8, 0.7, 0.6, 0.4], "high": [1.0, 0.9, 0.8, 0.6]}
+)  # fmt: skip
+
+
+def plot(kind, **options):
+    given = {"series": "who", "low": "low", "high": "high"} if kind in ("lines", "bars") else {}
+    if kind == "heatmap":
+        given = {"value": "y"}
+    columns = ("who", "t") if kind == "heatmap" else ("t", "y")
+    return Plot(
+        kind,
+        kind,
+        f"Finding of {kind}",
+        "Read it so.",
+        FRAME,
+        *columns,
+        "x",
+        "y",
+        **given,
+        **options,
+    )
+
+
+PLOTS = (
+    plot("lines", percent=True, reference=0.1, reference_label="chance"),
+    plot("scatter", line=True), plot("bars"), plot("heatmap", diverging=True),
+)  # fmt: skip
+
+
+def test_series_are_cut_by_name_and_missing_numbers_stay_missing():
+    view = plot_view(audit_figure(PLOTS[0], "blur", {}))
+    assert [s["label"] for s in view["series"]] == ["grad", "<b>ig"]
+    assert view["series"][1]["y"] == (0.7, None)
+    assert json.loads(json.dumps(view, allow_nan=False))["reference"] == 0.1
+
+
+def test_the_line_is_the_least_squares_line():
+    figure = audit_figure(PLOTS[1], "variation", {})
+    x, y = FRAME["t"][:3], FRAME["y"][:3]
+    slope, start = np.polyfit(x, y, 1)
+    assert figure.fit is not None
+    np.testing.assert_allclose(figure.fit[1], [start + slope * 0.1, start + slope * 0.3])
+
+
+def test_a_heat_map_has_a_place_for_every_pair():
+    figure = audit_figure(PLOTS[3], "blur", {})
+    assert (figure.columns, figure.rows) == (("grad", "<b>ig"), ("0.1", "0.3"))
+    assert figure.values == ((0.9, 0.7), (0.8, None))
+    assert figure.largest == 0.9
+
+
+@pytest.fixture
+def audited(plain_case):
+    results = plain_case
+    task, model = results.table["task"].iloc[0], results.table["model"].iloc[0]
+    known = results.verdicts.query("protocol == 'roar'")["estimator"].iloc[0]
+    found = Finding(
+        "misleads", "Masks alone reach 97 ± 1 %.", PLOTS, {"numbers": FRAME},
+        (Mark("roar", known, "leaks", "97 % from the mask alone"),), ("Five networks.",),
+        "leakage", "Leaking masks", "Do masks tell the class?", task, model,
+    )  # fmt: skip
+    skipped = replace(
+        found, state="skipped", sentence="Not answered: no boxes.", plots=(), marks=(),
+        audit="semi_natural", tables={},
+    )  # fmt: skip
+    return replace(results, findings=(found, skipped)), known
+
+
+def test_the_page_shows_the_finding_and_the_verdict_table_its_mark(audited, tmp_path):
+    results, known = audited
+    page = write_report(results, tmp_path).read_text()
+    assert "Masks alone reach 97 ± 1 %." in page
+    assert "Not answered: no boxes." in page
+    assert "<b>ig</b>" not in page
+    (chip,) = re.findall(r'<a class="chip warned" href="#([\w-]+)" title="97 % from', page)
+    assert f'id="{chip}"' in page
+    assert ">holds</span>" in page
+    for kind in ("lines", "scatter", "bars", "heatmap"):
+        for ending in ("svg", "png"):
+            assert (tmp_path / f"figures/audit-leakage-{kind}.{ending}").stat().st_size > 1000
+    trust = pd.read_csv(tmp_path / "trust.csv")
+    assert trust.query("protocol == 'roar' and estimator == @known")["trust"].tolist() == ["leaks"]
+    assert set(trust.query("protocol != 'roar'")["trust"]) == {"holds"}
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "audits/leakage-numbers.csv"), FRAME)
+    assert pd.read_csv(tmp_path / "audits.csv")["state"].tolist() == ["misleads", "skipped"]
+
+
+def test_without_audits_there_is_no_trust(plain_case, tmp_path):
+    results = plain_case
+    assert results.trust.empty
+    assert "by the audits" not in write_report(results, tmp_path).read_text()
+    assert not (tmp_path / "trust.csv").exists()
