@@ -54,6 +54,9 @@ class Place(Protocol):
     def set_aside(self, name: str, other: str) -> None:
         """Take a damaged file out of the way."""
 
+    def remove(self, name: str) -> None:
+        """Forget a file that only served for a while."""
+
 
 def place_at(root: str | Path) -> Place:
     """The folder or bucket at an address."""
@@ -109,6 +112,10 @@ class Folder:
     def set_aside(self, name: str, other: str) -> None:
         with contextlib.suppress(OSError):
             (self.path / name).replace(self.path / other)
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / name).unlink()
 
 
 class Bucket:
@@ -181,6 +188,10 @@ class Bucket:
         with contextlib.suppress(Exception):
             self.system.mv(self._inside(name), self._inside(other))
         self.known.get(name.partition("/")[0], set()).discard(name)
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(Exception):
+            self.system.rm_file(self._inside(name))
 
     @contextlib.contextmanager
     def _telling(self, what: str, name: str) -> Iterator[None]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import importlib.util
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -23,8 +26,25 @@ def load_file(path: str | Path) -> ModuleType:
     return _load(file, source_hash(file))
 
 
+_LENT: dict[str, Path] = {}
+
+
+def lend(path: str, content: bytes) -> None:
+    """Use this content for a file of the user: a machine of a cluster may not have it, or have another one."""
+    folder = Path(tempfile.mkdtemp(prefix="uproar-"))  # for this user's eyes only
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = folder / Path(path).name
+    copy.write_bytes(content)
+    _LENT[path] = copy
+
+
+def file_at(path: str | Path) -> Path:
+    """Where a file of the user is on this machine."""
+    return _LENT.get(str(path)) or Path(path).expanduser()
+
+
 def _existing(path: str | Path) -> Path:
-    file = Path(path).expanduser().resolve()
+    file = file_at(path).resolve()
     if not file.is_file():
         raise BadInput(f"There is no file {path}.")
     return file

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from uproar.study.run import Listener, run_study
+from uproar.study.progress import Listener
+from uproar.study.run import run_study
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
@@ -19,16 +20,18 @@ def run(
     *,
     store: str | Path | None = None,
     jobs: int | None = None,
+    ray: str | None = None,
     listen: Listener = lambda _: None,
 ) -> Run:
     """Run a study and its audits, or what is missing of them, and collect what they found.
 
     `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
-    the same call again only reads them.
+    the same call again only reads them. `jobs` is the number of processes; `ray` ("auto" or "HOST:PORT") runs them on a
+    cluster instead.
     """
     study = study_of(study)
     place = str(store if store is not None else Path("runs") / study.name / "store")
-    progress = run_study(study, place, jobs, listen)
+    progress = run_study(study, place, jobs, listen, ray)
     # tables and plots load as long as a small study runs: not before its workers have started
     from uproar.runs import collected
 

@@ -12,7 +12,7 @@ from uproar.results import Results
 from uproar.store import Store
 from uproar.study.audit import asked, findings
 from uproar.study.collect import collect
-from uproar.study.run import Progress
+from uproar.study.progress import Progress
 from uproar.study.spec import Study
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -47,6 +50,37 @@ def test_run_writes_the_report_the_tables_and_how_it_was_run(here, capsys):
     assert len(again) == pytest.approx(len(page), rel=0.01)
 
 
+def test_what_is_finished_is_reported_from_another_terminal_while_the_study_runs(here, capsys):
+    (here / "own.py").write_text(
+        "import pathlib, time\n"
+        "def bad(model, x, target):\n    raise KeyError('oops')\n"
+        "def slow(model, x, target):\n"
+        "    pathlib.Path('waiting').touch()\n"
+        "    while not pathlib.Path('go').exists():\n        time.sleep(0.05)\n"
+        "    return x.sum(1)\n"
+    )
+    options = [o if o != "random,grad,sg_sq(grad, samples=3)" else "random,bad,slow" for o in SMALL]
+    options = [*options, "--plugin", "own.py", "--out", "mine"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "uproar", "run", *options], stderr=subprocess.PIPE
+    )
+    try:
+        while not (here / "waiting").exists():
+            assert running.poll() is None
+            time.sleep(0.05)
+        for command in (["report", "mine"], ["run", *options, "--collect"]):
+            assert _exit_code(command) == 1
+            shown = capsys.readouterr()
+            assert "of 24 cells when it was last heard of" in shown.out
+            assert "failed bad" in shown.err and "oops" in shown.err
+            assert "not run yet" in (here / "mine" / "report.html").read_text()
+    finally:
+        (here / "go").touch()
+        running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "not run yet" not in (here / "mine" / "report.html").read_text()
+
+
 def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
     (here / "bad.py").write_text("def bad(model, x, target):\n    raise KeyError('oops')\n")
     options = [o if o != "random,grad,sg_sq(grad, samples=3)" else "random,bad" for o in SMALL]
@@ -66,6 +100,10 @@ def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
         (["run", "--fractions", "x"], 2, "takes numbers"),
         (["run", "--seeds", "0"], 2, "at least one seed"),
         (["run", "--jobs", "0"], 2, "--jobs must be at least 1"),
+        (["run", "--ray", "nobody"], 2, "--ray takes 'auto' or HOST:PORT"),
+        (["run", "--ray", "127.0.0.1:1"], 2, "No Ray cluster answers at 127.0.0.1:1"),
+        (["run", "--ray", "auto", "--jobs", "2"], 2, "--jobs for this machine or --ray for a"),
+        (["run", "--store", "s4://x/y"], 2, "No file system is known for s4://"),
         (["run", "--limit", "0"], 2, "--limit must be at least 1"),
         (["run", "--epochs", "0"], 2, "epochs must be greater"),
         (["run", "--model", "nope"], 2, "No model is called 'nope'"),

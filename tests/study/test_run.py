@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import uproar
+from tests.study.executors import ExecutorTests
 from uproar.errors import BadInput, StoreError
 from uproar.removal import ranks
 from uproar.seeds import Draws
@@ -328,45 +329,13 @@ def test_two_runs_on_one_store_at_once_disturb_each_other_in_nothing(done, tmp_p
     )
 
 
-class ExecutorTests:
-    """What every executor must do."""
-
-    def make(self, root: str):
-        raise NotImplementedError
-
-    def test_jobs_end_with_their_outcomes_in_the_store(self, tmp_path, small):
-        todo = plan(small(seeds=1), Store(tmp_path))
-        train = next(job for job in todo.jobs if job.kind == "train")
-        runner = self.make(str(tmp_path))
-        try:
-            runner.submit(train)
-            report = runner.next()
-        finally:
-            runner.close()
-        assert report.job == train
-        assert report.outcomes["base"].__class__.__name__ == "Done"
-        assert len(list(Store(tmp_path).keys("model"))) == 1
-
-    def test_several_jobs_all_come_back_once(self, tmp_path, small):
-        todo = plan(small(seeds=3), Store(tmp_path))
-        trains = [job for job in todo.jobs if job.kind == "train"]
-        runner = self.make(str(tmp_path))
-        try:
-            for job in trains:
-                runner.submit(job)
-            ended = {runner.next().job.id for _ in trains}
-        finally:
-            runner.close()
-        assert ended == {job.id for job in trains}
-
-
 class TestSerial(ExecutorTests):
-    def make(self, root):
+    def make(self, root, study):
         return Serial(root)
 
 
 class TestProcesses(ExecutorTests):
-    def make(self, root):
+    def make(self, root, study):
         return Processes(root, 2)
 
     def test_a_killed_worker_is_replaced_and_its_job_done_again(self, tmp_path, small):

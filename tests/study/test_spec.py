@@ -2,6 +2,8 @@ import pytest
 
 from uproar import Study, study_of
 from uproar.errors import BadInput, UnknownName, UproarError
+from uproar.study.collect import provenance
+from uproar.study.steps import Setting
 
 GOOD = """
 task = "digits"
@@ -55,6 +57,13 @@ def test_a_study_survives_json():
             "epochs = 0",
             r"line 8: recipe.epochs must be greater than or equal to 1, not 0",
         ),
+        (
+            "[recipe]",
+            "[resources]\ncpu = 1\n[recipe]",
+            r"line 8: \[resources\] has no setting 'cpu'",
+        ),
+        ("[recipe]", "[resources]\ncpus = 0\n[recipe]", "resources.cpus must be greater than 0"),
+        ("[recipe]", "[resources]\ngpus = 1.5\n[recipe]", "resources.gpus is a whole number or a"),
         ("seeds = 3", "seeds = 0", "needs at least one seed"),
         ("seeds = 3", "seeds = [1, 1]", "seed 1 is listed twice"),
         ("seeds = 3", 'seeds = "x"', "seeds must be a valid tuple"),
@@ -81,6 +90,12 @@ def test_a_mistake_in_a_file_is_one_sentence_that_says_where(tmp_path, line, rep
     with pytest.raises(UproarError, match=sentence) as caught:
         study_of(path)
     assert "\n" not in str(caught.value)
+
+
+def test_resources_are_no_part_of_any_result():
+    one, other = Study(), Study(resources={"cpus": 4, "gpus": 0.5})
+    assert Setting.all_of(one) == Setting.all_of(other)
+    assert provenance(one, {})["study"] == provenance(other, {})["study"]
 
 
 def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):

@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from uproar.cli.console import duration, errors
-from uproar.study.run import Listener
-from uproar.study.run import Progress as State
+from uproar.study.progress import Listener
+from uproar.study.progress import Progress as State
 
 EVERY = 10.0
 """Seconds between lines where there is no terminal."""
@@ -33,7 +34,8 @@ def shown() -> Iterator[Listener]:
 
         def listen(state: State) -> None:
             part = f"{state.study}: " if ": " in state.study else ""
-            working = part + "; ".join(str(job) for job in state.running) or "starting"
+            doing = "\n".join(machine_lines(state)) or "; ".join(map(str, state.running))
+            working = part + doing or "starting"
             bar.update(
                 line,
                 total=state.total,
@@ -58,8 +60,18 @@ def _lines() -> Listener:
                 f"{', ' + _left(state) if _left(state) else ''}",
                 soft_wrap=True,
             )
+            for line in machine_lines(state):
+                errors.print(f"  {escape(line)}", soft_wrap=True)
 
     return listen
+
+
+def machine_lines(state: State) -> list[str]:
+    """What each machine of a cluster has done and is doing."""
+    return [
+        f"{name}: {node.done} done, {'; '.join(node.doing) or 'nothing under way'}"
+        for name, node in sorted(state.machines.items())
+    ]
 
 
 def _left(state: State) -> str:

@@ -16,13 +16,14 @@ from uproar.cli.audit import print_findings
 from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.imputer import ready
-from uproar.cli.progress import shown
+from uproar.cli.progress import machine_lines, shown
 from uproar.errors import BadInput, StoreError
 from uproar.place import write_file
 from uproar.store import Store
 from uproar.study.estimate import estimate
 from uproar.study.execute import default_jobs
-from uproar.study.run import Progress, run_study
+from uproar.study.progress import Progress, kept_in, left_in
+from uproar.study.run import run_study
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe
 
@@ -64,6 +65,12 @@ def run(
         list[str] | None, typer.Option(help="File with estimators of your own")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
+    ] = None,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="Only report what is finished, also while it runs")
+    ] = False,
     out: Out = None,
     store: Place = None,
     data_root: DataRoot = None,
@@ -73,14 +80,17 @@ def run(
                     recipe, epochs, fill, limit, plugin)  # fmt: skip
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else str(folder / "store")
-    workers = default_jobs() if jobs is None else jobs
+    facts: dict[str, Any] = {"command": shlex.join(["uproar", *sys.argv[1:]])}
+    if collect:
+        return _report(chosen, place, folder, folder, facts)
+    facts["executor"] = _executor_name(jobs, ray)
     ready(chosen.fill, chosen.metrics)
     began = time.perf_counter()
     with shown() as listen:
-        state = run_study(chosen, place, workers, listen)
+        watch = kept_in(folder, listen, lambda: remember(folder, chosen, place, facts))
+        state = run_study(chosen, place, jobs, watch, ray)
     spent = time.perf_counter() - began
-    facts = {"command": shlex.join(["uproar", *sys.argv[1:]]), "seconds": round(spent, 1),
-             "executor": "serial" if workers == 1 else f"{workers} processes"}  # fmt: skip
+    facts["seconds"] = round(spent, 1)
     results = gathered(chosen, place, state, facts)
     remember(folder, chosen, place, facts)
     page = results.report(folder)
@@ -99,14 +109,33 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Write it elsewhere")] = None,
     data_root: DataRoot = None,
 ) -> int:
-    """Write the report of a run again, from whatever is finished."""
+    """Write the report of a run again, from whatever is finished, also while it runs."""
     chosen, place, facts = recall(folder)
-    results = gathered(chosen, place, None, facts)
-    page = results.report(out or folder)
+    return _report(chosen, place, folder, out or folder, facts)
+
+
+def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any]) -> int:
+    """A report of what the store has, with what the run in `folder` said of the rest."""
+    state = left_in(folder)
+    results = gathered(study, place, state, facts)
+    page = results.report(out)
     _print_verdicts(results)
     _print_scores(results)
     print_findings(results.findings)
+    if state is not None and state.done < state.total:
+        output.print(
+            f"The run was at {state.done} of {state.total} cells when it was last heard of."
+        )
+        for line in machine_lines(state):
+            output.print(f"  {escape(line)}", soft_wrap=True)
     return finish(results, page)
+
+
+def _executor_name(jobs: int | None, ray: str | None) -> str:
+    if ray is not None:
+        return f"Ray cluster ({ray})"
+    workers = default_jobs() if jobs is None else jobs
+    return "serial" if workers == 1 else f"{workers} processes"
 
 
 def validate(

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line
 from uproar.models.normalise import Chosen
+from uproar.plugins import file_at
 
 
 def weights_hash(path: str | Path) -> str:
     """A hash of a weights file."""
-    file = Path(path).expanduser()
+    file = file_at(path)
     if not file.is_file():
         raise BadInput(f"There is no weights file {path}.")
     with file.open("rb") as opened:
@@ -26,7 +27,7 @@ def weights_hash(path: str | Path) -> str:
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file or of a `torch.save` file that holds nothing but tensors."""
-    file = Path(path).expanduser()
+    file = file_at(path)
     try:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)

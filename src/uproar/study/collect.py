@@ -80,7 +80,7 @@ def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
         "data": dict(data),
-        "study": key_of("study", study.model_dump(mode="json")),
+        "study": key_of("study", study.model_dump(mode="json", exclude={"resources"})),
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 

@@ -1,7 +1,7 @@
-"""Where jobs run: here, or in processes. Both have one face, and a study cannot tell which it has.
+"""Where jobs run: here, in processes, or on a cluster (`ray_executor`). A study cannot tell which it has.
 
 submit(job)     hand over a job whose needs are met
-next()          wait for any job to end: its Report
+next()          wait for any job to end: its Report; None if there is only news of where jobs run
 close()         stop; what is running is given up
 """
 
@@ -35,11 +35,14 @@ class Executor(Protocol):
     def submit(self, job: Job) -> None:
         """Hand over a job whose needs are met."""
 
-    def next(self) -> Report:
-        """Wait for any submitted job to end."""
+    def next(self) -> Report | None:
+        """Wait for any submitted job to end; None if what is under way has changed."""
 
     def running(self) -> list[Job]:
         """The jobs under way."""
+
+    def places(self) -> dict[str, list[Job]]:
+        """The jobs under way by machine; empty where there is only this one."""
 
     def close(self) -> None:
         """Stop and leave nothing running."""
@@ -62,6 +65,9 @@ class Serial:
 
     def running(self) -> list[Job]:
         return list(self.waiting)[:1]
+
+    def places(self) -> dict[str, list[Job]]:
+        return {}
 
     def close(self) -> None:
         self.waiting.clear()
@@ -104,6 +110,9 @@ class Processes:
 
     def running(self) -> list[Job]:
         return [worker.job for worker in self.pool if worker.job is not None]
+
+    def places(self) -> dict[str, list[Job]]:
+        return {}
 
     def next(self) -> Report:
         while True:

@@ -2,64 +2,36 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
+from uproar.errors import BadInput
 from uproar.store import Store
 from uproar.study.cell import Cell, Done, Failed, Outcome, Scored, Unit
 from uproar.study.execute import Executor, default_jobs, executor
 from uproar.study.plan import Job, Plan, plan
+from uproar.study.progress import Listener, Progress
+from uproar.study.ray_executor import Ray
 from uproar.study.spec import Study
 from uproar.study.work import Report
 
 
-@dataclass
-class Progress:
-    """How far a run is; `listen` is called whenever something ends."""
-
-    total: int = 0
-    cached: int = 0
-    done: int = 0
-    work: float = 0.0
-    """Work of all jobs, in images passed forward and backward."""
-    work_done: float = 0.0
-    started: float = field(default_factory=time.perf_counter)
-    running: list[Job] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-    outcomes: dict[Unit, Outcome] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Time inside jobs, by kind."""
-    study: str = ""
-    """Which of several studies it is."""
-
-    @property
-    def left(self) -> float | None:
-        """Seconds still to go at the pace so far; None before anything ended."""
-        if self.work_done <= 0:
-            return None
-        spent = time.perf_counter() - self.started
-        return spent / self.work_done * (self.work - self.work_done)
-
-
-Listener = Callable[[Progress], None]
-
-
 def run_study(
-    study: Study, store: str | Path, jobs: int | None = None, listen: Listener = lambda _: None
-) -> Progress:
+    study: Study, store: str | Path, jobs: int | None = None, listen: Listener = lambda _: None,
+    ray: str | None = None,
+) -> Progress:  # fmt: skip
     """Do everything a study and its audits ask for that the store does not have yet.
 
     Results go to the store as they are made: stopping at any moment loses only what is under way. The progress is
-    that of the study; the outcomes are also those of its audits.
+    that of the study; the outcomes are also those of its audits. `ray` is the address of a cluster that does the jobs
+    instead of processes of this machine.
     """
     more: dict[str, Study] = {}
     if study.audits:  # they load tables, for which the workers of other studies should not wait
         from uproar.study.audit import asked, needed
 
         more = needed(asked(study))
-    progress, *others = run_studies({study.name: study, **more}, store, jobs, listen)
+    progress, *others = run_studies({study.name: study, **more}, store, jobs, listen, ray)
     for other in others:
         progress.outcomes |= other.outcomes
         progress.notices += other.notices
@@ -71,12 +43,17 @@ def run_studies(
     store: str | Path,
     jobs: int | None = None,
     listen: Listener = lambda _: None,
+    ray: str | None = None,
 ) -> list[Progress]:
     """Run studies one after the other on the same workers; `listen` is told which one it is."""
+    if ray is not None and jobs is not None:
+        raise BadInput("Give --jobs for this machine or --ray for a cluster, not both.")
     root = Store(store).root
-    workers = default_jobs() if jobs is None else jobs
-    plugins = tuple(dict.fromkeys(file for study in studies.values() for file in study.plugins))
-    runner = executor(root, workers, plugins)
+    if ray is not None:
+        runner: Executor = Ray(root, ray, list(studies.values()))
+    else:
+        plugins = tuple(dict.fromkeys(file for study in studies.values() for file in study.plugins))
+        runner = executor(root, default_jobs() if jobs is None else jobs, plugins)
     try:
         return [_run(name, study, store, runner, listen) for name, study in studies.items()]
     finally:
@@ -117,8 +94,12 @@ def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener) -
         if not under_way:
             continue
         report = runner.next()
-        under_way.discard(report.job.id)
         progress.running = runner.running()
+        progress.where(runner.places(), "" if report is None else report.worker)
+        if report is None:
+            listen(progress)
+            continue
+        under_way.discard(report.job.id)
         _settle(report, ended, progress, listen)
 
 

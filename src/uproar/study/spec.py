@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -42,6 +43,23 @@ def _seeds(value: Any) -> Any:
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
+class Resources(BaseModel):
+    """What one job takes on a cluster; no part of any result's identity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cpus: Annotated[float, Field(gt=0)] = 1
+    gpus: Annotated[float, Field(ge=0)] = 0
+
+    def model_post_init(self, _: Any) -> None:
+        """Refuse shares that no machine can give."""
+        for name, value in (("cpus", self.cpus), ("gpus", self.gpus)):
+            if not math.isfinite(value) or (value > 1 and value != int(value)):
+                raise BadInput(
+                    f"resources.{name} is a whole number or a share below 1, not {value:g}."
+                )
+
+
 class Study(BaseModel):
     """What to run. Every field has a default: `Study()` is ROAR and KAR on digits."""
 
@@ -71,6 +89,8 @@ class Study(BaseModel):
     limit: int | None = None
     plugins: Names = ()
     recipe: Recipe = Field(default_factory=Recipe)
+    resources: Resources = Field(default_factory=Resources)
+    """What every job takes on a cluster (`--ray`)."""
 
     def __init__(self, **content: Any) -> None:
         try:
@@ -217,13 +237,15 @@ def _ours(error: ValidationError) -> BadInput:
 
 
 def _no_setting(path: list[str]) -> str:
-    """That a study or its recipe has no such setting, with near names."""
-    in_recipe = path[0] == "recipe" and len(path) > 1
-    known = list((Recipe if in_recipe else Study).model_fields)
+    """That a study or a table of it has no such setting, with near names."""
+    tables: dict[str, tuple[str, type[BaseModel]]] = {
+        "recipe": ("a recipe", Recipe), "resources": ("[resources]", Resources),
+    }  # fmt: skip
+    owner, model = tables.get(path[0] if len(path) > 1 else "", ("a study", Study))
+    known = list(model.model_fields)
     near = difflib.get_close_matches(path[-1], known, n=2, cutoff=0.5)
     guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    owner = "recipe" if in_recipe else "study"
-    return f"a {owner} has no setting {path[-1]!r}.{guess} Known: {', '.join(sorted(known))}."
+    return f"{owner} has no setting {path[-1]!r}.{guess} Known: {', '.join(sorted(known))}."
 
 
 def _line_of(setting: str, text: str) -> int | None:

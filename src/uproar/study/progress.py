@@ -1,0 +1,126 @@
+"""How far a run is: for whoever watches it, here or from another terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from uproar.place import write_file
+from uproar.study.cell import Cell, Failed, Outcome, Scored, Skipped, Unit
+from uproar.study.plan import Job
+
+FILE = "progress.json"
+EVERY = 2.0
+"""Seconds between two writings of the file."""
+
+
+@dataclass
+class Machine:
+    """A node of a cluster: jobs it has done, and those under way."""
+
+    done: int = 0
+    doing: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Progress:
+    """How far a run is; `listen` is called whenever something ends."""
+
+    total: int = 0
+    cached: int = 0
+    done: int = 0
+    work: float = 0.0
+    """Work of all jobs, in images passed forward and backward."""
+    work_done: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+    running: list[Job] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    outcomes: dict[Unit, Outcome] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time inside jobs, by kind."""
+    study: str = ""
+    """Which of several studies it is."""
+    machines: dict[str, Machine] = field(default_factory=dict)
+    """What each machine of a cluster has done and is doing; empty where there is only this one."""
+
+    @property
+    def left(self) -> float | None:
+        """Seconds still to go at the pace so far; None before anything ended."""
+        if self.work_done <= 0:
+            return None
+        spent = time.perf_counter() - self.started
+        return spent / self.work_done * (self.work - self.work_done)
+
+    def where(self, places: Mapping[str, Sequence[Job]], done: str = "") -> None:
+        """Note what each machine is doing now, and which of them has done a job."""
+        for name in {*places, done} - {*self.machines, ""}:
+            self.machines[name] = Machine()
+        for name, machine in self.machines.items():
+            machine.done += name == done
+            machine.doing = [str(job) for job in places.get(name, ())]
+
+
+Listener = Callable[[Progress], None]
+
+
+def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listener:
+    """A listener that also leaves the progress in a folder, for those who look from another terminal.
+
+    `begin` is called once, when the run has begun: a run that was refused leaves nothing behind.
+    """
+    last, begun = -EVERY, False
+    problems: dict[Unit, Outcome] = {}  # of all studies that were run one after the other
+
+    def both(progress: Progress) -> None:
+        nonlocal last, begun
+        listen(progress)
+        if not begun:
+            begin()
+            begun = True
+        told = progress.outcomes.keys() <= problems.keys() and progress.done < progress.total
+        problems.update(progress.outcomes)
+        if time.monotonic() - last >= EVERY or not told:
+            last = time.monotonic()
+            with contextlib.suppress(OSError):  # not worth stopping a run
+                write_file(folder / FILE, json.dumps(_told(progress, problems)).encode())
+
+    return both
+
+
+def left_in(folder: Path) -> Progress | None:
+    """The progress that a run left in its folder, as far as it matters to others; None if there is none."""
+    try:
+        told = json.loads((folder / FILE).read_text())
+        return Progress(
+            told["total"], told["cached"], told["done"], notices=list(told["notices"]),
+            outcomes={_unit(o["unit"]): _outcome(o) for o in told["outcomes"]},
+            machines={name: Machine(**m) for name, m in told["machines"].items()},
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _told(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, Any]:
+    return {
+        "total": progress.total, "cached": progress.cached, "done": progress.done,
+        "left": progress.left, "notices": progress.notices,
+        "machines": {name: asdict(m) for name, m in progress.machines.items()},
+        "outcomes": [
+            {"unit": asdict(unit), "status": type(outcome).__name__, "reason": outcome.reason}
+            for unit, outcome in problems.items()
+            if isinstance(outcome, Skipped | Failed)
+        ],
+    }  # fmt: skip
+
+
+def _unit(told: dict[str, Any]) -> Unit:
+    return Cell(**told) if "protocol" in told else Scored(**told)
+
+
+def _outcome(told: dict[str, Any]) -> Outcome:
+    return Skipped(told["reason"]) if told["status"] == "Skipped" else Failed(told["reason"])

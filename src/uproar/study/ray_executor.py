@@ -1,0 +1,277 @@
+"""Jobs on an existing Ray cluster: the third executor, with the face of `execute.Executor`.
+
+Ray decides where a job runs. A job is a generator that first tells on which node it is, then its report, so that this
+side knows what each node does without an actor that could die. Jobs write straight into the store, which every node
+must see; files of the user travel with the study. A job whose worker or node dies is given to another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import time
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from uproar.data.places import VARIABLE, roots
+from uproar.errors import BadInput, UproarError
+from uproar.place import is_private, place_at
+from uproar.study.cell import Failed, Outcome, Unit
+from uproar.study.plan import Job
+from uproar.study.ray_cluster import connect, imported, sentence
+from uproar.study.ray_worker import Orders, Started, Unfit, serve
+from uproar.study.spec import Study
+from uproar.study.steps import Setting, bench_for
+from uproar.study.work import Report
+
+ATTEMPTS = 2
+"""How often a job is given to a worker when its worker dies under it."""
+NODES = 10
+"""How often it is when the whole node dies, which is seldom the fault of the job."""
+QUEUED = 4
+"""Jobs handed to Ray per place of the cluster: enough to keep nodes busy and to make a cluster grow."""
+PATIENCE = 5.0
+"""Seconds without news after which `next` returns, so that somebody who watches sees that time passes."""
+
+
+@dataclass
+class _Given:
+    """A job that Ray has."""
+
+    job: Job
+    stream: Any
+    node: str | None = None
+
+
+@dataclass
+class _Past:
+    """What became of earlier attempts at a job."""
+
+    deaths: int = 0
+    nodes: list[str] = field(default_factory=list)
+
+
+class Ray:
+    """The nodes of a Ray cluster."""
+
+    def __init__(self, root: str, address: str, studies: Sequence[Study]) -> None:
+        if is_private(root):
+            raise BadInput(f"No node sees {root}: use a folder that all nodes share, or a URL.")
+        self.ray = imported()
+        self.root = root if "://" in root else str(Path(root).resolve())
+        self.resources = studies[0].resources
+        self.ours = connect(self.ray, address)
+        self.waiting: deque[Job] = deque()
+        self.given: list[_Given] = []
+        self.past: dict[str, _Past] = {}
+        self.unfit: dict[str, str] = {}
+        self.notices: list[str] = []
+        self.told: set[str] = set()
+        self.names: dict[str, str] = {}
+        self.token = f"runs/{uuid.uuid4().hex}"
+        try:
+            self.workers = self._places()
+            place_at(self.root).write(self.token, b"a run in progress")
+            self.orders = self.ray.put(_orders(self.ray, self.root, self.token, studies))
+        except BaseException:
+            self.close()
+            raise
+        self.remote = self.ray.remote(inspect.unwrap(serve))  # Ray wants the bare generator
+        self.counted = time.monotonic()
+
+    def _places(self) -> int:
+        """How many jobs of this study the cluster can do at a time."""
+        cpus, gpus = self.resources.cpus, self.resources.gpus
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        fits = [
+            int(min(n.get("CPU", 0) / cpus, n.get("GPU", 0) / gpus if gpus else float("inf")))
+            for n in nodes
+        ]
+        if not any(fits):
+            largest = max((n.get("CPU", 0.0), n.get("GPU", 0.0)) for n in nodes)
+            raise BadInput(
+                f"No node of the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs, which [resources] asks for "
+                f"each job (the largest has {largest[0]:g} and {largest[1]:g}); ask for less, or start such a node."
+            )
+        return sum(fits)
+
+    # the face of an executor
+
+    def submit(self, job: Job) -> None:
+        self.waiting.append(job)
+
+    def running(self) -> list[Job]:
+        return [given.job for given in self.given if given.node is not None]
+
+    def places(self) -> dict[str, list[Job]]:
+        """What each node is doing."""
+        found: dict[str, list[Job]] = {}
+        for given in self.given:
+            if given.node is not None:
+                found.setdefault(self._name(given.node), []).append(given.job)
+        return found
+
+    def next(self) -> Report | None:
+        """Wait for any job to end; None if one only began, or nothing happened for a while."""
+        self._hand_out()
+        streams = {given.stream: given for given in self.given}
+        try:
+            ready, _ = self.ray.wait(list(streams), num_returns=1, timeout=PATIENCE)
+        except (ConnectionError, self.ray.exceptions.RaySystemError) as error:
+            raise UproarError(
+                f"The Ray cluster is gone ({sentence(error)}). What was finished is kept; the same command goes "
+                "on from there."
+            ) from None
+        return self._news(streams[ready[0]]) if ready else None
+
+    def close(self) -> None:
+        """Cancel what is under way; leave the cluster as it was."""
+        with contextlib.suppress(Exception):
+            place_at(self.root).remove(self.token)
+        for given in self.given:
+            with contextlib.suppress(Exception):
+                self.ray.cancel(given.stream, force=True)
+        self.given, self.waiting = [], deque()
+        if self.ours:
+            self.ray.shutdown()
+
+    # jobs and their ends
+
+    def _hand_out(self) -> None:
+        if time.monotonic() - self.counted > PATIENCE:  # a cluster grows and shrinks
+            self.counted = time.monotonic()
+            with contextlib.suppress(BadInput):
+                self.workers = self._places()
+        while self.waiting and len(self.given) < max(16, QUEUED * self.workers):
+            job = self.waiting.popleft()
+            past = self.past.setdefault(job.id, _Past())
+            options = {"num_cpus": self.resources.cpus, "num_gpus": self.resources.gpus}
+            task = self.remote.options(
+                **options, max_retries=0, num_returns="streaming", name=str(job),
+                scheduling_strategy=self._elsewhere(past),
+            )  # fmt: skip
+            self.given.append(_Given(job, task.remote(self.orders, job)))
+
+    def _elsewhere(self, past: _Past) -> Any:
+        """Not on nodes that cannot do it; rather not where it died before."""
+        if not self.unfit and not past.nodes:
+            return "DEFAULT"
+        from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
+
+        label = "ray.io/node-id"
+        hard: Any = {label: NotIn(*self.unfit)} if self.unfit else {}
+        soft: Any = {label: NotIn(*past.nodes)} if past.nodes else {}
+        return NodeLabelSchedulingStrategy(hard=hard, soft=soft)
+
+    def _news(self, given: _Given) -> Report | None:
+        errors = self.ray.exceptions
+        try:
+            news = self.ray.get(next(given.stream))
+        except errors.RayTaskError as error:  # errors of jobs are values: this is one of the node
+            raise BadInput(
+                f"A node of the Ray cluster cannot run uproar ({sentence(error)}); install uproar "
+                f"{metadata.version('uproar')} with the same Python on every node."
+            ) from None
+        except errors.RuntimeEnvSetupError as error:
+            raise BadInput(f"Ray cannot set up its workers: {sentence(error)}.") from None
+        except errors.RayError as error:
+            return self._died(given, error)
+        if isinstance(news, Started):
+            self._note_torch(news)
+            given.node = news.node
+            return None
+        self.given.remove(given)
+        if isinstance(news, Unfit):
+            self._avoid(given, news.reason)
+            return None
+        if isinstance(news, UproarError):
+            raise news
+        name = self._name(given.node or "")
+        notices, self.notices = [*self.notices, *news.notices], []
+        return Report(news.job, news.outcomes, news.seconds, notices, name)
+
+    def _note_torch(self, started: Started) -> None:
+        here = metadata.version("torch")
+        if started.torch.partition("+")[0] != here.partition("+")[0]:
+            name = self._name(started.node)
+            notice = f"Node {name} has torch {started.torch}, this machine {here}: last digits may differ."
+            if notice not in self.told:
+                self.told.add(notice)
+                self.notices.append(notice)
+
+    def _died(self, given: _Given, error: Exception) -> Report | None:
+        self.given.remove(given)
+        past = self.past[given.job.id]
+        past.deaths += 1
+        if given.node is not None:
+            past.nodes.append(given.node)
+        alive = {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
+        node_died = isinstance(error, self.ray.exceptions.NodeDiedError) or (
+            given.node is not None and given.node not in alive
+        )
+        where = f" on {self._name(given.node)}" if given.node else ""
+        if past.deaths < (NODES if node_died else ATTEMPTS):
+            what = "node" if node_died else "worker"
+            self.notices.append(f"{given.job}: its {what} died{where}; done again elsewhere.")
+            self.waiting.appendleft(given.job)
+            return None
+        reason = f"its worker died {past.deaths} times, last{where}: {sentence(error)}"
+        units: list[str | Unit] = [*given.job.names, *given.job.cells] or ["base"]
+        outcomes: dict[str | Unit, Outcome] = {unit: Failed(reason) for unit in units}
+        notices, self.notices = self.notices, []
+        return Report(given.job, outcomes, 0.0, notices)
+
+    def _avoid(self, given: _Given, reason: str) -> None:
+        """Leave a node alone that cannot do the study's jobs; when none is left, say why."""
+        assert given.node is not None
+        if given.node not in self.unfit:
+            self.notices.append(f"Node {self._name(given.node)} was not used: {reason}")
+        self.unfit[given.node] = reason
+        left = [n for n in self.ray.nodes() if n["Alive"] and n["NodeID"] not in self.unfit]
+        if not any(n["Resources"].get("CPU", 0) >= self.resources.cpus for n in left):
+            raise BadInput(f"No node of the Ray cluster can do this study: {reason}")
+        self.waiting.appendleft(given.job)
+
+    def _name(self, node: str) -> str:
+        """A node as people know it: its host, with a piece of its id where a host has several."""
+        if node not in self.names:
+            nodes = self.ray.nodes()
+            hosts = [n["NodeManagerHostname"] for n in nodes]
+            for n in nodes:
+                host = n["NodeManagerHostname"]
+                unique = hosts.count(host) == 1
+                self.names[n["NodeID"]] = host if unique else f"{host}:{n['NodeID'][:5]}"
+        return self.names.get(node, node[:8])
+
+
+def _orders(ray: Any, root: str, token: str, studies: Sequence[Study]) -> Orders:
+    files = dict.fromkeys(name for study in studies for name in _files(study))
+    settings = [setting for study in studies for setting in Setting.all_of(study)]
+    places = os.pathsep.join(str(place.resolve()) for place in roots() if place.is_dir())
+    return Orders(
+        root,
+        token,
+        os.getcwd(),
+        plugins=tuple(dict.fromkeys(file for study in studies for file in study.plugins)),
+        files={name: ray.put(Path(name).expanduser().read_bytes()) for name in files},
+        data={setting: bench_for(setting, root).task.fingerprint for setting in settings},
+        version=metadata.version("uproar"),
+        environment={VARIABLE: places, **_uproar_variables()},
+    )
+
+
+def _files(study: Study) -> list[str]:
+    """The files a study names: plug-ins, models and weights."""
+    models = [model.partition(":")[0] for model in study.models if ".py:" in model]
+    weights = [study.weights] if study.weights is not None else []
+    return [*study.plugins, *models, *weights]
+
+
+def _uproar_variables() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k.startswith("UPROAR_") and k != VARIABLE}

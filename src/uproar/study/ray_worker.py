@@ -1,0 +1,107 @@
+"""A job on a node of a Ray cluster. Started by `ray_executor.Ray`, not by people.
+
+A node may lack what the machine of the user has: files of the user are lent to it, and what cannot be lent (the store,
+the data, the package) is checked before anything is computed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from uproar.errors import BadInput, StoreError, UproarError, one_line
+from uproar.extend import load_plugin
+from uproar.place import place_at
+from uproar.plugins import lend
+from uproar.study.plan import Job
+from uproar.study.steps import Setting, bench_for
+from uproar.study.work import do
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a worker has to know besides its job; the same for a whole run."""
+
+    root: str
+    token: str
+    """A file in the store: a worker that does not see it looks at another store."""
+    folder: str
+    plugins: tuple[str, ...]
+    files: Mapping[str, Any]
+    """Files of the user by the name the study has for them: where Ray keeps the content."""
+    data: Mapping[Setting, str]
+    """The fingerprint of the data of every setting."""
+    version: str
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Started:
+    """A job has begun on a node."""
+
+    node: str
+    torch: str
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """A node cannot do jobs of this study, for this reason."""
+
+    reason: str
+
+
+def serve(orders: Orders, job: Job) -> Iterator[object]:
+    """One job: where it began, then how it ended."""
+    import ray
+
+    yield Started(ray.get_runtime_context().get_node_id(), metadata.version("torch"))
+    try:
+        _prepare(orders)
+        data = bench_for(job.setting, orders.root).task.fingerprint
+        if data != orders.data[job.setting]:
+            raise BadInput(f"its {job.setting.task} holds other images than that of this machine.")
+    except UproarError as error:
+        yield Unfit(one_line(error))
+        return
+    try:
+        yield do(job, orders.root)
+    except UproarError as error:
+        yield error
+
+
+_ready: set[str] = set()
+"""The runs this process can work for."""
+
+
+def _prepare(orders: Orders) -> None:
+    """Make this process one that can do the jobs of a run, or say why it cannot."""
+    if orders.token in _ready:
+        return
+    here = metadata.version("uproar")
+    if here != orders.version:
+        raise BadInput(f"it has uproar {here}, not {orders.version}: install the same version.")
+    for name, value in orders.environment.items():
+        os.environ.setdefault(name, value)  # a node's own setting wins: it knows its disks
+    with contextlib.suppress(OSError):
+        os.chdir(orders.folder)
+    _take_files(orders)
+    for file in orders.plugins:
+        load_plugin(file)
+    try:
+        place_at(orders.root).start(orders.token, 1)
+    except OSError:
+        raise StoreError(
+            f"it does not see the store {orders.root}: give a folder that all nodes share, or a URL."
+        ) from None
+    _ready.add(orders.token)
+
+
+def _take_files(orders: Orders) -> None:
+    import ray
+
+    for name, content in orders.files.items():
+        lend(name, ray.get(content))

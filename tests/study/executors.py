@@ -1,0 +1,48 @@
+"""What every executor must do: the tests that all of them share."""
+
+from __future__ import annotations
+
+from uproar.store import Store
+from uproar.study.cell import Done
+from uproar.study.plan import plan
+from uproar.study.work import Report
+
+
+def ended(runner) -> Report:
+    """The report of the next job that ends."""
+    while (report := runner.next()) is None:
+        pass
+    return report
+
+
+class ExecutorTests:
+    """Subclasses say how theirs is made."""
+
+    def make(self, root: str, study):
+        raise NotImplementedError
+
+    def test_jobs_end_with_their_outcomes_in_the_store(self, tmp_path, small):
+        study = small(seeds=1)
+        train = next(job for job in plan(study, Store(tmp_path)).jobs if job.kind == "train")
+        runner = self.make(str(tmp_path), study)
+        try:
+            runner.submit(train)
+            report = ended(runner)
+        finally:
+            runner.close()
+        assert report.job == train
+        assert report.outcomes == {"base": Done()}
+        assert len(list(Store(tmp_path).keys("model"))) == 1
+
+    def test_several_jobs_all_come_back_once(self, tmp_path, small):
+        study = small(seeds=3)
+        trains = [job for job in plan(study, Store(tmp_path)).jobs if job.kind == "train"]
+        runner = self.make(str(tmp_path), study)
+        try:
+            for job in trains:
+                runner.submit(job)
+            found = [ended(runner).job.id for _ in trains]
+        finally:
+            runner.close()
+        assert sorted(found) == sorted(job.id for job in trains)
+        assert runner.running() == []

@@ -1,0 +1,219 @@
+"""The Ray executor on a real cluster: several nodes on this machine, one of which is killed."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import uproar
+from tests.study.executors import ExecutorTests, ended
+from tests.study.test_run import numbers
+from uproar.errors import BadInput
+from uproar.plugins import lend, load_file, source_hash
+from uproar.store import Store
+from uproar.study.plan import plan
+from uproar.study.ray_executor import Ray
+
+ray = pytest.importorskip("ray", reason="needs uproar[ray]")
+
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500}
+"""A node that is gone is noticed within seconds, not half a minute."""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head that does no jobs, and two nodes that do one at a time."""
+    from ray.cluster_utils import Cluster
+
+    path = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(uproar.__file__).parents[1]), path])
+    head = {**NODE, "num_cpus": 0, "_system_config": QUICK}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    for _ in range(2):
+        made.add_node(**NODE)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+    os.environ["PYTHONPATH"] = path
+
+
+@pytest.fixture
+def joined(cluster):
+    """This process as a member of the cluster, so that workers stay from test to test."""
+    if not ray.is_initialized():
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    return cluster.address
+
+
+class TestRay(ExecutorTests):
+    @pytest.fixture(autouse=True)
+    def _address(self, joined):
+        self.address = joined
+
+    def make(self, root, study):
+        return Ray(root, self.address, [study])
+
+    def test_closing_cancels_what_runs(self, tmp_path, small):
+        pid = tmp_path / "pid"
+        (tmp_path / "slow.py").write_text(
+            "import os, pathlib, time\ndef slow(model, x, target):\n"
+            f"    pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n    time.sleep(600)\n"
+        )
+        study = small(estimators=["slow"], plugins=[str(tmp_path / "slow.py")], seeds=1)
+        jobs = plan(study, Store(tmp_path)).jobs
+        runner = self.make(str(tmp_path), study)
+        runner.submit(next(job for job in jobs if job.names == ("slow",)))
+        while not pid.exists():
+            runner.next()
+        assert [str(job) for jobs in runner.places().values() for job in jobs] == [
+            "explain slow seed 0"
+        ]
+        runner.close()
+        assert not list((tmp_path / "runs").iterdir())
+        deadline = time.monotonic() + 20
+        while Path(f"/proc/{pid.read_text()}").exists():
+            assert time.monotonic() < deadline, "the worker still runs"
+            time.sleep(0.1)
+
+    def test_a_job_that_always_kills_its_worker_fails_and_the_rest_goes_on(self, tmp_path, small):
+        (tmp_path / "deadly.py").write_text(
+            "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        study = small(
+            estimators=["random", "deadly"], plugins=[str(tmp_path / "deadly.py")], seeds=1,
+            protocols=["roar"], fractions=[0.5],
+        )  # fmt: skip
+        results = uproar.run(study, store=tmp_path / "store", ray=self.address)
+        rows = results.table.query("estimator == 'deadly' and fraction > 0")
+        assert set(rows["status"]) == {"failed"}
+        assert "its worker died 2 times, last on" in rows["reason"].iloc[0]
+        assert set(results.table.query("estimator == 'random'")["status"]) == {"done"}
+
+    def test_a_store_that_no_node_sees_is_one_sentence(self, tmp_path, small):
+        runner = self.make(str(tmp_path), small())
+        try:
+            (tmp_path / runner.token).unlink()
+            runner.submit(plan(small(), Store(tmp_path)).jobs[0])
+            with pytest.raises(
+                BadInput, match="No node .* does not see the store .*: give a folder"
+            ):
+                ended(runner)
+        finally:
+            runner.close()
+
+    def test_more_than_any_node_has_is_refused(self, tmp_path, small):
+        with pytest.raises(BadInput, match=r"No node of the Ray cluster has 1 CPUs and 2 GPUs"):
+            self.make(str(tmp_path), small(resources={"gpus": 2}))
+
+
+PLUGIN = """
+from pathlib import Path
+
+def carried(model, x, target):
+    Path("WHERE").write_text(__file__)
+    return x.sum(1)
+"""
+MODEL = """
+from torch import nn
+
+def make(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], classes))
+"""
+
+
+def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, small, monkeypatch):
+    """Train, explain, retrain, evaluate, score; a model and estimators in files; results on a stand-in for S3."""
+    import objects
+
+    (tmp_path / "plug.py").write_text(PLUGIN.replace("WHERE", str(tmp_path / "where")))
+    (tmp_path / "net.py").write_text(MODEL)
+    (tmp_path / "objects").mkdir()
+    monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path / "objects"))
+    study = small(
+        plugins=[objects.__file__, str(tmp_path / "plug.py")], model=f"{tmp_path}/net.py:make",
+        estimators=["grad", "sobel", "carried"], metrics=["deletion(steps=4)"], seeds=1,
+    )  # fmt: skip
+    assert {job.kind for job in plan(study, Store("s3://bucket/x")).jobs} >= {"train", "score"}
+    apart = uproar.run(study, store="s3://bucket/x", ray=joined)
+    assert set(apart.table["status"]) == {"done"}
+    used = Path((tmp_path / "where").read_text())
+    assert used.name == "plug.py" and used.parent != tmp_path, "a file did not travel"
+    here = uproar.run(study, store=tmp_path / "store", jobs=1)
+    pd.testing.assert_frame_equal(numbers(apart), numbers(here))
+    pd.testing.assert_series_equal(apart.scores["value"], here.scores["value"])
+
+
+def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, small):
+    """The other node does the rest; numbers as in one process, and per node one sees what was done where."""
+    study = small(
+        estimators=["random", "sobel"], protocols=["roar"], seeds=1,
+        fractions=[0.2, 0.6], recipe={"epochs": 100, "batch": 16},
+    )  # fmt: skip
+    killed: list[str] = []
+    before: dict[str, list] = {}
+    seen: dict[str, int] = {}
+
+    def listen(progress) -> None:
+        seen.update({name: node.done for name, node in progress.machines.items()})
+        busy = {name: node.doing for name, node in progress.machines.items() if node.doing}
+        fresh = [name for name, doing in busy.items() if doing != before.get(name)]
+        before.update(busy)
+        if not killed and len(busy) == 2 and progress.done > 0 and fresh:
+            killed.append(fresh[0])
+            node = next(n for n in cluster.worker_nodes if fresh[0].endswith(n.node_id[:5]))
+            cluster.remove_node(node, allow_graceful=False)
+
+    jobs = len(plan(study, Store(tmp_path / "a")).jobs)
+    ray.shutdown()
+    results = uproar.run(study, store=tmp_path / "a", ray=cluster.address, listen=listen)
+    assert not ray.is_initialized()
+    assert len(killed) == 1
+    assert set(results.table["status"]) == {"done"}
+    assert any("died on" in notice and "elsewhere" in notice for notice in results.notices)
+    assert len(seen) == 2 and sum(seen.values()) == jobs
+    here = uproar.run(study, store=tmp_path / "b", jobs=1)
+    pd.testing.assert_frame_equal(numbers(results), numbers(here))
+
+
+def test_addresses_where_no_cluster_is_are_one_sentence(tmp_path, small, monkeypatch):
+    def refused(address: str, sentence: str) -> None:
+        with pytest.raises(BadInput, match=sentence):
+            uproar.run(small(), store=tmp_path, ray=address)
+
+    ray.shutdown()
+    refused(
+        "127.0.0.1:1", r"^No Ray cluster answers at 127.0.0.1:1 \(Connection refused\); start it"
+    )
+    refused("nonsense", r"^--ray takes 'auto' or HOST:PORT such as .*, not 'nonsense'\.$")
+    refused("ray://head:10001", "from outside use `ray job submit")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    refused("auto", "^No Ray cluster answers at 127.0.0.1:1")
+    server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    monkeypatch.setattr(http.server.BaseHTTPRequestHandler, "log_message", lambda *_: None)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    refused(f"127.0.0.1:{server.server_port}", "is not a Ray cluster; its port is 6379 by default")
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(BadInput, match="Give --jobs for this machine or --ray for a cluster"):
+        uproar.run(small(), store=tmp_path, ray="auto", jobs=2)
+    with pytest.raises(BadInput, match="No node sees memory://x"):
+        uproar.run(small(), store="memory://x", ray="auto")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    refused("auto", r"^--ray needs Ray: pip install 'uproar\[ray\]'\.$")
+
+
+def test_a_lent_file_is_the_same_file_on_a_machine_that_lacks_it(tmp_path):
+    text = textwrap.dedent(MODEL).encode()
+    (tmp_path / "net.py").write_bytes(text)
+    lend("/nowhere/net.py", text)
+    assert source_hash("/nowhere/net.py") == source_hash(tmp_path / "net.py")
+    assert load_file("/nowhere/net.py").__name__ == load_file(tmp_path / "net.py").__name__
