@@ -53,13 +53,15 @@ def test_run_writes_the_report_the_tables_and_how_it_was_run(here, capsys):
 def test_what_is_finished_is_reported_from_another_terminal_while_the_study_runs(here, capsys):
     (here / "own.py").write_text(
         "import pathlib, time\n"
-        "def bad(model, x, target):\n    raise KeyError('oops')\n"
-        "def slow(model, x, target):\n"
+        "def fails(model, x, target):\n    raise KeyError('oops')\n"
+        "def held_up(model, x, target):\n"
         "    pathlib.Path('waiting').touch()\n"
         "    while not pathlib.Path('go').exists():\n        time.sleep(0.05)\n"
         "    return x.sum(1)\n"
     )
-    options = [o if o != "random,grad,sg_sq(grad, samples=3)" else "random,bad,slow" for o in SMALL]
+    options = [
+        o if o != "random,grad,sg_sq(grad, samples=3)" else "random,fails,held_up" for o in SMALL
+    ]
     options = [*options, "--plugin", "own.py", "--out", "mine"]
     running = subprocess.Popen(
         [sys.executable, "-m", "uproar", "run", *options], stderr=subprocess.PIPE
@@ -72,7 +74,7 @@ def test_what_is_finished_is_reported_from_another_terminal_while_the_study_runs
             assert _exit_code(command) == 1
             shown = capsys.readouterr()
             assert "of 24 cells when it was last heard of" in shown.out
-            assert "failed bad" in shown.err and "oops" in shown.err
+            assert "failed fails" in shown.err and "oops" in shown.err
             assert "not run yet" in (here / "mine" / "report.html").read_text()
     finally:
         (here / "go").touch()

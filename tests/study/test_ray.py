@@ -65,17 +65,17 @@ class TestRay(ExecutorTests):
     def test_closing_cancels_what_runs(self, tmp_path, small):
         pid = tmp_path / "pid"
         (tmp_path / "slow.py").write_text(
-            "import os, pathlib, time\ndef slow(model, x, target):\n"
+            "import os, pathlib, time\ndef dawdles(model, x, target):\n"
             f"    pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n    time.sleep(600)\n"
         )
-        study = small(estimators=["slow"], plugins=[str(tmp_path / "slow.py")], seeds=1)
+        study = small(estimators=["dawdles"], plugins=[str(tmp_path / "slow.py")], seeds=1)
         jobs = plan(study, Store(tmp_path)).jobs
         runner = self.make(str(tmp_path), study)
-        runner.submit(next(job for job in jobs if job.names == ("slow",)))
+        runner.submit(next(job for job in jobs if job.names == ("dawdles",)))
         while not pid.exists():
             runner.next()
         assert [str(job) for jobs in runner.places().values() for job in jobs] == [
-            "explain slow seed 0"
+            "explain dawdles seed 0"
         ]
         runner.close()
         assert not list((tmp_path / "runs").iterdir())
