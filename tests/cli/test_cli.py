@@ -78,7 +78,7 @@ def test_what_is_finished_is_reported_from_another_terminal_while_the_study_runs
             assert "not run yet" in (here / "mine" / "report.html").read_text()
     finally:
         (here / "go").touch()
-        running.communicate(timeout=60)
+        running.communicate(timeout=300)
     assert running.returncode == 1
     assert "not run yet" not in (here / "mine" / "report.html").read_text()
 

@@ -321,7 +321,12 @@ def test_two_runs_on_one_store_at_once_disturb_each_other_in_nothing(done, tmp_p
         """
     )
     both = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
-    assert [process.wait(60) for process in both] == [0, 0]
+    try:
+        assert [process.wait(300) for process in both] == [0, 0]
+    finally:
+        for process in both:
+            process.kill()
+            process.wait()
     left = [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".safetensors"]
     assert [p.name for p in left] == ["FORMAT.json"]
     pd.testing.assert_frame_equal(
