@@ -1,6 +1,6 @@
 """Questions about the benchmark itself: whether its own scores mislead here."""
 
-from uproar.audits import geometry
+from uproar.audits import geometry, reliability
 from uproar.audits.base import OWN, Evidence, Part, audit, audits, merged, read_audit, studies_of
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "geometry",
     "merged",
     "read_audit",
+    "reliability",
     "studies_of",
 ]

@@ -1,0 +1,442 @@
+"""Do metrics agree on what a good map is? (Vandersmissen and Oramas, sections 4.3 and 4.5)"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy import stats
+
+from uproar.audits.agreement import (
+    Concordance,
+    Mean,
+    association_matrix,
+    concordance,
+    krippendorff_alpha,
+    mean_of,
+    partial_spearman,
+    rank_correlations,
+)
+from uproar.audits.base import OWN, Evidence, Part, audit, merged
+from uproar.audits.judged import BASELINE, Judged, against_random, judged, judges, uses_order
+from uproar.audits.subject import knows_truth
+from uproar.errors import NotApplicable
+from uproar.finding import Finding, Mark, Plot, State
+from uproar.metrics.base import read_metric
+from uproar.metrics.verdicts import compare
+from uproar.protocols import protocol_named
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+Numbers = NDArray[np.float64]
+
+METRICS = (
+    "insertion(steps=20)", "deletion(steps=20)", "road", "completeness", "soundness(steps=20)",
+    "average_drop", "increase_in_confidence",
+)  # fmt: skip
+POINTING = "pointing_game"
+CLEAN = "average_drop"
+"""The metric that also keeps the class's probability on the unchanged image."""
+
+JUDGES = "judges"
+OPPOSED = -0.1
+"""Two metrics contradict each other where the interval of their rank correlation lies below this."""
+
+DRAWS = 100
+"""Resamples of the images for the interval of a correlation."""
+
+
+def _metrics(study: Study, metrics: Sequence[str]) -> tuple[str, ...]:
+    """The study's own metrics, and of the others those it does not have under other options."""
+    own = {read_metric(name).name for name in study.metrics}
+    wanted = [name for name in metrics if read_metric(name).name not in own]
+    if POINTING not in own and knows_truth(study):
+        wanted.append(POINTING)
+    return merged(study.metric_names, [str(read_metric(name)) for name in wanted])
+
+
+def _studies(study: Study, metrics: Sequence[str], replicates: int) -> Mapping[str, Study]:
+    """All metrics of all estimators on the first replicates."""
+    return {
+        JUDGES: study.with_changes(
+            metrics=_metrics(study, metrics), protocols=(), seeds=study.seeds[:replicates]
+        )
+    }
+
+
+@audit(
+    title="Agreement of metrics",
+    question="Do metrics and protocols agree on which maps are good?",
+    studies=_studies,
+    paper="Vandersmissen and Oramas, sections 4.3 and 4.5",
+    needs="at least 3 estimators beside random, 2 metrics and 10 test images",
+)
+def reliability(
+    evidence: Evidence, *, metrics: tuple[str, ...] = METRICS,
+    replicates: Annotated[int, Field(ge=1)] = 3,
+) -> Finding:  # fmt: skip
+    """Correlations of every two metrics over images and over estimators, and who contradicts whom about random."""
+    part = evidence[JUDGES]
+    data = judged(part, [name for name in part.study.metric_names if judges(name)], least=3)
+    clean = _clean_scores(part, data)
+    pairs = pairwise(data, clean)
+    levels = estimator_scores(part, data, evidence[OWN])
+    order = _orders(levels, _judging(evidence[OWN]))
+    sides = sides_of(part, data, evidence[OWN])
+    clashes = contradictions(sides)
+    opposed = pairs[pairs["within_high"] < OPPOSED]
+    state = _state(opposed, clashes, order)
+    table = pairs.drop(columns=["i", "j"])
+    return Finding(
+        state,
+        _sentence(pairs, opposed, clashes, order, data),
+        plots=_plots(pairs, levels, opposed, order, data),
+        tables={
+            "every two metrics: correlation over images (mean over estimators), given the clean score, and "
+            "across the estimators of one image": table,
+            "the same over images, per estimator": per_estimator(data),
+            "estimators by judge (higher is better)": levels.rename_axis("judge").reset_index(),
+            "advantage over random by judge": sides,
+        },
+        marks=_marks(clashes),
+        notes=(*data.notes, *_notes(data, order)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Orders:
+    """How far all judges order the estimators alike."""
+
+    metrics: Concordance
+    everyone: Concordance
+    alpha: float
+    protocols: tuple[str, ...]
+
+
+# over images
+
+
+def pairwise(data: Judged, clean: Numbers | None, seed: int = 0) -> pd.DataFrame:
+    """A row for every two metrics: over images, over images given the clean score, and within images.
+
+    `clean` is (seeds, images). `over_images` is the mean over estimators and replicates with an interval from
+    resamples of the images; `within` is the mean over images of the rank correlation across estimators.
+    """
+    everything = np.moveaxis(data.values, 0, -1)  # (seeds, estimators, images, metrics)
+    over = _mean_matrix(everything)
+    draws = np.random.default_rng(seed)
+    n = data.images
+    resampled = np.array(
+        [_mean_matrix(everything[:, :, draws.integers(n, size=n)]) for _ in range(DRAWS)]
+    )
+    error = np.sqrt(_nanmean((resampled - _nanmean(resampled)) ** 2))
+    rows = []
+    for i, j in itertools.combinations(range(len(data.metrics)), 2):
+        within = within_images(data.values[i], data.values[j])
+        rows.append(
+            {
+                "i": i, "j": j, "metric": data.metrics[i], "other": data.metrics[j],
+                "over_images": over[i, j], "over_low": max(-1.0, over[i, j] - 1.96 * error[i, j]),
+                "over_high": min(1.0, over[i, j] + 1.96 * error[i, j]),
+                "given_clean_score": _mean_partial(data.values[i], data.values[j], clean),
+                "within_images": within.value, "within_low": within.low, "within_high": within.high,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def within_images(a: Numbers, b: Numbers) -> Mean:
+    """Mean over images of the rank correlation of two metrics across estimators; both are (seeds, estimators, images).
+
+    The replicates of an image are averaged first, since they are no images of their own.
+    """
+    by_seed = np.array([rank_correlations(x.T, y.T) for x, y in zip(a, b, strict=True)])
+    there = np.isfinite(by_seed)
+    total = np.where(there, by_seed, 0.0).sum(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return mean_of(np.where(there.any(0), total / there.sum(0), np.nan))
+
+
+def per_estimator(data: Judged) -> pd.DataFrame:
+    """Correlation of every two metrics over images: a row per pair, a column per estimator."""
+    everything = np.moveaxis(data.values, 0, -1)
+    by_chain = [_nanmean(association_matrix(everything[:, e])) for e in range(len(data.estimators))]
+    return pd.DataFrame(
+        [
+            {"metric": data.metrics[i], "other": data.metrics[j]}
+            | {name: by_chain[e][i, j] for e, name in enumerate(data.estimators)}
+            for i, j in itertools.combinations(range(len(data.metrics)), 2)
+        ]
+    )
+
+
+def _mean_matrix(everything: Numbers) -> Numbers:
+    matrices = association_matrix(everything)
+    return _nanmean(matrices.reshape(-1, *matrices.shape[-2:]))
+
+
+def _mean_partial(a: Numbers, b: Numbers, clean: Numbers | None) -> float:
+    if clean is None:
+        return math.nan
+    found = [
+        partial_spearman(x, y, given)
+        for by_a, by_b, given in zip(a, b, clean, strict=True)
+        for x, y in zip(by_a, by_b, strict=True)
+    ]
+    return float(_nanmean(np.array(found)))
+
+
+def _nanmean(values: Numbers) -> Numbers:
+    """Mean over the first axis without NaN; NaN where there is nothing else."""
+    there = np.isfinite(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(there, values, 0.0).sum(0) / there.sum(0))
+
+
+def _clean_scores(part: Part, data: Judged) -> Numbers | None:
+    """The class's probability on the unchanged images, (seeds, images), where a metric kept it."""
+    names = [name for name in part.study.metric_names if read_metric(name).name == CLEAN]
+    if not names or names[0] not in data.metrics:
+        return None
+    return np.array([part.responses(names[0], data.estimators[0], s)["before"] for s in data.seeds])
+
+
+# over estimators
+
+
+def estimator_scores(part: Part, data: Judged, own: Part) -> pd.DataFrame:
+    """What every judge gives every estimator, higher is better: metrics, and the study's protocols.
+
+    A metric's number is its mean over replicates; a protocol's the mean accuracy over replicates and fractions, turned
+    round where lower is better. A judge that lacks an estimator is left out.
+    """
+    rows = part.scores
+    by_metric = rows.pivot_table(index="metric", columns="estimator", values="value")
+    turned = rows.groupby("metric")["higher_is_better"].first().map({True: 1, False: -1})
+    found = by_metric.mul(turned, axis=0).reindex(index=list(data.metrics))
+    parts = [found.reindex(columns=list(data.estimators))]
+    for name in _judging(own):
+        accuracies = {c: _area(own, name, c) for c in data.estimators}
+        sign = 1 if protocol_named(name).higher_is_better else -1
+        parts.append(sign * pd.DataFrame(accuracies, index=[name]))
+    return pd.concat(parts).dropna()
+
+
+def _judging(own: Part) -> list[str]:
+    """Protocols of the study that may rank estimators."""
+    return [p.name for p in own.study.protocol_list if p.judges] if own.study.protocols else []
+
+
+def _area(own: Part, protocol: str, estimator: str) -> float:
+    table = own.accuracy(protocol, estimator)
+    plain = protocol_named(protocol).plain
+    changed = [t for t in table.columns if t != plain]
+    return float(table[changed].to_numpy().mean()) if changed and len(table) else math.nan
+
+
+def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> Orders:
+    if len(levels) < 2:
+        raise NotApplicable(
+            f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols"
+        )
+    protocols = [name for name in levels.index if name in judging]
+    ranks = stats.rankdata(-levels.to_numpy(), axis=1)
+    metrics = levels.drop(index=protocols)
+    return Orders(
+        concordance(metrics.to_numpy()), concordance(levels.to_numpy()), krippendorff_alpha(ranks),
+        tuple(protocols),
+    )  # fmt: skip
+
+
+# against random
+
+
+def sides_of(part: Part, data: Judged, own: Part) -> pd.DataFrame:
+    """Each estimator's advantage over random by each judge, with its interval and whether that is clear of zero."""
+    rows = []
+    for metric in filter(uses_order, data.metrics):
+        for chain in data.estimators:
+            found = against_random(part, metric, chain)
+            if found is not None:
+                side = 1 if found.low > 0 else -1 if found.high < 0 else 0
+                rows.append((metric, "metric", chain, found.value, found.low, found.high, side))
+    for protocol in _judging(own):
+        rows += _protocol_sides(own, protocol)
+    columns = ["judge", "kind", "estimator", "advantage", "low", "high", "side"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _protocol_sides(own: Part, protocol: str) -> list[tuple]:
+    """The study's own verdicts about a protocol."""
+    cells = own.cells
+    cells = cells[cells["protocol"] == protocol]
+    with_own = cells.groupby("estimator")["fraction"].transform("nunique") > 1
+    tidy = cells[with_own].rename(columns={"seed": "replicate", "accuracy": "value"})
+    if BASELINE not in set(tidy["estimator"]) or tidy["estimator"].nunique() < 2:
+        return []
+    table = compare(
+        tidy[["estimator", "replicate", "fraction", "value"]], BASELINE,
+        protocol_named(protocol).higher_is_better,
+    )  # fmt: skip
+    words = {f"better than {BASELINE}": 1, f"worse than {BASELINE}": -1}
+    return [
+        (protocol, "protocol", r.estimator, r.advantage, r.low, r.high, words.get(r.verdict, 0))
+        for r in table.itertuples()
+    ]
+
+
+def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
+    """Every two judges that put an estimator on different sides of random, both with an interval clear of zero."""
+    rows = []
+    for estimator, group in sides[sides["side"] != 0].groupby("estimator", sort=False):
+        for a, b in itertools.combinations(group.itertuples(), 2):
+            if a.side != b.side:
+                rows.append({"estimator": estimator, "better": a if a.side > 0 else b,
+                             "worse": b if a.side > 0 else a})  # fmt: skip
+    return pd.DataFrame(rows, columns=["estimator", "better", "worse"])
+
+
+def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
+    """A mark on each verdict of a protocol that metrics put the other way; the clearest metric is named."""
+    found: dict[tuple[str, str], list] = {}
+    for clash in clashes.itertuples():
+        pair = (clash.better, clash.worse)
+        for one, other in (pair, pair[::-1]):
+            if one.kind == "protocol" and other.kind == "metric":
+                found.setdefault((one.judge, clash.estimator), []).append(other)
+    marks = []
+    for (protocol, estimator), others in found.items():
+        first = others[0]
+        side = "better" if first.side > 0 else "worse"
+        more = (
+            f"; so {'does' if len(others) == 2 else 'do'} {', '.join(o.judge for o in others[1:])}"
+        )
+        marks.append(
+            Mark(
+                protocol, estimator, f"contradicted by {first.judge}",
+                f"{first.judge} finds {estimator} {side} than random by {abs(first.advantage):.3f} "
+                f"[{min(abs(first.low), abs(first.high)):.3f}, {max(abs(first.low), abs(first.high)):.3f}]"
+                + (more if len(others) > 1 else ""),
+            )
+        )  # fmt: skip
+    return tuple(marks)
+
+
+# words
+
+
+def _state(opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders) -> State:
+    if len(opposed) or len(clashes):
+        return "misleads"
+    return "holds" if order.everyone.p < 0.05 else "cannot tell"
+
+
+def _sentence(
+    pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders, data: Judged
+) -> str:
+    judges = f"{order.everyone.judges} judges"
+    if order.protocols:
+        judges += f" ({order.metrics.judges} metrics, {len(order.protocols)} protocols)"
+    text = (
+        f"{judges} order {order.everyone.objects} estimators with Kendall's W = {order.everyone.w:.2f} "
+        f"(1: all alike; p = {order.everyone.p:.2g}) and Krippendorff's α = {order.alpha:.2f}"
+    )
+    details = []
+    if len(opposed):
+        worst = opposed.loc[opposed["within_images"].idxmin()]
+        details.append(
+            f"{len(opposed)} of {len(pairs)} pairs of metrics order the estimators of an image in opposite ways, "
+            f"most of all {worst['metric']} and {worst['other']} ({_interval(worst)})"
+        )
+    if len(clashes):
+        first = clashes.iloc[0]
+        count = clashes["estimator"].nunique()
+        details.append(
+            f"{count} of {len(data.estimators)} estimators are better than random by one and worse by another, "
+            f"e.g. {first['estimator']} by {first['better'].judge} and {first['worse'].judge}"
+        )
+    if not details:
+        details.append(
+            "no two of them contradict each other"
+            + ("" if order.everyone.p < 0.05 else ", but their agreement may be chance")
+        )
+    return f"{text}; {'; '.join(details)}."
+
+
+def _interval(row: pd.Series) -> str:
+    return f"rank correlation {row['within_images']:.2f} [{row['within_low']:.2f}, {row['within_high']:.2f}]"
+
+
+def _notes(data: Judged, order: Orders) -> list[str]:
+    notes = [
+        f"Metrics are turned so that higher is better; {len(data.estimators)} estimators beside random, "
+        f"{data.images} images, {len(data.seeds)} replicates. Spearman's correlation, point-biserial where one "
+        "metric is 0 or 1, Pearson's where both are.",
+        "Over images two metrics can correlate because some images are easy for both; within images, and given the "
+        "probability of the class on the unchanged image, that is taken out.",
+        "Random itself is no part of the rankings: its last place would make judges agree. Only metrics that go by the "
+        "order of pixels are asked who is better than random, since the values of uniform noise are unlike any map's.",
+        f"Two metrics contradict each other where the interval of their correlation within images is below {OPPOSED}.",
+    ]
+    if order.protocols:
+        notes.append("Protocols enter with their mean accuracy over fractions and replicates.")
+    return notes
+
+
+def _plots(
+    pairs: pd.DataFrame, levels: pd.DataFrame, opposed: pd.DataFrame, order: Orders, data: Judged
+) -> tuple[Plot, ...]:
+    best = (
+        pairs.loc[pairs["within_images"].idxmax()] if pairs["within_images"].notna().any() else None
+    )
+    within = "Within an image, "
+    if best is None:
+        within = "No two metrics could be compared within an image"
+    elif len(opposed):
+        worst = opposed.loc[opposed["within_images"].idxmin()]
+        within += f"{worst['metric']} and {worst['other']} contradict each other ({worst['within_images']:.2f})"
+    else:
+        within += (
+            f"no two metrics contradict each other; {best['metric']} and {best['other']} agree most"
+        )
+    strongest = pairs.loc[pairs["over_images"].abs().idxmax()]
+    ranks = pd.DataFrame(
+        stats.rankdata(-levels.to_numpy(), axis=1), index=levels.index, columns=levels.columns
+    )
+    tidy = (
+        ranks.rename_axis("judge")
+        .reset_index()
+        .melt("judge", var_name="estimator", value_name="rank")
+    )
+    return (
+        Plot("reliability-within", "heatmap", within,
+             "Mean over images of the rank correlation of two metrics across estimators: 1 same order, −1 opposite.",
+             _both_ways(pairs, "within_images"), "metric", "other", "metric", "metric", value="correlation",
+             diverging=True),
+        Plot("reliability-images", "heatmap",
+             f"Over images, {strongest['metric']} and {strongest['other']} are tied most closely "
+             f"({strongest['over_images']:.2f})",
+             "Correlation of two metrics over images, mean over estimators; negative: what one likes the other "
+             "dislikes. Easy images alone can make it large.",
+             _both_ways(pairs, "over_images"), "metric", "other", "metric", "metric", value="correlation",
+             diverging=True),
+        Plot("reliability-ranks", "heatmap",
+             f"Judges order the estimators with Kendall's W = {order.everyone.w:.2f}",
+             "Place of each estimator (column) by each judge (row), 1 = best; columns of one colour mean agreement.",
+             tidy, "estimator", "judge", "estimator", "judge", value="rank"),
+    )  # fmt: skip
+
+
+def _both_ways(pairs: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Both triangles of a symmetric table; its diagonal is left out."""
+    there = pairs[["metric", "other", column]]
+    back = there.rename(columns={"metric": "other", "other": "metric"})
+    return pd.concat([there, back], ignore_index=True).rename(columns={column: "correlation"})

@@ -1,0 +1,104 @@
+"""What studies found, made up: audits judge it as they judge what a study found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from uproar.audits import base
+from uproar.errors import NotApplicable
+from uproar.metrics import metrics
+from uproar.metrics.base import read_metric
+from uproar.protocols import protocol_named
+
+
+class Handmade(base.Part):
+    """A part whose numbers are given: responses by (metric, estimator, seed), accuracies by (protocol, estimator)."""
+
+    def __init__(
+        self, responses: Mapping[tuple[str, str, int], Mapping[str, Any]] | None = None,
+        accuracies: Mapping[tuple[str, str], Mapping[float, list[float]]] | None = None,
+        axes: Mapping[str, tuple[float, ...]] | None = None, task: Any = None, **study: Any,
+    ) -> None:  # fmt: skip
+        self._responses = {k: _whole(v) for k, v in (responses or {}).items()}
+        self._accuracies, self._axes, self._task = accuracies or {}, axes or {}, task
+        names = [key[1] for key in [*self._responses, *self._accuracies]]
+        self._estimators = tuple(dict.fromkeys(names))
+        self._seeds = tuple(sorted({key[2] for key in self._responses})) or (0, 1)
+        self.study = SimpleNamespace(
+            metric_names=list(dict.fromkeys(key[0] for key in self._responses)), seeds=self._seeds,
+            protocols=tuple(dict.fromkeys(key[0] for key in self._accuracies)),
+            protocol_list=[protocol_named(p) for p in dict.fromkeys(k[0] for k in self._accuracies)],
+            **study,
+        )  # fmt: skip
+
+    @property
+    def task(self):
+        return self._task
+
+    @property
+    def estimators(self):
+        return self._estimators
+
+    @property
+    def cells(self):
+        rows = [
+            {"protocol": p, "estimator": e, "fraction": t, "seed": s, "accuracy": a}
+            for (p, e), curve in self._accuracies.items()
+            for t, values in curve.items()
+            for s, a in enumerate(values)
+        ]
+        return pd.DataFrame(rows, columns=["protocol", "estimator", "fraction", "seed", "accuracy"])
+
+    @property
+    def scores(self):
+        rows = [
+            {
+                "metric": m, "estimator": e, "seed": s, "value": float(np.nanmean(r["value"])),
+                "higher_is_better": metrics[read_metric(m).name].facts["higher_is_better"],
+            }
+            for (m, e, s), r in self._responses.items()
+        ]  # fmt: skip
+        return pd.DataFrame(
+            rows, columns=["metric", "estimator", "seed", "value", "higher_is_better"]
+        )
+
+    def accuracy(self, protocol, estimator):
+        return pd.DataFrame(self._accuracies[protocol, estimator])
+
+    def answers(self, protocol, estimator, fraction, seed):
+        raise NotApplicable("no answers were made up")
+
+    def responses(self, metric, estimator, seed):
+        return self._responses[metric, estimator, seed]
+
+    def axis(self, metric):
+        return self._axes[metric]
+
+    def maps(self, estimator, seed):
+        raise NotApplicable("no maps were made up")
+
+    def removed(self, estimator, seed, fraction, split="test"):
+        raise NotApplicable("no masks were made up")
+
+
+def _whole(response: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Arrays, with resamples of the mean where none are given; the same rows for every response."""
+    arrays = {name: np.asarray(value, dtype=float) for name, value in response.items()}
+    n = len(arrays["value"])
+    rows = np.random.default_rng(0).integers(n, size=(200, n))
+    return {"resampled": np.nanmean(arrays["value"][rows], axis=1), **arrays}
+
+
+class Handed(base.Evidence):
+    """Parts by name; `study` is the study itself."""
+
+    def __init__(self, **parts: base.Part) -> None:
+        self._parts = parts
+
+    def __getitem__(self, part: str) -> base.Part:
+        return self._parts[part]

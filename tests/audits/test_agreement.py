@@ -1,0 +1,111 @@
+"""Correlations and concordance: equal to SciPy, to published numbers and to sums done by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from uproar.audits.agreement import (
+    association,
+    association_matrix,
+    concordance,
+    kendalls_w,
+    krippendorff_alpha,
+    mean_of,
+    partial_spearman,
+    rank_correlations,
+)
+
+NAN = math.nan
+DRAWS = np.random.default_rng(0)
+
+
+def test_two_continuous_metrics_have_spearmans_correlation():
+    a, b = DRAWS.normal(size=(2, 50)).round(1)  # with ties
+    assert association(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+    # by hand: ranks 1 2 3 4 and 2 1 4 3, so 1 − 6·4 / (4·15)
+    assert association([10, 20, 30, 40], [0.2, 0.1, 0.9, 0.8]) == pytest.approx(0.6)
+
+
+def test_one_binary_metric_has_the_point_biserial_correlation_and_two_have_pearsons():
+    hit, value = (DRAWS.random(40) < 0.4).astype(float), DRAWS.exponential(size=40)
+    assert association(hit, value) == pytest.approx(stats.pointbiserialr(hit, value).statistic)
+    assert association(value, -hit) == pytest.approx(-stats.pointbiserialr(hit, value).statistic)
+    other = (DRAWS.random(40) < 0.6).astype(float)
+    assert association(hit, other) == pytest.approx(stats.pearsonr(hit, other).statistic)
+
+
+def test_undefined_pairs_do_not_count_and_nothing_is_made_of_nothing():
+    assert association([1, 2, 3, NAN, 5], [2, 4, 6, 0, NAN]) == pytest.approx(1)
+    assert math.isnan(association([1, 1, 1], [1, 2, 3]))
+    assert math.isnan(association([1, 2, NAN], [1, 2, 3]))
+
+
+def test_the_matrix_holds_every_pair_and_no_metric_with_itself():
+    table = DRAWS.normal(size=(30, 4))
+    table[:, 2] = table[:, 2] > 0
+    holes = table.copy()
+    holes[3, 0] = NAN
+    for x in (table, holes):
+        found = association_matrix(x)
+        assert np.isnan(np.diag(found)).all()
+        for i, j in itertools.permutations(range(4), 2):
+            assert found[i, j] == pytest.approx(association(x[:, i], x[:, j]))
+
+
+def test_the_partial_correlation_is_that_of_what_ranks_of_the_third_leave_over():
+    easy = DRAWS.normal(size=400)
+    a, b = easy + 0.3 * DRAWS.normal(size=400), easy + 0.3 * DRAWS.normal(size=400)
+    ranks = [stats.rankdata(v) for v in (a, b, easy)]
+    rest = [r - np.polyval(np.polyfit(ranks[2], r, 1), ranks[2]) for r in ranks[:2]]
+    assert partial_spearman(a, b, easy) == pytest.approx(stats.pearsonr(*rest).statistic)
+    assert association(a, b) > 0.8
+    assert abs(partial_spearman(a, b, easy)) < 0.15
+    assert math.isnan(partial_spearman(easy, b, easy))
+
+
+def test_rows_are_correlated_one_by_one():
+    a, b = DRAWS.normal(size=(2, 6, 5))
+    a[1, 2] = NAN
+    expected = [association(x, y) for x, y in zip(a, b, strict=True)]
+    assert rank_correlations(a, b) == pytest.approx(expected)
+
+
+def test_kendalls_w_by_hand_with_ties_and_by_friedman():
+    # rank sums 4, 5, 9 around 6: S = 4 + 1 + 9 = 14; W = 12·14 / (9·24)
+    assert kendalls_w([[1, 2, 3], [1, 2, 3], [2, 1, 3]]) == pytest.approx(12 * 14 / (9 * 24))
+    scores = DRAWS.integers(0, 4, size=(5, 7)).astype(float)
+    chi2 = stats.friedmanchisquare(*scores.T).statistic
+    ranks = stats.rankdata(scores, axis=1)
+    assert kendalls_w(ranks) == pytest.approx(chi2 / (5 * 6))
+    assert concordance(scores).w == pytest.approx(chi2 / 30)
+
+
+def test_agreement_by_chance_is_told_from_agreement():
+    alike = np.tile(np.arange(6.0), (4, 1))
+    assert concordance(alike).p < 0.01
+    by_chance = [concordance(DRAWS.normal(size=(4, 6)), 200).p for _ in range(20)]
+    assert np.mean(np.array(by_chance) < 0.05) <= 0.2
+
+
+def test_krippendorffs_alpha_of_his_own_example():
+    ratings = np.array([
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
+        [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN], [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
+    ])  # fmt: skip
+    assert krippendorff_alpha(ratings) == pytest.approx(0.815, abs=5e-4)
+    assert krippendorff_alpha([[1, 2, 3], [1, 2, 3]]) == pytest.approx(1)
+    assert krippendorff_alpha([[1, 2, 3], [3, 2, 1]]) < 0
+
+
+def test_a_mean_has_the_t_interval():
+    values = DRAWS.normal(size=12)
+    low, high = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
+    found = mean_of([*values, NAN])
+    assert (found.value, found.low, found.high, found.n) == pytest.approx(
+        (values.mean(), low, high, 12)
+    )

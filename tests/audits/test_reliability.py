@@ -1,0 +1,145 @@
+"""Agreement of metrics: planted judges that agree, that contradict each other, and too little to say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import uproar
+from tests.audits.handmade import Handed, Handmade
+from uproar.audits.judged import judged
+from uproar.audits.reliability import JUDGES, pairwise, reliability
+from uproar.errors import NotApplicable
+
+CHAINS = ("random", "a", "b", "c", "d")
+QUALITY = dict(zip(CHAINS, (0.0, 1.0, 2.0, 3.0, 4.0), strict=True))
+
+
+def _made_up(slopes: dict[str, float], n: int = 60, chains=CHAINS, seeds=(0, 1)) -> Handmade:
+    """Metrics that like quality by so much, on images some of which are easy for all."""
+    draws = np.random.default_rng(1)
+    easy = draws.normal(size=n)
+    responses = {}
+    for metric, slope in slopes.items():
+        sign = 1 if metric.startswith(("insertion", "road_lerf", "pointing")) else -1
+        for chain in chains:
+            for seed in seeds:
+                value = slope * QUALITY[chain] + 2 * easy + 0.5 * draws.normal(size=n)
+                responses[metric, chain, seed] = {"value": sign * value, "before": easy}
+    return Handmade(responses)
+
+
+def _accuracies(slope: float) -> Handmade:
+    draws = np.random.default_rng(2)
+    return Handmade(accuracies={
+        ("roar", chain): {0.0: [0.9, 0.9, 0.9]}
+        | {t: list(0.8 - slope * QUALITY[chain] + 0.002 * draws.normal(size=3)) for t in (0.3, 0.7)}
+        for chain in CHAINS
+    })  # fmt: skip
+
+
+def test_judges_who_agree_hold():
+    part = _made_up({"insertion": 1.0, "deletion": 0.8, "road": 0.6})
+    found = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
+    assert found.state == "holds"
+    assert "Kendall's W = 1.00" in found.sentence
+    assert "4 judges (3 metrics, 1 protocols)" in found.sentence
+    assert found.marks == ()
+    assert all(plot.title and plot.reading for plot in found.plots)
+
+
+def test_a_metric_that_likes_what_others_dislike_is_named_and_marks_the_verdicts():
+    part = _made_up({"insertion": 1.0, "deletion": 0.8, "road": -0.8})
+    found = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
+    assert found.state == "misleads"
+    assert (
+        "2 of 3 pairs of metrics order the estimators of an image in opposite ways"
+        in found.sentence
+    )
+    assert "4 of 4 estimators are better than random by one and worse by another" in found.sentence
+    assert {(m.protocol, m.estimator, m.text) for m in found.marks} == {
+        ("roar", chain, "contradicted by road") for chain in "abcd"
+    }
+    assert "worse than random" in found.marks[0].why
+
+
+def test_noise_that_agrees_with_nobody_cannot_tell():
+    part = _made_up({"insertion": 0.0, "deletion": 0.0})
+    found = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
+    assert found.state == "cannot tell"
+
+
+def test_images_that_are_easy_for_all_do_not_pass_for_agreement():
+    data = judged(_made_up({"insertion": 1.0, "deletion": -1.0}), ["insertion", "deletion"])
+    clean = np.array([[*np.random.default_rng(1).normal(size=60)]] * 2)
+    (row,) = pairwise(data, clean).to_dict("records")
+    assert row["over_images"] > 0.8
+    assert row["within_high"] < -0.5
+    assert abs(row["given_clean_score"]) < 0.2
+    by_hand = np.mean([
+        stats.spearmanr(data.values[0, s, e], data.values[1, s, e]).statistic
+        for s in range(2) for e in range(4)
+    ])  # fmt: skip
+    assert row["over_images"] == pytest.approx(by_hand)
+    ranks = [
+        np.mean(
+            [stats.spearmanr(data.values[0, s, :, i], data.values[1, s, :, i])[0] for s in (0, 1)]
+        )
+        for i in range(60)
+    ]
+    assert row["within_images"] == pytest.approx(np.mean(ranks))
+
+
+def test_two_names_of_the_same_numbers_are_not_compared():
+    part = _made_up({"insertion": 1.0, "deletion": 0.8})
+    part._responses |= {
+        ("insertion(steps=50)", c, s): part._responses["insertion", c, s]
+        for c in CHAINS
+        for s in (0, 1)
+    }
+    found = judged(part, ["insertion", "deletion", "insertion(steps=50)"])
+    assert found.metrics == ("insertion", "deletion")
+    assert found.notes == (
+        "insertion(steps=50) has the numbers of insertion and is not compared with it.",
+    )
+
+
+def test_a_metric_that_only_describes_maps_is_no_judge():
+    part = _made_up({"insertion": 1.0, "deletion": 0.8, "sparseness": -3.0})
+    found = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
+    assert found.state == "holds"
+    assert "2 judges" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("slopes", "n", "chains", "reason"),
+    [
+        ({"insertion": 1.0}, 60, CHAINS, "1 metric finished; two that differ are needed"),
+        (
+            {"insertion": 1.0, "road": 1.0},
+            60,
+            CHAINS[:3],
+            "2 estimators beside random have finished",
+        ),
+        ({"insertion": 1.0, "road": 1.0}, 5, CHAINS, "5 test images cannot show .* at least 10"),
+    ],
+)
+def test_too_little_is_refused_with_what_would_help(slopes, n, chains, reason):
+    part = _made_up(slopes, n, chains)
+    with pytest.raises(NotApplicable, match=reason):
+        reliability(Handed(**{"study": Handmade(), JUDGES: part}))
+
+
+def test_it_runs_on_a_small_study(tmp_path):
+    run = uproar.run(
+        {
+            "name": "small", "tasks": "planted(size=8, classes=3, train=60, test=30)",
+            "estimators": ["grad", "ig", "sobel"], "protocols": ["roar:no-retrain"], "fractions": [0.3, 0.7],
+            "seeds": 2, "recipe": {"epochs": 2}, "metrics": ["insertion(steps=4)"],
+            "audits": ['reliability(metrics=["deletion(steps=4)", average_drop], replicates=2)'],
+        }, store=tmp_path, jobs=1,
+    )  # fmt: skip
+    (found,) = run.findings
+    assert found.state in ("misleads", "holds", "cannot tell"), found.sentence
+    assert "5 judges (4 metrics, 1 protocols) order 3 estimators" in found.sentence
