@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 import threading
 import zipfile
@@ -211,6 +212,15 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
     known = Known("x", ("x",), ("x",), (1, 1), "", "", (remote(server, "a.bin"),))
     with pytest.raises(StoreError, match="Cannot write into .*file"):
         get(known, tmp_path / "file", lambda *_: None)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_is_one_sentence_and_what_came_is_kept(server, tmp_path):
+    (tmp_path / "a.bin.part").symlink_to("/dev/full")
+    known = Known("x", ("x",), ("x",), (1, 1), "", "", (remote(server, "a.bin"),))
+    with pytest.raises(StoreError, match="No space left on device; what was downloaded is kept"):
+        get(known, tmp_path, lambda *_: None)
+    assert (tmp_path / "a.bin.part").is_symlink() and not (tmp_path / "a.bin").exists()
 
 
 def test_imagenet_says_what_to_do_by_hand(tmp_path):

@@ -22,6 +22,8 @@ from uproar.data import load
 from uproar.data.photos import LEFT_OUT
 from uproar.data.verify import leave_out, verify
 from uproar.errors import BadInput, BadOption
+from uproar.study.run import run_study
+from uproar.study.spec import study_of
 
 
 @pytest.fixture(autouse=True)
@@ -320,6 +322,23 @@ def test_one_truncated_photo_is_named_and_can_be_left_out(here):
     assert len(after.train) + len(after.test) == 7 and after.fingerprint != task.fingerprint
     again = verify("folder(root=pets, size=16)", lambda *_: None)
     assert again.sound and "1 pictures left out by left-out.txt" in again.facts
+
+
+def test_a_study_goes_on_without_the_task_that_has_a_truncated_photo(here):
+    for kind in ("cat", "dog"):
+        for i in range(4):
+            write_picture(here / "pets" / kind / f"{i}.png", 40 * i)
+            write_picture(here / "birds" / kind / f"{i}.png", 40 * i)
+    bad = here / "pets" / "cat" / "1.png"
+    bad.write_bytes(bad.read_bytes()[:-40])
+    study = study_of({
+        "tasks": ["folder(root=pets, size=8)", "folder(root=birds, size=8)"], "models": "cnn-small(width=4)",
+        "estimators": ["random", "grad"], "fractions": 0.5, "seeds": 1, "recipe": {"epochs": 1}, "protocols": "roar",
+    })  # fmt: skip
+    progress = run_study(study, here / "store", jobs=1)
+    assert progress.done == progress.total == 4
+    assert {cell.task for cell in progress.outcomes} == {"folder(root=pets, size=8)"}
+    assert all("cat/1.png cannot be decoded" in end.reason for end in progress.outcomes.values())
 
 
 def test_too_few_for_the_classes_is_refused(here):

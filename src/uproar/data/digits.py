@@ -18,7 +18,7 @@ from uproar.data.task import Split, Task
 from uproar.seeds import generator
 
 
-@tasks.declare(images="1,437 + 360 grey 8×8", truth="none")
+@tasks.declare(images="1,438 + 359 grey 8×8", truth="none")
 def digits(*, test: Annotated[float, Field(gt=0, lt=1)] = 0.2) -> Task:
     """Handwritten digits 0-9, 8×8 grey, a fixed split with the same share of each class in both parts."""
     with resources.files("uproar.data").joinpath("digits.npz").open("rb") as file:
