@@ -6,7 +6,10 @@ import pytest
 
 from tests.data.layouts import write_mnist, write_picture
 from uproar.cli.app import _exit_code
-from uproar.data.places import use_root
+from uproar.cli.run import recall, remember
+from uproar.data import load
+from uproar.data.places import given_roots, use_root
+from uproar.errors import BadInput
 from uproar.study.run import run_study
 from uproar.study.spec import study_of
 
@@ -89,3 +92,16 @@ def test_unreadable_pictures_are_named_and_left_out_on_request(here, capsys):
     assert "12 pictures are left out from now on" in capsys.readouterr().out
     assert _exit_code(["data", "verify", name]) == 0
     assert "every picture can be decoded" in capsys.readouterr().out
+
+
+def test_a_report_remembers_where_its_run_found_the_data(here, monkeypatch):
+    write_mnist(here / "sets" / "MNIST" / "raw")
+    use_root("sets")
+    study = study_of({"tasks": "mnist(train=20, test=10)"})
+    remember(here / "mine", study, "store", {})
+    monkeypatch.setenv("UPROAR_DATA", str(here / "first"))
+    with pytest.raises(BadInput, match="was not found"):
+        load("mnist")
+    assert recall(here / "mine")[0] == study
+    assert len(load("mnist").train) == 30
+    assert given_roots() == [str(here / "first"), str(here / "sets")]

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from uproar.cli.console import duration, listed, output
+from uproar.cli.data import DataRoot
 from uproar.cli.progress import shown
 from uproar.store import Store
 from uproar.study.estimate import estimate
@@ -33,6 +34,7 @@ def audit(
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Say what it would cost, and stop")] = False,
+    data_root: DataRoot = None,
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
     from uproar.audits import audits

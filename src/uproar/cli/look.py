@@ -166,5 +166,7 @@ def doctor() -> int:
     devices += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     devices += ["mps"] if torch.backends.mps.is_available() else []
     shown.add_row("devices", ", ".join(devices))
+    here = [name for name, known in CATALOGUE.items() if find(known) is not None]
+    shown.add_row("data sets found", ", ".join(here) or "none: see uproar ls tasks")
     output.print(shown)
     return 0

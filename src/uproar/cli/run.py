@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 import time
@@ -17,6 +18,7 @@ from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.imputer import ready
 from uproar.cli.progress import machine_lines, shown
+from uproar.data.places import also_look, given_roots
 from uproar.errors import BadInput, StoreError
 from uproar.place import write_file
 from uproar.store import Store
@@ -193,7 +195,7 @@ def _study(
         shorter = {} if epochs is None else {"epochs": epochs}
         changes["recipe"] = {**chosen.model_dump(), **shorter}
     if task is not None and file is None:
-        changes["name"] = task.partition("(")[0]
+        changes["name"] = re.sub(r"[^\w.-]+", "-", task.partition("(")[0])
     return base.with_changes(**changes)
 
 
@@ -210,6 +212,7 @@ def remember(folder: Path, study: Study, place: str, facts: dict[str, Any]) -> N
         "study": study.model_dump(mode="json"),
         "store": place if "://" in place else str(Path(place).expanduser().resolve()),
         "facts": facts,
+        "data": given_roots(),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -224,6 +227,7 @@ def recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
         content = json.loads((folder / "run.json").read_text())
         place = str(content["store"])
         beside = folder / "store"
+        also_look([str(root) for root in content.get("data", ())])
         moved = "://" not in place and beside.is_dir() and not Path(place).is_dir()
         return (
             study_of(content["study"]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from uproar.data.catalogue import Known
@@ -18,7 +19,7 @@ VARIABLE = "UPROAR_DATA"
 
 def roots() -> list[Path]:
     """The folders that hold data sets: those of UPROAR_DATA, ./data, and the user's own, in this order."""
-    given = [Path(part).expanduser() for part in _given()]
+    given = [Path(part).expanduser() for part in given_roots()]
     return [*given, Path("data"), own_root()]
 
 
@@ -34,7 +35,7 @@ def own_root() -> Path:
 
 def download_root() -> Path:
     """Where downloads go: the first folder of UPROAR_DATA, or the user's own."""
-    return next((Path(part).expanduser() for part in _given()), own_root())
+    return next((Path(part).expanduser() for part in given_roots()), own_root())
 
 
 def use_root(folder: str | Path) -> None:
@@ -42,8 +43,20 @@ def use_root(folder: str | Path) -> None:
     place = Path(folder).expanduser().resolve()
     if place.exists() and not place.is_dir():
         raise BadInput(f"--data-root must be a folder; {folder} is a file.")
-    rest = [part for part in _given() if part != str(place)]
+    rest = [part for part in given_roots() if part != str(place)]
     os.environ[VARIABLE] = os.pathsep.join([str(place), *rest])
+
+
+def also_look(folders: Sequence[str]) -> None:
+    """Look in `folders` too, after those given: where a run found its data is where its report may need them."""
+    rest = [folder for folder in folders if folder not in given_roots()]
+    if rest:
+        os.environ[VARIABLE] = os.pathsep.join([*given_roots(), *rest])
+
+
+def given_roots() -> list[str]:
+    """The folders that the environment names."""
+    return [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()]
 
 
 def find(known: Known, root: str | None = None) -> Path | None:
@@ -76,10 +89,6 @@ def missing(known: Known, root: str | None = None) -> str:
         f"{found} `uproar data get {known.name}` downloads it ({known.size}) into {download_root()}; or unpack it "
         f"yourself ({known.page}) and give the folder above with --data-root or {VARIABLE}."
     )
-
-
-def _given() -> list[str]:
-    return [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()]
 
 
 def _candidates(known: Known, place: Path, bare: bool) -> list[Path]:
