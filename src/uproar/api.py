@@ -20,8 +20,9 @@ from uproar.estimators import (
     read_chain,
 )
 from uproar.estimators.chain import Chain, Channels, Sign
+from uproar.estimators.evaluate import BATCH
 from uproar.expression import Call, parse
-from uproar.models import borrowed
+from uproar.models import Room, borrowed
 from uproar.removal import Around, filled, ranks, removed_at
 from uproar.seeds import Draws
 from uproar.training import predict
@@ -45,29 +46,32 @@ def explain(
     seed: int = 0,
     index: Sequence[int] | None = None,
     split: str = "test",
-    batch_size: int = 64,
+    batch_size: int = BATCH,
 ) -> Any:
     """Maps of the images, (n, h, w), larger = more important; for several estimators, a dict of them.
 
     `target` is the class explained, the predicted one by default. `raw=True` gives the signed maps (n, c, h, w) before
     channels are reduced. `index` says which samples of their data set these are: random numbers follow the sample, so
     that `explain(x[5:], index=range(5, n))` equals `explain(x)[5:]`. Some estimators need `train` (images), `mean`
-    (colour) or `truth` (the important pixels, (n, h, w) bool). The model is given back as it came.
+    (colour) or `truth` (the important pixels, (n, h, w) bool). `batch_size` images are explained at a time, fewer when
+    memory runs out; no map depends on it. The model is given back as it came.
     """
     _check_images(x)
     several = isinstance(estimator, Sequence) and not isinstance(estimator, str)
     asked: Any = estimator if several else [estimator]
     chains = [_chain(e, sign, channels) for e in asked]
-    classes = _targets(model, x, target, batch_size)
+    room = Room(batch_size)
+    classes = room.run(lambda size: _targets(model, x, target, size))
     rows = range(len(x)) if index is None else index
     if len(rows) != len(x):
         raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
     context = _context(model, Draws.of(seed, rows, split), chains, mean, train, truth)
     if raw:
-        by_call = raw_maps(model, x, classes, context, [c.raw for c in chains], batch_size)
+        calls = [chain.raw for chain in chains]
+        by_call = room.run(lambda size: raw_maps(model, x, classes, context, calls, size))
         maps = [by_call[chain.raw] for chain in chains]
     else:
-        maps = explain_chains(model, x, classes, context, chains, batch_size)
+        maps = room.run(lambda size: explain_chains(model, x, classes, context, chains, size))
     return {c.name: a for c, a in zip(chains, maps, strict=True)} if several else maps[0]
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import spans
 from uproar.errors import BadInput, BadShape
 from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics
@@ -21,7 +20,7 @@ from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
 from uproar.metrics.resampling import bootstrap, interval, p_value
 from uproar.metrics.verdicts import holm
-from uproar.models import borrowed
+from uproar.models import Room, borrowed
 from uproar.removal.order import tied_pixels
 from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores
 from uproar.seeds import Draws
@@ -33,6 +32,8 @@ Output = Literal["auto", "logit", "probability"]
 DEFAULT = ("insertion", "deletion", "road", "average_drop")
 SHOWN = 64
 """Images kept for the report."""
+TOGETHER = 64
+"""Images whose changes are made together, at most; each has many."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,15 @@ def score(
     output: Output = "auto",
     seed: int = 0,
     index: Sequence[int] | None = None,
-    batch_size: int = 64,
+    batch_size: int | None = None,
 ) -> pd.DataFrame:
     """A table with one row per method and metric: value, bootstrap interval over images, NaN and tie counts.
 
     `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
     per image instead. Some metrics need `mean` (colour of the training images), `train` (those images), `truth` (the
     important pixels, (n, h, w) bool), or `explain`, which makes maps of other images: see `uproar ls metrics`.
-    `output="probability"` says that the model ends in a softmax.
+    `output="probability"` says that the model ends in a softmax. Without `batch_size`, as many images at a time as
+    memory holds; no number depends on it.
     """
     found = score_all(
         model, x, y, maps, metrics, mean=mean, train=train, truth=truth, explain=explain, output=output, seed=seed,
@@ -91,15 +93,16 @@ def score_all(
     model: nn.Module, x: Tensor, y: Tensor, maps: Tensor | Mapping[str, Tensor], metrics: Sequence[str] = DEFAULT, *,
     mean: Tensor | None = None, train: Tensor | None = None, truth: Tensor | None = None,
     explain: Mapping[str, Explain] | None = None,
-    output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int = 64,
+    output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int | None = None,
     listen: Callable[[int, int], None] = lambda *_: None,
 ) -> Scores:  # fmt: skip
     """Scores with everything a report needs: the table, per-image values, paired comparisons and curves."""
     calls = [read_metric(name) for name in metrics]
     methods = {name: _checked_maps(a, x, name) for name, a in _named(maps).items()}
     y = _checked_labels(y, x)
-    model, notices = _with_logits(model, x, output)
-    clean = predict(model, x, batch_size)
+    room = Room.of(model, x) if batch_size is None else Room(batch_size)
+    model, notices = _with_logits(model, x, output, room)
+    clean = room.run(lambda rows: predict(model, x, rows))
     if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
         raise BadInput(
             f"The labels run from {int(y.min())} to {int(y.max())}, but the model has {clean.shape[1]} classes."
@@ -108,16 +111,21 @@ def score_all(
     responses: dict[str, dict[str, Responses]] = {}
     shown, done, total = len(x), 0, len(methods) * len(x)
     for method, a in methods.items():
-        parts = []
-        for rows in spans(len(x), batch_size):
+
+        def scored(
+            span: slice, rows: int, method: str = method, a: Tensor = a
+        ) -> tuple[dict[str, Responses], int]:
             batch = Batch(
-                model, x[rows], y[rows], a[rows], clean[rows], draws[rows], mean,
-                None if truth is None else truth[rows], (explain or {}).get(method), train,
+                model, x[span], y[span], a[span], clean[span], draws[span], mean,
+                None if truth is None else truth[span], (explain or {}).get(method), train,
             )  # fmt: skip
-            part, count = evaluate(calls, batch)
+            return evaluate(calls, batch, rows)
+
+        parts = []
+        for part, count in room.over(len(x), TOGETHER, scored):
             parts.append(part)
             shown += count
-            done += rows.stop - rows.start
+            done += _n({method: part})
             listen(done, total)
         responses[method] = joined(parts)
     return replace(
@@ -129,7 +137,8 @@ def score_all(
 
 def curve(
     model: nn.Module, x: Tensor, maps: Tensor, metric: str = "deletion", *, target: Tensor, mean: Tensor | None = None,
-    output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int = 64, **options: Any,
+    output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int | None = None,
+    **options: Any,
 ) -> Curve:  # fmt: skip
     """The curve of a metric for every image: `.fractions` (points,) and `.values` (n, points).
 
@@ -178,12 +187,14 @@ def _checked_labels(y: Any, x: Tensor) -> Tensor:
     return labels
 
 
-def _with_logits(model: nn.Module, x: Tensor, output: Output) -> tuple[nn.Module, list[str]]:
+def _with_logits(
+    model: nn.Module, x: Tensor, output: Output, room: Room
+) -> tuple[nn.Module, list[str]]:
     """The model as one that answers with logits, and what was noticed on the way."""
     if output not in ("auto", "logit", "probability"):
         raise BadInput(f"output is auto, logit or probability, not {output!r}.")
     with borrowed(model), torch.inference_mode():
-        answer = model(x[: max(2, min(16, len(x)))])
+        answer = room.run(lambda rows: model(x[: max(2, min(16, rows, len(x)))]))
     if not isinstance(answer, Tensor) or answer.dim() != 2:
         raise BadInput("The model must return one row of class scores per image.")
     sums_to_one = bool((answer >= 0).all()) and bool(((answer.sum(1) - 1).abs() < 1e-4).all())

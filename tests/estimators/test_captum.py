@@ -253,3 +253,14 @@ def test_what_is_missing_is_said(model, x) -> None:
         run("captum:IntegratedGradients", model, x, baselines="train")
     with pytest.raises(NotApplicable, match=r"captum's Occlusion refuses this: .*"):
         run("captum:Occlusion", model, x, sliding_window_shapes=4, strides=8)
+
+
+def test_a_fault_inside_the_model_is_not_called_a_refusal(x) -> None:
+    """Only what Captum raises, or a call that does not fit it, makes a method not applicable."""
+
+    class Faulty(nn.Module):
+        def forward(self, images):
+            return images.sum((2, 3)) + len(None)
+
+    with pytest.raises(TypeError, match="NoneType"):
+        run("captum:Saliency", Faulty(), x)

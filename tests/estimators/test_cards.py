@@ -1,25 +1,131 @@
-"""The page of cards is the code's own facts."""
+"""Cards, and the page made of them."""
+
+from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Literal
 
-from uproar.estimators import estimators
-from uproar.estimators.cards import cards, own, to_markdown
+import pytest
+from pydantic import Field
 
-PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"
+from uproar.estimators import adopt, estimators
+from uproar.estimators.cards import FAMILIES, OTHERS, card, cards, in_words, own, to_markdown
+from uproar.registry import Entry
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_page_is_what_the_declarations_say_now():
-    assert PAGE.read_text().strip() == to_markdown(cards(own())).strip(), (
-        "run: python -m uproar.estimators.cards > docs/estimators.md"
+@pytest.mark.skipif(not DOCS.exists(), reason="only in a checkout")
+def test_the_page_is_what_the_declarations_say():
+    """If this fails: python -m uproar.estimators.cards > docs/estimators.md"""
+    assert (DOCS / "estimators.md").read_text() == to_markdown(cards(own()))
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="only in a checkout")
+def test_what_the_page_points_to_is_there():
+    for target in ("images/estimators.png", "estimator-hits.md", "add-an-estimator.md"):
+        assert f"({target})" in (DOCS / "estimators.md").read_text()
+        assert (DOCS / target).is_file()
+    assert (DOCS / "images" / "estimators.png").stat().st_size < 400_000
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="only in a checkout")
+def test_every_estimator_has_a_row_of_measured_hits():
+    rows = (DOCS / "estimator-hits.md").read_text()
+    for name in own():
+        if estimators[name].facts["role"] == "estimator":
+            assert f"| `{name}` |" in rows
+
+
+def test_every_estimator_of_the_package_belongs_to_a_family():
+    found = {each.name: each.family for each in cards(own())}
+    assert set(found) == set(own())
+    assert OTHERS not in found.values()
+    assert {f for f in found.values() if f in FAMILIES} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("name", own())
+def test_a_card_repeats_every_fact_and_option(name):
+    entry = estimators[name]
+    found = card(entry)
+    text = to_markdown([found])
+    assert found.text
+    assert found.text in text
+    for fact in ("formula", "paper", "needs", "fails"):
+        assert entry.facts.get(fact, "").rstrip(".") in text
+    assert [option.text.partition("=")[0] for option in found.options] == list(entry.options)
+    assert all(f"`{option.text}`" in text and option.values for option in found.options)
+
+
+def test_costs_are_those_of_the_defaults():
+    assert card(estimators["ig"]).passes == 25
+    assert card(estimators["ig"]).cost == "25 passes per image at the defaults; `steps` decides"
+    assert card(estimators["grad_input"]).cost == "1 pass per image, shared with `grad`"
+    assert card(estimators["sg"]).cost == "`samples` (15) times that of what it is applied to"
+    assert card(estimators["random"]).cost == "nothing, as the model is never looked at"
+
+
+def test_needs_name_what_must_be_prepared_or_known():
+    assert card(estimators["rise"]).needs == (
+        "class scores alone; the training images' mean colour (for `fill=mean`)"
     )
+    assert card(estimators["tame"]).needs.endswith("a preparation, once per model")
+    assert card(estimators["sobel"]).needs == ""
 
 
-def test_every_entry_has_a_card_with_its_formula():
-    page = to_markdown(cards(own()))
-    for entry in (estimators[name] for name in own()):
-        assert (
-            f"\n### {entry.name}\n" in page
-            or f"`{entry.name}`" in page
-            or f"[{entry.name}]" in page
-        ), entry.name
-        assert entry.facts["formula"].replace("|", "\\|") in page or entry.facts["formula"] in page
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        (bool, "`true` or `false`"),
+        (int, "whole number"),
+        (Annotated[int, Field(ge=2)], "whole number ≥ 2"),
+        (Annotated[int, Field(ge=1, le=10_000)], "whole number from 1 to 10,000"),
+        (Annotated[float, Field(gt=0, lt=1)], "number > 0 and < 1"),
+        (Annotated[float, Field(ge=0)] | None, "number ≥ 0, or `none`"),
+        (Literal["a", "b", "c"], "`a`, `b` or `c`"),
+        (Literal["only"], "`only`"),
+        (tuple[str, ...] | None, "list: text, or `none`"),
+        (Annotated[tuple[float, ...], Field(min_length=2)], "list of at least 2: number"),
+        (object, "any value"),
+        (Path, "any value"),
+    ],
+)
+def test_a_type_is_said_in_words(hint, words):
+    def function(model, x, target, *, option=1):
+        """A map."""
+
+    function.__annotations__ = {"option": hint}
+    (found,) = card(Entry("estimator", "mine", function, {"role": "estimator"})).options
+    assert found.text == "option=1"
+    assert found.values == words
+
+
+def test_an_option_without_a_default_is_named_alone():
+    def function(model, x, target, *, steps: int):
+        """A map."""
+
+    (found,) = card(Entry("estimator", "mine", function, {"role": "estimator"})).options
+    assert found.text == "steps"
+
+
+def test_an_estimator_of_the_user_has_a_card_but_no_place_on_the_page():
+    def of_the_user(model, x, target, *, strength=0.5):
+        """My map.
+
+        More about it.
+        """
+
+    before = dict(estimators._entries)
+    try:
+        adopt("of_the_user", of_the_user)
+        assert "of_the_user" not in own()
+        (found,) = (each for each in cards() if each.name == "of_the_user")
+    finally:
+        estimators._entries.clear()
+        estimators._entries.update(before)
+    assert (found.family, found.text, found.passes) == (OTHERS, "My map.", 1)
+    assert "## Others\n\n### of_the_user\n\nMy map.\n" in to_markdown([found])
+
+
+def test_a_schema_with_one_bound_uses_a_sign():
+    assert in_words({"type": "number", "maximum": 3}) == "number ≤ 3"

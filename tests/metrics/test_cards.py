@@ -17,7 +17,7 @@ from uproar.metrics import metrics
 from uproar.metrics.base import metric
 from uproar.metrics.cards import Card, Measured, cards, own, shown, to_markdown, without_numbers
 from uproar.metrics.measure import case, gradient_map, measured, oracle_of, random_map
-from uproar.metrics.probe import evaluate, summarise
+from uproar.metrics.probe import evaluate, fractions_of, summarise
 from uproar.plugins import load_file
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -143,6 +143,7 @@ def test_the_documented_examples_run(registry, tiny16, tmp_path):
     expected = min(centred[[0, 4]].mean(), centred[[1, 5]].mean(), centred[3])
     assert summary["value"] == pytest.approx(float(expected))
     assert summary["nan"] == 1
+    assert fractions_of(calls[1], (3, 16, 16)) == (0, 1 / 3, 2 / 3)
     assert "### centred" in to_markdown(cards(["centred"], measure=False))
 
 

@@ -147,6 +147,39 @@ def test_a_map_of_what_the_model_uses_is_sound_and_one_with_more_before_it_is_no
     assert own.tolist() == pytest.approx([0.25] * 3)
 
 
+class Contrast(nn.Module):
+    """Class 1 where the brightest and the darkest pixel of an image are far apart."""
+
+    def forward(self, x):
+        range_ = x.flatten(1).amax(1) - x.flatten(1).amin(1)
+        return torch.stack([torch.full_like(range_, 0.5), range_], 1)
+
+
+def test_a_small_object_without_its_surroundings_is_called_false_where_the_fill_spreads_it():
+    """By hand, Algorithm 3 on four bright pixels of a hundred, one more pixel at each of 99 steps.
+
+    Linear imputation makes an image of one colour of the four: no contrast, no gain, all of the attribution false. The
+    step that lets the first dark pixel in gains everything, and brings no attribution. So the exact map scores 0. On a
+    dark canvas the first bright pixel shows, and nothing is inserted that could be false before it.
+    """
+    x = torch.full((3, 1, 10, 10), 0.1)
+    x[:, :, 4:6, 4:6] = 0.9
+    truth = (x[:, 0] > 0.5).float()
+    around = {
+        "model": Contrast(), "x": x, "target": torch.ones(3, dtype=torch.long), "mean": torch.tensor([0.1])
+    }  # fmt: skip
+    found = run('soundness(fill="linear(noise=0)")', batch_of(truth, **around))
+    assert found["curve"].mean(0).tolist() == [0.0] * 4 + [1.0] * 95
+    call = parse('soundness(fill="linear(noise=0)")')
+    assert summarise(call, found)["value"] == 0
+    assert summarise(parse("soundness(fill=mean)"), run("soundness(fill=mean)", batch_of(truth, **around)))["value"] == 1  # fmt: skip
+    # a map that ranks one dark pixel first, with little of the attribution, is nearly all sound
+    hinted = truth + 0.01
+    hinted[:, 0, 0] = 1.5
+    value = summarise(call, run(str(call), batch_of(hinted, **around)))["value"]
+    assert value == pytest.approx(1.0)
+
+
 def test_a_map_that_misses_what_the_model_uses_is_not_complete():
     right, wrong = torch.zeros(2, 4, 5), torch.zeros(2, 4, 5)
     right[:, 0, 0], wrong[:, 3, 3] = 1, 1
@@ -198,3 +231,11 @@ def test_maps_without_values_are_left_out_and_counted():
         False,
     ]
     assert run("completeness:soco(fill=mean)", corner(maps))["value"].isfinite().all()
+
+
+def test_the_note_speaks_of_accuracy_only_where_accuracy_decides():
+    batch = batch_of(torch.rand(4, 6, 6), model=Contrast(), x=torch.rand(4, 1, 6, 6))
+    for by, said in (("accuracy", True), ("logit", False)):
+        text = f"soundness(fill=zero, steps=5, by={by})"
+        note = summarise(parse(text), run(text, batch))["note"]
+        assert note.startswith("a statistic of 4 images together") and ("accuracy" in note) is said

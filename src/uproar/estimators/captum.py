@@ -112,8 +112,19 @@ def _estimated(
                 return in_batches(batch, x, target, size=_rows(x, options))
             return _one_by_one(batch, x, target, context, cls.__name__)
         except (AssertionError, NotImplementedError, TypeError) as error:
+            if isinstance(error, TypeError) and not _refused_by_captum(error):
+                raise
             reason = f"captum's {cls.__name__} refuses this: {one_line(error)}"
             raise NotApplicable(reason) from error
+
+
+def _refused_by_captum(error: TypeError) -> bool:
+    """Whether Captum raised it, or the call itself did not fit; one from a model or from torch is a fault."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    where = str(last.tb_frame.f_globals.get("__name__")) if last is not None else ""
+    return where == __name__ or where.startswith("captum.")
 
 
 def _values(

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, BadShape
 from uproar.models.answer import called
+from uproar.models.room import at_most
 from uproar.types import Images, Labels
 
 _ROWS, _VALUES = 256, 2**21
@@ -15,9 +16,9 @@ _ROWS, _VALUES = 256, 2**21
 def rows_for(x: Images) -> int:
     """Rows per pass when each image is evaluated at many points: at most 256, fewer for large images.
 
-    It bounds memory whatever the batch; on a CPU more rows are no faster.
+    It bounds memory whatever the batch; on a CPU more rows are no faster. Fewer where memory is short.
     """
-    return max(2, min(_ROWS, _VALUES // max(1, x[0].numel())))
+    return max(2, at_most(min(_ROWS, _VALUES // max(1, x[0].numel()))))
 
 
 def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:

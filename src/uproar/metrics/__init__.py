@@ -10,9 +10,11 @@ from uproar.metrics import (
     sound,
     stability,
 )
+from uproar.metrics.axis import Axis
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric, metrics
 
 __all__ = [
+    "Axis",
     "Batch",
     "Change",
     "Responses",

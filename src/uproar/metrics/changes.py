@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -49,6 +49,24 @@ class Removed:
             return torch.where(gone, fill, ready.pixels, out=images)
         return self._switched(ready, images)
 
+    def moved(self, ready: Prepared, images: Images, before: Removed) -> Images:
+        """The changed images, written over those of another cut in the same order: only what lies between changes."""
+        cut, old = self._cut(ready), before._cut(ready)
+        between = ready.sequence(self.order)[:, min(cut, old) : max(cut, old)].reshape(-1)
+        fill = ready.replacement(self.fill, self.draw)
+        source = fill if (cut > old) == (self.side == "most") else ready.pixels
+        as_rows(images).index_copy_(0, between, as_rows(source).index_select(0, between))
+        return images
+
+    def follows(self, other: object, features: int) -> bool:
+        """Whether it differs from another change by few pixels of one order, so that moving is quicker than writing."""
+        return (
+            isinstance(other, Removed)
+            and replace(other, count=self.count) == self
+            and 4 * abs(self.count - other.count) < features
+            and not read_fill(self.fill)[0].facts.get("looks")
+        )
+
     def _switched(self, ready: Prepared, images: Images) -> Images:
         """Bits of the one or the other: a ^ ((a ^ b) & m) with m all ones where the place is before the cut.
 
@@ -71,6 +89,11 @@ class Removed:
 
     def _cut(self, ready: Prepared) -> int:
         return self.count if self.side == "most" else ready.maps[0].numel() - self.count
+
+
+def as_rows(images: Images) -> Tensor:
+    """The same memory as one row of channel values per pixel, for images laid out channels last."""
+    return images.permute(0, 2, 3, 1).view(-1, images.shape[1])
 
 
 def removed(

@@ -14,10 +14,10 @@ from pydantic import Field
 
 from uproar.errors import BadOption
 from uproar.metrics.answers import area_of, curve_of, only
+from uproar.metrics.axis import of_pixels
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric
 from uproar.metrics.changes import Regions, Side, removed
 from uproar.metrics.prepared import BY_VALUE, ByWindow, Order, Prepared
-from uproar.metrics.probe import curve
 from uproar.removal import count
 from uproar.removal.fill import read_fill
 
@@ -96,7 +96,8 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
 
 
 @metric(higher_is_better=False, low=0, high=1, chance=_CHANCE, biases=_BIASES["deletion"],
-        paper="Petsiuk et al. 2018", formula=_FORMULA.format("deleted"), asks=flat(_DELETED))  # fmt: skip
+        paper="Petsiuk et al. 2018", formula=_FORMULA.format("deleted"), asks=flat(_DELETED),
+        axis=of_pixels(steps_axis, "deleted"))  # fmt: skip
 def deletion(
     batch: Batch, seen: Seen, *, steps: Steps = 100, fill: str = "mean", unit: Unit = "pixel",
     window: Window = 9, repeats: Repeats = None,
@@ -110,7 +111,8 @@ def deletion(
 
 
 @metric(higher_is_better=True, low=0, high=1, chance=_CHANCE, biases=_BIASES["insertion"],
-        paper="Petsiuk et al. 2018", formula=_FORMULA.format("inserted"), asks=flat(_INSERTED))  # fmt: skip
+        paper="Petsiuk et al. 2018", formula=_FORMULA.format("inserted"), asks=flat(_INSERTED),
+        axis=of_pixels(steps_axis, "inserted"))  # fmt: skip
 def insertion(
     batch: Batch, seen: Seen, *, steps: Steps = 100, fill: str = "mean", unit: Unit = "pixel",
     window: Window = 9, repeats: Repeats = None,
@@ -118,9 +120,6 @@ def insertion(
     """Mean probability of the target while the most important pixels come first, on a canvas made by the fill."""
     return _respond(batch, seen, _INSERTED, steps_axis, steps=steps, fill=fill, unit=unit,
                     window=window, repeats=repeats)  # fmt: skip
-
-
-curve(steps_axis, "deletion", "insertion", "deletion:coherency", "insertion:coherency")
 
 
 def _rise_counts(shape: Sequence[int], step: int | None) -> list[int]:
@@ -151,7 +150,8 @@ _RISE_DELETED, _RISE_INSERTED = _rise(inserts=False), _rise(inserts=True)
 
 @metric(name="deletion:rise", higher_is_better=False, low=0, high=1, chance=_CHANCE,
         biases=_BIASES["deletion"], paper="Petsiuk et al. 2018, released code",
-        formula="deletion, `step` pixels at a time", asks=flat(_RISE_DELETED))  # fmt: skip
+        formula="deletion, `step` pixels at a time", asks=flat(_RISE_DELETED),
+        axis=of_pixels(rise_axis, "deleted"))  # fmt: skip
 def deletion_rise(
     batch: Batch, seen: Seen, *, step: Steps | None = None, fill: str = "mean"
 ) -> Responses:
@@ -162,15 +162,12 @@ def deletion_rise(
 @metric(name="insertion:rise", higher_is_better=True, low=0, high=1, chance=_CHANCE,
         biases=_BIASES["insertion"], paper="Petsiuk et al. 2018, released code",
         formula="insertion, `step` pixels at a time, on the image blurred towards the mean colour",
-        asks=flat(_RISE_INSERTED))  # fmt: skip
+        asks=flat(_RISE_INSERTED), axis=of_pixels(rise_axis, "inserted"))  # fmt: skip
 def insertion_rise(
     batch: Batch, seen: Seen, *, step: Steps | None = None, fill: str = "blur:rise"
 ) -> Responses:
     """Insertion with the step and the blurred canvas of the code released with RISE."""
     return _respond(batch, seen, _RISE_INSERTED, rise_axis, step=step, fill=fill)
-
-
-curve(rise_axis, "deletion:rise", "insertion:rise")
 
 
 def _coherency(inserts: bool) -> Callable[..., Points]:
@@ -206,7 +203,7 @@ _COHERENCY_DELETED, _COHERENCY_INSERTED = _coherency(inserts=False), _coherency(
 @metric(name="deletion:coherency", higher_is_better=False, low=0, high=1, chance=_CHANCE,
         biases=_BIASES["deletion"], paper="Vandersmissen and Oramas 2023, released code",
         formula="deletion in steps of ceil(h·w / steps) pixels, or of whole windows",
-        asks=flat(_COHERENCY_DELETED))  # fmt: skip
+        asks=flat(_COHERENCY_DELETED), axis=of_pixels(steps_axis, "deleted"))  # fmt: skip
 def deletion_coherency(
     batch: Batch, seen: Seen, *, steps: Steps = 100, fill: str = "mean", unit: Unit = "pixel",
     window: Window = 9, repeats: Repeats = None,
@@ -219,7 +216,7 @@ def deletion_coherency(
 @metric(name="insertion:coherency", higher_is_better=True, low=0, high=1, chance=_CHANCE,
         biases=_BIASES["insertion"], paper="Vandersmissen and Oramas 2023, released code",
         formula="insertion in steps of ceil(h·w / steps) pixels, or of whole windows",
-        asks=flat(_COHERENCY_INSERTED))  # fmt: skip
+        asks=flat(_COHERENCY_INSERTED), axis=of_pixels(steps_axis, "inserted"))  # fmt: skip
 def insertion_coherency(
     batch: Batch, seen: Seen, *, steps: Steps = 100, fill: str = "blur", unit: Unit = "pixel",
     window: Window = 9, repeats: Repeats = None,

@@ -102,6 +102,15 @@ class Prepared(Batch):
 
         return self.once(("values", order), spread)
 
+    def sequence(self, order: Order) -> Tensor:
+        """The pixels of each image, most important first, numbered over the whole batch, (n, h·w)."""
+
+        def sort() -> Tensor:
+            places = self.places(order)
+            return places.argsort(1) + torch.arange(len(places))[:, None] * places.shape[1]
+
+        return self.once(("sequence", order), sort)
+
     def around(self, draw: int) -> Around:
         """What fills may know; other draws than 0 are independent of it."""
 

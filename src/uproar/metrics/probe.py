@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -30,8 +30,6 @@ ROWS = 128
 
 FEW = 500
 """Below this many images, a step of 0.01 in accuracy is fewer than five of them."""
-
-_axes: dict[str, Callable[..., Sequence[float]]] = {}
 
 
 def evaluate(
@@ -70,10 +68,12 @@ def answers(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[
             # Written in place, since fresh memory costs as much as a small network.
             images = part.pixels.repeat(min(each, len(fresh)), 1, 1, 1)
             images = images.contiguous(memory_format=torch.channels_last)
+            held: list[Change | None] = [None] * each
             for some in spans(len(fresh), each):
                 changes = fresh[some]
                 for i, change in enumerate(changes):
-                    _write(change, part, images[i * size : (i + 1) * size])
+                    _write(change, held[i], part, images[i * size : (i + 1) * size])
+                    held[i] = change
                 answer = _forward(batch, images[: len(changes) * size])
                 table[some, where] = answer.view(len(changes), size, k).to(table)
     seen.update(zip(fresh, table, strict=True))
@@ -99,9 +99,12 @@ def summarise(call: Call, responses: Responses) -> dict[str, Any]:
     n, used = len(value), int(defined.sum())
     whole, note = entry.facts.get("whole"), ""
     if whole is not None:
-        number = float(whole(responses, **entry.bind(**dict(call.options)))) if used else math.nan
+        options = entry.bind(**dict(call.options))
+        number = float(whole(responses, **options)) if used else math.nan
         if used < FEW:
-            note = f"a statistic of {used} images together: one image is {1 / max(used, 1):.2g} of the accuracy"
+            note = f"a statistic of {used} images together"
+            if options.get("by") == "accuracy":
+                note += f": one image is {1 / max(used, 1):.2g} of the accuracy"
     else:
         number = float(value[defined].double().mean()) if used else math.nan
     return {"value": number, "n": n, "nan": n - used, "note": note}
@@ -109,21 +112,17 @@ def summarise(call: Call, responses: Responses) -> dict[str, Any]:
 
 def has_curve(call: Call) -> bool:
     """Whether the metric's responses contain a curve."""
-    return call.name in _axes
+    return metrics[call.name].facts.get("axis") is not None
 
 
 def fractions_of(call: Call, shape: Sequence[int]) -> tuple[float, ...]:
     """Where the points of the metric's curves lie, for images of shape (c, h, w)."""
     entry = metrics[call.name]
-    if call.name not in _axes:
-        known = ", ".join(sorted(_axes))
+    axis = entry.facts.get("axis")
+    if axis is None:
+        known = ", ".join(sorted(name for name in metrics if metrics[name].facts.get("axis")))
         raise BadInput(f"{call.name} has no curve; these have: {known}.")
-    return tuple(_axes[call.name](tuple(shape), **entry.bind(**dict(call.options))))
-
-
-def curve(axis: Callable[..., Sequence[float]], *names: str) -> None:
-    """Declare where the curve points of some metrics lie: `axis(shape, **options)`."""
-    _axes.update(dict.fromkeys(names, axis))
+    return tuple(axis.points(tuple(shape), **entry.bind(**dict(call.options))))
 
 
 def _check(batch: Batch) -> None:
@@ -160,9 +159,13 @@ def _parts(batch: Prepared, rows: int) -> Iterator[tuple[Prepared, slice]]:
         yield Prepared.of(dataclasses.replace(batch, **changes)), where
 
 
-def _write(change: Change, batch: Prepared, images: Images) -> None:
+def _write(change: Change, held: Change | None, batch: Prepared, images: Images) -> None:
+    """Change the images into a place that holds those of another change, or none yet."""
     if isinstance(change, Removed):
-        change.into(batch, images)
+        if isinstance(held, Removed) and change.follows(held, batch.maps[0].numel()):
+            change.moved(batch, images, held)
+        else:
+            change.into(batch, images)
     else:
         images.copy_(change.images(batch))
 

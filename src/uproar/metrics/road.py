@@ -16,11 +16,11 @@ from torch import Tensor
 
 from uproar.errors import BadOption
 from uproar.metrics.answers import area_of, curve_of, measured, only
+from uproar.metrics.axis import Axis, of_pixels
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric
 from uproar.metrics.changes import AtPercentile, Side, removed
 from uproar.metrics.insertion import Points, flat, nested
 from uproar.metrics.prepared import Jittered, Prepared
-from uproar.metrics.probe import curve
 from uproar.removal import count
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -68,7 +68,7 @@ def _respond(batch: Batch, fractions: Fractions, values: Tensor) -> Responses:
 
 @metric(higher_is_better=False, low=0, high=1, chance=_CHANCE, biases=_MORF, paper=_ROAD,
         formula="area under the accuracy against the share removed, most important first",
-        asks=flat(_MOST))  # fmt: skip
+        asks=flat(_MOST), axis=of_pixels(axis, "removed"))  # fmt: skip
 def road(
     batch: Batch, seen: Seen, *, fractions: Fractions = (0.0, *PAPER, 1.0), fill: str = "linear",
     by: By = "accuracy",
@@ -80,7 +80,7 @@ def road(
 
 @metric(higher_is_better=True, low=0, high=1, chance=_CHANCE, biases=_LERF, paper=_ROAD,
         formula="area under the accuracy against the share removed, least important first",
-        asks=flat(_LEAST))  # fmt: skip
+        asks=flat(_LEAST), axis=of_pixels(axis, "removed", "The least important pixels go first."))  # fmt: skip
 def road_lerf(
     batch: Batch, seen: Seen, *, fractions: Fractions = (0.0, *PAPER, 1.0), fill: str = "linear",
     by: By = "accuracy",
@@ -91,7 +91,8 @@ def road_lerf(
 
 
 @metric(higher_is_better=True, low=-1, high=1, chance="0", biases=f"{_MORF}; {_LERF}", paper=_ROAD,
-        formula="road_lerf − road", asks=_both)  # fmt: skip
+        formula="road_lerf − road", asks=_both,
+        axis=of_pixels(axis, "removed", "", "{by}, least − most first"))  # fmt: skip
 def road_gap(
     batch: Batch, seen: Seen, *, fractions: Fractions = (0.0, *PAPER, 1.0), fill: str = "linear",
     by: By = "accuracy",
@@ -100,9 +101,6 @@ def road_gap(
     most = curve_of(batch, seen, _MOST(batch.x.shape[1:], fractions=fractions, fill=fill), by)
     least = curve_of(batch, seen, _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill), by)
     return _respond(batch, fractions, least - most)
-
-
-curve(axis, "road", "road_lerf", "road_gap", "road:leemann", "road_lerf:leemann")
 
 
 def _leemann(side: Side) -> Callable[..., Points]:
@@ -126,7 +124,7 @@ _JITTER = "noise added to the map reorders real differences below 1e-4 of its ra
 @metric(name="road:leemann", higher_is_better=False, low=0, high=1, chance=_CHANCE,
         biases=f"{_MORF}; {_JITTER}", paper=f"{_ROAD}, released code",
         formula="mean over p of the accuracy with int(p·h·w) most important pixels removed",
-        asks=flat(_LEEMANN_MOST))  # fmt: skip
+        asks=flat(_LEEMANN_MOST), axis=of_pixels(axis, "removed"))  # fmt: skip
 def road_leemann(
     batch: Batch, seen: Seen, *, fractions: Fractions = PAPER, fill: str = "linear",
     jitter: float = 1e-4, by: By = "accuracy",
@@ -140,7 +138,7 @@ def road_leemann(
 @metric(name="road_lerf:leemann", higher_is_better=True, low=0, high=1, chance=_CHANCE,
         biases=f"{_LERF}; {_JITTER}", paper=f"{_ROAD}, released code",
         formula="mean over p of the accuracy with all but the int(p·h·w) most important pixels removed",
-        asks=flat(_LEEMANN_LEAST))  # fmt: skip
+        asks=flat(_LEEMANN_LEAST), axis=of_pixels(axis, "kept"))  # fmt: skip
 def road_lerf_leemann(
     batch: Batch, seen: Seen, *, fractions: Fractions = PAPER, fill: str = "linear",
     jitter: float = 1e-4, by: By = "accuracy",
@@ -165,6 +163,11 @@ def percentile_axis(shape: Sequence[int], *, percentiles: Percentiles, **_: Any)
     return axis(shape, fractions=tuple(q / 100 for q in percentiles))
 
 
+_PERCENTILES = Axis(
+    percentile_axis, "percentile of the map at the cut", "change of probability", "change", "percentile"
+)  # fmt: skip
+
+
 def _at(*sides: Side) -> Callable[..., list[Change]]:
     def asks(shape: Sequence[int], *, percentiles: Percentiles, fill: str) -> list[Change]:
         return [AtPercentile(side, q, fill) for side in sides for q in percentiles]
@@ -181,7 +184,7 @@ def _difference(
 
 
 @metric(name="road_morf:gradcam", higher_is_better=False, low=-1, high=1, chance=_CHANCE,
-        biases=_TIES, paper=_GRADCAM, asks=_at("most"),
+        biases=_TIES, paper=_GRADCAM, asks=_at("most"), axis=_PERCENTILES,
         formula="mean over q of p'_c − p_c, pixels from the q-th percentile up removed")  # fmt: skip
 def road_morf_gradcam(
     batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear"
@@ -192,7 +195,7 @@ def road_morf_gradcam(
 
 
 @metric(name="road_lerf:gradcam", higher_is_better=True, low=-1, high=1, chance=_CHANCE,
-        biases=_TIES, paper=_GRADCAM, asks=_at("least"),
+        biases=_TIES, paper=_GRADCAM, asks=_at("least"), axis=_PERCENTILES,
         formula="mean over q of p'_c − p_c, pixels of 1 − map from the q-th percentile up removed")  # fmt: skip
 def road_lerf_gradcam(
     batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear"
@@ -203,7 +206,7 @@ def road_lerf_gradcam(
 
 
 @metric(name="road:gradcam", higher_is_better=True, low=-1, high=1, chance="0", biases=_TIES,
-        paper=_GRADCAM, asks=_at("most", "least"),
+        paper=_GRADCAM, asks=_at("most", "least"), axis=_PERCENTILES,
         formula="(road_lerf:gradcam − road_morf:gradcam) / 2")  # fmt: skip
 def road_gradcam(
     batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear"
@@ -214,6 +217,3 @@ def road_gradcam(
     values = (least - most) / 2
     value = (least.mean(1) - most.mean(1)) / 2
     return {"value": only(Prepared.of(batch).usable, value), "curve": values}
-
-
-curve(percentile_axis, "road:gradcam", "road_morf:gradcam", "road_lerf:gradcam")

@@ -21,7 +21,7 @@ Sign = Literal["relu", "abs"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
-@metric(higher_is_better=True, low=0, high=1, chance="1/3 for uniform values",
+@metric(describes=True, higher_is_better=True, low=0, high=1, chance="1/3 for uniform values",
         formula="Gini index: Σᵢ (2i − n − 1) aᵢ / (n Σᵢ aᵢ), a ascending",
         paper="Chalasani et al. 2020",
         biases="describes the map, not whether it is right: one arbitrary pixel is perfectly sparse")  # fmt: skip
@@ -35,7 +35,7 @@ def sparseness(batch: Batch, *, sign: Sign = "relu") -> Responses:
     return {"value": where_defined(gini, defined)}
 
 
-@metric(higher_is_better=False, low=0, high=math.inf, chance="ln(h·w) − 0.19 for uniform values",
+@metric(describes=True, higher_is_better=False, low=0, high=math.inf, chance="ln(h·w) − 0.19 for uniform values",
         formula="entropy −Σᵢ pᵢ ln pᵢ with pᵢ = aᵢ / Σ a, in nats", paper="Bhatt et al. 2020",
         biases="describes the map, not whether it is right; its largest value, ln(h·w), depends on the "
                "image's size")  # fmt: skip
@@ -46,7 +46,7 @@ def complexity(batch: Batch, *, sign: Sign = "relu") -> Responses:
     return {"value": where_defined(torch.special.entr(p).sum(1), defined)}
 
 
-@metric(higher_is_better=False, low=0, high=2, chance="about 2/3 for uniform values",
+@metric(describes=True, higher_is_better=False, low=0, high=2, chance="about 2/3 for uniform values",
         formula="mean over pixels of |right difference| + |down difference|, map min-max scaled",
         paper="Song et al.",
         biases="describes the map, not whether it is right; one extreme pixel makes any map look smooth")  # fmt: skip
@@ -61,7 +61,7 @@ def total_variation(batch: Batch) -> Responses:
     return {"value": where_defined(value, finite & (high > low).flatten())}
 
 
-@metric(higher_is_better=False, low=0, high=2, chance="about 4·t·(1 − t)",
+@metric(describes=True, higher_is_better=False, low=0, high=2, chance="about 4·t·(1 − t)",
         formula="mean over pixels of |right difference| + |down difference| of the mask of removed pixels",
         paper="Song et al.",
         biases="describes the map, not whether it is right; a constant map is a random order, see `tied`")  # fmt: skip

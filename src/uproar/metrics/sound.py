@@ -9,7 +9,7 @@ can be taken of any concatenation of batches.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -18,11 +18,11 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.metrics.answers import By, area_of, curve_of, measured, only
+from uproar.metrics.axis import Axis
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric
 from uproar.metrics.changes import Thresholded
 from uproar.metrics.insertion import Points, flat, nested
 from uproar.metrics.prepared import Prepared, with_values
-from uproar.metrics.probe import curve
 from uproar.removal import count
 
 Steps = Annotated[int, Field(ge=1, le=100_000)]
@@ -35,7 +35,9 @@ TENTHS: Ratios = tuple(i / 10 for i in range(1, 10))
 _LI = "Li et al. 2024"
 _SOUND_BIAS = (
     "a step that lowers the accuracy counts as false too; below 500 images ε = 0.01 is a few images; maps that "
-    "reach the level in one step are fully sound"
+    "reach the level in one step are fully sound; the first step starts from an accuracy of 0, so that guessing counts "
+    "as a gain; linear imputation spreads the first pixels over the whole image, so that a small object without its "
+    "surroundings raises nothing and is called false: the exact map of such a task can score below a random one"
 )
 _COMPLETE_BIAS = (
     "a map that marks everything is complete; values matter, so two maps of one order can differ"
@@ -131,8 +133,17 @@ def _whole(
     return float(at_level(*sound_curve(responses, by, Rule(epsilon)), level))
 
 
+def _sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
+    return Axis(
+        points, "share of pixels still hidden", done="hidden", falls=True, level="level",
+        remark="Pixels come in from left to right, the most important first. The lines are the {score} that decides "
+        "which attribution counts as false, not soundness itself: that is the sound share of the attribution shown "
+        "when the line of the data set first reaches the level.",
+    )  # fmt: skip
+
+
 @metric(higher_is_better=True, low=0, high=1, chance="that of a random map", biases=_SOUND_BIAS,
-        paper=f"{_LI}, algorithm 3", asks=flat(_points), whole=_whole,
+        paper=f"{_LI}, algorithm 3", asks=flat(_points), whole=_whole, axis=_sound_axis(_mask_ratios),
         formula="mean over images of (included − false) / included attribution, at the first step whose "
                 "accuracy reaches `level`; a step's attribution is false if accuracy grows by less than ε")  # fmt: skip
 def soundness(
@@ -148,8 +159,6 @@ def soundness(
     kept = [shape[1] * shape[2] - k for k in _hidden(shape, steps)]
     return _respond(batch, seen, points, kept, by, Rule(epsilon), level, with_values(batch.maps))
 
-
-curve(_mask_ratios, "soundness")
 
 SOCO_RATIOS = tuple(i / 100 for i in range(98, 2, -1))
 """Shares of hidden pixels in the released code: 0.98, 0.97, …, 0.03."""
@@ -179,7 +188,7 @@ def soco_curve(
 
 @metric(name="soundness:soco", higher_is_better=True, low=0, high=1, chance="that of a random map",
         biases=f"{_SOUND_BIAS}; a step's own attribution is judged one step late", whole=_soco_whole,
-        paper=f"{_LI}, released code", asks=flat(_soco_points),
+        paper=f"{_LI}, released code", asks=flat(_soco_points), axis=_sound_axis(lambda shape, **_: SOCO_RATIOS),
         formula="as soundness, in 96 steps, false attribution counted one step late, gains of at most ε false "
                 "once the accuracy is above the gate")  # fmt: skip
 def soundness_soco(
@@ -195,11 +204,15 @@ def soundness_soco(
     return _respond(batch, seen, points, kept, by, rule, level, usable)
 
 
-curve(lambda shape, **_: SOCO_RATIOS, "soundness:soco")
-
-
 def _ratio_axis(shape: Sequence[int], *, ratios: Ratios, **_: Any) -> list[float]:
     return list(ratios)
+
+
+_LOST_AXIS = Axis(
+    _ratio_axis, "share of the range cut off", "{by} lost", "{by} lost", "of the range cut off",
+    remark="At the share r all pixels go whose value exceeds (1 − r) · the map's maximum; how many these are "
+    "differs between maps.",
+)  # fmt: skip
 
 
 def _above(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any) -> list[Change]:
@@ -214,7 +227,7 @@ def _lost(batch: Batch, seen: Seen, ratios: Ratios, fill: str, by: By) -> Tensor
 
 
 @metric(higher_is_better=True, low=-1, high=1, chance="that of a random map", biases=_COMPLETE_BIAS,
-        paper=f"{_LI}, algorithm 4", asks=_above,
+        paper=f"{_LI}, algorithm 4", asks=_above, axis=_LOST_AXIS,
         formula="mean over r of accuracy before − after removing pixels with a > (1 − r) · max a")  # fmt: skip
 def completeness(
     batch: Batch, seen: Seen, *, ratios: Ratios = TENTHS, fill: str = "linear",
@@ -227,6 +240,7 @@ def completeness(
 
 @metric(name="completeness:soco", higher_is_better=True, low=-1, high=1, chance="that of a random map",
         biases=f"{_COMPLETE_BIAS}; a map of zeros removes nothing and scores 0", asks=_above,
+        axis=_LOST_AXIS,
         paper=f"{_LI}, released code", formula="as completeness, maps of zeros included")  # fmt: skip
 def completeness_soco(
     batch: Batch, seen: Seen, *, ratios: Ratios = TENTHS, fill: str = "linear"
@@ -234,6 +248,3 @@ def completeness_soco(
     """Completeness as in its released code: maps without values count, and remove nothing."""
     values = _lost(batch, seen, ratios, fill, "accuracy")
     return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
-
-
-curve(_ratio_axis, "completeness", "completeness:soco")

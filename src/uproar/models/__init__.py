@@ -5,9 +5,11 @@ from uproar.models.answer import called
 from uproar.models.borrow import borrowed
 from uproar.models.outside import timm_entry, torchvision_entry
 from uproar.models.registry import ModelSpec, build, build_seeing, make, models
+from uproar.models.room import Room
 
 __all__ = [
     "ModelSpec",
+    "Room",
     "borrowed",
     "build",
     "build_seeing",

@@ -97,7 +97,7 @@ def _curves(board: Board, metric: Metric, series: tuple[Series, ...], stem: str)
     reading = f"{first}Mean over {board.basis}; bands: {LEVEL} interval of the mean.{dashed} {axes.remark}"
     return Curves(
         f"{stem}-curves", metric_title(board, metric), reading.strip(), metric.name, axes.x, axes.y,
-        limits([*ends, level]), series, level, axes.level_label, True,
+        limits([*ends, level]), series, level, "level", True,
         (1.0, 0.0) if axes.reversed else None,
     )  # fmt: skip
 

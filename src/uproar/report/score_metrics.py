@@ -10,6 +10,7 @@ from typing import Any
 from uproar.errors import UproarError
 from uproar.expression import parse
 from uproar.metrics import metrics
+from uproar.metrics.axis import Axis
 from uproar.registry import Entry
 from uproar.report.words import clean, number
 
@@ -34,7 +35,7 @@ class Metric:
     @property
     def describes(self) -> bool:
         """Whether it describes the map, and does not judge whether it is right."""
-        return str(self.fact("biases")).startswith("describes the map")
+        return bool(self.fact("describes"))
 
     @property
     def whole(self) -> bool:
@@ -57,8 +58,7 @@ class Axes:
     """What happened to so many percent, in the same place."""
     reversed: bool = False
     level: float | None = None
-    """Where a line is drawn across, and why."""
-    level_label: str = ""
+    """Where a line is drawn across."""
     remark: str = ""
 
 
@@ -101,48 +101,13 @@ def _range(metric: Metric) -> str:
 
 
 def axes_of(metric: Metric) -> Axes:
-    """The axes of the metric's curve, from its name and options; plain words for one that is not known."""
-    name = metric.entry.name if metric.entry else ""
-    base = name.partition(":")[0]
-    noun = str(metric.options.get("by", "probability"))
-    noun = noun if noun in ("accuracy", "probability", "logit") else "value"
-    score = noun if noun in ("accuracy", "value") else f"{noun} of the target"
-    if name.endswith(":gradcam") and base.startswith("road"):
-        return Axes("percentile of the map at the cut", "change of probability", "change", "percentile")  # fmt: skip
-    if base == "soundness":
-        return _soundness(metric, score, noun)
-    if base == "completeness":
-        noun = str(metric.options.get("by", "accuracy"))
-        return Axes("share of the range cut off", f"{noun} lost", f"{noun} lost",
-                    "of the range cut off", remark=_COMPLETENESS)  # fmt: skip
-    if name == "road_lerf:leemann":
-        return Axes("share of pixels kept", score, noun, "kept", remark=_MOST)
-    removed = {
-        "insertion": ("inserted", score, _MOST),
-        "deletion": ("deleted", score, _MOST),
-        "road": ("removed", score, _MOST),
-        "road_lerf": ("removed", score, "The least important pixels go first."),
-        "road_gap": ("removed", f"{noun}, least − most first", ""),
-    }
-    if base in removed:
-        word, y, remark = removed[base]
-        return Axes(f"share of pixels {word}", y, noun, word, remark=remark)
-    return Axes("fraction", "value", "value", "")
-
-
-_MOST = "The most important pixels go or come first."
-_COMPLETENESS = (
-    "At the share r all pixels go whose value exceeds (1 − r) · the map's maximum; how many these are "
-    "differs between maps."
-)
-
-
-def _soundness(metric: Metric, score: str, noun: str) -> Axes:
-    level = metric.options.get("level")
-    return Axes(
-        "share of pixels still hidden", score, noun, "hidden",
-        reversed=True, level=level, level_label="level",
-        remark="Pixels come in from left to right, the most important first. The lines are the "
-               f"{score} that decides which attribution counts as false, not soundness itself: that "
-               "is the sound share of the attribution shown when the line of the data set first reaches the level.",
-    )  # fmt: skip
+    """The words beside the metric's curve, as it declares them; plain ones for a metric that is not known."""
+    axis = metric.fact("axis")
+    if not isinstance(axis, Axis):
+        return Axes("fraction", "value", "value", "")
+    by = str(metric.options.get("by", "probability"))
+    words = {"by": by, "score": by if by == "accuracy" else f"{by} of the target"}
+    level = metric.options.get(axis.level) if axis.level else None
+    texts = (axis.x, axis.y, axis.noun, axis.done, axis.remark)
+    x, y, noun, done, remark = (text.format(**words) for text in texts)
+    return Axes(x, y, noun, done, axis.falls, level, remark)

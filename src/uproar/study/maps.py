@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.estimators import Chain, Context, explain_chains, families, prepare_states
-from uproar.estimators.scores import rows_for
-from uproar.models import borrowed
+from uproar.models import Room, borrowed
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
 
@@ -57,10 +56,12 @@ def stored_maps(
     pieces: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
     groups = families(chains)
     total = len(groups) * len(subject.x)
+    looks = any(chain.needs_model for chain in chains)
+    room = Room.of(subject.model, subject.x) if looks else Room(CHUNK)
     done = 0
     for rows in spans(len(subject.x), CHUNK):
         for group in groups:
-            found = _piece(subject, context[rows], rows, group, name, store)
+            found = _piece(subject, context[rows], rows, group, name, store, room)
             for chain, maps in zip(group, found, strict=True):
                 pieces[chain.name].append(maps)
             done += rows.stop - rows.start
@@ -69,13 +70,16 @@ def stored_maps(
 
 
 def _piece(
-    subject: Subject, context: Context, rows: slice, group: Sequence[Chain], name: str, store: Store
-) -> list[Tensor]:
+    subject: Subject, context: Context, rows: slice, group: Sequence[Chain], name: str, store: Store,
+    room: Room,
+) -> list[Tensor]:  # fmt: skip
     keys = [_key(chain, name, context.draws, rows) for chain in group]
     items = [item for key in keys if (item := store.find("maps", key)) is not None]
     if len(items) < len(keys):
         x, target = subject.x[rows], subject.target[rows]
-        made = explain_chains(subject.model, x, target, context, group, min(CHUNK, rows_for(x)))
+        made = room.run(
+            lambda rows: explain_chains(subject.model, x, target, context, group, min(CHUNK, rows))
+        )
         items = [Item({"maps": maps.numpy()}) for maps in made]
         for key, item in zip(keys, items, strict=True):
             store.write("maps", key, item)

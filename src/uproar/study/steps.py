@@ -24,10 +24,10 @@ from uproar.data.stream import row_numbers
 from uproar.errors import BadMap, NotApplicable
 from uproar.estimators import Chain, Context, estimators, explain_chains, prepare_states, read_chain
 from uproar.metrics import Batch, metrics
-from uproar.metrics.base import read_metric
+from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.metrics.resampling import bootstrap
-from uproar.models import ModelSpec, build, build_seeing
+from uproar.models import ModelSpec, Room, build, build_seeing
 from uproar.models.weights import load_weights, weights_hash
 from uproar.protocols import PROTOCOLS, Masks, Protocol, protocol_named
 from uproar.protocols.finder import finder, finder_recipe, found, pixel_scores
@@ -50,7 +50,7 @@ CHUNK = 512
 
 
 SCORED = 64
-"""Images scored at a time."""
+"""Images scored at a time, at most."""
 
 RESAMPLES = "resampled"
 """The array of a score item that holds the metric's number for many resamples of the images."""
@@ -661,11 +661,15 @@ class Bench:
         calls = [read_metric(unit.metric) for unit in units]
         states = self._states(model, [chain], seed)
         parts, ties, shown, started = [], [], 0, time.perf_counter()
-        for rows in spans(len(self.task.test), SCORED):
-            batch = self._batch(model, chain, seed, rows, states)
-            responses, count = evaluate(calls, batch)
+
+        def scored(span: slice, rows: int) -> tuple[dict[str, Responses], int, Tensor]:
+            batch = self._batch(model, chain, seed, span, states)
+            return (*evaluate(calls, batch, rows), tied_pixels(batch.maps))
+
+        room = Room.of(model, self.task.test.read(slice(0, 2)))
+        for responses, count, tied_in in room.over(len(self.task.test), SCORED, scored):
             parts.append(responses)
-            ties.append(tied_pixels(batch.maps))
+            ties.append(tied_in)
             shown += count
         tied = float(torch.cat(ties).mean())
         seconds = (time.perf_counter() - started) / len(units)

@@ -1,0 +1,39 @@
+"""What the points of a metric's curve mean: where they lie, and the words beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A fact of a metric whose responses hold a `curve`.
+
+    In texts `{by}` is what the metric follows (its option `by`; probability where it has none), `{score}` the same as
+    the words of an axis: "accuracy", "probability of the target".
+    """
+
+    points: Callable[..., Sequence[float]]
+    """`points(shape, **options)`: where the points lie, for images of shape (c, h, w)."""
+    x: str = "fraction"
+    y: str = "{score}"
+    noun: str = "{by}"
+    """The value at one point."""
+    done: str = ""
+    """What happened to so many percent."""
+    falls: bool = False
+    """Whether the fraction falls from left to right."""
+    level: str = ""
+    """The option that holds a level at which the curve is read."""
+    remark: str = ""
+
+
+MOST_FIRST = "The most important pixels go or come first."
+
+
+def of_pixels(
+    points: Callable[..., Sequence[float]], done: str, remark: str = MOST_FIRST, y: str = "{score}"
+) -> Axis:
+    """A curve over the share of pixels to which something was done."""
+    return Axis(points, f"share of pixels {done}", y, done=done, remark=remark)
