@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import spans
 from uproar.data import Split, Task, load
 from uproar.data.stream import row_numbers
 from uproar.errors import BadMap, NotApplicable
@@ -667,10 +666,10 @@ class Bench:
             return (*evaluate(calls, batch, rows), tied_pixels(batch.maps))
 
         room = Room.of(model, self.task.test.read(slice(0, 2)))
-        for responses, count, tied_in in room.over(len(self.task.test), SCORED, scored):
+        for responses, passed, tied_in in room.over(len(self.task.test), SCORED, scored):
             parts.append(responses)
             ties.append(tied_in)
-            shown += count
+            shown += passed
         tied = float(torch.cat(ties).mean())
         seconds = (time.perf_counter() - started) / len(units)
         everything = joined(parts)
