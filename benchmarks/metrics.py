@@ -39,25 +39,27 @@ TARGETS = {
 }
 
 
-def network(classes: int = 10) -> nn.Module:
+def network(classes: int = 10, channels: int = 3) -> nn.Module:
     """A small convolutional network for 32×32 images."""
     layers: list[nn.Module] = []
-    for before, after in ((3, 32), (32, 64), (64, 128)):
+    for before, after in ((channels, 32), (32, 64), (64, 128)):
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
     layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes)]
     return nn.Sequential(*layers).to(memory_format=torch.channels_last).eval()
 
 
-def batch_of(n: int, side: int, smooth: bool, seed: int = 0) -> Batch:
+def batch_of(n: int, side: int, smooth: bool, seed: int = 0, channels: int = 3) -> Batch:
     """Random images; maps of scattered pixels, or of blobs."""
     torch.manual_seed(seed)
-    model, x = network(), torch.rand(n, 3, side, side)
+    model, x = network(channels=channels), torch.rand(n, channels, side, side)
     maps = torch.rand(n, side, side)
     if smooth:
         maps = nn.functional.avg_pool2d(maps[:, None], 7, 1, 3, count_include_pad=False)[:, 0]
     with torch.inference_mode():
         clean = model(x).clone()
-    return Batch(model, x, clean.argmax(1), maps, clean, Draws.of(0, n), torch.full((3,), 0.5))
+    return Batch(
+        model, x, clean.argmax(1), maps, clean, Draws.of(0, n), torch.full((channels,), 0.5)
+    )
 
 
 def shown_images(calls: list[Call], batch: Batch) -> list[Tensor]:
@@ -99,15 +101,13 @@ def row(names: tuple[str, ...], smooth: bool, n: int, rounds: int) -> None:
 
 
 def other_packages(n: int) -> None:
-    """Deletion by Quantus and ROAD by grad-cam, where they are installed."""
-    for package, name in (
-        ("quantus", "Quantus PixelFlipping"),
-        ("pytorch_grad_cam", "grad-cam ROAD"),
-    ):
+    """Deletion and ROAD by Quantus, ROAD by grad-cam, where they are installed."""
+    for package, peers in PEERS.items():
         if importlib.util.find_spec(package) is None:
-            print(f"{name}: skipped, {package} is not installed")
-        else:
-            PEERS[package](n)
+            print(f"{package}: skipped, it is not installed")
+            continue
+        for peer in peers:
+            peer(n)
 
 
 def quantus_flipping(n: int) -> None:
@@ -115,7 +115,7 @@ def quantus_flipping(n: int) -> None:
 
     batch = batch_of(n, 32, smooth=False)
     flipping = quantus.PixelFlipping(
-        features_in_step=10, perturb_baseline="mean", disable_warnings=True
+        features_in_step=8, perturb_baseline="mean", disable_warnings=True
     )
     maps = batch.maps[:, None].numpy()
     theirs = seconds(
@@ -123,8 +123,25 @@ def quantus_flipping(n: int) -> None:
             model=batch.model, x_batch=batch.x.numpy(), y_batch=batch.target.numpy(), a_batch=maps
         )
     )
-    ours = seconds(lambda: evaluate([parse("deletion(steps=103)")], batch))
-    print(f"Quantus PixelFlipping takes {theirs / ours:.1f} times as long as deletion")
+    ours = seconds(lambda: evaluate([parse("deletion(steps=128)")], batch))
+    print(f"Quantus PixelFlipping, 128 steps, takes {theirs / ours:.1f} times as long as deletion")
+
+
+def quantus_road(n: int) -> None:
+    """On grey images: its imputation takes one channel."""
+    import quantus
+
+    batch = batch_of(n, 32, smooth=False, channels=1)
+    road = quantus.ROAD(percentages=list(range(10, 100, 10)), disable_warnings=True)
+    theirs = seconds(
+        lambda: road(
+            model=batch.model, x_batch=batch.x.numpy(), y_batch=batch.target.numpy(),
+            a_batch=batch.maps[:, None].numpy(),
+        )
+    )  # fmt: skip
+    fractions = ", ".join(f"{i / 10:g}" for i in range(1, 10))
+    ours = seconds(lambda: evaluate([parse(f"road(fractions=[{fractions}])")], batch))
+    print(f"Quantus ROAD, grey, 9 shares, takes {theirs / ours:.1f} times as long as road")
 
 
 def gradcam_road(n: int) -> None:
@@ -139,7 +156,7 @@ def gradcam_road(n: int) -> None:
     print(f"grad-cam ROAD takes {theirs / ours:.1f} times as long as road_morf:gradcam")
 
 
-PEERS = {"quantus": quantus_flipping, "pytorch_grad_cam": gradcam_road}
+PEERS = {"quantus": (quantus_flipping, quantus_road), "pytorch_grad_cam": (gradcam_road,)}
 
 
 def main() -> None:

@@ -87,7 +87,6 @@ def test_needs_name_what_must_be_prepared_or_known():
         (tuple[str, ...] | None, "list: text, or `none`"),
         (Annotated[tuple[float, ...], Field(min_length=2)], "list of at least 2: number"),
         (object, "any value"),
-        (Path, "any value"),
     ],
 )
 def test_a_type_is_said_in_words(hint, words):
