@@ -61,6 +61,7 @@ def test_boxes_follow_the_framing_and_one_outside_the_frame_is_no_truth(here):
     write_cub(here / "CUB_200_2011")
     for shorter in (24, 36, 50):
         boxes_fit(load(f"cub200(root=., size=24, shorter={shorter})").test)
+    boxes_fit(load("cub200(root=., size=64)").test)  # larger than the photos: they are enlarged
     lines = [f"{n} 0.0 0.0 3.0 3.0" for n in range(1, 7)]
     write_lines(here / "CUB_200_2011" / "bounding_boxes.txt", *lines)
     assert not load("cub200(root=., size=24, shorter=36)").test.truth(slice(None)).any()

@@ -52,6 +52,12 @@ class Framing:
 
         What lies outside the frame is cut off; a box that lies wholly outside becomes the nearest border pixel.
         """
+        return torch.tensor(self.edges(box, width, height))
+
+    def edges(
+        self, box: tuple[float, float, float, float], width: int, height: int
+    ) -> tuple[int, ...]:
+        """The same as plain numbers, for sets of many boxes."""
         wide, high = self.scaled(width, height)
         left, top = self.corner(wide, high)
         x0, y0, x1, y1 = box
@@ -61,7 +67,7 @@ class Framing:
             (x1 + 1) * wide / width - left - 1,
             (y1 + 1) * high / height - top - 1,
         )
-        return torch.tensor([min(max(round(edge), 0), self.size - 1) for edge in edges])
+        return tuple(min(max(round(edge), 0), self.size - 1) for edge in edges)
 
     def picture(self, path: Path, content: bytes | None = None) -> np.ndarray:
         """A picture file as (3, size, size) bytes, turned upright as its EXIF data say; `content` if it was read."""

@@ -184,7 +184,7 @@ def _framed(path: str, boxed: Boxed | None, framing: Framing) -> list[tuple[int,
         return (high + 1) * scale > start and low * scale < start + framing.size
 
     return [
-        tuple(framing.box(box, width, height).tolist())
+        framing.edges(box, width, height)
         for box in boxed.boxes
         if seen(box[0], box[2], wide / width, left) and seen(box[1], box[3], high / height, top)
     ]
