@@ -64,6 +64,7 @@ class Store:
     def __init__(self, root: str | Path) -> None:
         self.place = place_at(root)
         self.notices: list[str] = []
+        self._layouts: dict[str, dict[str, tuple[int, int]]] = {}
         self._open()
 
     @property
@@ -131,12 +132,20 @@ class Store:
         """Some spans (start, stop) of the bytes of an item's array, read without the rest and unchecked."""
         name = self.name(kind, key)
         try:
-            header, begin = self._header(name)
-            first, last = (begin + offset for offset in header[array]["data_offsets"])
+            if name not in self._layouts:
+                header, begin = self._header(name)
+                self._layouts[name] = {
+                    array: (begin + facts["data_offsets"][0], begin + facts["data_offsets"][1])
+                    for array, facts in header.items()
+                    if array != "__metadata__"
+                }
+            first, last = self._layouts[name][array]
             found = self.place.spans(name, [(first + a, min(first + b, last)) for a, b in spans])
         except FileNotFoundError:
+            self._layouts.pop(name, None)
             raise KeyError(key) from None
         except (KeyError, ValueError, TypeError, OSError):
+            self._layouts.pop(name, None)
             raise Damaged(f"{self.place.full(name)} cannot be read") from None
         if any(len(piece) != b - a for piece, (a, b) in zip(found, spans, strict=True)):
             raise Damaged(f"{self.place.full(name)} ends early")
@@ -161,6 +170,7 @@ class Store:
         arrays = {name: np.ascontiguousarray(array) for name, array in item.arrays.items()}
         header = {"facts": json.dumps(item.facts, sort_keys=True), "digest": item.digest()}
         name = self.name(kind, key)
+        self._layouts.pop(name, None)
         try:
             self.place.write(name, safetensors.numpy.save(arrays, metadata=header))
         except OSError as error:
@@ -172,6 +182,7 @@ class Store:
 
     def find(self, kind: str, key: str) -> Item | None:
         """An item, or None if it is absent or damaged; a damaged file is set aside and noticed."""
+        self._layouts.pop(self.name(kind, key), None)
         try:
             return self.read(kind, key)
         except KeyError:

@@ -93,11 +93,9 @@ class Part(base.Part):
     def maps(self, estimator: str, seed: int) -> np.ndarray:
         """The maps of the test images, (n, h, w), each scaled so that its largest size is 1."""
         chain = self._bench.chain(estimator)
-        for key in self._store.keys("levels", self._bench.order_key(chain, seed)):
-            item = self._store.find("levels", key)
-            if item is not None:
-                maps = item.arrays["test_maps"].astype(np.float32)
-                return maps.sum(1) if maps.ndim == 4 else maps
+        maps = self._bench.test_maps(chain, seed)
+        if maps is not None:
+            return maps.sum(1) if maps.ndim == 4 else maps
         raise NotApplicable(f"the maps of {estimator} for seed {seed} are not in the store")
 
     def removed(

@@ -8,7 +8,7 @@ item without arrays says so, with what is known of all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -133,6 +133,8 @@ class ShardedLevels:
     features: int
     mend: Callable[[Shard], None] | None = None
     """Makes a shard that is lost or damaged; None: KeyError or Damaged."""
+    ends: dict[Shard, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    """Where the images of a shard end, once it has been read."""
 
     def removed(self, fraction: float, shape: Sequence[int], rows: Tensor) -> Tensor:
         """What is removed of some images at one of the fractions, as bool images of `shape`."""
@@ -153,22 +155,26 @@ class ShardedLevels:
         except (KeyError, Damaged):
             if self.mend is None:
                 raise
+            self.ends.pop(shard, None)
             self.mend(shard)
             return self._read(shard, rows)
 
     def _read(self, shard: Shard, rows: Tensor) -> np.ndarray:
         key = shard.key(self.key)
-        places = [8 * row for row in (rows - shard.start).tolist()]
-        bounds = self.store.spans("shard", key, "ends", [(at, at + 16) for at in places])
-        spans = [tuple(np.frombuffer(bound, np.int64).tolist()) for bound in bounds]
+        if shard not in self.ends:
+            (content,) = self.store.spans("shard", key, "ends", [(0, 8 * (len(shard) + 1))])
+            self.ends[shard] = np.frombuffer(content, np.int64)
+        ends = self.ends[shard]
+        spans = [(int(ends[row]), int(ends[row + 1])) for row in (rows - shard.start).tolist()]
         pieces = self.store.spans("shard", key, "levels", spans)
         kinds = len(self.fractions) + 1
         return np.stack([restored(piece, kinds, self.features) for piece in pieces])
 
-    def map(self, row: int, shape: Sequence[int]) -> np.ndarray:
-        """The stored map of one test image."""
-        shard = next(shard for shard in self.shards if row < shard.stop)
-        size, place = 2 * int(np.prod(shape)), row - shard.start
-        span = (place * size, (place + 1) * size)
-        (content,) = self.store.spans("shard", shard.key(self.key), "maps", [span])
-        return np.frombuffer(content, np.float16).reshape(*shape)
+    def maps(self, rows: Tensor, shape: Sequence[int]) -> np.ndarray:
+        """The stored maps of some test images."""
+        size, found = 2 * int(np.prod(shape)), []
+        for row in rows.tolist():
+            shard = next(shard for shard in self.shards if row < shard.stop)
+            span = ((row - shard.start) * size, (row - shard.start + 1) * size)
+            found += self.store.spans("shard", shard.key(self.key), "maps", [span])
+        return np.stack([np.frombuffer(piece, np.float16).reshape(*shape) for piece in found])

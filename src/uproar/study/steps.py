@@ -54,6 +54,9 @@ SCORED = 64
 RESAMPLES = "resampled"
 """The array of a score item that holds the metric's number for many resamples of the images."""
 
+SHELVES = 8
+"""Levels in shards whose tables of contents are held at a time."""
+
 MARGINALS = 2**26
 """Values of training images that are held for a fill that draws from them."""
 
@@ -111,6 +114,7 @@ class Bench:
 
     def __init__(self, setting: Setting, store: Store) -> None:
         self.setting, self.store = setting, store
+        self._shelves: dict[tuple[str, str, bool], ShardedLevels] = {}
         self.spec = ModelSpec.of(setting.model)
 
     @functools.cached_property
@@ -140,6 +144,11 @@ class Bench:
         """What the study's fill may know besides the images."""
         return Around(draws, self.task.mean, self._marginals, self._colour)
 
+    @functools.cached_property
+    def _weights(self) -> str | None:
+        """What tells the weights given for the base model from others."""
+        return None if self.setting.weights is None else weights_hash(self.setting.weights)
+
     def chain(self, name: str) -> Chain:
         """An estimator of the study."""
         return read_chain(name, self.setting.sign, self.setting.channels)  # type: ignore[arg-type]
@@ -160,7 +169,7 @@ class Bench:
     def model_key(self, seed: int, fold: int | None = None) -> str:
         """The base model of a replicate; with `fold`, the one that has not seen that part of the data."""
         if self.setting.weights is not None:
-            given = {"weights": weights_hash(self.setting.weights)}
+            given = {"weights": self._weights}
             return key_of("model", {**self._data, **self.spec.identity, **given})
         unseen = {} if fold is None else {"fold": fold, "folds": FOLDS}
         return key_of("model", {**self._data, **self._learning, "seed": seed, **unseen})
@@ -475,15 +484,20 @@ class Bench:
     ) -> ShardedLevels:
         """The levels of a split that lie in shards; `make`: what is lost or damaged is made again."""
         key = self._levels_key(order, fractions)
+        if (key, split, make) in self._shelves:
+            return self._shelves[key, split, make]
 
         def mend(shard: Shard) -> None:
             self.store.find("shard", shard.key(key))  # sets a damaged file aside
             self.explain([order.chain.name], order.seed, fractions, shard, order.crossed)
 
         mine = tuple(shard for shard in self.shards if shard.split == split)
-        return ShardedLevels(
+        if len(self._shelves) >= SHELVES:
+            self._shelves.clear()
+        self._shelves[key, split, make] = ShardedLevels(
             self.store, key, mine, fractions, math.prod(self.features), mend if make else None
         )
+        return self._shelves[key, split, make]
 
     def _direct(self, order: Order, fraction: float, split: Split, rows: Tensor) -> Tensor:
         call = order.chain.raw
@@ -493,18 +507,22 @@ class Bench:
 
     def test_map(self, chain: Chain, seed: int, row: int) -> np.ndarray | None:
         """The stored map of one test image, scaled to [-1, 1]; channels summed."""
+        found = self.test_maps(chain, seed, slice(row, row + 1))
+        if found is None:
+            return None
+        return found[0].sum(0) / len(found[0]) if found[0].ndim == 3 else found[0]
+
+    def test_maps(self, chain: Chain, seed: int, rows: slice = slice(None)) -> np.ndarray | None:
+        """The stored maps of some test images, each scaled to [-1, 1]."""
         for key in self.store.keys("levels", self.order_key(chain, seed)):
             item = self.store.find("levels", key)
             if item is not None:
-                a = self._test_map(chain, seed, row, item).astype(np.float32)
-                return a.sum(0) / len(a) if a.ndim == 3 else a
+                if "shards" not in item.facts:
+                    return item.arrays["test_maps"][rows].astype(np.float32)
+                levels = self._sharded(Order(chain, seed), tuple(item.facts["fractions"]), "test")
+                numbers = row_numbers(rows, len(self.task.test))
+                return levels.maps(numbers, self.features).astype(np.float32)
         return None
-
-    def _test_map(self, chain: Chain, seed: int, row: int, item: Item) -> np.ndarray:
-        if "shards" not in item.facts:
-            return item.arrays["test_maps"][row]
-        levels = self._sharded(Order(chain, seed), tuple(item.facts["fractions"]), "test")
-        return levels.map(row, self.features)
 
     # retrain and evaluate
 
