@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
+
 import pytest
 
 from tests.data.layouts import write_mnist, write_picture
+from tests.data.serving import serving
 from uproar.cli.app import _exit_code
 from uproar.cli.run import recall, remember
 from uproar.data import load
+from uproar.data.catalogue import CATALOGUE, Remote
 from uproar.data.places import given_roots, use_root
 from uproar.errors import BadInput
 from uproar.study.run import run_study
@@ -67,6 +72,25 @@ def test_a_missing_set_or_root_is_one_sentence(here, capsys):
         assert _exit_code(arguments) == 2
         shown = " ".join(capsys.readouterr().err.split())
         assert said in shown and "Traceback" not in shown
+
+
+def test_a_set_is_downloaded_and_then_found(here, monkeypatch, capsys):
+    write_mnist(here / "made", end=".gz")
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serving() as server:
+        server.files = {file.name: file.read_bytes() for file in (here / "made").iterdir()}
+        files = tuple(
+            Remote(f"{server.url}/{name}", hashlib.md5(content).hexdigest(), "MNIST/raw")
+            for name, content in server.files.items()
+        )
+        monkeypatch.setitem(CATALOGUE, "mnist", replace(CATALOGUE["mnist"], files=files))
+        assert _exit_code(["data", "get", "mnist", "--data-root", "sets"]) == 0
+        shown = capsys.readouterr()
+        assert "mnist is in" in shown.out and "train-images-idx3-ubyte.gz" in shown.err
+        assert _exit_code(["data", "get", "mnist", "--data-root", "sets"]) == 0
+        assert len(server.asked) == 4, "what is there is not downloaded again"
+    assert len(load("mnist").train) == 30
 
 
 def test_files_that_are_not_the_published_ones_are_told(here, capsys):

@@ -6,13 +6,12 @@ import hashlib
 import io
 import os
 import tarfile
-import threading
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from tests.data.layouts import write_birdsnap, write_cifar10
+from tests.data.serving import Server, serving
 from uproar.data import download, load
 from uproar.data.catalogue import CATALOGUE, Known, Remote
 from uproar.data.download import fetch, get, get_photos, unpack
@@ -21,58 +20,13 @@ from uproar.errors import BadInput, StoreError
 CONTENT = bytes(range(256)) * 4000
 
 
-class Server(ThreadingHTTPServer):
-    """Serves what is in `files`; `drop` bytes after which each answer breaks off, `ranges` whether parts are served."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.files: dict[str, bytes] = {}
-        self.drop: int | None = None
-        self.ranges = True
-        self.asked: list[str | None] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.headers.get("Range"))
-        content = self.server.files.get(self.path.lstrip("/"))
-        if content is None:
-            self.send_error(404)
-            return
-        start = 0
-        if self.server.ranges and (wanted := self.headers.get("Range")):
-            start = int(wanted.removeprefix("bytes=").rstrip("-"))
-            if start >= len(content):
-                self.send_error(416)
-                return
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(content) - start))
-        self.end_headers()
-        part = content[start:]
-        self.wfile.write(part if self.server.drop is None else part[: self.server.drop])
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(download, "PAUSE", 0.0)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    running = Server()
-    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield running
-    running.shutdown()
-    thread.join()
-    running.server_close()
+    with serving() as running:
+        yield running
 
 
 @pytest.fixture
@@ -184,7 +138,12 @@ def test_a_set_is_downloaded_unpacked_and_loads(server, tmp_path, monkeypatch):
 def test_plain_files_go_into_the_folder_of_their_set(server, tmp_path):
     files = tuple(remote(server, name, b"x", "MNIST/raw") for name in ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte"))  # fmt: skip
     known = Known("mnist", ("MNIST/raw",), ("t10k-images-idx3-ubyte",), (1, 1), "", "", files)
-    assert get(known, tmp_path, lambda *_: None)[0] == tmp_path / "MNIST" / "raw"
+    raw = tmp_path / "MNIST" / "raw"
+    assert get(known, tmp_path, lambda *_: None)[0] == raw
+    (raw / "train-images-idx3-ubyte").unlink()
+    get(known, tmp_path, lambda *_: None)
+    assert (raw / "train-images-idx3-ubyte").is_file(), "stopped between two files, it goes on"
+    assert len(server.asked) == 3
 
 
 def test_archives_cannot_reach_outside_and_damaged_ones_leave_nothing(tmp_path):

@@ -47,10 +47,10 @@ def get(known: Known, root: Path, listen: Listener) -> tuple[Path, str]:
     if not known.files:
         raise BadInput(f"{known.name} cannot be downloaded without a login. {known.how}")
     there = find(known, str(root))
-    if there is None:
-        for remote in known.files:
-            _get_file(remote, root, listen)
-        there = find(known, str(root))
+    for remote in known.files:
+        if there is None or _lacks(there, remote):
+            _get_file(remote, root, there or root / remote.into, listen)
+    there = find(known, str(root))
     if there is None:
         raise BadInput(f"What was downloaded into {root} is not the set {known.name}.")
     if known.name == "birdsnap":
@@ -59,8 +59,14 @@ def get(known: Known, root: Path, listen: Listener) -> tuple[Path, str]:
     return there, ""
 
 
-def _get_file(remote: Remote, root: Path, listen: Listener) -> None:
-    folder = root / remote.into
+def _lacks(folder: Path, remote: Remote) -> bool:
+    """Whether a set that is there lacks a file, packed or not; what comes in an archive comes whole."""
+    if remote.name.endswith(_ARCHIVES):
+        return False
+    return not any((folder / n).is_file() for n in (remote.name, remote.name.removesuffix(".gz")))
+
+
+def _get_file(remote: Remote, root: Path, folder: Path, listen: Listener) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = fetch(remote, folder, listen)
