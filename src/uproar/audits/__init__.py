@@ -1,6 +1,6 @@
 """Questions about the benchmark itself: whether its own scores mislead here."""
 
-from uproar.audits import geometry, reliability
+from uproar.audits import geometry, information, leakage, reliability
 from uproar.audits.base import OWN, Evidence, Part, audit, audits, merged, read_audit, studies_of
 
 __all__ = [
@@ -10,6 +10,8 @@ __all__ = [
     "audit",
     "audits",
     "geometry",
+    "information",
+    "leakage",
     "merged",
     "read_audit",
     "reliability",

@@ -1,0 +1,273 @@
+"""Does retraining read the class from the mask instead of from the pixels that are left?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from uproar.audits.answered import Answered, stacked
+from uproar.audits.base import Evidence, audit, merged
+from uproar.audits.crossed import Mean, mean_of
+from uproar.errors import NotApplicable
+from uproar.finding import Finding, Mark, Plot, State
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+RANDOM = "random"
+DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
+DECOUPLED = ("decoupled", "decoupled:permuted", "decoupled:class")
+OTHER_WAYS = ("roar:hidden", "roar:find-mask", "roar:hidden:find-mask", "roar:cross-fitted")
+BLIND = (RANDOM, "class_sum(grad)", "random_class(grad)", "sobel")
+NEAR_ZERO = 0.05
+"""Share of the class's entropy below which what the pixels add to the mask counts as nothing."""
+
+
+def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
+    protocols = (*DIAGNOSIS, *DECOUPLED, *(OTHER_WAYS if ways_out else ()))
+    names = merged((RANDOM,), study.estimators)
+    found = {"masks": study.with_changes(protocols=protocols, estimators=names, metrics=())}
+    if ways_out:
+        found["blind"] = study.with_changes(
+            protocols=("roar", "roar:mask"), estimators=BLIND, metrics=()
+        )
+    return found
+
+
+@audit(
+    title="Mask leakage",
+    question="Does retraining read the class from the shape of what was removed?",
+    studies=_studies,
+    paper="Rong et al. 2022; Song et al.",
+)
+def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
+    """Networks that see masks and no pixel, what pixels add to a mask, and ways to measure without the leak."""
+    part = evidence["masks"]
+    answered = Answered(part)
+    judged = [_judged(answered, name) for name in part.estimators if name != RANDOM]
+    known = [each for each in judged if each is not None]
+    if not known:
+        raise NotApplicable(
+            "no estimator beside random has all its masks-alone trainings; run the audit to the end"
+        )
+    masks, pixels, decoupled = _masks(answered), _pixels(answered), _decoupled(answered)
+    tables = {
+        "masks alone against ROAR, accuracy": masks,
+        "what pixels add to the mask, bits: I(Y; X' | M)": pixels,
+        "decoupled ROAR, accuracy": decoupled,
+    }
+    plots = [_mask_plot(masks, answered.chance, known), _pixel_plot(pixels, answered.bits)]
+    if len(decoupled):
+        plots.append(_decoupled_plot(decoupled))
+    if ways_out:
+        ways = _ways(answered)
+        tables["ways out, accuracy of each, and how well the mask is found (area under ROC)"] = ways
+        blind = _masks(Answered(evidence["blind"]))
+        if len(blind):
+            tables["maps that do not depend on the class, accuracy"] = blind
+    leaking = [each for each in known if each.leaks]
+    return Finding(
+        _state(known),
+        _sentence(known, leaking, answered),
+        plots=tuple(plots),
+        tables=tables,
+        marks=tuple(
+            Mark("roar", each.estimator, "leaks", each.why(answered.chance)) for each in leaking
+        ),
+        notes=_NOTES,
+    )  # fmt: skip
+
+
+_NOTES = (
+    "An estimator leaks if its masks alone, without a pixel, reach more than half of the accuracy above chance that "
+    "ROAR leaves, averaged over the fractions, and ROAR leaves some, with 95 % confidence over replicates and images.",
+    "What pixels add to the mask is a diagnosis and never a score: a mask that tells everything would look best.",
+    "Decoupled ROAR trains with masks permuted across images, so that a mask says nothing of the class, and tests with "
+    "each image's own. Own below permuted: the ranking finds what counts; own equal to it: geometry alone.",
+    "Own masks are not what the decoupled network was trained with. `class minus permuted` is what wearing a mask of "
+    "one's own class changes, for a random ranking it must be zero, as must own minus permuted.",
+    "`ROAR minus decoupled` is the leak as it is used: the same pixels are gone, but only ROAR can use the masks.",
+    "Part of what a mask tells is the honest shape of the object: Sobel, which knows no model, leaks that part too.",
+)
+
+
+class _Judged:
+    """One estimator: how far its masks alone go, and what pixels add."""
+
+    def __init__(self, estimator: str, mask: np.ndarray, roar: np.ndarray, added: np.ndarray | None,
+                 chance: float, bits: float) -> None:  # fmt: skip
+        self.estimator = estimator
+        self.mask, self.roar = float(mask.mean()), float(roar.mean())
+        self.beyond_half = mean_of(mask - (roar + chance) / 2)
+        self.left = mean_of(roar - chance)
+        self.added: Mean | None = None if added is None else mean_of(added)
+        self.bits = bits
+
+    @property
+    def leaks(self) -> bool:
+        return self.beyond_half.low > 0 and self.left.low > 0
+
+    @property
+    def size(self) -> float:
+        """The accuracy that ROAR leaves and that the mask could give."""
+        return min(self.mask, self.roar)
+
+    @property
+    def keeps_quiet(self) -> bool:
+        return self.beyond_half.high < 0 or self.left.high < 0
+
+    @property
+    def unrankable(self) -> bool:
+        """Whether the pixels add nothing to the mask."""
+        return self.added is not None and self.added.high < NEAR_ZERO * self.bits
+
+    def why(self, chance: float) -> str:
+        """The numbers behind a mark."""
+        text = f"masks alone {self.mask:.3f}, ROAR {self.roar:.3f}, chance {chance:.3f}"
+        return text + ("" if self.added is None else f"; pixels add {self.added.text()} bits")
+
+
+def _judged(answered: Answered, name: str) -> _Judged | None:
+    fractions = answered.part.study.fractions
+    mask = stacked([answered.right("roar:mask", name, t) for t in fractions])
+    roar = stacked([answered.right("roar", name, t) for t in fractions])
+    if mask is None or roar is None:
+        return None
+    added = stacked([_added(answered, name, t) for t in fractions])
+    return _Judged(name, mask, roar, added, answered.chance, answered.bits)
+
+
+def _added(answered: Answered, name: str, fraction: float) -> np.ndarray | None:
+    """Bits that pixels add to the mask, per replicate and image."""
+    alone = answered.surprise("roar:mask", name, fraction)
+    both = answered.surprise("roar:mask+pixels", name, fraction)
+    return None if alone is None or both is None else alone - both
+
+
+def _state(known: list[_Judged]) -> State:
+    if any(each.leaks for each in known):
+        return "misleads"
+    return "holds" if all(each.keeps_quiet for each in known) else "cannot tell"
+
+
+def _sentence(known: list[_Judged], leaking: list[_Judged], answered: Answered) -> str:
+    worst = max(leaking or known, key=lambda each: each.size)
+    found = (
+        f"For {len(leaking)} of {len(known)} estimators the removed-masks alone, without a single pixel, reach more "
+        f"than half of the accuracy above chance that ROAR leaves; most for {worst.estimator}: masks "
+        f"{worst.mask:.3f}, ROAR {worst.roar:.3f}, chance {answered.chance:.3f}"
+    )
+    lost = [each.estimator for each in known if each.unrankable]
+    if lost:
+        few = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
+        added = max(
+            (each.added for each in known if each.unrankable and each.added), key=lambda m: m.mean
+        )
+        return f"{found}; given the mask the pixels add at most {added.text()} bits for {few}: ROAR cannot rank there."
+    return found + "."
+
+
+def _masks(answered: Answered) -> pd.DataFrame:
+    rows = []
+    for name in answered.part.estimators:
+        for t in answered.part.study.fractions:
+            mask = answered.right("roar:mask", name, t)
+            if mask is None:
+                continue
+            alone = mean_of(mask)
+            rows.append({
+                "estimator": name, "fraction": t, "ROAR": answered.accuracy("roar", name, t),
+                "masks alone": alone.mean, "low": alone.low, "high": alone.high,
+                "masks of another base model": answered.accuracy("roar:mask-other", name, t),
+                "chance": answered.chance,
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _pixels(answered: Answered) -> pd.DataFrame:
+    rows = []
+    for name in answered.part.estimators:
+        for t in answered.part.study.fractions:
+            added = _added(answered, name, t)
+            if added is not None:
+                rows.append({"estimator": name, "fraction": t, **vars(mean_of(added))})
+    return pd.DataFrame(rows, columns=["estimator", "fraction", "mean", "low", "high"])
+
+
+def _decoupled(answered: Answered) -> pd.DataFrame:
+    rows = []
+    for t in answered.part.study.fractions:
+        random = answered.accuracy("decoupled", RANDOM, t)
+        for name in answered.part.estimators:
+            own, permuted, within = (answered.right(p, name, t) for p in DECOUPLED)
+            if own is None or permuted is None or within is None:
+                continue
+            gain, off = mean_of(own - permuted), mean_of(within - permuted)
+            rows.append({
+                "estimator": name, "fraction": t, "own mask": own.mean(), "permuted": permuted.mean(),
+                "of its class": within.mean(), "random ranking": random,
+                "own minus permuted": gain.mean, "low": gain.low, "high": gain.high,
+                "class minus permuted": off.mean, "class low": off.low, "class high": off.high,
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _ways(answered: Answered) -> pd.DataFrame:
+    protocols = ("roar", "decoupled", "roar:hidden", "roar:cross-fitted")
+    finders = {"mask found": "roar:find-mask", "mask found, hidden": "roar:hidden:find-mask"}
+    return pd.DataFrame([
+        {
+            "estimator": name, "fraction": t,
+            **{p: answered.accuracy(p, name, t) for p in protocols},
+            "ROAR minus decoupled": answered.accuracy("roar", name, t)
+            - answered.accuracy("decoupled", name, t),
+            **{title: answered.accuracy(p, name, t) for title, p in finders.items()},
+        }
+        for name in answered.part.estimators
+        for t in answered.part.study.fractions
+    ])  # fmt: skip
+
+
+def _mask_plot(masks: pd.DataFrame, chance: float, known: list[_Judged]) -> Plot:
+    leaking = sum(each.leaks for each in known)
+    return Plot(
+        "leakage-masks", "lines",
+        f"Masks without a pixel tell the class for {leaking} of {len(known)} estimators",
+        "Accuracy of a network that sees which pixels were removed and nothing else; at the dashed line it guesses. "
+        "The band is a 95 % interval over replicates and images.",
+        masks, "fraction", "masks alone", "share removed", "accuracy of masks alone", "estimator", "low", "high",
+        reference=chance, reference_label="chance", percent=True,
+    )  # fmt: skip
+
+
+def _pixel_plot(pixels: pd.DataFrame, bits: float) -> Plot:
+    named = pixels[pixels["estimator"] != RANDOM]
+    nothing = named.groupby("estimator")["high"].max() < NEAR_ZERO * bits
+    title = (
+        f"Given the mask, pixels add nothing for {int(nothing.sum())} of {len(nothing)} estimators"
+        if bool(nothing.any())
+        else f"Given the mask, pixels still add up to {named['mean'].max():.2f} of {bits:.2f} bits"
+    )
+    return Plot(
+        "leakage-pixels", "lines", title,
+        "Bits about the class that the pixels left by ROAR add to what the mask tells; near 0, ROAR measures the mask.",
+        pixels, "fraction", "mean", "share removed", "bits added by pixels", "estimator", "low", "high",
+        reference=0.0, reference_label="pixels add nothing",
+    )  # fmt: skip
+
+
+def _decoupled_plot(decoupled: pd.DataFrame) -> Plot:
+    named = decoupled[decoupled["estimator"] != RANDOM]
+    means = named.groupby("estimator")[["own minus permuted", "low", "high"]].mean()
+    better = int((means["high"] < 0).sum())
+    return Plot(
+        "leakage-decoupled", "lines",
+        f"Without the leak {better} of {len(means)} estimators find pixels that count",
+        "Decoupled ROAR: accuracy with each image's own mask minus that with other images' masks. Below the dashed "
+        "line the ranking finds what counts in this image; on it, only the geometry of its masks costs accuracy.",
+        decoupled, "fraction", "own minus permuted", "share removed", "accuracy, own minus permuted", "estimator",
+        "low", "high", reference=0.0, reference_label="geometry alone", percent=True,
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Leakage and information: known answers, exact numbers, and verdicts that must and must not be 'fooled'."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import uproar
+from uproar.audits.crossed import mean_of
+from uproar.audits.theorems import entropy, given, information, theorem_one, theorem_two, uniform
+from uproar.training.calibrate import surprise
+
+
+def test_theorem_two_in_exact_numbers():
+    found = theorem_two()
+    quarter = -0.25 * math.log2(0.25) - 0.75 * math.log2(0.75)
+    expected = {
+        "I(Z; A | X)": 1.0, "I(Z; Ã | X)": 0.0, "I(X'; Y | Z = 2)": 1.0,
+        # X' = (0, 0) half of the time, then Y is 1 with 1/4; (0, 1) a quarter, Y open; (1, 0) a quarter, Y known
+        "I(X'; Y)": 1 - (0.5 * quarter + 0.25), "I(X̃'; Y)": 0.0,
+    }  # fmt: skip
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert round(found["I(X'; Y)"], 3) == 0.344
+
+
+def test_no_processing_of_the_attribution_alone_adds_information_about_the_explainer():
+    gains = theorem_one()
+    assert all(gain == pytest.approx(0, abs=1e-12) for gain in gains.values()), (
+        "the identity gains nothing, and nothing gains more"
+    )
+
+
+def test_information_of_a_world_known_by_hand():
+    world = uniform([{"a": i, "b": i % 2, "c": i // 2} for i in range(4)])
+    assert entropy(world, "a") == 2 and information(world, "a", "b") == 1
+    assert information(world, "b", "c") == 0 and information(world, "a", "b", "c") == 1
+    assert entropy(given(world, c=1), "a") == 1
+
+
+def test_surprise_is_calibrated_on_other_images():
+    labels = torch.arange(4).repeat(50)
+    assert surprise(torch.zeros(200, 4), labels).tolist() == pytest.approx([2.0] * 200)
+    right = torch.nn.functional.one_hot(labels, 4).double()
+    wrong = torch.nn.functional.one_hot((labels + 1) % 4, 4).double()
+    # right in three of four images of either half, and far too sure of it
+    sure = torch.where((torch.arange(200) // 4 % 4 < 3)[:, None], right, wrong) * 30
+    bits = surprise(sure, labels)
+    share = 0.76 if bool(((torch.arange(200) // 4 % 4) < 3).double().mean() > 0.75) else 0.75
+    best = -share * math.log2(share) - (1 - share) * math.log2((1 - share) / 3)
+    assert float(bits.mean()) == pytest.approx(best, abs=0.01)
+    raw = torch.nn.functional.cross_entropy(sure, labels) / math.log(2)
+    assert float(raw) > 5
+
+
+def test_a_mean_allows_for_other_replicates_and_other_images():
+    generator = np.random.default_rng(0)
+    replicate, image = generator.normal(size=(4, 1)), generator.normal(size=(1, 50))
+    mean = mean_of(replicate + image)
+    rows, columns = (replicate + image).mean(1), (replicate + image).mean(0)
+    alone = [np.var(v, ddof=1) / len(v) for v in (rows, columns)]
+    assert mean.mean == pytest.approx(rows.mean())
+    half = (mean.high - mean.low) / 2
+    assert half > 1.96 * math.sqrt(sum(alone)) and half < 3.2 * math.sqrt(sum(alone))
+    only = mean_of(image)
+    assert (only.high - only.low) / 2 == pytest.approx(2.0096 * math.sqrt(alone[1]), rel=1e-3)
+
+
+BRIGHT = {
+    "name": "bright", "task": "planted(size=8, classes=3, train=240, test=90, noise=0)",
+    "fractions": [0.14], "protocols": ["roar"], "seeds": 2, "recipe": {"epochs": 6, "batch": 32},
+    "audits": ["leakage(ways_out=false)", "information"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+def test_the_best_possible_explanation_is_found_to_leak(store):
+    """A glyph on black: what is removed is the glyph, its hole has the glyph's shape, and ROAR reads it."""
+    run = uproar.run({**BRIGHT, "estimators": ["random", "oracle"]}, store=store, jobs=1)
+    leak, bits = run.findings
+    assert leak.state == "misleads", leak.sentence
+    assert [(m.protocol, m.estimator, m.text) for m in leak.marks] == [("roar", "oracle", "leaks")]
+    masks = leak.tables["masks alone against ROAR, accuracy"].set_index("estimator")
+    assert masks.loc["oracle", "masks alone"] > 0.95 and masks.loc["oracle", "ROAR"] > 0.9
+    assert masks.loc["random", "masks alone"] < 0.5
+    # the masks of the truth do not depend on the base model
+    assert masks.loc["oracle", "masks of another base model"] > 0.95
+    decoupled = leak.tables["decoupled ROAR, accuracy"].set_index("estimator")
+    assert decoupled.loc["oracle", "high"] < -0.2, "decoupled, the removed glyph is missed"
+    assert decoupled.loc["random", "low"] < 0 < decoupled.loc["random", "high"]
+    assert bits.state == "misleads"
+    assert "1.5" in bits.sentence and "1.58 bits" in bits.sentence
+    for finding in (leak, bits):
+        assert all(plot.title and plot.reading and len(plot.data) for plot in finding.plots)
+
+
+def test_masks_that_do_not_know_the_class_do_not_leak(store):
+    run = uproar.run({**BRIGHT, "estimators": ["random", "block_random"]}, store=store, jobs=1)
+    leak, bits = run.findings
+    assert leak.state == "holds", leak.sentence
+    assert leak.marks == ()
+    assert bits.state == "holds", bits.sentence
+
+
+def test_a_study_of_random_alone_is_refused_with_the_reason(store):
+    run = uproar.run({**BRIGHT, "estimators": ["random"], "seeds": 1}, store=store, jobs=1)
+    assert run.findings[0].state == "skipped"
+    assert "beside random" in run.findings[0].sentence
