@@ -219,3 +219,8 @@ def test_old_keys_stay(bench):
     for name in ("roar", "kar", "roar:no-retrain", "kar:no-retrain"):
         assert PROTOCOLS[name].training == {}
         assert dataclasses.replace(PROTOCOLS[name]).plain in (0.0, 1.0)
+
+
+def test_a_report_shows_controls_without_judging_by_them(bench, tmp_path):
+    page = bench[1].report(tmp_path)
+    assert "decoupled" in page.read_text()
