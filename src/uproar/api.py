@@ -158,8 +158,8 @@ def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Label
     if target is None:
         return predict(model, x, batch_size).argmax(1)
     if isinstance(target, int):
-        return torch.full((len(x),), target)
-    classes = torch.as_tensor(target, dtype=torch.long)
+        return torch.full((len(x),), target, device=x.device)
+    classes = torch.as_tensor(target, dtype=torch.long).to(x.device)
     if classes.shape != (len(x),):
         raise BadShape(f"There are {len(x)} images but targets of shape {tuple(classes.shape)}.")
     return classes

@@ -20,16 +20,17 @@ def run(
     *,
     store: str | Path | None = None,
     jobs: int | None = None,
+    device: str | None = None,
     ray: str | None = None,
     listen: Listener = lambda _: None,
 ) -> Run:
     """Run a study and its audits, or what is missing of them, and collect what they found.
 
     `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
-    the same call again only reads them. `jobs` is the number of processes; `ray` ("auto" or "HOST:PORT") runs them on a
-    cluster instead.
+    the same call again only reads them. `jobs` is the number of processes, `device` where networks run; `ray` ("auto"
+    or "HOST:PORT") runs the jobs on a cluster instead.
     """
-    study = study_of(study)
+    study = study_of(study).with_changes(device=device)
     place = str(store if store is not None else Path("runs") / study.name / "store")
     progress = run_study(study, place, jobs, listen, ray)
     # tables and plots load as long as a small study runs: not before its workers have started
@@ -42,6 +43,7 @@ def audit(
     run: Run,
     *names: str,
     jobs: int | None = None,
+    device: str | None = None,
     listen: Listener = lambda _: None,
 ) -> list[Finding]:
     """Ask whether a run's own scores mislead: one finding per audit, task and model.

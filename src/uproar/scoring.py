@@ -21,6 +21,7 @@ from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summ
 from uproar.metrics.resampling import bootstrap, interval, p_value
 from uproar.metrics.verdicts import holm
 from uproar.models import Room, borrowed
+from uproar.models.remote import explained_there, from_here
 from uproar.removal.order import tied_pixels
 from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores
 from uproar.seeds import Draws
@@ -100,6 +101,11 @@ def score_all(
     calls = [read_metric(name) for name in metrics]
     methods = {name: _checked_maps(a, x, name) for name, a in _named(maps).items()}
     y = _checked_labels(y, x)
+    # images are changed and compared on the CPU; the model is asked where it is
+    x = x.cpu()
+    truth, train, mean = (None if a is None else a.cpu() for a in (truth, train, mean))
+    explains = {name: explained_there(each) for name, each in (explain or {}).items()}
+    model = from_here(model)
     room = Room.of(model, x) if batch_size is None else Room(batch_size)
     model, notices = _with_logits(model, x, output, room)
     clean = room.run(lambda rows: predict(model, x, rows))
@@ -117,7 +123,7 @@ def score_all(
         ) -> tuple[dict[str, Responses], int]:
             batch = Batch(
                 model, x[span], y[span], a[span], clean[span], draws[span], mean,
-                None if truth is None else truth[span], (explain or {}).get(method), train,
+                None if truth is None else truth[span], explains.get(method), train,
             )  # fmt: skip
             return evaluate(calls, batch, rows)
 
@@ -162,7 +168,7 @@ def _named(maps: Tensor | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 def _checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
     """Maps as (n, h, w); channels are summed, another size is refused."""
-    a = torch.as_tensor(maps).float()
+    a = torch.as_tensor(maps).float().cpu()
     n, c, h, w = x.shape
     if a.dim() == 4 and a.shape[1] in (1, c):
         a = a.sum(1)
@@ -181,7 +187,7 @@ def _checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
 def _checked_labels(y: Any, x: Tensor) -> Tensor:
     if not isinstance(x, Tensor) or x.dim() != 4 or not len(x):
         raise BadShape("Images are a float tensor (n, c, h, w) with at least one image.")
-    labels = torch.as_tensor(y).long()
+    labels = torch.as_tensor(y).long().cpu()
     if labels.shape != (len(x),):
         raise BadShape(f"There are {len(x)} images but labels of shape {tuple(labels.shape)}.")
     return labels

@@ -45,7 +45,7 @@ def audit(
     chosen = tuple(listed(names) or audits)
     before = [name for name in study.audits if name not in chosen]
     study = study.with_changes(audits=(*before, *chosen))
-    workers = default_jobs() if jobs is None else jobs
+    workers = default_jobs(study.device) if jobs is None else jobs
     new, seconds = 0, 0.0
     for part in needed(asked(study)).values():
         found = estimate(part, Store(place), workers)

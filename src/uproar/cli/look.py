@@ -13,6 +13,7 @@ import torch
 import typer
 from rich.markup import escape
 
+from uproar import devices
 from uproar.cli.console import output, table
 from uproar.cli.data import DataRoot
 from uproar.data import tasks
@@ -160,12 +161,9 @@ def doctor() -> int:
         except metadata.PackageNotFoundError:
             shown.add_row(name, "[dim]not installed (optional)[/]")
     shown.add_row("python", f"{platform.python_version()} on {platform.platform()}")
-    shown.add_row("processes by default", f"{default_jobs()} ({os.cpu_count()} cores)")
+    shown.add_row("processes by default", f"{default_jobs('auto')} ({os.cpu_count()} cores)")
     shown.add_row("torch threads", str(torch.get_num_threads()))
-    devices = ["cpu"]
-    devices += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    devices += ["mps"] if torch.backends.mps.is_available() else []
-    shown.add_row("devices", ", ".join(devices))
+    shown.add_row("devices", ", ".join(devices.found()))
     here = [name for name, known in CATALOGUE.items() if find(known) is not None]
     shown.add_row("data sets found", ", ".join(here) or "none: see uproar ls tasks")
     output.print(shown)

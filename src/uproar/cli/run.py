@@ -61,6 +61,9 @@ def run(
         str | None, typer.Option(help="How networks are trained: see `uproar ls recipes`")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every training")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps  [default: auto]")
+    ] = None,
     fill: Annotated[str | None, typer.Option(help="What removed pixels become")] = None,
     limit: Annotated[int | None, typer.Option(help="Use at most so many images per split")] = None,
     plugin: Annotated[
@@ -79,13 +82,13 @@ def run(
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
     chosen = _study(study, task, model, weights, estimators, protocols, metrics, audits, fractions, seeds,
-                    recipe, epochs, fill, limit, plugin)  # fmt: skip
+                    recipe, epochs, device, fill, limit, plugin)  # fmt: skip
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else str(folder / "store")
     facts: dict[str, Any] = {"command": shlex.join(["uproar", *sys.argv[1:]])}
     if collect:
         return _report(chosen, place, folder, folder, facts)
-    facts["executor"] = _executor_name(jobs, ray)
+    facts["executor"] = _executor_name(jobs, ray, chosen.device)
     ready(chosen.fill, chosen.metrics)
     began = time.perf_counter()
     with shown() as listen:
@@ -133,10 +136,10 @@ def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, 
     return finish(results, page)
 
 
-def _executor_name(jobs: int | None, ray: str | None) -> str:
+def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
     if ray is not None:
         return f"Ray cluster ({ray})"
-    workers = default_jobs() if jobs is None else jobs
+    workers = default_jobs(device) if jobs is None else jobs
     return "serial" if workers == 1 else f"{workers} processes"
 
 
@@ -152,7 +155,7 @@ def validate(
     chosen = study_of(study) if study else Study()
     chosen = chosen.with_changes(seeds=seeds)
     folder = out if out is not None else Path("runs") / chosen.name
-    workers = default_jobs() if jobs is None else jobs
+    workers = default_jobs(chosen.device) if jobs is None else jobs
     place = store if store is not None else str(folder / "store")
     found = estimate(chosen, Store(place), workers)
     shape = table(f"Study {chosen.name}", "what", ">jobs", ">seconds each")
@@ -182,13 +185,14 @@ def _study(
     file: str | None, task: str | None, model: str | None, weights: str | None,
     estimators: list[str] | None, protocols: list[str] | None, metrics: list[str] | None,
     audits: list[str] | None, fractions: list[str] | None, seeds: int | None, recipe: str | None,
-    epochs: int | None, fill: str | None, limit: int | None, plugin: list[str] | None,
+    epochs: int | None, device: str | None, fill: str | None, limit: int | None, plugin: list[str] | None,
 ) -> Study:  # fmt: skip
     base = study_of(file) if file else Study()
     changes: dict[str, Any] = {
         "tasks": task, "models": model, "weights": weights, "estimators": listed(estimators),
         "protocols": listed(protocols), "metrics": listed(metrics), "audits": listed(audits),
-        "fractions": _numbers(listed(fractions)), "seeds": seeds, "fill": fill, "limit": limit, "plugins": plugin,
+        "fractions": _numbers(listed(fractions)), "seeds": seeds, "device": device,
+        "fill": fill, "limit": limit, "plugins": plugin,
     }  # fmt: skip
     if recipe is not None or epochs is not None:
         chosen = base.recipe if recipe is None else Recipe.named(recipe)

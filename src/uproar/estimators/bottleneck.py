@@ -30,7 +30,7 @@ from uproar.estimators.featuremaps import (
 )
 from uproar.estimators.layers import LayerName
 from uproar.estimators.scores import called, class_scores, rows_for
-from uproar.models.borrow import borrowed
+from uproar.models.borrow import borrowed, home
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -64,7 +64,7 @@ def prepare_iba(
     """The layer's place among the model's modules, and its statistics on training images."""
     train = training_images(context, "iba")
     with borrowed(model), torch.no_grad():
-        probe = train.read(slice(0, 2))
+        probe = train.read(slice(0, 2)).to(home(model))
         chosen = (
             named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
         )
@@ -134,7 +134,7 @@ def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -
     count = 0
     mean = square = nonzero = torch.zeros(())
     for part in spans(len(rows), rows_for(train.read(rows[:1]))):
-        features = features_at(model, module, train.read(rows[part])).double()
+        features = features_at(model, module, train.read(rows[part]).to(home(model))).double()
         # sums of squares around the mean so far are joined part by part: no large numbers are subtracted
         size, own = len(features), features.mean(0)
         shift = own - mean

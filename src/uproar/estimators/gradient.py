@@ -48,7 +48,7 @@ def ig(model: nn.Module, x: Images, target: Labels, context: Context, *, steps: 
     sizes instead, as the code released with the pitfalls study does; that sum means nothing.
     """
     start = baseline_image(x, baseline, context)
-    alphas, weights = path_rule(rule, steps)
+    alphas, weights = (part.to(x.device) for part in path_rule(rule, steps))
 
     def part(first: int, last: int) -> Tensor:
         alpha = alphas[first:last].view(1, -1, 1, 1, 1)

@@ -23,7 +23,7 @@ from uproar.estimators.featuremaps import (
 )
 from uproar.estimators.layers import LayerName
 from uproar.estimators.scores import called, class_scores
-from uproar.models.borrow import borrowed
+from uproar.models.borrow import borrowed, home
 from uproar.seeds import generator, key
 from uproar.types import Images, Labels, RawMaps
 
@@ -74,7 +74,7 @@ def prepare_tame(
     """The places of the layers among the model's modules, and the weights of the trained branch."""
     train = training_images(context, "tame")
     with borrowed(model):
-        maps = _chosen(model, train.read(slice(0, 2)), layers)
+        maps = _chosen(model, train.read(slice(0, 2)).to(home(model)), layers)
         branch = trained_branch(model, maps, train, context.draws.seed, **options)
     names = [name for name, _ in model.named_modules()]
     places = torch.tensor([names.index(each.name) for each in maps])
@@ -100,7 +100,7 @@ def tame(model: nn.Module, x: Images, target: Labels, state: Mapping[str, Tensor
     modules = list(model.modules())
     with outputs_kept([modules[i] for i in state["places"].tolist()]) as features:
         class_scores(model, channels_last(x), target)
-    attention = own_class(_restored(state)(features()), target)
+    attention = own_class(_restored(state).to(x.device)(features()), target)
     return F.interpolate(attention, size=x.shape[2:], mode="bilinear", align_corners=False)
 
 
@@ -116,13 +116,13 @@ def trained_branch(
     """A branch trained to keep the frozen model's own predictions, in evaluation mode."""
     modules = [each.module for each in maps]
     with torch.no_grad():
-        classes = called(model, train.read(slice(0, 2))).shape[1]
-    branch = _fresh([each.shape[0] for each in maps], classes, seed)
+        classes = called(model, train.read(slice(0, 2)).to(home(model))).shape[1]
+    branch = _fresh([each.shape[0] for each in maps], classes, seed).to(home(model))
     used = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
     batches = list(_batches(len(used), batch, epochs, seed))
     optimiser, schedule = _optimiser(branch, lr, momentum, weight_decay, len(batches))
     for rows in batches:
-        x = train.read(used[rows])
+        x = train.read(used[rows]).to(home(model))
         with torch.no_grad(), outputs_kept(modules) as features:
             labels = called(model, x).argmax(1)
         with torch.enable_grad():

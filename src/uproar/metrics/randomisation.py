@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, NotApplicable, one_line
 from uproar.metrics.base import Batch, Responses, metric
+from uproar.models.borrow import home
+from uproar.models.remote import bare
 from uproar.seeds import key
 from uproar.types import Images, Maps
 
@@ -98,7 +100,8 @@ def layers(model: nn.Module, x: Images) -> list[str]:
 
 def copies(model: nn.Module, x: Images, seed: int, *, cascading: bool) -> Iterator[nn.Module]:
     """Copies of the model with layers drawn anew, one per layer from the output down; the model stays as it is."""
-    names = layers(model, x)
+    model = bare(model)
+    names = layers(model, x[:1].to(home(model)))
     if not names:
         raise NotApplicable("this model has no weights to draw anew")
     spoilt = _copied(model)
@@ -207,13 +210,19 @@ def _copied(model: nn.Module) -> nn.Module:
 
 
 def _draw_anew(module: nn.Module, seed: int) -> None:
-    """Re-initialise a module's own weights in place: its `reset_parameters`, or normal with their mean and spread."""
+    """Re-initialise a module's own weights in place: its `reset_parameters`, or normal with their mean and spread.
+
+    Drawn on the CPU, so that they are the same on every device.
+    """
+    place = home(module)
+    module.cpu()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         reset = getattr(module, "reset_parameters", None)
         if callable(reset):
             reset()
-            return
-        for weights in module.parameters(recurse=False):
-            spread = weights.std(correction=0) if weights.numel() > 1 else weights.abs().mean()
-            weights.copy_(weights.mean() + spread * torch.randn(weights.shape).to(weights))
+        else:
+            for weights in module.parameters(recurse=False):
+                spread = weights.std(correction=0) if weights.numel() > 1 else weights.abs().mean()
+                weights.copy_(weights.mean() + spread * torch.randn(weights.shape).to(weights))
+    module.to(place)

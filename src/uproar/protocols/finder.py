@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
+from uproar.models.borrow import home
 from uproar.models.small import Block, Normalise
 from uproar.seeds import key
 from uproar.training import Recipe
@@ -33,7 +34,7 @@ def finder_recipe(recipe: Recipe) -> Recipe:
 def pixel_scores(model: nn.Module, images: Tensor) -> Tensor:
     """The two scores of every pixel, (n, 2, h, w)."""
     with torch.inference_mode():
-        return in_batches(model, images, size=BATCH)
+        return in_batches(lambda part: model(part.to(home(model))).cpu(), images, size=BATCH)
 
 
 def found(scores: Tensor, removed: Tensor) -> Tensor:

@@ -48,9 +48,9 @@ def ranks(scores: Scores, draws: Draws, name: str = "the map") -> Ranks:
     values = scores.gather(1, order)
     tied = (values[:, 1:] == values[:, :-1]).any(1).nonzero()[:, 0]
     if len(tied):
-        shuffle = draws[tied.tolist()].permutations("ties", scores.shape[1])
+        shuffle = draws[tied.tolist()].permutations("ties", scores.shape[1]).to(scores.device)
         order[tied] = shuffle.gather(1, _falling(scores[tied].gather(1, shuffle)))
-    places = torch.arange(scores.shape[1], dtype=torch.int32).expand_as(order)
+    places = torch.arange(scores.shape[1], dtype=torch.int32, device=scores.device).expand_as(order)
     return torch.empty_like(order, dtype=torch.int32).scatter_(1, order, places)
 
 
@@ -77,7 +77,7 @@ def tie_share(scores: Scores, fractions: Sequence[float]) -> Tensor:
     """
     values = torch.from_numpy(np.sort(scores.detach().cpu().numpy(), axis=1)).flip(1)
     features = scores.shape[1]
-    shares = torch.zeros(len(scores), len(fractions))
+    shares = torch.zeros(len(scores), len(fractions), device=scores.device)
     for i, fraction in enumerate(fractions):
         k = count(fraction, features)
         if 0 < k < features:
@@ -95,7 +95,7 @@ def tied_pixels(maps: Tensor) -> Tensor:
     """
     values = maps.flatten(1).sort(1).values
     same = values[:, 1:] == values[:, :-1]
-    edge = torch.zeros(len(values), 1, dtype=torch.bool)
+    edge = torch.zeros(len(values), 1, dtype=torch.bool, device=values.device)
     tied = torch.cat([same, edge], 1) | torch.cat([edge, same], 1)
     return tied.double().mean(1)
 

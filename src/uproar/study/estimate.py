@@ -62,7 +62,7 @@ def seconds_per_image(bench: Bench) -> float:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        model = build(bench.spec, bench.task, 0)
+        model = build(bench.spec, bench.task, 0).to(bench.device)
         rows = slice(0, min(len(bench.task.train), 4 * bench.setting.recipe.batch))
         x, y = bench.task.train.read(rows), bench.task.train.labels[rows]
         recipe = bench.setting.recipe.model_copy(update={"epochs": 1})

@@ -16,6 +16,7 @@ from collections import deque
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Protocol, runtime_checkable
 
+from uproar import devices
 from uproar.errors import BadInput, UproarError
 from uproar.place import is_private
 from uproar.study.cell import Failed, Outcome, Unit
@@ -76,11 +77,13 @@ class Serial:
 class _Worker:
     """A process of its own, started as a module so that the caller's script is not run again."""
 
-    def __init__(self, root: str, plugins: tuple[str, ...]) -> None:
+    def __init__(self, root: str, plugins: tuple[str, ...], number: int) -> None:
+        self.number = number
         self.connection, theirs = Pipe()
         handle = theirs.fileno()
         command = [sys.executable, "-m", "uproar.study.worker", str(handle), root, *plugins]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environment[devices.WORKER] = str(number)
         self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
         theirs.close()
         self.job: Job | None = None
@@ -101,7 +104,7 @@ class Processes:
 
     def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = ()) -> None:
         self.root, self.workers, self.plugins = root, workers, plugins
-        self.pool = [_Worker(root, plugins) for _ in range(workers)]
+        self.pool = [_Worker(root, plugins, number) for number in range(workers)]
         self.waiting: deque[Job] = deque()
         self.attempts: dict[str, int] = {}
 
@@ -145,7 +148,7 @@ class Processes:
 
     def _replace(self, worker: _Worker, job: Job) -> Report | None:
         code = worker.process.wait()
-        self.pool[self.pool.index(worker)] = _Worker(self.root, self.plugins)
+        self.pool[worker.number] = _Worker(self.root, self.plugins, worker.number)
         if self.attempts[job.id] < ATTEMPTS:
             self.waiting.appendleft(job)
             return None
@@ -172,11 +175,11 @@ def executor(root: str, jobs: int, plugins: tuple[str, ...] = ()) -> Executor:
     return Processes(root, jobs, plugins)
 
 
-def default_jobs() -> int:
-    """As many as this process may use cores."""
+def default_jobs(device: str = "cpu") -> int:
+    """As many as there are GPUs, where they are used, or as this process may use cores."""
     if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return max(1, os.cpu_count() or 1)
+        return devices.workers(device, max(1, len(os.sched_getaffinity(0))))
+    return devices.workers(device, max(1, os.cpu_count() or 1))
 
 
 def _exit_name(code: int) -> str:

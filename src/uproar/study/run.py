@@ -53,7 +53,8 @@ def run_studies(
         runner: Executor = Ray(root, ray, list(studies.values()))
     else:
         plugins = tuple(dict.fromkeys(file for study in studies.values() for file in study.plugins))
-        runner = executor(root, default_jobs() if jobs is None else jobs, plugins)
+        fewest = min(default_jobs(study.device) for study in studies.values())
+        runner = executor(root, fewest if jobs is None else jobs, plugins)
     try:
         return [_run(name, study, store, runner, listen) for name, study in studies.items()]
     finally:

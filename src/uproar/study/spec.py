@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from uproar.data.registry import check_task
+from uproar.devices import check_name
 from uproar.errors import BadInput, UproarError
 from uproar.estimators import Chain, read_chain
 from uproar.expression import parse
@@ -87,6 +88,8 @@ class Study(BaseModel):
     pretrained: str | None = None
     """A file of weights from which every training starts; only with a recipe that says init = "pretrained"."""
     limit: int | None = None
+    device: Annotated[str, AfterValidator(check_name)] = "auto"
+    """Where networks run: auto, cpu, cuda, cuda:1, mps. No part of any result's identity."""
     plugins: Names = ()
     recipe: Recipe = Field(default_factory=Recipe)
     resources: Resources = Field(default_factory=Resources)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from uproar.data import Split, Task, load
 from uproar.data.stream import row_numbers
+from uproar.devices import chosen
 from uproar.errors import BadMap, NotApplicable
 from uproar.estimators import Chain, Context, estimators, explain_chains, prepare_states, read_chain
 from uproar.metrics import Batch, metrics
@@ -27,6 +28,7 @@ from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.metrics.resampling import bootstrap
 from uproar.models import ModelSpec, Room, build, build_seeing
+from uproar.models.remote import explained_there, from_here
 from uproar.models.weights import load_weights, weights_hash
 from uproar.protocols import PROTOCOLS, Masks, Protocol, protocol_named
 from uproar.protocols.finder import finder, finder_recipe, found, pixel_scores
@@ -76,6 +78,7 @@ class Setting:
     weights: str | None = None
     pretrained: str | None = None
     limit: int | None = None
+    device: str = "cpu"
 
     @classmethod
     def all_of(cls, study: Study) -> list[Setting]:
@@ -92,6 +95,7 @@ class Setting:
                 "weights",
                 "pretrained",
                 "limit",
+                "device",
             )
         }
         return [cls(task, model, **common) for task in study.tasks for model in study.models]
@@ -116,6 +120,11 @@ class Bench:
         self.setting, self.store = setting, store
         self._shelves: dict[tuple[str, str, bool], ShardedLevels] = {}
         self.spec = ModelSpec.of(setting.model)
+
+    @functools.cached_property
+    def device(self) -> torch.device:
+        """Where the networks of this process are."""
+        return chosen(self.setting.device)
 
     @functools.cached_property
     def task(self) -> Task:
@@ -256,7 +265,7 @@ class Bench:
             n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"
         }
         model.load_state_dict(weights)
-        self._base = (key, (channels_last(model).eval(), item))
+        self._base = (key, (channels_last(model.to(self.device)).eval(), item))
         return self._base[1]
 
     _base: tuple[str, tuple[nn.Module, Item]] | None = None
@@ -265,19 +274,20 @@ class Bench:
         started = time.perf_counter()
         model = build(self.spec, self.task, seed)
         if self.setting.weights is not None:
-            load_weights(model, self.setting.weights)
+            load_weights(model, self.setting.weights).to(self.device)
         else:
             self._start(model)
             train = self.task.train
             if fold is not None:
                 train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
-            fit(model, shown(train), train.labels, self.setting.recipe, seed)
+            fit(model.to(self.device), shown(train), train.labels, self.setting.recipe, seed)
         scores = kept_scores(predict(model, shown(self.task.test)))
         arrays = {
-            name: value.detach().contiguous().numpy() for name, value in model.state_dict().items()
+            name: value.detach().cpu().contiguous().numpy()
+            for name, value in model.state_dict().items()
         }
         facts = _facts(scores, self.task.test.labels, time.perf_counter() - started)
-        return Item({**arrays, "test_scores": scores}, facts)
+        return Item({**arrays, "test_scores": scores}, {**facts, "device": str(self.device)})
 
     def _start(self, model: nn.Module) -> nn.Module:
         """A network at the start of its training: as it is, or with the pretrained weights."""
@@ -420,12 +430,14 @@ class Bench:
         states: dict[str, Any],
     ) -> list[Tensor]:  # fmt: skip
         """The maps of some images, one tensor per order."""
-        x, target, chains = split.read(rows), split.labels[rows], [o.chain for o in orders]
+        chains = [order.chain for order in orders]
+        x, target = split.read(rows).to(self.device), split.labels[rows].to(self.device)
         draws = Draws.of(orders[0].seed, rows, split.name)
         context = Context(draws, self.task.mean, self.task.train, split.truth(rows), states)
         if self.setting.target == "predicted" and any(c.needs_model for c in chains):
             target = predict(model, x).argmax(1)
-        return explain_chains(model, x, target, context, chains, features=self.setting.features)
+        maps = explain_chains(model, x, target, context, chains, features=self.setting.features)
+        return [a.cpu() for a in maps]
 
     def split(self, name: str) -> Split:
         """The train or the test split."""
@@ -577,8 +589,9 @@ class Bench:
             # the training counts once
             spent = training if again and fresh[self.training_key(cell)] == cell else 0.0
             seconds = time.perf_counter() - started + spent
-            start = {"init": self.setting.recipe.init} if again else {}
-            facts = {**item.facts, **start, "seconds": seconds, "training_seconds": spent}
+            how: dict[str, Any] = {"seconds": seconds, "training_seconds": spent}
+            how |= {"init": self.setting.recipe.init} if again else {}
+            facts = {**item.facts, **how, "device": str(self.device)}
             self.store.write("cell", self.cell_key(cell), Item(item.arrays, facts))
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
@@ -605,7 +618,9 @@ class Bench:
             keys, cells = zip(*group, strict=True)
             (seed,) = {cell.seed for cell in cells}
             images = [self.changed(cell, train) for cell in cells]
-            models = [self._fresh(cell, x) for cell, x in zip(cells, images, strict=True)]
+            models = [
+                self._fresh(cell, x).to(self.device) for cell, x in zip(cells, images, strict=True)
+            ]
             began = time.perf_counter()
             if protocol_named(cells[0].protocol).learns == "mask":
                 for cell, model, x in zip(cells, models, images, strict=True):
@@ -708,12 +723,17 @@ class Bench:
         context = Context(draws, self.task.mean, self.task.train, truth, states)
         target = clean.argmax(1) if self.setting.target == "predicted" else y
 
+        @explained_there
         def explain(other: nn.Module, images: Tensor, classes: Tensor, own: Draws) -> Tensor:
             around = Context(own, self.task.mean, self.task.train, None, states)
             return explain_chains(other, images, classes, around, [chain])[0]
 
-        maps = explain_chains(model, x, target, context, [chain])[0]
-        return Batch(model, x, y, maps, clean, draws, self.task.mean, truth, explain=explain)
+        @explained_there
+        def mapped(model: nn.Module, images: Tensor, classes: Tensor) -> Tensor:
+            return explain_chains(model, images, classes, context, [chain])[0]
+
+        maps, asked = mapped(model, x, target), from_here(model)
+        return Batch(asked, x, y, maps, clean, draws, self.task.mean, truth, explain=explain)
 
 
 def _network(cell: Cell) -> tuple[str, str]:
@@ -731,7 +751,7 @@ def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _state_item(model: nn.Module, context: Context, chain: Chain, leaf: str) -> Item:
     state = prepare_states(model, context, [chain])[leaf]
-    return Item({name: value.detach().contiguous().numpy() for name, value in state.items()})
+    return Item({name: value.detach().cpu().contiguous().numpy() for name, value in state.items()})
 
 
 def kept_scores(scores: Tensor) -> np.ndarray:

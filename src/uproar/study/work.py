@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from uproar.devices import repeatable
 from uproar.errors import NotApplicable, StoreError, one_line
 from uproar.study.cell import Done, Failed, Outcome, Skipped, Unit
 from uproar.study.plan import Job
@@ -33,7 +34,8 @@ def do(job: Job, root: str) -> Report:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # results must not depend on how many cores a machine has
     try:
-        outcomes = _KINDS[job.kind](bench, job)
+        with repeatable(bench.device):
+            outcomes = _KINDS[job.kind](bench, job)
     finally:
         torch.set_num_threads(threads)
     notices, bench.store.notices[:] = list(bench.store.notices), []

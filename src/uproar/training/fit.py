@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from uproar.models.answer import called, needs_plain_layout
 from uproar.models.borrow import home
 from uproar.seeds import generator, key
 from uproar.training.augment import augmented
+from uproar.training.dropout import drawn_here
 from uproar.training.ghost import ghosts
 from uproar.training.optimise import Optimiser
 from uproar.training.recipe import Recipe
@@ -46,18 +48,20 @@ def fit(
     model = channels_last(model).train()
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimiser = Optimiser(weights, recipe)
-    mixed = torch.autocast(device.type, torch.bfloat16, enabled=recipe.precision == "mixed")
+    mixed = recipe.precision == "mixed"
+    precision = torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext()
     order = generator(seed, "batches")
     shakes = generator(seed, "augmentation")
-    with torch.random.fork_rng(devices=[]), ghosts(model, recipe.ghost):
-        torch.manual_seed(key(seed, "dropout"))
+    ready = ghosts(model, recipe.ghost), drawn_here(model, device)
+    with torch.random.fork_rng(devices=[]), ready[0], ready[1]:
+        torch.default_generator.manual_seed(key(seed, "dropout"))
         for epoch in range(recipe.epochs):
             rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]
             y = labels[rows].to(device)
             for i, x in enumerate(_shuffled(images, rows, batch)):
                 rate = recipe.rate((epoch * per_epoch + i) / total)
                 x = augmented(x.to(device), recipe.augment, shakes)
-                with mixed:
+                with precision:
                     scores = called(model, x)
                 scores = scores.float() if scores.dtype is torch.bfloat16 else scores
                 truth = y[i * batch : (i + 1) * batch]

@@ -1,0 +1,90 @@
+"""Where networks run: the CPU, a GPU, or one GPU for each worker process.
+
+Random numbers are drawn on the CPU everywhere and networks are initialised there, so that a device changes nothing but
+the last digits of sums. Which device made a result is therefore no part of its identity.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from uproar.errors import BadInput
+
+WORKER = "UPROAR_WORKER"
+"""The environment variable that tells a worker process its number."""
+
+PATTERN = r"auto|cpu|mps|cuda(:\d+)?"
+
+
+def check_name(name: str) -> str:
+    """Refuse what is no device anywhere; whether this machine has it is asked when it is needed.
+
+    >>> check_name("cuda:1")
+    'cuda:1'
+    """
+    if not re.fullmatch(PATTERN, name):
+        raise BadInput(f"device must be auto, cpu, cuda, cuda:0, cuda:1, … or mps, not {name!r}.")
+    return name
+
+
+def found() -> list[str]:
+    """The devices of this machine."""
+    gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
+
+
+def chosen(name: str = "auto", worker: int | None = None) -> torch.device:
+    """The device of a name in one of several worker processes: with `auto` and `cuda`, each has a GPU of its own.
+
+    `auto` is a CUDA GPU where there is one, else the CPU. An Apple GPU is used only when it is asked for: it has no
+    double precision, which some estimators need.
+    """
+    number = int(os.environ.get(WORKER, "0")) if worker is None else worker
+    here = found()
+    gpus = [place for place in here if place.startswith("cuda")]
+    if check_name(name) == "auto":
+        name = "cuda" if gpus else "cpu"
+    if name == "cuda" and gpus:
+        name = gpus[number % len(gpus)]
+    if name not in here:
+        raise BadInput(f"This machine has no device {name!r}; it has {', '.join(here)}.")
+    return torch.device(name)
+
+
+def workers(name: str, cores: int) -> int:
+    """How many processes a device can feed: one for each GPU, or one for each core."""
+    device = chosen(name, 0)
+    if device.type == "cpu":
+        return cores
+    shared = name in ("auto", "cuda")
+    return sum(place.startswith("cuda") for place in found()) if shared else 1
+
+
+@contextmanager
+def repeatable(device: torch.device) -> Iterator[None]:
+    """Inside, the same work on the same kind of device gives the same bits, at full precision."""
+    if device.type != "cuda":
+        yield
+        return
+    os.environ.setdefault(
+        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+    )  # read when the first product is made
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = (cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32)
+    strict, warned = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    try:
+        cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32 = True, False, False
+        products.allow_tf32 = False
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        yield
+    finally:
+        cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32 = before
+        torch.use_deterministic_algorithms(strict, warn_only=warned)
