@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 
 from uproar.finding import Finding, Mark
+from uproar.metrics.sequential import OPEN, sequential
 from uproar.metrics.verdicts import compare, intervals
 from uproar.scores import Scores
 
 BASELINE = "random"
+_PLACE = ["task", "model", "protocol", "estimator"]
 
 COLUMNS = {
     "task": "data set",
@@ -110,11 +112,28 @@ class Results:
 
     @property
     def verdicts(self) -> pd.DataFrame:
-        """One row per task, model, protocol and estimator: its advantage over random, and the verdict."""
+        """One row per task, model, protocol and estimator: its advantage over random, and the verdict.
+
+        Where a study ran until it was decided, each verdict is that of the look which decided it (column `look`).
+        """
+        judge = sequential if self.study.get("until_decided") else compare
         return self._by_protocol(
-            lambda tidy, protocol: compare(tidy, BASELINE, self.higher_is_better[protocol]),
+            lambda tidy, protocol: judge(tidy, BASELINE, self.higher_is_better[protocol]),
             without=self.diagnoses,
         )
+
+    @property
+    def spent(self) -> pd.DataFrame:
+        """Replicates by protocol and estimator in a study that ran until it was decided, and what is still open."""
+        verdicts = self.verdicts
+        if not self.study.get("until_decided") or verdicts.empty:
+            return pd.DataFrame(columns=[*_PLACE, "replicates", "look", "open"])
+        own = self._measured().groupby([*_PLACE, "seed"])["fraction"].nunique()
+        counts = (
+            (own > 1).groupby(_PLACE).sum().rename("replicates")
+        )  # more than the plain training
+        table = verdicts[[*_PLACE, "look", "verdict"]].join(counts, on=_PLACE)
+        return table.assign(open=table.pop("verdict").str.startswith(OPEN))
 
     @property
     def trust(self) -> pd.DataFrame:
@@ -125,7 +144,7 @@ class Results:
             for mark in found.marks:
                 place = (found.task, found.model, mark.protocol, mark.estimator)
                 marks.setdefault(place, []).append(mark)
-        names = ["task", "model", "protocol", "estimator"]
+        names = _PLACE
         rows = []
         for place in self.verdicts[names].itertuples(index=False) if asked else ():
             against = marks.get(tuple(place), [])

@@ -22,17 +22,18 @@ def run(
     jobs: int | None = None,
     device: str | None = None,
     ray: str | None = None,
+    budget: float | None = None,
     listen: Listener = lambda _: None,
 ) -> Run:
     """Run a study and its audits, or what is missing of them, and collect what they found.
 
     `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
     the same call again only reads them. `jobs` is the number of processes, `device` where networks run; `ray` ("auto"
-    or "HOST:PORT") runs the jobs on a cluster instead.
+    or "HOST:PORT") runs the jobs on a cluster instead. After `budget` seconds nothing new is begun.
     """
     study = study_of(study).with_changes(device=device)
     place = str(store if store is not None else Path("runs") / study.name / "store")
-    progress = run_study(study, place, jobs, listen, ray)
+    progress = run_study(study, place, jobs, listen, ray, budget)
     # tables and plots load as long as a small study runs: not before its workers have started
     from uproar.runs import collected
 

@@ -38,7 +38,7 @@ def test_a_study_runs_what_its_audits_need_and_only_once(tmp_path):
         {**SMALL, "audits": ["geometry"]}, store=tmp_path, jobs=1,
         listen=lambda state: totals.append((state.study, state.cached, state.total)),
     )  # fmt: skip
-    assert totals == [("small", 8, 8), ("geometry: shapes", 8, 8)]
+    assert totals == [("small", 8, 8), ("audit geometry: shapes", 8, 8)]
     assert again.findings[0].sentence == found.sentence
 
 

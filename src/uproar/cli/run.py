@@ -16,10 +16,12 @@ from rich.markup import escape
 from uproar.cli.audit import print_findings
 from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.data import DataRoot
+from uproar.cli.durations import seconds_of
 from uproar.cli.imputer import ready
 from uproar.cli.progress import machine_lines, shown
 from uproar.data.places import also_look, given_roots
 from uproar.errors import BadInput, StoreError
+from uproar.metrics.looks import LOOKS
 from uproar.place import write_file
 from uproar.store import Store
 from uproar.study.estimate import estimate
@@ -73,6 +75,15 @@ def run(
     ray: Annotated[
         str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
     ] = None,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided", help="Add replicates (3, 5, 8, 13, 20) where verdicts are open"
+        ),
+    ] = False,
+    budget: Annotated[
+        str | None, typer.Option(metavar="30m", help="Begin nothing new after so long (s, m, h)")
+    ] = None,
     collect: Annotated[
         bool, typer.Option("--collect", help="Only report what is finished, also while it runs")
     ] = False,
@@ -83,6 +94,9 @@ def run(
     """Run a study, or what is missing of it, and write its report."""
     chosen = _study(study, task, model, weights, estimators, protocols, metrics, audits, fractions, seeds,
                     recipe, epochs, device, fill, limit, plugin)  # fmt: skip
+    if until_decided:
+        chosen = chosen.with_changes(until_decided=True, seeds=LOOKS[-1] if seeds is None else None)
+    limit_seconds = None if budget is None else seconds_of(budget)
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else str(folder / "store")
     facts: dict[str, Any] = {"command": shlex.join(["uproar", *sys.argv[1:]])}
@@ -93,7 +107,7 @@ def run(
     began = time.perf_counter()
     with shown() as listen:
         watch = kept_in(folder, listen, lambda: remember(folder, chosen, place, facts))
-        state = run_study(chosen, place, jobs, watch, ray)
+        state = run_study(chosen, place, jobs, watch, ray, limit_seconds)
     spent = time.perf_counter() - began
     facts["seconds"] = round(spent, 1)
     results = gathered(chosen, place, state, facts)
@@ -104,6 +118,7 @@ def run(
     _print_verdicts(results)
     _print_scores(results)
     print_findings(results.findings)
+    print_spent(results)
     new = state.total - state.cached
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
     return finish(results, page)
@@ -270,6 +285,18 @@ def _print_verdicts(results: Run) -> None:
                 f"[{colour}]{row.verdict}[/]" + _doubt(doubts.get((task, model, protocol, row.estimator))),
             )  # fmt: skip
         output.print(shown_table)
+
+
+def print_spent(results: Run) -> None:
+    """Which verdicts are still open in a study that ran until it was decided, and what was spent on them."""
+    spent = results.spent
+    for (task, model, protocol), group in spent.groupby(["task", "model", "protocol"], sort=False):
+        still = [f"{row.estimator} ({row.replicates})" for row in group[group["open"]].itertuples()]
+        decided = int((~group["open"]).sum())
+        rest = f"; still open: {', '.join(still)}" if still else ""
+        output.print(
+            escape(f"{protocol} on {task} with {model}: {decided} verdicts settled{rest}.")
+        )
 
 
 def _doubt(trust: str | None) -> str:

@@ -20,11 +20,11 @@ from scipy import optimize, special, stats
 
 from uproar.errors import BadInput
 from uproar.metrics.curves import area
+from uproar.metrics.looks import LOOKS
 
 Array = NDArray[np.float64]
 Freedom = int | NDArray[np.int64]
 
-LOOKS = (3, 5, 8, 13, 20)
 COLUMNS = (
     *("estimator", "n", "area", "baseline_area", "advantage", "low", "high", "p", "p_holm"),
     *("verdict", "detectable", "p_own", "missing", "note"),

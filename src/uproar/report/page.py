@@ -87,6 +87,7 @@ def _view(place: int, chapter: Chapter) -> dict[str, Any]:
         "model": section.model,
         "answer": chapter.answer,
         "remarks": section.remarks,
+        "spent": _spent_view(section.spent),
         "forests": [
             {**forest_view(f, chapter.stem(f)), "trust": trust_view(chapter.audits, f, identity)}
             for f in chapter.forests
@@ -112,6 +113,25 @@ def _view(place: int, chapter: Chapter) -> dict[str, Any]:
         "metrics": _metrics_view(identity, chapter.metrics),
         "audits": [audit_view(part, chapter.prefix, identity) for part in chapter.audits],
     }  # fmt: skip
+
+
+def _spent_view(spent: pd.DataFrame) -> list[dict[str, Any]]:
+    """By protocol: with how many replicates each estimator was decided, and which are still open."""
+    views = []
+    for protocol, rows in spent.groupby("protocol", sort=False):
+        decided = rows[~rows["open"]]
+        looks = [
+            f"with {n}: {listed(list(group['estimator']), 30)}"
+            for n, group in decided.groupby("look")
+        ]
+        still = [
+            f"{r.estimator} ({count(r.replicates, 'replicate')})"
+            for r in rows[rows["open"]].itertuples()
+        ]
+        views.append(
+            {"label": protocol_label(str(protocol)), "looks": looks, "open": listed(still, 30)}
+        )
+    return views
 
 
 def _metrics_view(identity: str, document: Document | None) -> dict[str, Any] | None:

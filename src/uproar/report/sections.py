@@ -36,6 +36,8 @@ class Section:
     chance: float | None
     remarks: tuple[str, ...]
     """Why a protocol has curves but no verdicts."""
+    spent: pd.DataFrame
+    """Replicates by protocol and estimator, where the study ran until it was decided."""
 
     @property
     def name(self) -> str:
@@ -152,8 +154,13 @@ def _section(
         costs = costs[(costs["task"] == task) & (costs["model"] == model)]
     return Section(
         task, model, table, verdicts, curves, costs, pictures, results.higher_is_better, looks,
-        _chance(results, task), tuple(remarks),
+        _chance(results, task), tuple(remarks), _spent(results, task, model),
     )  # fmt: skip
+
+
+def _spent(results: Results, task: str, model: str) -> pd.DataFrame:
+    found = _named(results.spent)
+    return found[(found["task"] == task) & (found["model"] == model)]
 
 
 def _named(frame: pd.DataFrame) -> pd.DataFrame:

@@ -54,6 +54,9 @@ def collect(
             by_metrics[bench.setting.task, bench.spec.name] = found
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
         pictures += _pictures(study, bench) if with_pictures else []
+    if study.until_decided:  # what no look asked for is not missing
+        rows = [row for row in rows if row["status"] != "missing"]
+        scores = [row for row in scores if row["status"] != "missing"]
     spoiled = tuple(notice for bench in benches for notice in bench.store.notices)
     return Results(
         study=study.model_dump(mode="json"),

@@ -45,6 +45,9 @@ class Executor(Protocol):
     def places(self) -> dict[str, list[Job]]:
         """The jobs under way by machine; empty where there is only this one."""
 
+    def withdraw(self) -> list[Job]:
+        """Take back the jobs that have not begun."""
+
     def close(self) -> None:
         """Stop and leave nothing running."""
 
@@ -69,6 +72,9 @@ class Serial:
 
     def places(self) -> dict[str, list[Job]]:
         return {}
+
+    def withdraw(self) -> list[Job]:
+        return taken(self.waiting)
 
     def close(self) -> None:
         self.waiting.clear()
@@ -157,6 +163,9 @@ class Processes:
         outcomes: dict[str | Unit, Outcome] = {unit: Failed(reason) for unit in units}
         return Report(job, outcomes, 0.0)
 
+    def withdraw(self) -> list[Job]:
+        return taken(self.waiting)
+
     def close(self) -> None:
         for worker in self.pool:
             worker.stop()
@@ -173,6 +182,13 @@ def executor(root: str, jobs: int, plugins: tuple[str, ...] = ()) -> Executor:
             f"Only one process sees {root}: use --jobs 1, or a store that others can open."
         )
     return Processes(root, jobs, plugins)
+
+
+def taken(waiting: deque[Job]) -> list[Job]:
+    """Everything in a queue, which is then empty."""
+    jobs = list(waiting)
+    waiting.clear()
+    return jobs
 
 
 def default_jobs(device: str = "cpu") -> int:

@@ -23,6 +23,7 @@ from uproar.data.places import VARIABLE, roots
 from uproar.errors import BadInput, UproarError
 from uproar.place import is_private, place_at
 from uproar.study.cell import Failed, Outcome, Unit
+from uproar.study.execute import taken
 from uproar.study.plan import Job
 from uproar.study.ray_cluster import connect, imported, sentence
 from uproar.study.ray_worker import Orders, Started, Unfit, serve
@@ -129,6 +130,9 @@ class Ray:
                 "on from there."
             ) from None
         return self._news(streams[ready[0]]) if ready else None
+
+    def withdraw(self) -> list[Job]:
+        return taken(self.waiting)
 
     def close(self) -> None:
         """Cancel what is under way; leave the cluster as it was."""

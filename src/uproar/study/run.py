@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from uproar.errors import BadInput
@@ -18,51 +20,89 @@ from uproar.study.work import Report
 
 def run_study(
     study: Study, store: str | Path, jobs: int | None = None, listen: Listener = lambda _: None,
-    ray: str | None = None,
+    ray: str | None = None, budget: float | None = None,
 ) -> Progress:  # fmt: skip
     """Do everything a study and its audits ask for that the store does not have yet.
 
     Results go to the store as they are made: stopping at any moment loses only what is under way. The progress is
     that of the study; the outcomes are also those of its audits. `ray` is the address of a cluster that does the jobs
-    instead of processes of this machine.
+    instead of processes of this machine. After `budget` seconds nothing new is begun.
     """
-    more: dict[str, Study] = {}
-    if study.audits:  # they load tables, for which the workers of other studies should not wait
+    whole = Progress(study=study.name)
+    clock = Clock(budget)
+    with _workers(study, store, jobs, ray) as runner:
+        for name, part in _parts(study, store):
+            if clock.over and whole.total:
+                break
+            progress = _run(name, part, store, runner, listen, clock)
+            whole.outcomes |= progress.outcomes
+            whole.notices += progress.notices
+            if not name.startswith(AUDIT):
+                whole.total += progress.total
+                whole.cached += progress.cached
+                whole.done += progress.done
+    if clock.over:
+        whole.notices.append(
+            f"The budget of {budget:.0f} seconds ended the run: {whole.total - whole.done} cells of what was "
+            "begun are not done; the same command goes on."
+        )  # fmt: skip
+    return whole
+
+
+AUDIT = "audit "
+"""How the names of studies that audits need begin."""
+
+
+class Clock:
+    """Whether the time that may be spent is over."""
+
+    def __init__(self, budget: float | None) -> None:
+        self.end = None if budget is None else time.monotonic() + budget
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing new may begin."""
+        return self.end is not None and time.monotonic() >= self.end
+
+
+def _parts(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
+    """The studies to run one after the other: the given one or its looks, then what its audits need.
+
+    What loads tables is imported late: the workers of a plain study should not wait for it.
+    """
+    if study.until_decided:
+        from uproar.study.adaptive import looks
+
+        yield from looks(study, store)
+    else:
+        yield study.name, study
+    if study.audits:
         from uproar.study.audit import asked, needed
 
-        more = needed(asked(study))
-    progress, *others = run_studies({study.name: study, **more}, store, jobs, listen, ray)
-    for other in others:
-        progress.outcomes |= other.outcomes
-        progress.notices += other.notices
-    return progress
+        yield from ((f"{AUDIT}{name}", part) for name, part in needed(asked(study)).items())
 
 
-def run_studies(
-    studies: Mapping[str, Study],
-    store: str | Path,
-    jobs: int | None = None,
-    listen: Listener = lambda _: None,
-    ray: str | None = None,
-) -> list[Progress]:
-    """Run studies one after the other on the same workers; `listen` is told which one it is."""
+@contextmanager
+def _workers(
+    study: Study, store: str | Path, jobs: int | None, ray: str | None
+) -> Iterator[Executor]:
+    """Where jobs run; nothing is left running."""
     if ray is not None and jobs is not None:
         raise BadInput("Give --jobs for this machine or --ray for a cluster, not both.")
     root = Store(store).root
     if ray is not None:
-        runner: Executor = Ray(root, ray, list(studies.values()))
+        runner: Executor = Ray(root, ray, [study])
     else:
-        plugins = tuple(dict.fromkeys(file for study in studies.values() for file in study.plugins))
-        fewest = min(default_jobs(study.device) for study in studies.values())
-        runner = executor(root, fewest if jobs is None else jobs, plugins)
+        most = default_jobs(study.device) if jobs is None else jobs
+        runner = executor(root, most, study.plugins)
     try:
-        return [_run(name, study, store, runner, listen) for name, study in studies.items()]
+        yield runner
     finally:
         runner.close()
 
 
 def _run(
-    name: str, study: Study, store: str | Path, runner: Executor, listen: Listener
+    name: str, study: Study, store: str | Path, runner: Executor, listen: Listener, clock: Clock
 ) -> Progress:
     todo = plan(study, Store(store))
     progress = Progress(
@@ -70,16 +110,23 @@ def _run(
     )
     progress.done = todo.cached + len(todo.skipped)
     listen(progress)
-    _drive(todo, runner, progress, listen)
+    _drive(todo, runner, progress, listen, clock)
     return progress
 
 
-def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener) -> None:
-    """Hand out jobs as soon as what they need has ended."""
+def _drive(
+    todo: Plan, runner: Executor, progress: Progress, listen: Listener, clock: Clock
+) -> None:
+    """Hand out jobs as soon as what they need has ended, until all are done or the time is over."""
     waiting = {job.id: job for job in todo.jobs}
     ended: dict[str, Report] = {}
     under_way: set[str] = set()
     while waiting or under_way:
+        if clock.over:
+            waiting.clear()
+            under_way -= {job.id for job in runner.withdraw()}
+            if not under_way:
+                return
         for job in [
             j
             for j in waiting.values()

@@ -19,6 +19,7 @@ from uproar.estimators import Chain, read_chain
 from uproar.expression import parse
 from uproar.extend import load_plugin
 from uproar.metrics.base import read_metric
+from uproar.metrics.looks import LOOKS
 from uproar.models import ModelSpec
 from uproar.plugins import source_hash
 from uproar.protocols import Protocol, protocol_named
@@ -78,6 +79,8 @@ class Study(BaseModel):
     fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = (0.1, 0.3, 0.5, 0.7, 0.9)
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
     """One whole replicate per seed; a number n means seeds 0..n-1."""
+    until_decided: bool = False
+    """Spend replicates where the ranking is undecided: looks at 3, 5, 8, 13, 20 of the seeds."""
     fill: str = "mean"
     features: Literal["pixel", "channel"] = "pixel"
     target: Literal["predicted", "label"] = "predicted"
@@ -107,6 +110,11 @@ class Study(BaseModel):
             load_plugin(file)
         _distinct("fraction", [check_fraction(t) for t in self.fractions])
         _distinct("seed", self.seeds)
+        if self.until_decided and len(self.seeds) < LOOKS[0]:
+            raise BadInput(
+                f"until_decided looks first at {LOOKS[0]} replicates, but the study has {len(self.seeds)} "
+                f"seeds: give at least {LOOKS[0]}, at best {LOOKS[-1]}."
+            )
         _distinct("estimator", self.estimators)
         _distinct("estimator", [chain.name for chain in self.chains])
         if self.protocols or not self.metrics:

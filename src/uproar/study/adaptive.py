@@ -1,0 +1,53 @@
+"""Seeds where they are needed: looks at 3, 5, 8, 13 and 20 replicates, each only for what is still undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from uproar.metrics.looks import LOOKS
+from uproar.metrics.sequential import undecided
+from uproar.models import ModelSpec
+from uproar.store import Store
+from uproar.study.collect import collect
+from uproar.study.spec import Study
+from uproar.study.steps import Setting
+
+
+def looks(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
+    """The studies to run, one look after the other, each made when the one before has run.
+
+    At every look a task, model and protocol ask only for the estimators whose verdict is still open, and for the
+    random ranking that all are compared with.
+    """
+    for n in (n for n in LOOKS if n <= len(study.seeds)):
+        found = collect(study, Store(store), with_pictures=False).verdicts if n > LOOKS[0] else None
+        asked = False
+        for setting in Setting.all_of(study):
+            for protocol in study.protocol_list:
+                names = [chain.name for chain in study.chains]
+                if found is not None:
+                    here = found[
+                        (found["task"] == setting.task)
+                        & (found["model"] == ModelSpec.of(setting.model).name)
+                        & (found["protocol"] == protocol.name)
+                    ]
+                    names = undecided(here) if len(here) else names
+                if not names:
+                    continue
+                asked = True
+                where = f"{setting.task}, {setting.model}, " if _several(study) else ""
+                yield (
+                    f"look at {n} replicates: {where}{protocol.name}",
+                    study.with_changes(
+                        tasks=(setting.task,), models=(setting.model,), protocols=(protocol.name,),
+                        estimators=names, seeds=study.seeds[:n], audits=(),
+                        metrics=study.metrics if n == LOOKS[0] else (),
+                    ),
+                )  # fmt: skip
+        if not asked:
+            return
+
+
+def _several(study: Study) -> bool:
+    return len(study.tasks) * len(study.models) > 1

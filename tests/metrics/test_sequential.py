@@ -1,0 +1,74 @@
+"""Looks: who is decided leaves, the error budget holds, and nothing is decided before its look."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from uproar.metrics.sequential import sequential, undecided
+from uproar.metrics.verdicts import compare
+
+
+def table(effects, replicates, seed, sd=0.01, block=0.02):
+    """Areas of estimators (as one fraction each): baseline plus effect plus replicate plus noise."""
+    draws = np.random.default_rng(seed)
+    blocks = draws.normal(0, block, replicates)
+    rows = [
+        (name, r, 0.5, 0.8 - effect + blocks[r] + draws.normal(0, sd))
+        for name, effect in {"random": 0.0, **effects}.items()
+        for r in range(replicates)
+    ]
+    return pd.DataFrame(rows, columns=["estimator", "replicate", "fraction", "value"])
+
+
+def test_each_is_judged_at_the_first_look_that_decides_it_among_those_still_open():
+    effects = {"huge": 0.5, "large": 0.05, "none": 0.0}
+    data = table(effects, 8, 1)
+    found = sequential(data).set_index("estimator")
+    assert found.loc["huge", ["look", "verdict"]].tolist() == [3, "better than random"]
+    assert found.loc["none", "verdict"] == "cannot tell with 8 replicates"
+    left = data[data["estimator"] != "huge"]
+    at_five = compare(left[left["replicate"] < 5], looks=True).set_index("estimator")
+    decided_at = found.loc["large", "look"]
+    assert decided_at in (3, 5, 8)
+    if decided_at == 5:
+        assert found.loc["large", "p"] == at_five.loc["large", "p"]
+
+
+def test_replicates_beyond_the_look_that_decided_do_not_change_a_verdict():
+    data = table({"huge": 0.5, "none": 0.0}, 5, 2)
+    more = data.copy()
+    more.loc[(more["estimator"] == "huge") & (more["replicate"] >= 3), "value"] = 5.0
+    one, other = (sequential(d).set_index("estimator").loc["huge"] for d in (data, more))
+    assert (one["look"], one["p"]) == (3, other["p"])
+
+
+def test_a_look_waits_for_whole_replicates():
+    data = table({"huge": 0.5}, 3, 3)
+    short = data[~((data["estimator"] == "huge") & (data["replicate"] == 2))]
+    assert undecided(sequential(short)) == ["huge"]
+    assert sequential(short)["verdict"].tolist() == ["cannot tell before 3 whole replicates"]
+    assert undecided(sequential(data)) == []
+
+
+def test_a_look_spends_its_share_only():
+    """A difference that one whole test would call, but not a fifth of its error rate."""
+    for seed in range(60):
+        data = table({"some": 0.012, "other": 0.0}, 3, seed)
+        p = compare(data).set_index("estimator").loc["some", "p_holm"]
+        if 0.015 < p < 0.045:
+            break
+    assert compare(data).set_index("estimator").loc["some", "verdict"] == "better than random"
+    assert "some" in undecided(sequential(data))
+
+
+def test_all_looks_together_err_no_more_often_than_promised():
+    """Null estimators beside one that is decided early and leaves: any false verdict counts once."""
+    effects = {f"null{i}": 0.0 for i in range(4)} | {"good": 0.2}
+    wrong, trials = 0, 40
+    for seed in range(trials):
+        found = sequential(table(effects, 13, seed))
+        decided = found[~found["estimator"].isin(undecided(found))]
+        wrong += decided["estimator"].str.startswith("null").any()
+    assert wrong <= binom.ppf(0.995, trials, 0.05)

@@ -1,0 +1,76 @@
+"""Replicates where they are needed, and a budget that ends a run cleanly."""
+
+from __future__ import annotations
+
+import pytest
+
+import uproar
+from uproar.cli.durations import seconds_of
+from uproar.errors import BadInput
+from uproar.metrics.sequential import sequential
+from uproar.study.run import Clock
+
+SMALL = {
+    "name": "small", "tasks": "planted(size=8, classes=2, train=300, test=200, noise=0.3)",
+    "models": "cnn-small", "estimators": ["oracle", "sobel"], "protocols": ["roar"],
+    "fractions": [0.45], "seeds": 5, "recipe": {"epochs": 6}, "until_decided": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    store, seen = tmp_path_factory.mktemp("adaptive"), []
+    run = uproar.run(SMALL, store=store, jobs=1, listen=lambda state: seen.append(state.study))
+    return run, list(dict.fromkeys(seen)), store
+
+
+def test_each_look_asks_only_for_what_is_open(done):
+    run, looks, _ = done
+    spent = run.spent.set_index("estimator")
+    assert looks[0] == "look at 3 replicates: roar"
+    for name, row in spent.iterrows():
+        cells = run.done.query("estimator == @name and fraction > 0")
+        assert cells["seed"].nunique() == row["replicates"] == (5 if row["open"] else row["look"])
+    assert spent.loc["oracle", "replicates"] == 3  # decided at once
+    later = run.done.query("estimator == 'random' and fraction > 0")["seed"].nunique()
+    assert later == (5 if len(looks) > 1 else 3)
+
+
+def test_verdicts_are_those_of_the_looks(done):
+    run, _, _ = done
+    tidy = run.done.rename(columns={"seed": "replicate", "accuracy": "value"})
+    again = sequential(tidy[["estimator", "replicate", "fraction", "value"]])
+    assert run.verdicts["verdict"].tolist() == again["verdict"].tolist()
+    assert not (run.table["status"] == "missing").any()
+
+
+def test_the_report_says_where_the_replicates_went(done, tmp_path):
+    run, _, _ = done
+    page = run.report(tmp_path).read_text()
+    assert "Where the replicates went" in page
+    assert "decided with 3: oracle" in page
+
+
+def test_a_budget_begins_nothing_new_and_the_same_command_goes_on(tmp_path, monkeypatch):
+    ended = []
+    monkeypatch.setattr(
+        Clock, "over", property(lambda self: self.end is not None and len(ended) > 2)
+    )
+    study = {**SMALL, "until_decided": False, "seeds": 2}
+    run = uproar.run(
+        study, store=tmp_path, jobs=1, budget=1.0, listen=lambda s: ended.append(s.done)
+    )
+    missing = (run.table["status"] == "missing").sum()
+    assert missing
+    assert any("The budget of 1 seconds ended the run" in notice for notice in run.notices)
+    whole = uproar.run(study, store=tmp_path, jobs=1)
+    assert not (whole.table["status"] == "missing").any()
+    assert not whole.notices
+
+
+def test_too_few_seeds_and_wrong_times_are_refused():
+    with pytest.raises(BadInput, match="looks first at 3 replicates, but the study has 2 seeds"):
+        uproar.Study(**{**SMALL, "seeds": 2})
+    for text in ("soon", "0m", "-3", "5d"):
+        with pytest.raises(BadInput, match="such as 90s, 30m or 2h"):
+            seconds_of(text)
