@@ -45,10 +45,11 @@ def test_surprise_is_calibrated_on_other_images():
     assert surprise(torch.zeros(200, 4), labels).tolist() == pytest.approx([2.0] * 200)
     right = torch.nn.functional.one_hot(labels, 4).double()
     wrong = torch.nn.functional.one_hot((labels + 1) % 4, 4).double()
-    # right in three of four images of either half, and far too sure of it
-    sure = torch.where((torch.arange(200) // 4 % 4 < 3)[:, None], right, wrong) * 30
+    # right in about three of four images of either half, and far too sure of it
+    hit = torch.arange(200) // 4 % 4 < 3
+    sure = torch.where(hit[:, None], right, wrong) * 30
     bits = surprise(sure, labels)
-    share = 0.76 if bool(((torch.arange(200) // 4 % 4) < 3).double().mean() > 0.75) else 0.75
+    share = float(hit.double().mean())
     best = -share * math.log2(share) - (1 - share) * math.log2((1 - share) / 3)
     assert float(bits.mean()) == pytest.approx(best, abs=0.01)
     raw = torch.nn.functional.cross_entropy(sure, labels) / math.log(2)
