@@ -273,7 +273,7 @@ def _orders(ray: Any, root: str, token: str, studies: Sequence[Study]) -> Orders
 def _files(study: Study) -> list[str]:
     """The files a study names: plug-ins, models and weights."""
     models = [model.partition(":")[0] for model in study.models if ".py:" in model]
-    weights = [study.weights] if study.weights is not None else []
+    weights = [file for file in (study.weights, study.pretrained) if file is not None]
     return [*study.plugins, *models, *weights]
 
 
