@@ -56,14 +56,15 @@ class Shard:
 
 
 def shards_of(task: Task, features: int) -> tuple[Shard, ...]:
-    """The parts in which a task is explained; none if both its splits are small."""
+    """The parts in which a task is explained; none if both its splits are small and held in memory."""
     sizes = {"train": max(1, SHARD // features), "test": max(1, SHARD // MAPS // features)}
     parts = [
         Shard(split.name, rows.start, rows.stop)
         for split in (task.train, task.test)
         for rows in spans(len(split), sizes[split.name])
     ]
-    return tuple(parts) if len(parts) > 2 else ()
+    streams = task.train.streams or task.test.streams
+    return tuple(parts) if streams or len(parts) > 2 else ()
 
 
 class Squeezing:
