@@ -25,10 +25,10 @@ from uproar.seeds import Draws
 from uproar.store import Item, Store
 from uproar.study.ranked import scaled_half
 
-SHARD = 2**27
-"""Features ranked in one shard of training images: 2,674 images of 224×224 pixels, at most 45 megabytes of levels."""
+SHARD = 2**26
+"""Features ranked in one shard of training images: 1,337 images of 224×224 pixels, at most 25 megabytes of levels."""
 
-MAPS = 4
+MAPS = 2
 """Shards of test images are so many times smaller, since their maps are kept too."""
 
 
