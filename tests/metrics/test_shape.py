@@ -11,6 +11,7 @@ from tests.metrics.looking import batch_of, part, run, value
 from tests.reference import maps_slow
 from uproar import removed
 from uproar.metrics import shape
+from uproar.metrics.shape import GRID, kernel_density
 
 NAMES = ["sparseness", "complexity", "total_variation", "removed_variation"]
 
@@ -118,3 +119,22 @@ def test_magnitudes_are_divided_by_each_maps_own_maximum(maps):
     a, defined = shape.magnitudes(maps * torch.tensor([1.0, 10, 100, 0, 5])[:, None, None])
     assert a.amax((1, 2)).tolist() == [1, 1, 1, 0, 1]
     assert defined.tolist() == [True, True, True, False, True]
+
+
+def test_the_density_of_values_equals_the_released_code(golden):
+    g = golden("coherency")
+    ours = kernel_density(torch.as_tensor(g["kde_values"]), 0.05)
+    assert GRID.tolist() == pytest.approx(g["kde_grid"].tolist())
+    assert ours.tolist() == pytest.approx(g["kde_density_exact"].tolist(), rel=1e-5, abs=1e-7)
+
+
+def test_a_sparse_map_has_a_small_mean_and_its_values_at_zero():
+    maps = torch.zeros(3, 4, 5)
+    maps[0, 1, 2] = 3.0
+    maps[1] = torch.arange(20.0).view(4, 5) / 19
+    found = run("value_density", batch_of(maps))
+    assert found["value"][:2].tolist() == pytest.approx([1 / 20, 0.5])
+    assert found["value"][2].isnan()
+    assert found["density"][2].isnan().all()
+    density = found["density"][0]
+    assert float(density[0]) == pytest.approx(19 / 20 / (0.05 * math.sqrt(2 * math.pi)), rel=1e-6)

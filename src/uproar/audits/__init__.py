@@ -1,6 +1,6 @@
 """Questions about the benchmark itself: whether its own scores mislead here."""
 
-from uproar.audits import geometry, information, leakage, reliability
+from uproar.audits import consistency, geometry, information, leakage, reliability, sparsity
 from uproar.audits.base import OWN, Evidence, Part, audit, audits, merged, read_audit, studies_of
 
 __all__ = [
@@ -9,11 +9,13 @@ __all__ = [
     "Part",
     "audit",
     "audits",
+    "consistency",
     "geometry",
     "information",
     "leakage",
     "merged",
     "read_audit",
     "reliability",
+    "sparsity",
     "studies_of",
 ]

@@ -88,7 +88,7 @@ def partial_spearman(a: ArrayLike, b: ArrayLike, given: ArrayLike) -> float:
     return float((xy - xz * yz) / math.sqrt(rest)) if rest > 1e-12 else math.nan
 
 
-def association_matrix(columns: ArrayLike) -> Numbers:
+def association_matrix(columns: Numbers) -> Numbers:
     """`association` of every two columns of (..., n, k) values, (..., k, k).
 
     The diagonal is NaN: nothing is compared with itself.
@@ -111,7 +111,7 @@ def association_matrix(columns: ArrayLike) -> Numbers:
     return found
 
 
-def rank_correlations(a: ArrayLike, b: ArrayLike) -> Numbers:
+def rank_correlations(a: Numbers, b: Numbers) -> Numbers:
     """Spearman's correlation of each row of a with the same row of b, (rows,); NaN as in `association`."""
     left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     whole = np.isfinite(left).all(1) & np.isfinite(right).all(1)

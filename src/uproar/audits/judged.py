@@ -115,16 +115,16 @@ def judged(part: Part, names: Sequence[str], least: int = 2, images: int = 10) -
     return found
 
 
-def against_random(part: Part, metric: str, estimator: str) -> Estimate | None:
-    """An estimator's advantage over the random ranking by a metric, positive = better; None where it has none."""
+def advantage(part: Part, metric: str, estimator: str, other: str = BASELINE) -> Estimate | None:
+    """How much better an estimator is than another by a metric, positive = better; None where it is not known."""
     sign, gaps, draws, images = sign_of(metric), [], [], 0
     rows = part.scores
     rows = rows[rows["metric"] == str(read_metric(metric))]
     value = rows.set_index(["estimator", "seed"])["value"]
     for seed in part.study.seeds:
-        if (estimator, seed) in value.index and (BASELINE, seed) in value.index:
-            gaps.append(sign * (value[estimator, seed] - value[BASELINE, seed]))
-            own, its = (part.responses(metric, c, seed)[RESAMPLED] for c in (estimator, BASELINE))
+        if (estimator, seed) in value.index and (other, seed) in value.index:
+            gaps.append(sign * (value[estimator, seed] - value[other, seed]))
+            own, its = (part.responses(metric, c, seed)[RESAMPLED] for c in (estimator, other))
             draws.append(sign * (own - its))
             images = len(part.responses(metric, estimator, seed)["value"])
     if not gaps or not np.isfinite(gaps).all():

@@ -16,16 +16,12 @@ from scipy import stats
 
 from uproar.audits.agreement import (
     Concordance,
-    Mean,
-    association_matrix,
     concordance,
     krippendorff_alpha,
-    mean_of,
-    partial_spearman,
-    rank_correlations,
 )
 from uproar.audits.base import OWN, Evidence, Part, audit, merged
-from uproar.audits.judged import BASELINE, Judged, against_random, judged, judges, uses_order
+from uproar.audits.judged import BASELINE, Judged, advantage, judged, judges, uses_order
+from uproar.audits.pairs import both_ways, pairwise, per_estimator
 from uproar.audits.subject import knows_truth
 from uproar.errors import NotApplicable
 from uproar.finding import Finding, Mark, Plot, State
@@ -49,9 +45,6 @@ CLEAN = "average_drop"
 JUDGES = "judges"
 OPPOSED = -0.1
 """Two metrics contradict each other where the interval of their rank correlation lies below this."""
-
-DRAWS = 100
-"""Resamples of the images for the interval of a correlation."""
 
 
 def _metrics(study: Study, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -121,86 +114,6 @@ class Orders:
     protocols: tuple[str, ...]
 
 
-# over images
-
-
-def pairwise(data: Judged, clean: Numbers | None, seed: int = 0) -> pd.DataFrame:
-    """A row for every two metrics: over images, over images given the clean score, and within images.
-
-    `clean` is (seeds, images). `over_images` is the mean over estimators and replicates with an interval from
-    resamples of the images; `within` is the mean over images of the rank correlation across estimators.
-    """
-    everything = np.moveaxis(data.values, 0, -1)  # (seeds, estimators, images, metrics)
-    over = _mean_matrix(everything)
-    draws = np.random.default_rng(seed)
-    n = data.images
-    resampled = np.array(
-        [_mean_matrix(everything[:, :, draws.integers(n, size=n)]) for _ in range(DRAWS)]
-    )
-    error = np.sqrt(_nanmean((resampled - _nanmean(resampled)) ** 2))
-    rows = []
-    for i, j in itertools.combinations(range(len(data.metrics)), 2):
-        within = within_images(data.values[i], data.values[j])
-        rows.append(
-            {
-                "i": i, "j": j, "metric": data.metrics[i], "other": data.metrics[j],
-                "over_images": over[i, j], "over_low": max(-1.0, over[i, j] - 1.96 * error[i, j]),
-                "over_high": min(1.0, over[i, j] + 1.96 * error[i, j]),
-                "given_clean_score": _mean_partial(data.values[i], data.values[j], clean),
-                "within_images": within.value, "within_low": within.low, "within_high": within.high,
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def within_images(a: Numbers, b: Numbers) -> Mean:
-    """Mean over images of the rank correlation of two metrics across estimators; both are (seeds, estimators, images).
-
-    The replicates of an image are averaged first, since they are no images of their own.
-    """
-    by_seed = np.array([rank_correlations(x.T, y.T) for x, y in zip(a, b, strict=True)])
-    there = np.isfinite(by_seed)
-    total = np.where(there, by_seed, 0.0).sum(0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return mean_of(np.where(there.any(0), total / there.sum(0), np.nan))
-
-
-def per_estimator(data: Judged) -> pd.DataFrame:
-    """Correlation of every two metrics over images: a row per pair, a column per estimator."""
-    everything = np.moveaxis(data.values, 0, -1)
-    by_chain = [_nanmean(association_matrix(everything[:, e])) for e in range(len(data.estimators))]
-    return pd.DataFrame(
-        [
-            {"metric": data.metrics[i], "other": data.metrics[j]}
-            | {name: by_chain[e][i, j] for e, name in enumerate(data.estimators)}
-            for i, j in itertools.combinations(range(len(data.metrics)), 2)
-        ]
-    )
-
-
-def _mean_matrix(everything: Numbers) -> Numbers:
-    matrices = association_matrix(everything)
-    return _nanmean(matrices.reshape(-1, *matrices.shape[-2:]))
-
-
-def _mean_partial(a: Numbers, b: Numbers, clean: Numbers | None) -> float:
-    if clean is None:
-        return math.nan
-    found = [
-        partial_spearman(x, y, given)
-        for by_a, by_b, given in zip(a, b, clean, strict=True)
-        for x, y in zip(by_a, by_b, strict=True)
-    ]
-    return float(_nanmean(np.array(found)))
-
-
-def _nanmean(values: Numbers) -> Numbers:
-    """Mean over the first axis without NaN; NaN where there is nothing else."""
-    there = np.isfinite(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(there, values, 0.0).sum(0) / there.sum(0))
-
-
 def _clean_scores(part: Part, data: Judged) -> Numbers | None:
     """The class's probability on the unchanged images, (seeds, images), where a metric kept it."""
     names = [name for name in part.study.metric_names if read_metric(name).name == CLEAN]
@@ -264,7 +177,7 @@ def sides_of(part: Part, data: Judged, own: Part) -> pd.DataFrame:
     rows = []
     for metric in filter(uses_order, data.metrics):
         for chain in data.estimators:
-            found = against_random(part, metric, chain)
+            found = advantage(part, metric, chain)
             if found is not None:
                 side = 1 if found.low > 0 else -1 if found.high < 0 else 0
                 rows.append((metric, "metric", chain, found.value, found.low, found.high, side))
@@ -419,24 +332,17 @@ def _plots(
     return (
         Plot("reliability-within", "heatmap", within,
              "Mean over images of the rank correlation of two metrics across estimators: 1 same order, −1 opposite.",
-             _both_ways(pairs, "within_images"), "metric", "other", "metric", "metric", value="correlation",
+             both_ways(pairs, "within_images"), "metric", "other", "metric", "metric", value="correlation",
              diverging=True),
         Plot("reliability-images", "heatmap",
              f"Over images, {strongest['metric']} and {strongest['other']} are tied most closely "
              f"({strongest['over_images']:.2f})",
              "Correlation of two metrics over images, mean over estimators; negative: what one likes the other "
              "dislikes. Easy images alone can make it large.",
-             _both_ways(pairs, "over_images"), "metric", "other", "metric", "metric", value="correlation",
+             both_ways(pairs, "over_images"), "metric", "other", "metric", "metric", value="correlation",
              diverging=True),
         Plot("reliability-ranks", "heatmap",
              f"Judges order the estimators with Kendall's W = {order.everyone.w:.2f}",
              "Place of each estimator (column) by each judge (row), 1 = best; columns of one colour mean agreement.",
              tidy, "estimator", "judge", "estimator", "judge", value="rank"),
     )  # fmt: skip
-
-
-def _both_ways(pairs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Both triangles of a symmetric table; its diagonal is left out."""
-    there = pairs[["metric", "other", column]]
-    back = there.rename(columns={"metric": "other", "other": "metric"})
-    return pd.concat([there, back], ignore_index=True).rename(columns={column: "correlation"})

@@ -1,6 +1,7 @@
 """Estimators by name, and chains of them: `(model, x, target) -> map`."""
 
 from uproar.estimators import (
+    altered,
     bottleneck,
     cam,
     classes,
@@ -29,6 +30,7 @@ __all__ = [
     "Chain",
     "Context",
     "adopt",
+    "altered",
     "bottleneck",
     "cam",
     "classes",

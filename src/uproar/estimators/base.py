@@ -121,8 +121,9 @@ def over_classes(
 
 
 def postprocess(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:
-    """Declare `map -> map` on the channel-reduced map, (n, h, w)."""
-    return _declare({"role": "postprocess", "formula": formula, "paper": paper}, None, ("a",))
+    """Declare `(map, [draws]) -> map` on the channel-reduced map, (n, h, w); `draws` are random numbers by sample."""
+    facts = {"role": "postprocess", "formula": formula, "paper": paper}
+    return _declare(facts, None, ("a", "draws"))
 
 
 def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callable]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from uproar.errors import BadInput, BadOption
 from uproar.estimators.base import estimators
 from uproar.expression import Call, parse
+from uproar.seeds import Draws
 
 Sign = Literal["none", "abs", "sq", "relu"]
 Channels = Literal["sum", "mean", "max"]
@@ -97,20 +98,22 @@ class Chain:
             "versions": versions,
         }
 
-    def reduced(self, raw: Tensor) -> Tensor:
+    def reduced(self, raw: Tensor, draws: Draws | None = None) -> Tensor:
         """The signed map (n, d, h, w) as one number per pixel, (n, h, w)."""
-        return self.filtered(CHANNELS[self.channels](SIGNS[self.sign](raw)))
+        return self.filtered(CHANNELS[self.channels](SIGNS[self.sign](raw)), draws)
 
-    def per_channel(self, raw: Tensor) -> Tensor:
+    def per_channel(self, raw: Tensor, draws: Draws | None = None) -> Tensor:
         """The signed map as one number per channel value; filters apply to each channel."""
         signed = SIGNS[self.sign](raw)
-        return self.filtered(signed.flatten(0, 1)).view_as(signed)
+        each = None if draws is None else draws.copies(range(signed.shape[1]))
+        return self.filtered(signed.flatten(0, 1), each).view_as(signed)
 
-    def filtered(self, a: Tensor) -> Tensor:
-        """The filters applied to reduced maps."""
+    def filtered(self, a: Tensor, draws: Draws | None = None) -> Tensor:
+        """The filters applied to reduced maps; without draws, those of samples 0, 1, ... of seed 0."""
         for call in self.filters:
             entry = estimators[call.name]
-            a = entry.function(a, **entry.bind(**dict(call.options)))
+            own = (draws or Draws.of(0, len(a)),) if "draws" in entry.inputs else ()
+            a = entry.function(a, *own, **entry.bind(**dict(call.options)))
         return a
 
 

@@ -153,8 +153,8 @@ def explain_chains(
     calls = list(dict.fromkeys(chain.raw for chain in chains))
     raw = raw_maps(model, x, target, context, calls, batch_size)
     if features == "channel":
-        return [chain.per_channel(raw[chain.raw]) for chain in chains]
-    return [chain.reduced(raw[chain.raw]) for chain in chains]
+        return [chain.per_channel(raw[chain.raw], context.draws) for chain in chains]
+    return [chain.reduced(raw[chain.raw], context.draws) for chain in chains]
 
 
 def prepare_states(

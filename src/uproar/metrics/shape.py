@@ -78,6 +78,36 @@ def removed_variation(batch: Batch, *, fraction: Fraction = 0.3) -> Responses:
     return {"value": where_defined(variation(gone.double()), finite), "tied": tied}
 
 
+GRID = torch.linspace(0, 1, 100, dtype=torch.float64)
+"""Where the density of values is given."""
+
+
+@metric(higher_is_better=False, low=0, high=1, chance="1/2 for uniform values",
+        formula="mean of the map's positive part, min-max scaled; `density` at 100 points of [0, 1]: Gaussian "
+                "kernel estimate",
+        paper="Vandersmissen and Oramas 2023",
+        biases="describes the map, not whether it is right; one extreme pixel makes any map look sparse")  # fmt: skip
+def value_density(batch: Batch, *, bandwidth: Annotated[float, Field(gt=0)] = 0.05) -> Responses:
+    """How much of the image the map marks: mean of its values in [0, 1], near 0 if it is sparse, and their density.
+
+    The mean of the densities of several maps is the density of all their values together.
+    """
+    a, finite = _finite(batch.maps.clamp_min(0))
+    low, high = a.amin((1, 2), keepdim=True), a.amax((1, 2), keepdim=True)
+    defined = finite & (high > low).flatten()
+    values = ((a - low) / torch.where(high > low, high - low, 1)).flatten(1)
+    density = torch.stack([kernel_density(row, bandwidth) for row in values])
+    density = torch.where(defined[:, None], density, math.nan)
+    return {"value": where_defined(values.mean(1), defined), "density": density}
+
+
+def kernel_density(values: Tensor, bandwidth: float) -> Tensor:
+    """Gaussian kernel estimate of the density of some values at the points of GRID."""
+    distance = (GRID[:, None] - values.double()) / bandwidth
+    kernels = torch.exp(-0.5 * distance.square()).mean(1)
+    return kernels / (bandwidth * math.sqrt(2 * math.pi))
+
+
 def magnitudes(maps: Maps, sign: Sign = "relu") -> tuple[Tensor, Tensor]:
     """Maps as sizes in [0, 1], each divided by its maximum, and which of them are defined: not all zero."""
     a, finite = _finite(maps)

@@ -1,0 +1,190 @@
+"""Do metrics reward a coarse map for being coarse? (Vandersmissen and Oramas, section 4.4)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from uproar.audits.base import Evidence, Part, audit, merged
+from uproar.audits.judged import advantage
+from uproar.audits.subject import knows_truth
+from uproar.errors import NotApplicable
+from uproar.estimators import read_chain
+from uproar.expression import Call, parse
+from uproar.finding import Finding, Plot, State
+from uproar.metrics.base import read_metric
+from uproar.metrics.shape import GRID
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+GRAIN, BLURRED = "grain", "blurred"
+DENSITY = "value_density"
+METRICS = (
+    "insertion(steps=20)", "deletion(steps=20)", "road", "average_drop", "increase_in_confidence",
+)  # fmt: skip
+POINTING = "pointing_game"
+FINE = ("ig", "sg(grad)")
+"""The maps that are blurred: as fine as gradients are."""
+
+FEW = 10
+
+
+def coarsened(estimator: str) -> str:
+    """The blurred version of an estimator's map."""
+    return str(Call("coarse", (parse(estimator),)))
+
+
+def _studies(
+    study: Study, estimators: Sequence[str], metrics: Sequence[str], replicates: int
+) -> Mapping[str, Study]:
+    """The density of values of all estimators, and the metrics of fine maps, plain and blurred."""
+    names = merged([str(read_metric(m)) for m in metrics], [POINTING] if knows_truth(study) else [])
+    some = {"protocols": (), "seeds": study.seeds[:replicates]}
+    everyone = merged([chain.name for chain in study.chains], _canonical(estimators))
+    pairs = tuple(name for e in _canonical(estimators) for name in (e, coarsened(e)))
+    return {
+        GRAIN: study.with_changes(
+            estimators=merged(everyone, [coarsened(e) for e in _canonical(estimators)]),
+            metrics=(DENSITY,), **some,
+        ),
+        BLURRED: study.with_changes(estimators=pairs, metrics=names, **some),
+    }  # fmt: skip
+
+
+def _canonical(estimators: Sequence[str]) -> list[str]:
+    return [read_chain(name).name for name in estimators]
+
+
+@audit(
+    title="Sparse and coarse maps",
+    question="Do metrics reward a map for being coarse?",
+    studies=_studies,
+    paper="Vandersmissen and Oramas, section 4.4",
+    needs="10 test images",
+)
+def sparsity(
+    evidence: Evidence, *, estimators: tuple[str, ...] = FINE, metrics: tuple[str, ...] = METRICS,
+    replicates: Annotated[int, Field(ge=1)] = 3,
+) -> Finding:  # fmt: skip
+    """How dense each estimator's values are, and what blurring, which adds nothing, does to every metric."""
+    grain, part = evidence[GRAIN], evidence[BLURRED]
+    density = densities(grain)
+    effects = blurring(part, _canonical(estimators))
+    if not len(effects):
+        raise NotApplicable(
+            f"no metric of {' or '.join(_canonical(estimators))} and its blurred version is finished"
+        )
+    sparse = _sparseness(grain)
+    return Finding(
+        state_of(effects),
+        _sentence(effects, sparse),
+        plots=(_density_plot(density, sparse), _effect_plot(effects)),
+        tables={"effect of blurring, positive = better": effects, "mean value in [0, 1]": sparse,
+                "density of values": density},
+        notes=(
+            "Values are the positive part of each map, scaled to [0, 1]; the density is a Gaussian kernel estimate, "
+            "bandwidth 0.05, of all pixels of all test images.",
+            "Blurring mixes neighbouring values and cannot add information about the network: a metric that improves "
+            "rewards the grain. One that gets worse may do so rightly.",
+        ),
+    )  # fmt: skip
+
+
+def densities(part: Part) -> pd.DataFrame:
+    """The density of values of each estimator at 100 points, over all images and replicates."""
+    rows = []
+    for chain in part.estimators:
+        found = [_responses(part, chain, seed) for seed in part.study.seeds]
+        curves = np.concatenate(
+            [f["density"] for f in found if f is not None] or [np.empty((0, 100))]
+        )
+        curves = curves[np.isfinite(curves).all(1)]
+        if len(curves):
+            rows += [
+                {"estimator": chain, "value": v, "density": d}
+                for v, d in zip(GRID.tolist(), curves.mean(0), strict=True)
+            ]
+    return pd.DataFrame(rows, columns=["estimator", "value", "density"])
+
+
+def _responses(part: Part, chain: str, seed: int) -> Mapping[str, np.ndarray] | None:
+    try:
+        return part.responses(DENSITY, chain, seed)
+    except NotApplicable:
+        return None
+
+
+def _sparseness(part: Part) -> pd.DataFrame:
+    """Mean value of each estimator's maps, the sparsest first."""
+    table = part.scores.groupby("estimator", sort=False)["value"].mean().dropna()
+    if not len(table):
+        raise NotApplicable("no estimator has finished maps with values")
+    return table.rename("mean_value").sort_values().reset_index()
+
+
+def blurring(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
+    """What blurring does to each metric of each estimator: a difference with its interval, positive = better."""
+    rows = []
+    for metric in part.study.metric_names:
+        for estimator in estimators:
+            found = advantage(part, metric, coarsened(estimator), estimator)
+            if found is None:
+                continue
+            images = len(part.responses(metric, estimator, part.study.seeds[0])["value"])
+            if images < FEW:
+                raise NotApplicable(
+                    f"{images} test images cannot show what blurring does; use at least {FEW}"
+                )
+            rows.append((metric, estimator, found.value, found.low, found.high))
+    return pd.DataFrame(rows, columns=["metric", "estimator", "gain", "low", "high"])
+
+
+def state_of(effects: pd.DataFrame) -> State:
+    """Misleads where some metric clearly improves by blurring; holds where it is clear that none does."""
+    if (effects["low"] > 0).any():
+        return "misleads"
+    return "holds" if (effects["high"] < 0).any() else "cannot tell"
+
+
+def _sentence(effects: pd.DataFrame, sparse: pd.DataFrame) -> str:
+    better, worse = effects[effects["low"] > 0], effects[effects["high"] < 0]
+    text = (
+        f"Blurring {' and '.join(effects['estimator'].unique())} improves {len(better)} and worsens {len(worse)} of "
+        f"{len(effects)} scores beyond their intervals"
+    )
+    if len(better):
+        most = better.loc[better["gain"].idxmax()]
+        text += (
+            f", most {most['metric']} of {most['estimator']} by {most['gain']:.3f} "
+            f"[{most['low']:.3f}, {most['high']:.3f}]"
+        )
+    first, last = sparse.iloc[0], sparse.iloc[-1]
+    return (
+        f"{text}; maps mark from {first['mean_value']:.2f} ({first['estimator']}) to {last['mean_value']:.2f} "
+        f"({last['estimator']}) of the image on average."
+    )
+
+
+def _density_plot(density: pd.DataFrame, sparse: pd.DataFrame) -> Plot:
+    first, last = sparse.iloc[0]["estimator"], sparse.iloc[-1]["estimator"]
+    return Plot(
+        "sparsity-density", "lines", f"{first} is the sparsest, {last} the coarsest of the maps",
+        "How common each value is in the maps, scaled to [0, 1]; a peak at 0 is a sparse map.",
+        density, "value", "density", "value of a pixel", "density", "estimator",
+    )  # fmt: skip
+
+
+def _effect_plot(effects: pd.DataFrame) -> Plot:
+    better = sorted(set(effects.loc[effects["low"] > 0, "metric"]))
+    return Plot(
+        "sparsity-blur", "bars",
+        f"Blurring improves {', '.join(better)}" if better else "Blurring improves no metric clearly",
+        "Score of the blurred map minus that of the plain one; above 0 the blurred map is better.",
+        effects, "metric", "gain", "metric", "gain by blurring", "estimator", "low", "high", reference=0.0,
+        reference_label="no difference",
+    )  # fmt: skip

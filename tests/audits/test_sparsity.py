@@ -1,0 +1,59 @@
+"""Coarse maps: metrics that reward blurring, metrics that do not, and too little to say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.audits.handmade import Handed, Handmade
+from uproar.audits.sparsity import BLURRED, GRAIN, densities, sparsity
+from uproar.errors import NotApplicable
+
+PAIRS = ("ig", "coarse(ig)", "sg(grad)", "coarse(sg(grad))")
+
+
+def _made_up(gain: float, n: int = 50) -> Handmade:
+    """Deletion, where lower is better, changes by so much when maps are blurred."""
+    draws = np.random.default_rng(4)
+    return Handmade({
+        ("deletion", chain, seed): {
+            "value": 0.5 - gain * chain.startswith("coarse") + 0.02 * draws.normal(size=n)
+        }
+        for chain in PAIRS for seed in (0, 1)
+    })  # fmt: skip
+
+
+def _grain(n: int = 50) -> Handmade:
+    densities = {"random": (0.5, np.ones(100)), "ig": (0.1, np.linspace(2, 0, 100))}
+    return Handmade({
+        ("value_density", chain, 0): {"value": np.full(n, mean), "density": np.tile(d, (n, 1))}
+        for chain, (mean, d) in densities.items()
+    })  # fmt: skip
+
+
+def test_a_metric_that_improves_by_blurring_misleads_and_one_that_worsens_does_not():
+    found = sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(0.2)}))
+    assert found.state == "misleads"
+    assert "improves 2 and worsens 0 of 2 scores" in found.sentence
+    assert "from 0.10 (ig) to 0.50 (random)" in found.sentence
+    assert found.plots[1].title == "Blurring improves deletion"
+    table = found.tables["effect of blurring, positive = better"]
+    assert table["gain"].tolist() == pytest.approx([0.2, 0.2], abs=0.02)
+    assert sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(-0.2)})).state == "holds"
+    assert sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(0.0)})).state == "cannot tell"
+
+
+def test_densities_are_means_over_images_and_images_without_one_do_not_count():
+    part = _grain(3)
+    response = dict(part.responses("value_density", "ig", 0))
+    response["density"] = np.array([np.ones(100), 3 * np.ones(100), np.full(100, np.nan)])
+    part._responses["value_density", "ig", 0] = response
+    table = densities(part)
+    assert set(table.loc[table["estimator"] == "ig", "density"]) == {2.0}
+
+
+def test_too_little_is_refused():
+    with pytest.raises(NotApplicable, match="5 test images .* at least 10"):
+        sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(0.2, n=5)}))
+    with pytest.raises(NotApplicable, match=r"no metric of ig or sg\(grad\)"):
+        sparsity(Handed(**{GRAIN: _grain(), BLURRED: Handmade()}))
