@@ -1,6 +1,15 @@
 """Questions about the benchmark itself: whether its own scores mislead here."""
 
-from uproar.audits import consistency, geometry, information, leakage, reliability, sparsity
+from uproar.audits import (
+    consistency,
+    geometry,
+    information,
+    leakage,
+    reliability,
+    semi_natural,
+    sparsity,
+    values,
+)
 from uproar.audits.base import OWN, Evidence, Part, audit, audits, merged, read_audit, studies_of
 
 __all__ = [
@@ -16,6 +25,8 @@ __all__ = [
     "merged",
     "read_audit",
     "reliability",
+    "semi_natural",
     "sparsity",
     "studies_of",
+    "values",
 ]

@@ -2,6 +2,7 @@
 
 from uproar.data import (
     birdsnap,
+    blank,
     cifar,
     cub,
     digits,
@@ -20,7 +21,7 @@ from uproar.data.stream import Pictures, Source
 from uproar.data.task import Split, Task
 
 __all__ = [
-    "Pictures", "Source", "Split", "Task", "birdsnap", "cifar", "cub", "digits", "folder", "food",
+    "Pictures", "Source", "Split", "Task", "birdsnap", "blank", "cifar", "cub", "digits", "folder", "food",
     "imagenet", "load", "mnist", "planted", "semi_natural", "svhn", "tasks", "tiny_imagenet",
 ]  # fmt: skip
 

@@ -1,0 +1,114 @@
+"""A known answer for soundness and completeness: 200 independent features whose sum is the class (Li et al., 5.1).
+
+The network is the sum itself, so that a changed input's class is a matter of sums, and a thousand trials are quick. The
+true attribution of a feature is what it contributes to the class, max(0, y·x). Removing it from half of the features
+that have any must cost completeness and not soundness; introducing it into others must cost soundness.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from uproar.metrics.sound import TENTHS, Rule, at_level, sound_curve
+
+Numbers = NDArray[np.float64]
+
+SAMPLES, FEATURES, STEPS = 1000, 200, 49
+SHARE = 0.5
+"""Of the features with attribution that lose it, or of those without that gain some."""
+LEVEL = 0.9
+"""Accuracy at which soundness is read; the sum of features drawn anew alone is right half of the time."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Completeness and soundness of the true map and of changed ones, over many trials."""
+
+    table: pd.DataFrame
+    """map, metric, mean, sd, trials."""
+    trials: int
+
+    def mean(self, map: str, metric: str) -> float:  # noqa: A002
+        """The mean over trials."""
+        row = self.table[(self.table["map"] == map) & (self.table["metric"] == metric)]
+        return float(row["mean"].iloc[0])
+
+
+@functools.lru_cache(maxsize=4)
+def validated(trials: int = 1000, samples: int = SAMPLES, seed: int = 0) -> Trials:
+    """The metrics for fresh data and fresh changes in every trial."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for trial in range(trials):
+        draws = np.random.default_rng([seed, trial])
+        x, y = data(samples, draws)
+        fill = draws.normal(size=x.shape)
+        for name, a in maps(x, y, draws).items():
+            inserted = Inserted(x, y, a, fill)
+            found.setdefault((name, "completeness"), []).append(inserted.completeness())
+            found.setdefault((name, "soundness"), []).append(inserted.soundness())
+    rows = [
+        {"map": name, "metric": metric, "mean": np.mean(v), "sd": np.std(v), "trials": len(v)}
+        for (name, metric), v in found.items()
+    ]
+    return Trials(pd.DataFrame(rows), trials)
+
+
+def data(samples: int, draws: np.random.Generator) -> tuple[Numbers, Numbers]:
+    """Normal features and the sign of their sum."""
+    x = draws.normal(size=(samples, FEATURES))
+    return x, np.where(x.sum(1) > 0, 1.0, -1.0)
+
+
+def maps(x: Numbers, y: Numbers, draws: np.random.Generator) -> dict[str, Numbers]:
+    """The true attribution; half of it removed; as much introduced where there was none."""
+    truth = np.maximum(0, x * y[:, None])
+    chosen = draws.random(x.shape) < SHARE
+    other = draws.random(x.shape) * truth.max(1, keepdims=True)
+    return {
+        "truth": truth,
+        "removed": np.where(chosen, 0, truth),
+        "introduced": np.where(chosen & (truth == 0), other, truth),
+    }
+
+
+class Inserted:
+    """Features in falling order of attribution, with the sums that every number of them gives."""
+
+    def __init__(self, x: Numbers, y: Numbers, a: Numbers, fill: Numbers) -> None:
+        order = np.argsort(-a, axis=1)
+        self.y, self.a = y[:, None], np.take_along_axis(a, order, 1)
+        self.empty, self.full = fill.sum(1, keepdims=True), x.sum(1, keepdims=True)
+        self.gains = np.cumsum(np.take_along_axis(x - fill, order, 1), axis=1)
+
+    def completeness(self, ratios: Sequence[float] = TENTHS) -> float:
+        """Mean over r of the accuracy lost when features with a > (1 − r)·max a go; all is right before."""
+        padded = np.pad(self.gains, ((0, 0), (1, 0)))
+        lost = []
+        for r in ratios:
+            many = (self.a > self.a[:, :1] * (1 - r)).sum(1, keepdims=True)
+            left = self.full - np.take_along_axis(padded, many, 1)
+            lost.append(1 - float(np.mean(np.sign(left) == self.y)))
+        return float(np.trapezoid(lost, ratios) / (ratios[-1] - ratios[0]))
+
+    def soundness(self, level: float = LEVEL) -> float:
+        """Share of the attribution inserted so far that raised the accuracy when it came, where it reaches `level`."""
+        return float(at_level(*self.curve(), level))
+
+    def curve(self, steps: int = STEPS) -> tuple[torch.Tensor, torch.Tensor]:
+        """Accuracy and soundness after each step of inserting features, highest attribution first."""
+        hidden = [round((steps + 1 - i) / (steps + 1) * FEATURES) for i in range(1, steps + 1)]
+        at = FEATURES - np.array(hidden) - 1
+        right = np.sign(self.empty + self.gains[:, at]) == self.y
+        responses = {
+            "curve": torch.from_numpy(right.astype(float)),
+            "included": torch.from_numpy(np.cumsum(self.a, axis=1)[:, at]),
+            "defined": torch.ones(len(self.a), dtype=torch.bool),
+        }
+        return sound_curve(responses, "accuracy", Rule(0.01))

@@ -1,0 +1,124 @@
+"""Values of maps: metrics that see them, metrics that do not, and a linear network whose answers are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from tests.audits.handmade import Handed, Handmade
+from uproar import Study
+from uproar.audits.base import read_audit, studies_of
+from uproar.audits.curves import curve_points, hausdorff, least_distance
+from uproar.audits.linear import FEATURES, Inserted, data, maps, validated
+from uproar.audits.values import ALTERED, altered, values
+from uproar.errors import NotApplicable
+
+AXIS = (0.0, 0.5, 1.0)
+
+
+def _made_up(shift: float, noise: float = 0.001) -> Handmade:
+    """ROAD curves that move by so much where values are removed, and as far the other way where introduced."""
+    draws = np.random.default_rng(5)
+    responses = {}
+    for scheme, clip in (
+        ("constant", True),
+        ("constant", False),
+        ("random", True),
+        ("random", False),
+        ("partial", True),
+    ):
+        for how, sign in (("remove_values", -1), ("introduce_values", 1)):
+            curve = 0.5 + sign * shift + noise * draws.normal(size=(6, 3))
+            responses["road", altered("ig", how, scheme, clip), 0] = {
+                "value": curve.mean(1),
+                "curve": curve,
+            }
+    responses["road", "ig", 0] = {"value": np.full(6, 0.5), "curve": np.full((6, 3), 0.5)}
+    return Handmade(responses, axes={"road": AXIS})  # fmt: skip
+
+
+def test_a_metric_whose_curves_do_not_move_misleads_and_one_whose_curves_do_holds():
+    blind = values(Handed(**{ALTERED: _made_up(0.0)}), estimators=("ig",), trials=0)
+    assert blind.state == "misleads"
+    assert blind.sentence.startswith("road cannot tell maps apart whose values were removed")
+    sees = values(Handed(**{ALTERED: _made_up(0.2)}), estimators=("ig",), trials=0)
+    assert sees.state == "holds"
+    table = sees.tables["smallest Hausdorff distance by metric"]
+    assert table["distance"].tolist() == pytest.approx([0.2], abs=0.01)
+    assert len(sees.tables["by estimator and scheme"]) == 5
+    assert (
+        sees.plots[1].data["map"].tolist() == ["plain"] * 3 + ["removed"] * 3 + ["introduced"] * 3
+    )
+
+
+def test_the_distance_is_hausdorffs_and_the_smallest_of_three():
+    draws = np.random.default_rng(0)
+    a, b = draws.random((9, 2)), draws.random((7, 2))
+    between = cdist(a, b)
+    assert hausdorff(a, b) == pytest.approx(max(between.min(0).max(), between.min(1).max()))
+    curves = {"x": np.array([[0, 0.0]]), "y": np.array([[0, 0.3]]), "z": np.array([[0, 0.4]])}
+    assert least_distance(curves) == pytest.approx(0.1)
+
+
+def test_soundness_is_drawn_against_accuracy():
+    score = np.array([[0, 1, 1], [0, 0, 1]], dtype=float)
+    response = {
+        "value": np.ones(2),
+        "curve": score,
+        "included": np.array([[1, 2, 3]] * 2),
+        "defined": np.ones(2),
+    }
+    part = Handmade({("soundness(steps=3)", "ig", 0): response})
+    points = curve_points(part, "soundness(steps=3)", "ig", 0)
+    # the first step's attribution brings nothing and is false: 0, 1/2 and 2/3 of what is included are true
+    assert points.tolist() == [[0, 0], [0.5, 0.5], [1.0, pytest.approx(2 / 3)]]
+
+
+def test_what_it_asks_for_is_plain_removed_and_introduced_maps():
+    chains = studies_of(read_audit("values(estimators=[ig])"), Study(seeds=2))[ALTERED].estimators
+    assert len(chains) == 11
+    assert chains[:3] == ("ig", "remove_values(ig)", "introduce_values(ig)")
+    assert "remove_values(ig, clip=false, scheme=random)" in chains
+
+
+def test_nothing_finished_is_refused():
+    with pytest.raises(NotApplicable, match="no metric of ig .* is finished"):
+        values(Handed(**{ALTERED: Handmade()}), estimators=("ig",), trials=0)
+
+
+def test_the_linear_network_gives_the_known_answers():
+    found = validated(4, samples=300)
+    assert found.mean("truth", "soundness") == found.mean("removed", "soundness") == 1
+    assert found.mean("introduced", "soundness") < 0.95
+    assert found.mean("removed", "completeness") < found.mean("truth", "completeness") - 0.05
+
+
+def test_with_zeros_in_the_holes_the_linear_network_is_as_simulated():
+    draws = np.random.default_rng(0)
+    x, y = data(1000, draws)
+    zero, (truth, removed, _) = np.zeros_like(x), maps(x, y, draws).values()
+    half = (0.5, 0.5 + 1e-9)  # one threshold
+    assert Inserted(x, y, truth, zero).completeness(half) == pytest.approx(0.965, abs=0.02)
+    assert Inserted(x, y, removed, zero).completeness(half) == pytest.approx(0.821, abs=0.04)
+    less = np.clip(truth / truth.max(1, keepdims=True) - 0.6, 0, 1)
+    assert Inserted(x, y, less, zero).completeness(half) == pytest.approx(0.445, abs=0.05)
+    accuracy, shares = Inserted(x, y, truth, zero).curve()
+    assert float(accuracy[0]) == 1
+    assert float(shares[-1]) == pytest.approx(0.12, abs=0.02)
+
+
+def test_sums_equal_features_filled_one_by_one():
+    draws = np.random.default_rng(1)
+    x, y = data(20, draws)
+    fill, a = draws.normal(size=x.shape), maps(x, y, draws)["introduced"]
+    found = Inserted(x, y, a, fill)
+    lost = [
+        1 - np.mean(np.sign(np.where(a > a.max(1, keepdims=True) * (1 - r), fill, x).sum(1)) == y)
+        for r in (0.2, 0.6)
+    ]
+    assert found.completeness((0.2, 0.6)) == pytest.approx(np.mean(lost))
+    kept = a.argsort(1)[:, FEATURES - 4 :]
+    shown = fill.copy()
+    np.put_along_axis(shown, kept, np.take_along_axis(x, kept, 1), 1)
+    assert float(found.curve()[0][0]) == np.mean(np.sign(shown.sum(1)) == y)
