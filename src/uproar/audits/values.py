@@ -88,7 +88,7 @@ def values(
     summary = by_metric(table)
     tables = {"smallest Hausdorff distance by metric": _summary_table(summary),
               "by estimator and scheme": table}  # fmt: skip
-    plots: tuple[Plot, ...] = (_bars(summary), _curves_plot(part, names[0], summary))
+    plots = (_bars(summary, order_kept(table)), _curves_plot(part, names[0], summary))
     notes = [
         "Removed: − 0.6, − U(0, 0.6), or a fifth of the pixels set to 0; introduced: + 0.6, + U(0, 0.6), or the "
         "lowest 40 % raised to the 80th percentile; of maps scaled to [0, 1], cut to [0, 1] afterwards or not. Cutting "
@@ -100,8 +100,9 @@ def values(
         check = validated(trials)
         tables["known answer: 200 features whose sum is the class"] = check.table
         notes.append(_words(check))
+    kept = order_kept(table)
     return Finding(
-        state_of(summary), _sentence(summary), plots=plots, tables=tables,
+        state_of(kept), _sentence(summary, kept), plots=plots, tables=tables,
         notes=tuple(notes),
     )  # fmt: skip
 
@@ -157,11 +158,28 @@ def by_metric(table: pd.DataFrame) -> dict[str, Mean]:
     }
 
 
-def state_of(summary: Mapping[str, Mean]) -> State:
-    """Misleads where some metric's curves clearly lie on each other; holds where all clearly do not."""
-    if any(m.high < BLIND for m in summary.values()):
+def order_kept(table: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """Smallest and largest distance of each metric over the changes that leave the order of pixels as it is."""
+    same = table[(table["scheme"] == "constant") & ~table["clipped"]]
+    return {
+        str(metric): (float(group.min()), float(group.max()))
+        for metric, group in same.groupby("metric", sort=False)["distance"]
+    }
+
+
+def _blind(kept: Mapping[str, tuple[float, float]]) -> list[str]:
+    return [metric for metric, (_, high) in kept.items() if high < BLIND]
+
+
+def _sees(kept: Mapping[str, tuple[float, float]]) -> list[str]:
+    return [metric for metric, (low, _) in kept.items() if low > BLIND]
+
+
+def state_of(kept: Mapping[str, tuple[float, float]]) -> State:
+    """Misleads where some metric has one curve for all maps of one order; holds where each always has several."""
+    if _blind(kept):
         return "misleads"
-    return "holds" if all(m.low > BLIND for m in summary.values()) else "cannot tell"
+    return "holds" if kept and len(_sees(kept)) == len(kept) else "cannot tell"
 
 
 def _summary_table(summary: Mapping[str, Mean]) -> pd.DataFrame:
@@ -173,20 +191,22 @@ def _summary_table(summary: Mapping[str, Mean]) -> pd.DataFrame:
     )
 
 
-def _sentence(summary: Mapping[str, Mean]) -> str:
-    blind = [k for k, m in summary.items() if m.high < BLIND]
-    sees = [k for k, m in summary.items() if m.low > BLIND]
+def _sentence(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float]]) -> str:
+    blind, sees = _blind(kept), _sees(kept)
     listed = ", ".join(f"{k} {m}" for k, m in summary.items())
     if blind:
+        highest = max(kept[k][1] for k in blind)
         start = (
-            f"{' and '.join(blind)} cannot tell maps apart whose values were removed or introduced"
+            f"{' and '.join(blind)} cannot tell maps apart that differ in values and not in order (curves at most "
+            f"{highest:.3f} apart)" + (f", {' and '.join(sees)} can" if sees else "")
         )
-        start += f", {' and '.join(sees)} can" if sees else ""
-    elif len(sees) == len(summary):
-        start = f"{' and '.join(sees)} tell maps apart whose values were removed or introduced"
+    elif sees and len(sees) == len(kept):
+        start = f"{' and '.join(sees)} tell maps apart that differ in values and not in order"
     else:
-        start = "It is not clear which metrics see that values were removed or introduced"
-    return f"{start}: smallest distance of their curves {listed}, where below {BLIND} is the same curve."
+        start = (
+            "It is not clear which metrics tell maps apart that differ in values and not in order"
+        )
+    return f"{start}; over all schemes the smallest distance of curves is {listed}."
 
 
 def _words(check: Trials) -> str:
@@ -202,8 +222,8 @@ def _words(check: Trials) -> str:
     )
 
 
-def _bars(summary: Mapping[str, Mean]) -> Plot:
-    blind = [k for k, m in summary.items() if m.high < BLIND]
+def _bars(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float]]) -> Plot:
+    blind = _blind(kept)
     return Plot(
         "values-distance", "bars",
         f"{' and '.join(blind).capitalize()} do not see values" if blind else "No metric clearly ignores values",
