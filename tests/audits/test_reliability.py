@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import uproar
 from tests.audits.handmade import Handed, Handmade
 from uproar.audits.judged import judged
-from uproar.audits.reliability import JUDGES, pairwise, reliability
+from uproar.audits.pairs import both_ways, pairwise
+from uproar.audits.reliability import JUDGES, reliability
 from uproar.errors import NotApplicable
 
 CHAINS = ("random", "a", "b", "c", "d")
@@ -89,6 +91,15 @@ def test_images_that_are_easy_for_all_do_not_pass_for_agreement():
         for i in range(60)
     ]
     assert row["within_images"] == pytest.approx(np.mean(ranks))
+
+
+def test_a_heat_map_has_one_order_of_metrics_and_an_empty_diagonal():
+    pairs = pd.DataFrame(
+        {"metric": ["a", "a", "b"], "other": ["b", "c", "c"], "r": [0.1, 0.2, 0.3]}
+    )
+    table = both_ways(pairs, "r").pivot(index="other", columns="metric", values="correlation")
+    assert np.isnan(np.diag(table)).all()
+    assert table.fillna(0).to_numpy().tolist() == [[0, 0.1, 0.2], [0.1, 0, 0.3], [0.2, 0.3, 0]]
 
 
 def test_two_names_of_the_same_numbers_are_not_compared():

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tests.audits.handmade import Handed, Handmade
+from uproar import Study
+from uproar.audits.base import read_audit, studies_of
 from uproar.audits.sparsity import BLURRED, GRAIN, densities, sparsity
 from uproar.errors import NotApplicable
 
@@ -57,3 +59,19 @@ def test_too_little_is_refused():
         sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(0.2, n=5)}))
     with pytest.raises(NotApplicable, match=r"no metric of ig or sg\(grad\)"):
         sparsity(Handed(**{GRAIN: _grain(), BLURRED: Handmade()}))
+
+
+def test_it_asks_for_the_grain_of_all_maps_and_for_fine_maps_plain_and_blurred():
+    study = Study(tasks=("planted(size=8)",), estimators=("grad", "ig"), seeds=5)
+    parts = studies_of(read_audit("sparsity(replicates=2)"), study)
+    assert parts[GRAIN].estimators == (
+        "random",
+        "grad",
+        "ig",
+        "sg(grad)",
+        "coarse(ig)",
+        "coarse(sg(grad))",
+    )
+    assert parts[BLURRED].estimators == PAIRS
+    assert parts[BLURRED].metrics[-1] == "pointing_game"  # the glyph is known
+    assert parts[BLURRED].seeds == (0, 1)

@@ -102,7 +102,15 @@ def _nanmean(values: Numbers) -> Numbers:
 
 
 def both_ways(pairs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Both triangles of a symmetric table; its diagonal is left out."""
-    there = pairs[["metric", "other", column]]
-    back = there.rename(columns={"metric": "other", "other": "metric"})
-    return pd.concat([there, back], ignore_index=True).rename(columns={column: "correlation"})
+    """Both triangles of a symmetric table, rows and columns in one order; its diagonal is empty."""
+    names = list(dict.fromkeys([*pairs["metric"], *pairs["other"]]))
+    found = {
+        frozenset((a, b)): value
+        for a, b, value in zip(pairs["metric"], pairs["other"], pairs[column], strict=True)
+    }
+    rows = [
+        {"metric": a, "other": b, "correlation": found.get(frozenset((a, b)), math.nan)}
+        for b in names
+        for a in names
+    ]
+    return pd.DataFrame(rows)

@@ -244,9 +244,10 @@ def _curves_plot(part: Part, estimator: str, summary: Mapping[str, Mean]) -> Plo
         for name, points in curves.items()
         for x, y in points[np.argsort(points[:, 0])]
     ]
-    across = "accuracy" if best == "soundness" else "share removed"
+    across = {"soundness": "accuracy", "completeness": "share of the range of values removed"}
     return Plot(
         "values-curves", "lines", f"{best.capitalize()} tells apart what was done to the values of {estimator}",
         "One curve per map; where two lie on each other, the metric does not see what was done to the values.",
-        pd.DataFrame(rows, columns=["x", "y", "map"]), "x", "y", across, best, "map",
+        pd.DataFrame(rows, columns=["x", "y", "map"]), "x", "y",
+        across.get(best, "share of pixels removed"), best, "map",
     )  # fmt: skip
