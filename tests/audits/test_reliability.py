@@ -9,7 +9,7 @@ from scipy import stats
 
 import uproar
 from tests.audits.handmade import Handed, Handmade
-from uproar.audits.judged import judged
+from uproar.audits.judged import judged, uses_order
 from uproar.audits.pairs import both_ways, pairwise
 from uproar.audits.reliability import JUDGES, reliability
 from uproar.errors import NotApplicable
@@ -114,6 +114,12 @@ def test_two_names_of_the_same_numbers_are_not_compared():
     assert found.notes == (
         "insertion(steps=50) has the numbers of insertion and is not compared with it.",
     )
+
+
+def test_metrics_of_values_are_not_asked_who_is_better_than_random():
+    assert [uses_order(m) for m in ("road", "average_drop", "average_drop(binarise=0.5)", "soundness:soco")] == [
+        True, False, True, False,
+    ]  # fmt: skip
 
 
 def test_a_metric_that_only_describes_maps_is_no_judge():

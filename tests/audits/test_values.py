@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.spatial.distance import cdist
 
 from tests.audits.handmade import Handed, Handmade
@@ -13,6 +14,11 @@ from uproar.audits.curves import curve_points, hausdorff, least_distance
 from uproar.audits.linear import FEATURES, Inserted, data, maps, validated
 from uproar.audits.values import ALTERED, altered, values
 from uproar.errors import NotApplicable
+from uproar.expression import parse
+from uproar.metrics import Batch
+from uproar.metrics.probe import evaluate, summarise
+from uproar.metrics.sound import Rule, sound_curve
+from uproar.seeds import Draws
 
 AXIS = (0.0, 0.5, 1.0)
 
@@ -125,3 +131,51 @@ def test_sums_equal_features_filled_one_by_one():
     shown = fill.copy()
     np.put_along_axis(shown, kept, np.take_along_axis(x, kept, 1), 1)
     assert float(found.curve()[0][0]) == np.mean(np.sign(shown.sum(1)) == y)
+
+
+class _Sum(torch.nn.Module):
+    """Two classes by the sign of the sum."""
+
+    def forward(self, x):
+        total = x.flatten(1).sum(1)
+        return torch.stack([-total, total], 1)
+
+
+def _tabular(x: np.ndarray, y: np.ndarray, a: np.ndarray, **more) -> Batch:
+    """Samples as images of one row."""
+    images = torch.from_numpy(x).float()[:, None, None]
+    model = _Sum()
+    return Batch(
+        model, images, torch.from_numpy(y > 0).long(), torch.from_numpy(a).float()[:, None], model(images),
+        Draws.of(0, len(x)), **more,
+    )  # fmt: skip
+
+
+def test_the_metrics_of_images_give_the_same_numbers_for_rows_of_features():
+    draws = np.random.default_rng(2)
+    x, y = data(100, draws)
+    for name, a in maps(x, y, draws).items():
+        ours = Inserted(x, y, a, np.zeros_like(x))
+        calls = [
+            parse("completeness(fill=zero)"),
+            parse("soundness(fill=zero, steps=49, level=0.9)"),
+        ]
+        responses, _ = evaluate(calls, _tabular(x, y, a))
+        assert summarise(calls[0], responses[str(calls[0])])["value"] == pytest.approx(
+            ours.completeness()
+        ), name
+        accuracy, shares = sound_curve(responses[str(calls[1])], "accuracy", Rule(0.01))
+        first = (
+            9  # 36 of 200 features: further on, features without attribution come in random order
+        )
+        for theirs, mine in zip((accuracy, shares), ours.curve(), strict=True):
+            assert theirs[:first].tolist() == pytest.approx(mine[:first].tolist(), abs=1e-6), name
+
+
+def test_features_drawn_from_training_samples_are_as_good_as_normal_ones():
+    draws = np.random.default_rng(3)
+    x, y = data(300, draws)
+    train = torch.from_numpy(data(500, draws)[0]).float()[:, None, None]
+    call = parse("completeness(fill=resample)")
+    responses, _ = evaluate([call], _tabular(x, y, maps(x, y, draws)["truth"], train=train))
+    assert summarise(call, responses[str(call)])["value"] == pytest.approx(0.818, abs=0.03)

@@ -55,7 +55,9 @@ def sign_of(metric: str) -> int:
 
 def uses_order(metric: str) -> bool:
     """Whether a metric can be asked who is better than random: it goes by the order of pixels, not by values."""
-    return read_metric(metric).name.partition(":")[0] not in VALUES
+    call = read_metric(metric)
+    by_share = dict(call.options).get("binarise") is not None
+    return by_share or call.name.partition(":")[0] not in VALUES
 
 
 def judges(metric: str) -> bool:

@@ -36,7 +36,7 @@ Numbers = NDArray[np.float64]
 
 METRICS = (
     "insertion(steps=20)", "deletion(steps=20)", "road", "completeness", "soundness(steps=20)",
-    "average_drop", "increase_in_confidence",
+    "average_drop", "average_drop(binarise=0.5)", "increase_in_confidence",
 )  # fmt: skip
 POINTING = "pointing_game"
 CLEAN = "average_drop"
