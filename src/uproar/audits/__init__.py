@@ -1,14 +1,19 @@
 """Questions about the benchmark itself: whether its own scores mislead here."""
 
 from uproar.audits import (
+    blur,
     consistency,
     geometry,
     information,
     leakage,
     reliability,
+    sanity,
     semi_natural,
     sparsity,
+    spurious,
+    stability,
     values,
+    variation,
 )
 from uproar.audits.base import OWN, Evidence, Part, audit, audits, merged, read_audit, studies_of
 
@@ -18,6 +23,7 @@ __all__ = [
     "Part",
     "audit",
     "audits",
+    "blur",
     "consistency",
     "geometry",
     "information",
@@ -25,8 +31,12 @@ __all__ = [
     "merged",
     "read_audit",
     "reliability",
+    "sanity",
     "semi_natural",
     "sparsity",
+    "spurious",
+    "stability",
     "studies_of",
     "values",
+    "variation",
 ]

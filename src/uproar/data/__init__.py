@@ -12,6 +12,7 @@ from uproar.data import (
     mnist,
     planted,
     semi_natural,
+    shuffled,
     svhn,
     tiny_imagenet,
 )
@@ -22,7 +23,7 @@ from uproar.data.task import Split, Task
 
 __all__ = [
     "Pictures", "Source", "Split", "Task", "birdsnap", "blank", "cifar", "cub", "digits", "folder", "food",
-    "imagenet", "load", "mnist", "planted", "semi_natural", "svhn", "tasks", "tiny_imagenet",
+    "imagenet", "load", "mnist", "planted", "semi_natural", "shuffled", "svhn", "tasks", "tiny_imagenet",
 ]  # fmt: skip
 
 tasks.makers[PREFIX] = hf_entry

@@ -25,7 +25,7 @@ FAMILIES = {
     "Class activation maps": ("cam",),
     "Parts of the image taken away": ("occlusion", "rise", "sise", "surrogate", "extremal"),
     "Bottlenecks and trained attention": ("bottleneck", "input_bottleneck", "tame"),
-    "Controls": ("control", "truth"),
+    "Controls": ("control", "cue", "truth"),
 }
 """Estimators by the module that declares them."""
 ROLES = {

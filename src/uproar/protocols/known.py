@@ -22,6 +22,11 @@ PROTOCOLS = {
         Protocol(
             "kar", True, True, "keep only the most important pixels in train and test, retrain"
         ),
+        Protocol(
+            "roar:train-only", False, True,
+            "the network of roar, tested with whole images: did it learn from what was left, or from the holes?",
+            test=Masks("none"), judges=False,
+        ),
         Protocol("roar:no-retrain", False, False, "remove in test only, ask the original network"),
         Protocol("kar:no-retrain", True, False, "keep in test only, ask the original network"),
         Protocol(

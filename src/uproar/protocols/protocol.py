@@ -16,8 +16,8 @@ from uproar.types import Images
 class Masks:
     """Which masks the images of a split wear."""
 
-    of: Literal["own", "permuted", "class"] = "own"
-    """Each image its own; that of another image; that of another image of the same class."""
+    of: Literal["own", "permuted", "class", "none"] = "own"
+    """Each image its own; that of another image; that of one of the same class; none: nothing is removed."""
     by: Literal["replicate", "other", "cross-fitted"] = "replicate"
     """The base model explained: the replicate's; that of another replicate; one that has not seen the image."""
 

@@ -14,12 +14,12 @@ FOLDS = 2
 
 
 def worn(split: Split, masks: Masks, seed: int) -> Tensor | None:
-    """For each image the image whose mask it wears, (n,); None where each wears its own.
+    """For each image the image whose mask it wears, (n,); None where each wears its own, or none.
 
     Every mask is worn exactly once, so that the masks as a whole are the same as before, and by another image than its
     own, except that of a class's only image.
     """
-    if masks.of == "own":
+    if masks.of in ("own", "none"):
         return None
     groups = [torch.arange(len(split))] if masks.of == "permuted" else _classes(split)
     draw = generator(seed, f"masks worn: {masks.of}", split.name)

@@ -554,6 +554,8 @@ class Bench:
         protocol, orders = protocol_named(cell.protocol), self.orders(cell)
         training = split.name == self.task.train.name
         masks, order = (protocol.train, orders[0]) if training else (protocol.test, orders[1])
+        if masks.of == "none":
+            return lambda rows: torch.zeros(len(rows), *self.features, dtype=torch.bool)
         whose = worn(split, masks, cell.seed)
         return lambda rows: self.important(
             order, cell.fraction, split, rows if whose is None else whose[rows]

@@ -1,0 +1,271 @@
+"""Which estimators would say the same of another network? (Adebayo et al. 2018)"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pandas as pd
+import torch
+from pydantic import Field
+from scipy import stats
+
+from uproar.audits.base import OWN, Evidence, Part, audit
+from uproar.audits.rankings import BASELINE, LEVEL, several, verdicts
+from uproar.errors import NotApplicable
+from uproar.estimators import read_chain
+from uproar.finding import Finding, Mark, Plot, State
+from uproar.metrics.base import read_metric
+from uproar.metrics.randomisation import Similarity, compare
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+Limit = Annotated[float, Field(gt=0, lt=1)]
+WEIGHTS, LABELS = "weights drawn anew", "trained on shuffled labels"
+
+
+def _metric(similarity: str) -> str:
+    return str(read_metric(f"randomisation(similarity={similarity})"))
+
+
+def _studies(study: Study, *, similarity: str, limit: float, labels: bool) -> Mapping[str, Study]:
+    """The maps of networks with fresh weights, and of a network trained on shuffled labels."""
+    names = _ranked(study)
+    if not names:
+        raise NotApplicable("the study has no estimator that makes maps; add one, e.g. grad")
+    parts = {
+        "weights": study.with_changes(
+            estimators=names, protocols=(), metrics=(_metric(similarity),)
+        )
+    }
+    models = tuple(name for name in names if read_chain(name).needs_model)
+    if labels and study.weights is None and models:
+        fraction = next((t for t in study.fractions if 0 < t < 1), 0.5)
+        (task,) = study.tasks
+        same = study.with_changes(
+            estimators=models, protocols=("roar:no-retrain",), metrics=(), fractions=(fraction,), target="label"
+        )  # fmt: skip
+        parts |= {
+            "labels": same,
+            "shuffled": same.with_changes(tasks=(f"shuffled-labels({task})",)),
+        }
+    return parts
+
+
+@audit(
+    title="Sanity",
+    question="Which estimators would say the same of a network that has learned nothing?",
+    studies=_studies,
+    paper="Adebayo et al. 2018",
+    needs="at least 2 seeds and one estimator that makes maps",
+)
+def sanity(
+    evidence: Evidence, *, similarity: Similarity = "spearman", limit: Limit = 0.5, labels: bool = True
+) -> Finding:  # fmt: skip
+    """Maps of the trained network against maps of the same network drawn anew, layer by layer, and trained on chance.
+
+    An estimator ignores the model if its maps keep a similarity above `limit` to those of a wholly fresh network, with
+    95 % confidence. `labels=false` leaves out the second training.
+    """
+    names = _ranked(evidence.study)
+    layers = _layers(evidence["weights"], _metric(similarity), names)
+    rows = kept({name: curve[:, -1] for name, curve in layers.items()}, limit)
+    if rows.empty:
+        raise NotApplicable(
+            "no estimator has maps of the trained and of the fresh networks; see the list of problems"
+        )
+    learned = pd.DataFrame()
+    notes = [
+        "Similarity is taken image by image between the map of the trained network and that of its copy, with the "
+        "same random numbers; 1 is the same map. Maps that mostly show the image keep a high similarity although they "
+        "use the model.",
+    ]  # fmt: skip
+    if labels and evidence.study.weights is None:
+        learned, note = _learned(evidence, similarity, limit)
+        notes += note
+    elif labels:
+        notes.append("The base model is given, so that no network was trained on shuffled labels.")
+    own = {p: verdicts(evidence[OWN], p) for p in evidence.study.protocols}
+    tables = {f"similarity ({similarity}) to the maps of a fresh network": rows}
+    if len(learned):
+        tables[f"similarity ({similarity}) to the maps of a network {LABELS}"] = learned
+    return Finding(
+        state(rows, own, limit),
+        _sentence(rows, own, limit),
+        plots=(_bars(rows, learned, limit), _curves(layers, rows)),
+        tables=tables,
+        marks=marks(rows, learned, own),
+        notes=tuple(notes),
+    )
+
+
+def kept(similarity: Mapping[str, np.ndarray], limit: float) -> pd.DataFrame:
+    """Mean similarity of each estimator over replicates with its 95 % interval, and whether it ignores the change.
+
+    >>> kept({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.12])}, 0.5)["ignores"].tolist()
+    [True, False]
+    """
+    rows = []
+    for name, given in similarity.items():
+        values = np.asarray(given, dtype=float)
+        values = values[np.isfinite(values)]
+        if not len(values):
+            continue
+        if len(values) < 2:
+            raise NotApplicable("1 replicate cannot give an interval; run at least 2 seeds")
+        half = (
+            stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+        )
+        mean = float(values.mean())
+        rows.append(
+            (
+                name,
+                read_chain(name).needs_model,
+                mean,
+                max(mean - half, -1.0),
+                min(mean + half, 1.0),
+                len(values),
+            )
+        )
+    found = pd.DataFrame(
+        rows, columns=["estimator", "asks the model", "similarity", "low", "high", "n"]
+    )
+    return found.assign(ignores=found["low"] > limit)  # fmt: skip
+
+
+def _ranked(study: Study) -> tuple[str, ...]:
+    """The estimators that have maps, without the random ranking."""
+    return tuple(c.name for c in study.chains if not c.is_direct and c.name != BASELINE)
+
+
+def _layers(part: Part, metric: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Mean similarity over images by replicate and number of layers drawn anew, (seeds, layers)."""
+    done = part.scores[part.scores["metric"] == metric]
+    found = {}
+    for name in names:
+        seeds = done.loc[done["estimator"] == name, "seed"]
+        if len(seeds):
+            curves = [part.responses(metric, name, int(seed))["curve"] for seed in seeds]
+            found[name] = np.stack([_mean(curve) for curve in curves])
+    return found
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Mean over images, those without a value left out; NaN where none has one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value is NaN
+        return np.asarray(np.nanmean(values, axis=0), dtype=float)
+
+
+def _learned(
+    evidence: Evidence, similarity: Similarity, limit: float
+) -> tuple[pd.DataFrame, list[str]]:
+    """Similarity to the maps of a network trained on shuffled labels, and what that network knows."""
+    true, mixed = evidence["labels"], evidence["shuffled"]
+    found, missing = {}, []
+    for name in (n for n in true.estimators if n != BASELINE):
+        try:
+            pairs = [(true.maps(name, s), mixed.maps(name, s)) for s in true.study.seeds]
+        except NotApplicable:
+            missing.append(name)
+            continue
+        found[name] = np.array([_alike(a, b, similarity) for a, b in pairs])
+    notes = [f"{name} has no maps of the network {LABELS}." for name in missing]
+    plain = mixed.cells.loc[mixed.cells["fraction"] == 0.0, "accuracy"]
+    if len(plain):
+        chance = 1 / len(mixed.task.classes)
+        notes.append(
+            f"The network {LABELS} gets {100 * plain.mean():.0f} % of the test images right (chance "
+            f"{100 * chance:.0f} %); both networks are asked about the image's true class."
+        )
+    return kept(found, limit), notes
+
+
+def _alike(a: np.ndarray, b: np.ndarray, similarity: Similarity) -> float:
+    return float(
+        _mean(compare(torch.as_tensor(a), torch.as_tensor(b), similarity).numpy()[:, None])[0]
+    )
+
+
+def rewarded(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
+    """Estimators that ignore the model and yet are better than random, by protocol."""
+    ignoring = set(rows.loc[rows["ignores"], "estimator"])
+    found = {
+        protocol: [e for e in table.index if e in ignoring and table["verdict"][e].startswith("better")]
+        for protocol, table in own.items()
+    }  # fmt: skip
+    return {protocol: names for protocol, names in found.items() if names}
+
+
+def state(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> State:
+    """Misled by a method that claims to ask the model and does not, or by a benchmark that rewards ignoring it."""
+    asks = rows[rows["asks the model"]]
+    if asks["ignores"].any() or rewarded(rows, own):
+        return "misleads"
+    return "holds" if bool((asks["high"] < limit).all()) else "cannot tell"
+
+
+def marks(
+    rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFrame]
+) -> tuple[Mark, ...]:
+    """Verdicts about estimators that do not depend on what the network has learned."""
+    found = []
+    kinds = {"ignores the model": (rows, "with fresh weights"), "ignores the labels": (learned, LABELS)}  # fmt: skip
+    for protocol, table in own.items():
+        marked: set[str] = set()
+        for text, (measured, of) in kinds.items():
+            for row in measured[measured["ignores"]].itertuples() if len(measured) else ():
+                if row.estimator in table.index and row.estimator not in marked:
+                    why = f"similarity {row.similarity:.2f} ({row.low:.2f} to {row.high:.2f}) to maps of a network {of}"
+                    found.append(Mark(protocol, row.estimator, text, why))
+                    marked.add(row.estimator)
+    return tuple(found)
+
+
+def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> str:
+    ignoring = rows[rows["ignores"]]
+    n = int(rows["n"].min())
+    told = ", ".join(f"{r.estimator} {r.similarity:.2f}" for r in ignoring.itertuples())
+    words = (
+        f"{len(ignoring)} of {several(len(rows), 'estimator')} keep their maps (similarity above {limit:g}) when all "
+        f"weights are drawn anew{f' ({told})' if told else ''}"
+    )  # fmt: skip
+    open_ones = rows[~rows["ignores"] & (rows["high"] >= limit)]
+    if len(open_ones):
+        words += f"; {', '.join(open_ones['estimator'])} cannot be told"
+    for protocol, names in rewarded(rows, own).items():
+        words += f"; {protocol.upper()} calls {', '.join(names)} better than random all the same"
+    return f"{words} ({several(n, 'replicate')})."
+
+
+def _bars(rows: pd.DataFrame, learned: pd.DataFrame, limit: float) -> Plot:
+    parts = [rows.assign(network=WEIGHTS)]
+    if len(learned):
+        parts.append(learned.assign(network=LABELS))
+    count = int(rows["ignores"].sum())
+    return Plot(
+        "sanity", "bars", f"{count} of {several(len(rows), 'estimator')} hardly notice that the network is gone",
+        "Similarity of each estimator's maps to those of another network; an honest map of the model is low.",
+        pd.concat(parts, ignore_index=True), "estimator", "similarity", "", "similarity of maps",
+        "network", "low", "high", reference=limit, reference_label="counts as ignoring above this",
+    )  # fmt: skip
+
+
+def _curves(layers: Mapping[str, np.ndarray], rows: pd.DataFrame) -> Plot:
+    data = [
+        {"estimator": name, "layers": i + 1, "similarity": float(v.mean()),
+         "low": float(v.min()), "high": float(v.max())}
+        for name, curve in layers.items()
+        for i, v in enumerate(curve.T)
+    ]  # fmt: skip
+    count = int((~rows["ignores"]).sum())
+    return Plot(
+        "sanity-layers", "lines",
+        f"{count} of {several(len(rows), 'estimator')} lose their maps as layers are drawn anew",
+        "Layers are drawn anew from the output down, one more at each step; the band spans the replicates.",
+        pd.DataFrame(data), "layers", "similarity", "layers drawn anew, from the output", "similarity of maps",
+        "estimator", "low", "high",
+    )  # fmt: skip

@@ -1,0 +1,177 @@
+"""Would retraining be fooled by a hole that gives the class away? (Li et al. 2024, section 3.1 and appendix C)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import pandas as pd
+from pydantic import Field
+
+from uproar.audits.base import Evidence, Part, audit
+from uproar.audits.differences import Difference, paired
+from uproar.audits.rankings import several
+from uproar.errors import NotApplicable
+from uproar.estimators import read_chain
+from uproar.expression import Call
+from uproar.finding import Finding, Plot, State
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+CENTRE = "centre"
+RETRAINED, ORIGINAL, CLEAN = "roar", "roar:no-retrain", "roar:train-only"
+
+
+def _cue(share: float) -> str:
+    return read_chain(str(Call("label_cue", (), (("share", share),)))).name
+
+
+def _studies(study: Study, *, fraction: float, share: float, margin: float) -> Mapping[str, Study]:
+    """The centre removed, with and without a cue of the label; and the cue alone, tested on whole images."""
+    if study.features == "channel":
+        raise NotApplicable("the cues remove whole pixels; use features = 'pixel'")
+    if fraction <= share:
+        raise NotApplicable(
+            f"a cue of {share:g} needs a larger share to be removed than {fraction:g}; raise fraction"
+        )
+    cue = _cue(share)
+    return {
+        "holes": study.with_changes(
+            estimators=(CENTRE, cue), protocols=(RETRAINED, ORIGINAL), fractions=(fraction,), metrics=()
+        ),
+        "edge": study.with_changes(
+            estimators=(cue,), protocols=(CLEAN,), fractions=(share,), metrics=()
+        ),
+    }  # fmt: skip
+
+
+@audit(
+    title="Spurious cues",
+    question="Would retraining be fooled by holes whose place gives the class away?",
+    studies=_studies,
+    paper="Li et al. 2024, section 3.1 and appendix C",
+    needs="at least 2 seeds",
+)
+def spurious(
+    evidence: Evidence, *, fraction: Share = 0.7, share: Share = 0.05,
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.02,
+) -> Finding:  # fmt: skip
+    """The middle of every image is removed, once with a small patch at the edge that depends on the label.
+
+    Both remove the same number of pixels. A network that is retrained and gains by the patch reads the class from the
+    hole; the original network cannot. The patch alone, in the training images only, shows what that network misses.
+    `holds` needs the gain to be below `margin` with 95 % confidence.
+    """
+    part, cue = evidence["holes"], _cue(share)
+    seen = {
+        (protocol, name): _at(part, protocol, name, fraction)
+        for protocol in (RETRAINED, ORIGINAL)
+        for name in (CENTRE, cue)
+    }
+    retrained = paired(seen[RETRAINED, cue], seen[RETRAINED, CENTRE])
+    original = paired(seen[ORIGINAL, cue], seen[ORIGINAL, CENTRE])
+    fooled = paired(
+        seen[RETRAINED, cue] - seen[RETRAINED, CENTRE], seen[ORIGINAL, cue] - seen[ORIGINAL, CENTRE]
+    )
+    edge = _at(evidence["edge"], CLEAN, cue, share)
+    plain = _at(evidence["edge"], CLEAN, cue, 0.0)
+    lost = paired(plain, edge)
+    table = pd.DataFrame(
+        [
+            {"what": what, **vars(difference)}
+            for what, difference in (
+                ("retrained: with cue minus without", retrained),
+                ("original: with cue minus without", original),
+                ("gain by retraining (first minus second)", fooled),
+                ("clean test images: trained clean minus trained with the cue", lost),
+            )
+        ]
+    )
+    chance = 1 / len(part.task.classes)
+    return Finding(
+        state(fooled, margin),
+        _sentence(fooled, retrained, original, lost, share),
+        plots=(
+            _holes(seen, cue, fraction, retrained, chance),
+            _edge(plain, edge, share, lost, chance),
+        ),
+        tables={"differences of accuracy": table},
+        notes=(
+            f"Strategies: `{CENTRE}` and `{cue}`, {100 * fraction:g} % of the pixels each, filled as in the study "
+            f"({evidence.study.fill}); the second is {100 * share:g} % at a place that depends on the label.",
+            "The cue is planted: it shows what retraining can be fooled by, not that an estimator of the study does "
+            "it; for that see the audit `leakage`.",
+        ),
+    )  # fmt: skip
+
+
+def state(fooled: Difference, margin: float) -> State:
+    """Fooled if retraining gains by the cue what the original network does not."""
+    if fooled.decided and fooled.mean > 0:
+        return "misleads"
+    return "holds" if fooled.high < margin else "cannot tell"
+
+
+def _at(part: Part, protocol: str, estimator: str, fraction: float) -> pd.Series:
+    found = part.accuracy(protocol, estimator)
+    if fraction not in found.columns:
+        raise NotApplicable(
+            f"{protocol} of {estimator} at t={fraction:g} is not finished; see the report's list of problems"
+        )
+    return found[fraction]
+
+
+def _signed(gap: Difference) -> str:
+    return f"{'+' if gap.mean >= 0 else '-'}{gap.in_points}"
+
+
+def _sentence(
+    fooled: Difference, retrained: Difference, original: Difference, lost: Difference, share: float
+) -> str:
+    caught = fooled.decided and fooled.mean > 0
+    verdict = f"Retraining is {'fooled' if caught else 'not seen to be fooled'}"
+    return (
+        f"{verdict}: a cue of the label in {100 * share:g} % of the pixels changes the accuracy of retrained networks "
+        f"by {_signed(retrained)} points and that of the original network by {_signed(original)}; trained on images "
+        f"with that cue alone, a network loses {_signed(lost).lstrip('+')} points on whole images "
+        f"({several(fooled.n, 'replicate')})."
+    )
+
+
+def _bar(group: str, series: str, values: pd.Series) -> dict[str, object]:
+    return {
+        "network": group, "removed": series, "accuracy": float(values.mean()),
+        "low": float(values.min()), "high": float(values.max()),
+    }  # fmt: skip
+
+
+def _holes(
+    seen: Mapping[tuple[str, str], pd.Series], cue: str, fraction: float, gap: Difference, chance: float
+) -> Plot:  # fmt: skip
+    rows = [
+        _bar({RETRAINED: "retrained", ORIGINAL: "original"}[protocol],
+             "centre and cue of the label" if name == cue else "centre", values)
+        for (protocol, name), values in seen.items()
+    ]  # fmt: skip
+    return Plot(
+        "spurious", "bars", f"A cue of the label is worth {_signed(gap)} points to a retrained network",
+        f"Accuracy with {100 * fraction:g} % of the pixels removed; bars of one network differ in what the hole tells.",
+        pd.DataFrame(rows), "network", "accuracy", "", "accuracy", "removed", "low", "high", reference=chance,
+        reference_label="chance", percent=True,
+    )  # fmt: skip
+
+
+def _edge(plain: pd.Series, edge: pd.Series, share: float, lost: Difference, chance: float) -> Plot:
+    rows = [
+        _bar("trained on whole images", "", plain),
+        _bar(f"trained with the cue ({100 * share:g} %)", "", edge),
+    ]
+    return Plot(
+        "spurious-edge", "bars",
+        f"Trained with the cue, a network loses {_signed(lost).lstrip('+')} points on whole images",
+        "Accuracy on unchanged test images; a network that learned from what was left would lose little.",
+        pd.DataFrame(rows), "network", "accuracy", "", "accuracy", None, "low", "high", reference=chance,
+        reference_label="chance", percent=True,
+    )  # fmt: skip

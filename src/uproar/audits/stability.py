@@ -1,0 +1,267 @@
+"""Does the ranking of the estimators survive another seed, fill, model, fraction or subset of the images?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+
+from uproar.audits.base import OWN, Evidence, Part, audit
+from uproar.audits.rankings import BASELINE, direction, several, verdicts
+from uproar.audits.resampled import Array, beats, decided, halves, kendall, resampled
+from uproar.errors import NotApplicable
+from uproar.finding import Finding, Mark, Plot, State
+from uproar.metrics.curves import area
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+IMAGES = 20
+"""Test images below which halves say nothing."""
+AGREES = 0.5
+"""Kendall's τ from which two rankings count as alike: three of four pairs in the same order."""
+
+
+def _studies(study: Study, *, protocol: str, fill: str, models: tuple[str, ...]) -> Mapping[str, Study]:  # fmt: skip
+    """The study under one protocol; with another fill, and with other models."""
+    if models and study.weights is not None:
+        raise NotApplicable("the weights are given for one model; leave out weights or models")
+    base = study.with_changes(protocols=(protocol,), metrics=())
+    parts = {"base": base}
+    if fill != "same":
+        parts["fill"] = base.with_changes(fill=_other(study, fill))
+    return parts | {f"model {name}": base.with_changes(models=(name,)) for name in models}
+
+
+def _other(study: Study, fill: str) -> str:
+    if fill != "other":
+        return fill
+    return "mean" if study.fill.startswith("linear") else "linear"
+
+
+@audit(
+    title="Stability",
+    question="Does the ranking of the estimators survive another seed, fill, model, fraction or subset of images?",
+    studies=_studies,
+    needs=f"at least 2 seeds, 3 estimators with random, and {IMAGES} test images",
+)
+def stability(
+    evidence: Evidence, *, protocol: Literal["roar", "kar"] = "roar", fill: str = "other",
+    models: tuple[str, ...] = (),
+) -> Finding:  # fmt: skip
+    """Seeds and test images are drawn anew; the ranking is compared with that of other settings.
+
+    `fill="other"` retrains once more with the linear fill (with the mean where the study has the linear one),
+    `fill="same"` leaves that out; `models=["resnet-small"]` adds other networks.
+    """
+    sign = direction(protocol)
+    base = _outcomes(evidence["base"], protocol)
+    _check(base)
+    changes = {f"{100 * t:g} % alone": base.at(t) for t in base.fractions}
+    if len(base.fractions) == 1:
+        changes = {}
+    if fill != "same":
+        other = _other(evidence.study, fill)
+        changes[f"fill {other}"] = _outcomes(evidence["fill"], protocol)
+    changes |= {f"model {name}": _outcomes(evidence[f"model {name}"], protocol) for name in models}
+    draws = resampled(base.values)
+    better = decided(base.means, draws, sign)
+    table, turned = compared(base, changes, draws, better, sign)
+    pairs = _pairs(base, draws, better, sign)
+    total = len(base.names) * (len(base.names) - 1) // 2
+    return Finding(
+        state(table, turned, better),
+        _sentence(table, turned, int((better > 0).sum()), total, base),
+        plots=(_heat_map(base, draws, better, sign), _bars(table)),
+        tables={
+            "agreement of rankings": table, "pairs of estimators": pairs, "pairs that turn round": _turned(turned),
+        },
+        marks=marks(verdicts(evidence[OWN], protocol), turned, protocol),
+        notes=(
+            "Kendall's τ is 1 for the same order and 0 for unrelated ones. Intervals: 1000 draws of seeds and test "
+            "images; between seeds and between halves of the images, the range that was seen.",
+            "Seeds are few: the probabilities say what these replicates can tell, not what hundreds would.",
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Which test images were classified right, (estimators, fractions, seeds, images)."""
+
+    names: tuple[str, ...]
+    fractions: tuple[float, ...]
+    right: Array
+
+    @property
+    def values(self) -> Array:
+        """The area under each image's curve, (estimators, seeds, images)."""
+        return area(list(self.fractions), np.moveaxis(self.right, 1, -1))
+
+    @property
+    def means(self) -> Array:
+        """Mean over seeds and images, (estimators,)."""
+        return np.asarray(self.values.mean((1, 2)))
+
+    def at(self, fraction: float) -> Outcomes:
+        """One fraction alone."""
+        place = self.fractions.index(fraction)
+        return Outcomes(self.names, (fraction,), self.right[:, place : place + 1])
+
+    def of(self, names: Sequence[str]) -> Outcomes:
+        """Some of the estimators."""
+        rows = [self.names.index(name) for name in names]
+        return Outcomes(tuple(names), self.fractions, self.right[rows])
+
+
+def _outcomes(part: Part, protocol: str) -> Outcomes:
+    """What every estimator with all its cells left right; those with a gap are left out."""
+    labels = part.task.test.labels.numpy()
+    fractions = tuple(t for t in sorted(part.study.fractions) if 0 < t < 1)
+    found = {}
+    for name in part.estimators:
+        try:
+            found[name] = [
+                [part.answers(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds]
+                for t in fractions
+            ]
+        except NotApplicable:
+            continue
+    if not found or not fractions:
+        raise NotApplicable("no estimator has all its cells; see the report's list of problems")
+    return Outcomes(tuple(found), fractions, np.array(list(found.values()), dtype=float))
+
+
+def _check(base: Outcomes) -> None:
+    estimators, _, seeds, images = base.right.shape
+    if seeds < 2:
+        raise NotApplicable(
+            "1 replicate does not tell how much a ranking wavers; run at least 2 seeds"
+        )
+    if estimators < 3:
+        raise NotApplicable(
+            f"{several(estimators, 'estimator')} with random make no ranking; use at least 3"
+        )
+    if images < IMAGES:
+        raise NotApplicable(
+            f"{several(images, 'test image')} are too few to be drawn anew; use at least {IMAGES}"
+        )
+
+
+Turn = tuple[str, str, str]
+"""What changes, and the two estimators: the first is better in the study, and worse then."""
+
+
+def compared(
+    base: Outcomes, changes: Mapping[str, Outcomes], draws: Array, better: np.ndarray, sign: int
+) -> tuple[pd.DataFrame, list[Turn]]:
+    """How far rankings under other conditions agree with the study's, and the pairs that decidedly turn round."""
+    by_seed = base.values.mean(2).T
+    seeds = [kendall(a, b) for a, b in itertools.combinations(by_seed, 2)]
+    images = halves(base.values)
+    rows = [("another seed", np.mean(seeds), min(seeds), max(seeds), 0),
+            ("another half of the images", images.mean(), images.min(), images.max(), 0)]  # fmt: skip
+    turned: list[Turn] = []
+    for what, other in changes.items():
+        names = [name for name in base.names if name in other.names]
+        rows_of = [base.names.index(name) for name in names]
+        same = other.of(names)
+        again = resampled(same.values)
+        tau = kendall(draws[:, rows_of], again)
+        turns = better[np.ix_(rows_of, rows_of)] * decided(same.means, again, sign) < 0
+        mine = [
+            (what, names[i], names[j])
+            for i, j in np.argwhere(turns)
+            if better[rows_of[i], rows_of[j]] > 0
+        ]
+        turned += mine
+        point = kendall(base.means[rows_of], same.means)
+        rows.append((what, point, *np.quantile(tau, [0.025, 0.975]), len(mine)))
+    columns = ["what changes", "tau", "low", "high", "pairs that turn round"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.astype({"tau": float, "low": float, "high": float}), turned
+
+
+def state(table: pd.DataFrame, turned: Sequence[Turn], better: np.ndarray) -> State:
+    """Misled if a decided order is decidedly the other way round elsewhere; sound if most are decided and agree."""
+    if turned:
+        return "misleads"
+    count = len(better)
+    most = (better > 0).sum() >= count * (count - 1) / 4
+    return "holds" if most and bool((table["tau"] >= AGREES).all()) else "cannot tell"
+
+
+def marks(own: pd.DataFrame, turned: Sequence[Turn], protocol: str) -> tuple[Mark, ...]:
+    """Estimators whose comparison with random turns round."""
+    by_estimator: dict[str, list[str]] = {}
+    for what, first, second in turned:
+        if BASELINE in (first, second):
+            name = second if first == BASELINE else first
+            by_estimator.setdefault(name, []).append(what)
+    return tuple(
+        Mark(protocol, name, "turns round", f"the other side of random with {', '.join(whats)}")
+        for name, whats in by_estimator.items()
+        if name in own.index
+    )
+
+
+def _sentence(
+    table: pd.DataFrame, turned: Sequence[Turn], sure: int, total: int, base: Outcomes
+) -> str:
+    tau = table.set_index("what changes")["tau"]
+    lowest = table.loc[table["tau"].idxmin()]
+    _, _, seeds, images = base.right.shape
+    turns = len({frozenset(pair) for _, *pair in turned})
+    return (
+        f"{sure} of {total} pairs of estimators are decided with {several(seeds, 'seed')} and {images} test images; "
+        f"the ranking agrees between seeds by τ = {tau['another seed']:.2f} and least with "
+        f"{lowest['what changes']} (τ = {lowest['tau']:.2f}, {lowest['low']:.2f} to {lowest['high']:.2f}), and "
+        f"{several(turns, 'decided pair')} turn{'s' if turns == 1 else ''} round when the setting changes."
+    )  # fmt: skip
+
+
+def _pairs(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> pd.DataFrame:
+    chance = beats(draws, sign)
+    order = np.argsort(-sign * base.means, kind="stable")
+    return pd.DataFrame(
+        [
+            {"first": base.names[i], "second": base.names[j], "difference": base.means[i] - base.means[j],
+             "probability that first is better": chance[i, j], "decided": bool(better[i, j])}
+            for i, j in itertools.combinations(order, 2)
+        ]
+    )  # fmt: skip
+
+
+def _turned(turned: Sequence[Turn]) -> pd.DataFrame:
+    return pd.DataFrame(turned, columns=["what changes", "better in the study", "better then"])
+
+
+def _heat_map(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> Plot:
+    chance = beats(draws, sign)
+    order = np.argsort(-sign * base.means, kind="stable")
+    rows = [
+        {"estimator": base.names[i], "than": base.names[j], "probability": chance[i, j]}
+        for i in order
+        for j in order
+    ]
+    total = len(order) * (len(order) - 1) // 2
+    return Plot(
+        "stability", "heatmap", f"{int((better > 0).sum())} of {total} pairs of estimators are decided",
+        "Probability that the row is really better than the column, best first; near one half cannot be told.",
+        pd.DataFrame(rows), "than", "estimator", "better than", "", value="probability", percent=True,
+    )  # fmt: skip
+
+
+def _bars(table: pd.DataFrame) -> Plot:
+    lowest = table.loc[table["tau"].idxmin()]
+    return Plot(
+        "stability-rankings", "bars",
+        f"The ranking agrees least with {lowest['what changes']} (τ = {lowest['tau']:.2f})",
+        "Kendall's τ between the study's ranking and that under another condition: 1 the same, 0 unrelated.",
+        table, "what changes", "tau", "", "Kendall's τ", None, "low", "high", reference=0.0,
+        reference_label="unrelated",
+    )  # fmt: skip

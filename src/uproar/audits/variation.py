@@ -1,0 +1,313 @@
+"""How much of the ranking is blurriness? (Song et al., Figures 6 to 10)"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+from scipy import stats
+
+from uproar.audits.base import Evidence, Part, audit, merged
+from uproar.audits.filtered import Filters, left_out, plain_names, squared
+from uproar.audits.rankings import BASELINE, curves, direction, metric_areas, several
+from uproar.audits.regression import (
+    partial_spearman,
+    permutation_p,
+    r_squared,
+    r_squared_interval,
+    residuals,
+)
+from uproar.errors import NotApplicable
+from uproar.finding import Finding, Plot, State
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+MAPS, ROAD = "total_variation", "road"
+LEAST = 5
+"""Estimators through which a line can be judged."""
+HALF = 0.5
+"""Share of the differences from which blurriness counts as the main cause."""
+
+
+def _studies(
+    study: Study, *, protocol: str, squares: bool, sigma: float, size: int
+) -> Mapping[str, Study]:
+    """The study's estimators as they are and squared, plain and filtered, with the variation of their maps."""
+    plain = plain_names(study)
+    if len(plain) < LEAST:
+        raise NotApplicable(
+            f"{several(len(plain), 'unfiltered estimator')} with random are too few for a line; use at least {LEAST}"
+        )
+    bases = merged(plain, list(squared(plain).values()) if squares else [])
+    filters = Filters(sigma, size)
+    names = merged(bases, [name for one in bases for name in filters.named(one).values()])
+    return {
+        "filtered": study.with_changes(estimators=names, protocols=(protocol,), metrics=(MAPS, ROAD))
+    }  # fmt: skip
+
+
+@audit(
+    title="Variation",
+    question="How much of the ranking of the estimators is the blurriness of their maps?",
+    studies=_studies,
+    paper="Song et al., Figures 6 to 10",
+    needs=f"at least {LEAST} unfiltered estimators, random included",
+)
+def variation(
+    evidence: Evidence, *, protocol: Literal["roar", "kar"] = "roar", squares: bool = True,
+    sigma: Annotated[float, Field(gt=0)] = 1.0, size: Annotated[int, Field(ge=3)] = 3,
+) -> Finding:  # fmt: skip
+    """Total variation of the removed masks and of the maps against accuracy, estimator by estimator.
+
+    The verdict rests on the masks, since nothing else of a map reaches the retrained network.
+    """
+    part, filters = evidence["filtered"], Filters(sigma, size)
+    plain = plain_names(evidence.study)
+    points = _points(part, protocol, plain, squares, filters)
+    lines = fits(points)
+    whole = lines[
+        (lines["fraction"] == "all") & (lines["of"] == "masks") & (lines["set"] == "as they are")
+    ]
+    if whole.empty or not math.isfinite(whole["r2"].iloc[0]):
+        raise NotApplicable(
+            f"fewer than {LEAST} estimators differ in variation and accuracy; see the report's list of problems"
+        )
+    line = whole.iloc[0]
+    sign = direction(protocol)
+    ranked = adjusted(points, sign)
+    beside = _beside(points, metric_areas(part, ROAD, plain))
+    return Finding(
+        state(line, sign),
+        _sentence(line, ranked, protocol, sign),
+        plots=(*_scatters(points, lines, protocol), *_trajectories(points, protocol)),
+        tables={
+            "accuracy against total variation": lines,
+            "ranking before and after taking variation out": ranked,
+            "agreement of the ranking with ROAD": beside,
+            "points": _means(points),
+        },
+        notes=(
+            "Masks: mean size of the steps between neighbours in the masks of removed test pixels; maps: the same in "
+            "the maps of test images, each scaled to [0, 1]. Low is blurry.",
+            "A line through estimators shows that accuracy and blurriness go together, not which causes which; the "
+            "filtered versions of one estimator (trajectories) come nearer to that.",
+            *left_out(evidence.study),
+        ),
+    )  # fmt: skip
+
+
+def mask_variation(removed: np.ndarray) -> float:
+    """Mean over images and pixels of |right difference| + |down difference| of masks, (n, [c,] h, w)."""
+    a = removed.astype(np.int8)
+    steps = np.abs(np.diff(a, axis=-1)).sum() + np.abs(np.diff(a, axis=-2)).sum()
+    return float(steps / a.size)
+
+
+def _points(
+    part: Part, protocol: str, plain: Sequence[str], squares: bool, filters: Filters
+) -> pd.DataFrame:
+    """One row per estimator as it is or squared, filter, fraction and seed: accuracy and variation."""
+    square = squared(plain) if squares else {}
+    sets = {"as they are": {name: name for name in plain}}
+    if squares:
+        sets["squared"] = {name: square.get(name, name) for name in plain}
+    maps = metric_areas(part, MAPS, part.estimators)
+    found = curves(part, protocol, part.estimators)
+    measured = {name: _measured(part, name, frame, maps) for name, frame in found.items()}
+    rows = [
+        {"set": which, "estimator": name, "kind": kind, "chain": chain, **point}
+        for which, members in sets.items()
+        for name, base in members.items()
+        for kind, chain in {"plain": base, **filters.named(base)}.items()
+        if chain in measured
+        for point in measured[chain]
+    ]
+    return pd.DataFrame(rows)
+
+
+def _measured(part: Part, name: str, frame: pd.DataFrame, maps: pd.DataFrame) -> list[dict]:
+    """Accuracy and variation of a chain, by fraction and seed; plain training has no mask and is left out."""
+    return [
+        {
+            "fraction": t,
+            "seed": seed,
+            "accuracy": frame.loc[seed, t],
+            "masks": mask_variation(part.removed(name, seed, t)),
+            "maps": maps.loc[name, seed] if name in maps.index and seed in maps else math.nan,
+        }
+        for t in part.study.fractions
+        if t in frame.columns and 0 < t < 1
+        for seed in frame.index
+    ]
+
+
+def _wide(points: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A column by estimator and seed, mean over fractions; estimators that lack a seed are left out."""
+    return points.pivot_table(index="estimator", columns="seed", values=column, sort=False).dropna()
+
+
+def fits(points: pd.DataFrame) -> pd.DataFrame:
+    """The line of accuracy over variation through the unfiltered estimators, for each fraction and for their mean.
+
+    `r2` is the share of the differences between estimators that the line explains, with its bootstrap interval over
+    estimators and replicates; `p` is that of a permutation test.
+    """
+    rows = []
+    plain = points[points["kind"] == "plain"]
+    for which, group in plain.groupby("set", sort=False):
+        parts = {**dict(list(group.groupby("fraction"))), "all": group}
+        for fraction, some in parts.items():
+            for of in ("masks", "maps"):
+                x, y = _wide(some, of), _wide(some, "accuracy")
+                both = x.index.intersection(y.index)
+                if len(both) < LEAST or x.columns.tolist() != y.columns.tolist():
+                    continue
+                a, b = x.loc[both].to_numpy(), y.loc[both].to_numpy()
+                mean_x, mean_y = a.mean(1), b.mean(1)
+                low, high = r_squared_interval(a, b)
+                rows.append(
+                    {
+                        "set": which, "fraction": fraction, "of": of, "estimators": len(both),
+                        "slope": _slope(mean_x, mean_y), "r2": r_squared(mean_x, mean_y), "low": low, "high": high,
+                        "p": permutation_p(mean_x, mean_y), "tau": float(stats.kendalltau(mean_x, mean_y).statistic),
+                    }
+                )  # fmt: skip
+    columns = ["set", "fraction", "of", "estimators", "slope", "r2", "low", "high", "p", "tau"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _slope(x: np.ndarray, y: np.ndarray) -> float:
+    spread = float(((x - x.mean()) ** 2).sum())
+    return float(((x - x.mean()) * (y - y.mean())).sum() / spread) if spread > 0 else math.nan
+
+
+def state(line: pd.Series, sign: int) -> State:
+    """Misled if blurrier maps score better, more than chance would have it, and that is half of the differences."""
+    favours_blur = line["slope"] * sign < 0
+    if favours_blur and line["p"] < 0.05 and line["r2"] >= HALF:
+        return "misleads"
+    return "holds" if line["high"] < HALF else "cannot tell"
+
+
+def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
+    """Ranks of the unfiltered estimators, before and after the line over the masks' variation is taken out.
+
+    `left` is what remains of the accuracy, mean over replicates, `low` and `high` its 95 % interval over replicates.
+    """
+    plain = points[(points["kind"] == "plain") & (points["set"] == "as they are")]
+    accuracy, masks = _wide(plain, "accuracy"), _wide(plain, "masks")
+    both = accuracy.index.intersection(masks.index)
+    y, x = accuracy.loc[both].to_numpy().T, masks.loc[both].to_numpy().T
+    left = residuals(x, y)
+    n = len(left)
+    spread = left.std(0, ddof=1) / math.sqrt(n) if n > 1 else np.full(left.shape[1], math.nan)
+    half = stats.t.ppf(0.975, n - 1) * spread if n > 1 else spread
+    mean = left.mean(0)
+    result = pd.DataFrame(
+        {
+            "estimator": list(both), "accuracy": y.mean(0), "variation of masks": x.mean(0),
+            "rank": stats.rankdata(-sign * y.mean(0)), "left": mean, "low": mean - half, "high": mean + half,
+            "rank after": stats.rankdata(-sign * mean),
+        }
+    )  # fmt: skip
+    return result.sort_values("rank after", ignore_index=True)
+
+
+def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:
+    """Rank correlation of the ranking with ROAD's, and what is left of it when variation is taken out of both."""
+    plain = points[(points["kind"] == "plain") & (points["set"] == "as they are")]
+    accuracy, masks = (_wide(plain, c).mean(axis=1) for c in ("accuracy", "masks"))
+    both = [name for name in accuracy.index if name in road.index and name in masks.index]
+    if len(both) < LEAST:
+        return pd.DataFrame(columns=["spearman", "partial spearman given variation", "estimators"])
+    other = road.loc[both].mean(axis=1)
+    raw = stats.spearmanr(accuracy[both], other).statistic
+    partial = partial_spearman(accuracy[both], other, masks[both])
+    return pd.DataFrame(
+        [{"spearman": raw, "partial spearman given variation": partial, "estimators": len(both)}]
+    )
+
+
+def _sentence(line: pd.Series, ranked: pd.DataFrame, protocol: str, sign: int) -> str:
+    tau = stats.kendalltau(ranked["rank"], ranked["rank after"]).statistic
+    blurry = "blurrier masks score better" if line["slope"] * sign < 0 else "blurrier masks score worse"  # fmt: skip
+    share = f"{100 * line['r2']:.0f} % (95 % interval {100 * line['low']:.0f} to {100 * line['high']:.0f} %)"
+    return (
+        f"The variation of the removed masks explains {share} of the differences between {line['estimators']} "
+        f"estimators under {protocol.upper()} ({blurry}, permutation p = {line['p']:.2g}); the ranking that is left "
+        f"when it is taken out agrees with the original by Kendall's τ = {tau:.2f}."
+    )  # fmt: skip
+
+
+def _means(points: pd.DataFrame) -> pd.DataFrame:
+    keys = ["set", "estimator", "kind", "chain", "fraction"]
+    return points.groupby(keys, sort=False)[["accuracy", "masks", "maps"]].mean().reset_index()
+
+
+def _scatters(points: pd.DataFrame, lines: pd.DataFrame, protocol: str) -> list[Plot]:
+    """One scatter per fraction, of what the verdict rests on: unfiltered estimators, variation of the masks."""
+    mean = _means(points)
+    mean = mean[(mean["kind"] == "plain") & (mean["set"] == "as they are")]
+    plots = []
+    for t, some in mean.groupby("fraction"):
+        line = lines[
+            (lines["fraction"] == t) & (lines["of"] == "masks") & (lines["set"] == "as they are")
+        ]
+        if line.empty:
+            continue
+        one = line.iloc[0]
+        title = (
+            f"At {100 * t:g} %, blurriness explains {100 * one['r2']:.0f} % ({100 * one['low']:.0f} to "
+            f"{100 * one['high']:.0f} %) of the differences"
+        )  # fmt: skip
+        plots.append(
+            Plot(
+                f"variation-{100 * t:g}", "scatter", title,
+                "A point per estimator; left is blurry. Points on the line are ranked by blurriness alone.",
+                some, "masks", "accuracy", "total variation of the removed masks", f"accuracy ({protocol.upper()})",
+                "estimator", line=True, percent=True,
+            )
+        )  # fmt: skip
+    return plots
+
+
+def _trajectories(points: pd.DataFrame, protocol: str) -> list[Plot]:
+    """How accuracy moves with variation from plain to max to Gaussian, at the middle fraction."""
+    mean = _means(points)
+    fractions = sorted(mean["fraction"].unique())
+    middle = fractions[len(fractions) // 2]
+    plots = []
+    for which, some in mean[mean["fraction"] == middle].groupby("set", sort=False):
+        moved = some[some["estimator"] != BASELINE]
+        share = together(moved)
+        title = (
+            f"Filtering moves variation and accuracy the same way in {share[0]} of {share[1]} estimators "
+            f"({which}, {100 * middle:g} %)"
+        )  # fmt: skip
+        plots.append(
+            Plot(
+                f"variation-paths-{'squared' if which == 'squared' else 'plain'}", "lines", title,
+                "A path per estimator: plain, max-filtered, Gaussian-filtered; a path down to the left gains by blur.",
+                some, "masks", "accuracy", "total variation of the removed masks", f"accuracy ({protocol.upper()})",
+                "estimator", percent=True,
+            )
+        )  # fmt: skip
+    return plots
+
+
+def together(points: pd.DataFrame) -> tuple[int, int]:
+    """In how many estimators the mean filtered version has moved variation and accuracy in the same direction."""
+    moved = same = 0
+    for _, path in points.groupby("estimator", sort=False):
+        plain = path[path["kind"] == "plain"]
+        rest = path[path["kind"] != "plain"]
+        if len(plain) and len(rest):
+            steps = [rest[c].mean() - plain[c].mean() for c in ("masks", "accuracy")]
+            moved += 1
+            same += int(steps[0] * steps[1] > 0)
+    return same, moved

@@ -1,0 +1,107 @@
+"""Spurious cues: retraining reads a hole that shows, and cannot read one that does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import uproar
+from uproar.audits.differences import Difference
+from uproar.audits.spurious import state
+from uproar.data import Split, Task, tasks
+from uproar.estimators.cue import label_cue
+from uproar.removal import removed_at
+from uproar.seeds import generator
+from uproar.study.audit import asked
+
+STUDY = {
+    "estimators": ["grad"], "protocols": ["roar"], "fractions": [0.5], "seeds": 2, "recipe": {"epochs": 8},
+    "audits": ["spurious"],
+}  # fmt: skip
+
+
+def framed(*, border: float = 0.0) -> Task:
+    """Bright or dark squares inside a border of one colour; the class is in the middle alone."""
+    splits = []
+    for name, n in (("train", 240), ("test", 120)):
+        labels = torch.arange(n) % 3
+        images = torch.full((n, 1, 8, 8), border)
+        noise = torch.rand(n, 1, 2, 2, generator=generator("framed", name))
+        images[:, :, 3:5, 3:5] = 0.2 + 0.3 * labels[:, None, None, None] + 0.1 * noise
+        splits.append(Split(name, images, labels))
+    return Task("framed", splits[0], splits[1], ("a", "b", "c"))
+
+
+@pytest.fixture
+def frames():
+    before = dict(tasks._entries)
+    tasks.add("framed", framed, images="made up", truth="none")
+    yield
+    tasks._entries.clear()
+    tasks._entries.update(before)
+
+
+@pytest.mark.parametrize(("fill", "fooled"), [("mean", True), ("zero", False)])
+def test_a_hole_that_shows_fools_retraining_and_one_that_does_not_show_cannot(
+    fill, fooled, frames, tmp_path
+):
+    (found,) = uproar.run(
+        {**STUDY, "tasks": "framed", "fill": fill}, store=tmp_path, jobs=1
+    ).findings
+    rows = found.tables["differences of accuracy"].set_index("what")["mean"]
+    assert (found.state == "misleads") is fooled
+    assert bool(rows["retrained: with cue minus without"] > 0.2) is fooled
+    assert bool(rows["clean test images: trained clean minus trained with the cue"] > 0.1) is fooled
+    assert abs(rows["original: with cue minus without"]) < 0.3
+    assert [plot.kind for plot in found.plots] == ["bars", "bars"]
+
+
+def test_the_cue_is_a_patch_at_the_edge_that_tells_the_class():
+    labels = torch.arange(10)
+    x = torch.zeros(10, 3, 16, 12)
+    maps = label_cue(torch.nn.Identity(), x, labels)[:, 0]
+    ranks = maps.flatten(1).argsort(1, descending=True).argsort(1)
+    patch = removed_at(ranks, 0.05, (16, 12))
+    assert patch.flatten(1).sum(1).tolist() == [10] * 10  # 5 % of 192
+    ring = torch.ones(16, 12, dtype=torch.bool)
+    ring[3:-3, 3:-3] = False
+    assert not (patch & ~ring).any()
+    assert len({tuple(p.flatten().tolist()) for p in patch}) == 10
+    assert bool((patch & ~removed_at(ranks, 0.7, (16, 12))).sum() == 0)  # nested
+    assert bool(removed_at(ranks, 0.7, (16, 12))[:, 7:9, 5:7].all())
+    alone = label_cue(torch.nn.Identity(), x[3:4], labels[3:4])[:, 0]
+    assert torch.equal(alone[0], maps[3])
+
+
+def test_states_follow_the_interval():
+    assert state(Difference(0.3, 0.2, 0.4, 3), 0.02) == "misleads"
+    assert state(Difference(0.0, -0.01, 0.01, 3), 0.02) == "holds"
+    assert state(Difference(0.1, -0.1, 0.3, 3), 0.02) == "cannot tell"
+    assert state(Difference(-0.2, -0.3, -0.1, 3), 0.02) == "holds"
+
+
+def test_what_cannot_be_asked_is_refused_with_the_way_out():
+    study = uproar.Study(features="channel", audits=("spurious",))
+    assert "use features = 'pixel'" in asked(study)[0].refused
+    study = uproar.Study(audits=("spurious(fraction=0.05)",))
+    assert "raise fraction" in asked(study)[0].refused
+
+
+def test_train_only_is_the_network_of_roar_tested_on_whole_images(tmp_path):
+    study = {
+        "tasks": "planted(size=8, classes=2, train=40, test=20)", "estimators": ["sobel"], "fractions": [0.0, 0.5],
+        "protocols": ["roar", "roar:train-only"], "seeds": 1, "recipe": {"epochs": 1},
+    }  # fmt: skip
+    run = uproar.run(study, store=tmp_path, jobs=1)
+    from uproar.study.cell import Cell
+    from uproar.study.spec import study_of
+    from uproar.study.steps import Setting, bench_for
+
+    (setting,) = Setting.all_of(study_of(study))
+    bench = bench_for(setting, str(tmp_path))
+    one, two = (Cell(setting.task, setting.model, "sobel", p, 0.5, 0) for p in study["protocols"])
+    assert bench.training_key(one) == bench.training_key(two)
+    assert bench.cell_key(one) != bench.cell_key(two)
+    assert torch.equal(bench.changed(two, bench.task.test), bench.task.test.read(slice(None)))
+    assert torch.equal(bench.changed(two, bench.task.train), bench.changed(one, bench.task.train))
+    assert "roar:train-only" not in set(run.verdicts.get("protocol", ()))

@@ -1,0 +1,127 @@
+"""Stability: an order that holds everywhere holds, one that turns round is called out, and chance is told from both."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import uproar
+from uproar.audits.resampled import beats, decided, halves, kendall, resampled
+from uproar.audits.stability import Outcomes, compared, marks, state
+
+
+def outcomes(shares, names=("random", "grad", "ig", "sobel"), seeds=3, images=400, wobble=0.0):
+    """Images classified right with the given share per estimator and fraction."""
+    random = np.random.default_rng(1)
+    shares = np.asarray(shares, dtype=float)
+    by_seed = shares[:, :, None, None] + wobble * random.normal(size=(1, 1, seeds, 1))
+    hard = random.random((1, 1, 1, images))  # the same images are hard for all
+    right = (hard < by_seed).astype(float)
+    return Outcomes(
+        tuple(names[: len(shares)]), tuple(np.linspace(0.3, 0.7, shares.shape[1])), right
+    )
+
+
+def judged(base, changes):
+    draws = resampled(base.values)
+    better = decided(base.means, draws, -1)
+    table, turned = compared(base, changes, draws, better, -1)
+    return state(table, turned, better), table.set_index("what changes"), turned, better
+
+
+def test_a_ranking_that_is_the_same_everywhere_holds():
+    base = outcomes([[0.9, 0.8], [0.7, 0.6], [0.5, 0.4], [0.3, 0.2]], wobble=0.02)
+    found, table, turned, better = judged(base, {"fill": base, "30 % alone": base.at(0.3)})
+    assert found == "holds"
+    assert table["tau"].tolist() == [1, 1, 1, 1]
+    assert not turned
+    assert better[0].tolist() == [
+        0,
+        -1,
+        -1,
+        -1,
+    ]  # random leaves most right, which is worst under ROAR
+
+
+def test_pairs_that_turn_round_with_the_setting_mislead():
+    base = outcomes([[0.9], [0.7], [0.5], [0.3]])
+    other = outcomes([[0.7], [0.9], [0.5], [0.3]])
+    found, table, turned, _ = judged(base, {"fill linear": other})
+    assert found == "misleads"
+    assert turned == [("fill linear", "grad", "random")]
+    assert table.loc["fill linear", "tau"] == pytest.approx(4 / 6)
+    own = pd.DataFrame({"verdict": ["better than random"]}, index=["grad"])
+    (mark,) = marks(own, turned, "roar")
+    assert (mark.estimator, mark.text) == ("grad", "turns round")
+    assert mark.why == "the other side of random with fill linear"
+
+
+def test_equal_estimators_are_not_decided():
+    random = np.random.default_rng(2)
+    right = (random.random((4, 1, 3, 60)) < 0.5).astype(float)
+    base = Outcomes(("random", "grad", "ig", "sobel"), (0.5,), right)
+    found, table, turned, better = judged(base, {})
+    assert found == "cannot tell"
+    assert not better.any()
+    assert table.loc["another half of the images", "tau"] < 0.5
+
+
+def test_resampled_means_have_the_spread_of_seeds_and_images():
+    random = np.random.default_rng(3)
+    values = random.normal(size=(1, 4, 500)) + 2 * random.normal(size=(1, 4, 1))
+    draws = resampled(values, draws=4000)
+    by_seed = values.mean(2)[0]
+    expected = np.sqrt(by_seed.var(ddof=1) / 4 + values.mean(1)[0].var(ddof=1) / 500)
+    assert draws.std() == pytest.approx(expected, rel=0.06)
+    assert draws.mean() == pytest.approx(values.mean(), abs=4 * expected / 4000**0.5)
+
+
+def test_kendall_equals_scipys_without_ties_and_beats_counts():
+    random = np.random.default_rng(4)
+    a, b = random.normal(size=(2, 9))
+    assert kendall(a, b) == pytest.approx(stats.kendalltau(a, b).statistic)
+    draws = random.normal(size=(50, 3))
+    share = beats(draws, -1)
+    for i, j in itertools.permutations(range(3), 2):
+        assert share[i, j] == pytest.approx(np.mean([row[i] < row[j] for row in draws]))
+    assert np.isnan(np.diag(share)).all()
+    easy = np.broadcast_to(np.array([0.1, 0.5, 0.9])[:, None, None], (3, 2, 20))
+    assert (halves(easy, draws=5) == 1).all()
+
+
+def test_a_study_is_judged_by_its_own_answers(tmp_path):
+    study = {
+        "tasks": "planted(size=8, classes=2, train=40, test=20)", "estimators": ["sobel", "centre"], "protocols": ["roar"],
+        "fractions": [0.3, 0.7], "seeds": 2, "recipe": {"epochs": 1}, "audits": ["stability(fill=zero)"],
+    }  # fmt: skip
+    run = uproar.run(study, store=tmp_path, jobs=1)
+    (found,) = run.findings
+    table = found.tables["agreement of rankings"]
+    assert table["what changes"].tolist() == [
+        "another seed", "another half of the images", "30 % alone", "70 % alone", "fill zero",
+    ]  # fmt: skip
+    cells = run.table[run.table["fraction"].isin([0.3, 0.7])]
+    mean = cells.groupby("estimator")["accuracy"].mean()
+    pairs = found.tables["pairs of estimators"]
+    for row in pairs.itertuples():
+        assert row.difference == pytest.approx(mean[row.first] - mean[row.second])
+    assert len(found.plots[0].data) == 9
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"seeds": 1}, "run at least 2 seeds"), ({"estimators": ["sobel"]}, "use at least 3"),
+     ({"limit": 12}, "use at least 20")],
+)  # fmt: skip
+def test_too_little_to_rank_is_refused_with_the_way_out(change, reason, tmp_path):
+    study = {
+        "tasks": "planted(size=8, classes=2, train=30, test=20)", "estimators": ["sobel", "centre"], "protocols": ["roar"],
+        "fractions": [0.5], "seeds": 2, "recipe": {"epochs": 1}, "audits": ["stability(fill=same)"],
+    }  # fmt: skip
+    (found,) = uproar.run({**study, **change}, store=tmp_path, jobs=1).findings
+    assert found.state == "skipped"
+    assert reason in found.sentence
