@@ -19,7 +19,8 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @estimator(
-    passes=0, model=False, channels=False, formula="1 on a patch at the edge that depends on the class, else `centre`",
+    passes=0, model=False, channels=False,
+    formula="above 1 on a patch at the edge that depends on the class, elsewhere that of centre",
     paper="Li et al. 2024, section 3.1 and appendix C",
     fails="on purpose: a network that is retrained reads the class from the hole; classes beyond the number of "
           "pixels along the edge share places",
