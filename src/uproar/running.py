@@ -45,6 +45,7 @@ def audit(
     *names: str,
     jobs: int | None = None,
     device: str | None = None,
+    ray: str | None = None,
     listen: Listener = lambda _: None,
 ) -> list[Finding]:
     """Ask whether a run's own scores mislead: one finding per audit, task and model.
@@ -55,6 +56,6 @@ def audit(
     from uproar.audits import audits
     from uproar.study.audit import asked, findings
 
-    study = study_of(run.study).with_changes(audits=names or tuple(audits))
-    run_study(study, run.place, jobs, listen)
+    study = study_of(run.study).with_changes(audits=names or tuple(audits), device=device)
+    run_study(study, run.place, jobs, listen, ray)
     return findings(asked(study), run.place)

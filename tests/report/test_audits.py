@@ -88,7 +88,7 @@ def test_the_page_shows_the_finding_and_the_verdict_table_its_mark(audited, tmp_
     results, known = audited
     page = write_report(results, tmp_path).read_text()
     assert "Masks alone reach 97 ± 1 %." in page
-    assert "Not answered: no boxes." in page
+    assert "not answered</span> no boxes." in page
     assert "<b>ig</b>" not in page
     (chip,) = re.findall(r'<a class="chip warned" href="#([\w-]+)" title="97 % from', page)
     assert f'id="{chip}"' in page

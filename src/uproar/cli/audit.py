@@ -33,6 +33,9 @@ def audit(
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
+    ] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Say what it would cost, and stop")] = False,
     data_root: DataRoot = None,
 ) -> int:
@@ -58,7 +61,7 @@ def audit(
     if cost:
         return 0
     with shown() as listen:
-        state = run_study(study, place, workers, listen)
+        state = run_study(study, place, jobs, listen, ray)
     results = gathered(study, place, state, facts)
     remember(folder, study, place, facts)
     page = results.report(folder)
