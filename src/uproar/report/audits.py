@@ -49,7 +49,8 @@ def audit_view(part: AuditPart, prefix: str, identity: str) -> dict[str, Any]:
     return {
         "anchor": f"{identity}-{part.anchor}", "title": clean(found.title), "name": clean(found.audit),
         "question": clean(found.question), "kind": KINDS[found.state], "state": WORDS[found.state],
-        "sentence": clean(found.sentence).removeprefix("Not answered: "), "notes": [clean(note) for note in found.notes],
+        "sentence": clean(found.sentence).removeprefix("Not answered: "),
+        "notes": [clean(note) for note in found.notes],
         "marks": [
             {"protocol": m.protocol, "estimator": clean(m.estimator), "text": m.text, "why": clean(m.why)}
             for m in found.marks
