@@ -50,11 +50,18 @@ def test_the_matrix_holds_every_pair_and_no_metric_with_itself():
     table[:, 2] = table[:, 2] > 0
     holes = table.copy()
     holes[3, 0] = NAN
-    for x in (table, holes):
+    more = holes.copy()
+    more[[4, 5], 1] = more[4, 3] = NAN
+    for x in (table, holes, more):
         found = association_matrix(x)
         assert np.isnan(np.diag(found)).all()
         for i, j in itertools.permutations(range(4), 2):
             assert found[i, j] == pytest.approx(association(x[:, i], x[:, j]))
+    both = np.stack([holes, more])
+    assert np.array_equal(
+        association_matrix(both), [association_matrix(x) for x in both], equal_nan=True
+    )
+    assert np.isnan(association_matrix(np.array([[1.0, NAN], [2.0, 1.0], [NAN, 3.0]]))).all()
 
 
 def test_the_partial_correlation_is_that_of_what_ranks_of_the_third_leave_over():

@@ -105,8 +105,16 @@ def association_matrix(columns: Numbers) -> Numbers:
     if table.ndim > 2:
         return np.array([association_matrix(part) for part in table])
     found = np.full((k, k), np.nan)
-    for i in range(k):
-        for j in range(i):
+    whole = np.isfinite(table).all(0)
+    if whole.any() and len(table) >= FEW:
+        found[np.ix_(whole, whole)] = association_matrix(table[:, whole])
+    for i in np.flatnonzero(~whole):
+        there = table[np.isfinite(table[:, i])]
+        fits = np.isfinite(there).all(0)
+        if len(there) >= FEW:  # with these columns, the rows of this one are all that count
+            place = int(fits[:i].sum())
+            found[i, fits] = found[fits, i] = association_matrix(there[:, fits])[place]
+        for j in np.flatnonzero(~fits):
             found[i, j] = found[j, i] = association(table[:, i], table[:, j])
     return found
 
