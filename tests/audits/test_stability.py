@@ -28,7 +28,7 @@ def outcomes(shares, names=("random", "grad", "ig", "sobel"), seeds=3, images=40
 
 def judged(base, changes):
     draws = resampled(base.values)
-    better = decided(base.means, draws, -1)
+    better = decided(base.values, draws, -1)
     table, turned = compared(base, changes, draws, better, -1)
     return state(table, turned, better), table.set_index("what changes"), turned, better
 
@@ -78,6 +78,17 @@ def test_resampled_means_have_the_spread_of_seeds_and_images():
     expected = np.sqrt(by_seed.var(ddof=1) / 4 + values.mean(1)[0].var(ddof=1) / 500)
     assert draws.std() == pytest.approx(expected, rel=0.06)
     assert draws.mean() == pytest.approx(values.mean(), abs=4 * expected / 4000**0.5)
+
+
+def test_two_seeds_that_disagree_decide_nothing_however_many_the_images():
+    right = np.zeros((3, 1, 2, 4000))
+    for row, shares in enumerate(((0.5, 0.5), (0.6, 0.8), (0.7, 0.7))):
+        for seed, share in enumerate(shares):
+            right[row, 0, seed, : int(share * 4000)] = 1
+    base = Outcomes(("random", "grad", "ig"), (0.5,), right)
+    better = decided(base.values, resampled(base.values), 1)
+    assert better[2, 0] == 1  # the same 20 points in both seeds
+    assert better[1, 0] == 0  # 10 and 30: the seeds alone make the difference
 
 
 def test_kendall_equals_scipys_without_ties_and_beats_counts():

@@ -52,19 +52,24 @@ def beats(draws: Array, sign: int = 1) -> Array:
     return np.asarray(share)
 
 
-def decided(means: Array, draws: Array, sign: int = 1, alpha: float = 0.05) -> NDArray[np.int64]:
+def decided(values: Array, draws: Array, sign: int = 1, alpha: float = 0.05) -> NDArray[np.int64]:
     """1 where the row is better than the column, -1 where worse, 0 where it cannot be told, (e, e).
 
-    A normal test with the spread of the resampled differences, Holm over all pairs.
+    A t-test with the spread of the resampled differences, Holm over all pairs. The share of that spread that comes from
+    seeds has few degrees of freedom, the share from images many; together they have what Satterthwaite's rule gives.
     """
-    first, second = np.triu_indices(len(means), 1)
-    gap = sign * (means[first] - means[second])
-    spread = (draws[:, first] - draws[:, second]).std(0, ddof=1)
+    by_seed = values.mean(2)
+    estimators, seeds = by_seed.shape
+    first, second = np.triu_indices(estimators, 1)
+    gaps = sign * (by_seed[first] - by_seed[second])
+    variance = (draws[:, first] - draws[:, second]).var(0, ddof=1)
+    from_seeds = np.minimum(gaps.var(1, ddof=1) / seeds, variance)
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = np.where(spread > 0, 2 * stats.norm.sf(np.abs(gap) / spread), np.nan)
+        freedom = (seeds - 1) * np.minimum((variance / from_seeds) ** 2, 1e6)
+        p = 2 * stats.t.sf(np.abs(gaps.mean(1)) / np.sqrt(variance), freedom)
     sure = np.nan_to_num(holm(p), nan=1.0) <= alpha
-    found = np.zeros((len(means), len(means)), dtype=np.int64)
-    found[first, second] = np.where(sure, np.sign(gap), 0)
+    found = np.zeros((estimators, estimators), dtype=np.int64)
+    found[first, second] = np.where(sure & (variance > 0), np.sign(gaps.mean(1)), 0)
     return found - found.T
 
 

@@ -69,7 +69,7 @@ def stability(
         changes[f"fill {other}"] = _outcomes(evidence["fill"], protocol)
     changes |= {f"model {name}": _outcomes(evidence[f"model {name}"], protocol) for name in models}
     draws = resampled(base.values)
-    better = decided(base.means, draws, sign)
+    better = decided(base.values, draws, sign)
     table, turned = compared(base, changes, draws, better, sign)
     pairs = _pairs(base, draws, better, sign)
     total = len(base.names) * (len(base.names) - 1) // 2
@@ -172,7 +172,7 @@ def compared(
         same = other.of(names)
         again = resampled(same.values)
         tau = kendall(draws[:, rows_of], again)
-        turns = better[np.ix_(rows_of, rows_of)] * decided(same.means, again, sign) < 0
+        turns = better[np.ix_(rows_of, rows_of)] * decided(same.values, again, sign) < 0
         mine = [
             (what, names[i], names[j])
             for i, j in np.argwhere(turns)
