@@ -36,6 +36,9 @@ class Place(Protocol):
     def has(self, name: str) -> bool:
         """Whether something has that name."""
 
+    def refresh(self) -> None:
+        """Look anew for what others wrote."""
+
     def names(self, folder: str) -> list[str]:
         """What is below a folder, sorted."""
 
@@ -84,6 +87,9 @@ class Folder:
 
     def has(self, name: str) -> bool:
         return (self.path / name).exists()
+
+    def refresh(self) -> None:
+        """Nothing is remembered."""
 
     def names(self, folder: str) -> list[str]:
         found = (path for path in (self.path / folder).rglob("*") if path.is_file())
@@ -142,6 +148,9 @@ class Bucket:
             self.known[kind] = set(self.names(kind))
             self.listed[kind] = time.monotonic()
         return name in self.known[kind]
+
+    def refresh(self) -> None:
+        self.listed.clear()
 
     def names(self, folder: str) -> list[str]:
         with self._telling("list", folder):

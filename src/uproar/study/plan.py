@@ -97,6 +97,7 @@ def plan(study: Study, store: Store) -> Plan:
     total = Plan([], 0)
     for setting in Setting.all_of(study):
         bench = bench_for(setting, store.root)
+        bench.store.place.refresh()  # others may have written since it was last asked
         _plan_setting(study, bench, total)
     return total
 
