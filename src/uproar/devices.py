@@ -66,6 +66,18 @@ def workers(name: str, cores: int) -> int:
 
 
 @contextmanager
+def steady(device: torch.device) -> Iterator[None]:
+    """Inside, results do not depend on how many cores a machine has, nor on chance."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with repeatable(device):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
 def repeatable(device: torch.device) -> Iterator[None]:
     """Inside, the same work on the same kind of device gives the same bits, at full precision."""
     if device.type != "cuda":

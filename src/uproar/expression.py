@@ -1,7 +1,8 @@
 """The small language of names with options: `sg_sq(ig, samples=20)`, `digits`, `cnn-small(width=8)`.
 
 A call has a name, inner calls as arguments, and options. Names may hold letters, digits and `_ - . : /`, so
-that `captum:Saliency` and `my_net.py:build` are names too.
+that `captum:Saliency` and `my_net.py:build` are names too. What follows a prefix may stand in quotes:
+`maps:"my maps.npz"`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Value = bool | int | float | str | tuple["Value", ...] | None
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.:/-]))"
-    r"|(?P<name>[A-Za-z_][\w.:/-]*|[./~][\w.:/-]*)"
+    r"|(?P<name>[A-Za-z_]\w*:(?:\"[^\"]*\"|'[^']*')|[A-Za-z_][\w.:/-]*|[./~][\w.:/-]*)"
     r"|(?P<string>\"[^\"]*\"|'[^']*')|(?P<mark>[(),=\[\]]))"
 )
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "none": None, "None": None}

@@ -18,12 +18,14 @@ from uproar.cli.console import errors, listed, output
 from uproar.cli.data import DataRoot
 from uproar.data.pictures import read_images
 from uproar.errors import BadInput, BadOption
-from uproar.estimators import Context, read_chain
+from uproar.estimators import Chain, Context, estimators, read_chain
+from uproar.estimators.stored import name_of
 from uproar.extend import load_plugin
 from uproar.models import ModelSpec, make
 from uproar.models.weights import load_weights
 from uproar.seeds import Draws
 from uproar.store import Store
+from uproar.study.mapfile import write_maps
 from uproar.study.maps import Subject, stored_maps
 from uproar.study.spec import study_of
 from uproar.study.steps import Setting, bench_for
@@ -31,6 +33,8 @@ from uproar.training import predict
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
 PICTURES = (".png", ".svg", ".html")
+LIMIT = 64
+"""Images explained, if nobody says how many."""
 SHOWN = 8
 """Images in the picture; the array file has them all."""
 
@@ -53,7 +57,16 @@ def explain(
     classes: Annotated[
         int | None, typer.Option(help="Number of classes, for images of your own")
     ] = None,
-    limit: Annotated[int, typer.Option(help="At most so many images")] = 64,
+    split: Annotated[
+        str, typer.Option(help="test, or both: maps of a whole task, for a study to take")
+    ] = "test",
+    study: Annotated[
+        str | None,
+        typer.Option(help="With both: a study file that names task, model and recipe instead"),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most so many images  [default: 64; all with both]")
+    ] = None,
     target: Annotated[
         str, typer.Option(help="Class explained: predicted, label or a number")
     ] = "predicted",
@@ -62,7 +75,9 @@ def explain(
         list[str] | None, typer.Option(help="File with estimators of your own")
     ] = None,
     out: Annotated[Path, typer.Option(help="Picture: .png, .svg or .html")] = Path("maps.png"),
-    save: Annotated[Path | None, typer.Option(help="Maps as arrays: .npz or .safetensors")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Maps as arrays: .npz or .safetensors (one each with both)")
+    ] = None,
     store: Annotated[
         str, typer.Option(help="Where finished maps are kept: folder or URL")
     ] = "runs/explain/store",
@@ -71,11 +86,21 @@ def explain(
     """Show what estimators mark in images, side by side; the same command again goes on where it was stopped."""
     if out.suffix not in PICTURES:
         raise BadInput(f"A picture ends in {', '.join(PICTURES)}, not {out.name!r}.")
-    if limit < 1:
+    if split not in ("test", "both"):
+        raise BadInput(f"--split is test or both, not {split!r}.")
+    if study is not None and split != "both":
+        raise BadInput("--study goes with --split both.")
+    if limit is not None and limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     for file in plugin or ():
         load_plugin(file)
     chains = [read_chain(name) for name in listed(estimators) or DEFAULT]
+    if split == "both":
+        if images is not None:
+            raise BadInput("--split both takes the images of a task or a study, none of your own.")
+        given = {"tasks": task, "models": model, "weights": weights, "target": target}
+        return _explain_both(study or given, chains, limit, target, seed, save, out, store)
+    limit = LIMIT if limit is None else limit
     place = Store(store)
     subject, titles, labels = (
         subject_of_task(task, model, weights, limit, target, seed, place)
@@ -85,11 +110,7 @@ def explain(
     with bar("explaining") as listen:
         maps = stored_maps(subject, chains, place, listen)
     arrays = {name: a.numpy() for name, a in maps.items()}
-    from uproar.report.mapsheet import write_map_sheet  # plots load slowly
-
-    few = {name: a[:SHOWN] for name, a in arrays.items()}
-    write_map_sheet(out, subject.x[:SHOWN].numpy(), few, titles[:SHOWN])
-    output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
+    _draw(out, subject.x, arrays, titles)
     if save is not None:
         extra: dict[str, Any] = {"images": subject.x.numpy(), "targets": subject.target.numpy()}
         if labels is not None:
@@ -97,6 +118,64 @@ def explain(
         write_arrays(save, {**arrays, **extra})
         output.print(f"Arrays: [bold]{escape(str(save))}[/]", soft_wrap=True)
     return 0
+
+
+def _explain_both(
+    source: str | dict[str, Any], chains: list[Chain], limit: int | None, target: str, seed: int,
+    save: Path | None, out: Path, store: str,
+) -> int:  # fmt: skip
+    """The maps of all training and test images of a task, one file per estimator, and a picture of some."""
+    if save is None or save.suffix != ".safetensors":
+        raise BadInput("--split both writes its maps to a file: give --save maps.safetensors.")
+    if target not in ("predicted", "label"):
+        raise BadOption(f"--target is predicted or label with --split both, not {target!r}.")
+    changes: dict[str, Any] = {"estimators": [chain.name for chain in chains]}
+    if limit is not None:
+        changes["limit"] = limit
+    chosen = study_of(source, **changes)
+    if len(chosen.tasks) > 1 or len(chosen.models) > 1:
+        raise BadInput(
+            "--split both explains one model on one task; this study has "
+            f"{len(chosen.tasks)} tasks and {len(chosen.models)} models."
+        )
+    files = _files(save, chains)
+    bench = bench_for(Setting.all_of(chosen)[0], store)
+    with bar("explaining") as listen:
+        write_maps(bench, chains, seed, files, listen)
+    names = [name_of(file) for file in files]
+    test = bench.task.test
+    rows = range(min(SHOWN, len(test)))
+    few = [estimators[name].facts["stored"].read(test, rows).sum(1).numpy() for name in names]
+    titles = [bench.task.classes[k] for k in test.labels[:SHOWN].tolist()]
+    _draw(
+        out,
+        test.read(slice(0, SHOWN)),
+        dict(zip([c.name for c in chains], few, strict=True)),
+        titles,
+    )
+    for chain, name in zip(chains, names, strict=True):
+        output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
+    return 0
+
+
+def _files(save: Path, chains: list[Chain]) -> list[Path]:
+    """One file for one estimator, else one for each with the estimator in its name."""
+    if len(chains) == 1:
+        return [save]
+    from uproar.report.words import slug  # reports load slowly
+
+    files = [save.with_name(f"{save.stem}-{slug([chain.name])}{save.suffix}") for chain in chains]
+    if len(set(files)) < len(files):
+        raise BadInput("Two of the estimators would share a file: write them one at a time.")
+    return files
+
+
+def _draw(out: Path, x: Tensor, maps: dict[str, Any], titles: list[str]) -> None:
+    from uproar.report.mapsheet import write_map_sheet  # plots load slowly
+
+    few = {name: a[:SHOWN] for name, a in maps.items()}
+    write_map_sheet(out, x[:SHOWN].numpy(), few, titles[:SHOWN])
+    output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
 
 
 def subject_of_task(
@@ -108,9 +187,9 @@ def subject_of_task(
     test = bench.task.test
     x, y = test.read(slice(0, limit)), test.labels[:limit]
     net = bench.base(seed)[0]
-    context = Context(
-        Draws.of(seed, len(x)), bench.task.mean, bench.task.train, test.truth(slice(0, limit))
-    )
+    truth = test.truth(slice(0, limit))
+    draws = Draws.of(seed, len(x))
+    context = Context(draws, bench.task.mean, bench.task.train, truth, samples=test)
     subject = Subject(net, x, _targets(net, x, y, target), context)
     return subject, [bench.task.classes[k] for k in y.tolist()], y
 

@@ -20,6 +20,7 @@ from uproar.cli.explain import bar, subject_of_files, subject_of_task
 from uproar.cli.imputer import ready
 from uproar.errors import BadInput
 from uproar.estimators import Chain, explain_chains, read_chain
+from uproar.estimators.stored import name_of
 from uproar.extend import load_plugin
 from uproar.metrics.base import read_metric
 from uproar.seeds import Draws
@@ -85,7 +86,7 @@ def score(
     from uproar.report import write_scores  # tables and plots load slowly
     from uproar.scoring import score_all
 
-    explain = {chain.name: _explainer(chain, subject) for chain in chains}
+    explain = {chain.name: _explainer(chain, subject) for chain in chains if not chain.files}
     with bar("scoring") as listen:
         scores = score_all(
             subject.model, subject.x, y, found, asked, mean=subject.context.mean,
@@ -126,6 +127,10 @@ def _given(files: list[str] | None, n: int) -> dict[str, Tensor]:
     maps: dict[str, Tensor] = {}
     for file in files or ():
         arrays = {name: a for name, a in read_arrays(file).items() if name not in ASIDE}
+        if {"train", "test"} <= set(arrays):
+            raise BadInput(
+                f"{file} holds maps of a whole task: give it as --estimators {name_of(Path(file))}."
+            )
         if not arrays:
             raise BadInput(f"There are no maps in {file}.")
         for name, a in arrays.items():
@@ -139,7 +144,7 @@ def _given(files: list[str] | None, n: int) -> dict[str, Tensor]:
 
 def _explainer(chain: Chain, subject: Subject) -> Any:
     def again(model: torch.nn.Module, x: Tensor, target: Tensor, draws: Draws) -> Tensor:
-        context = replace(subject.context, draws=draws, truth=None)
+        context = replace(subject.context, draws=draws, truth=None, samples=None)
         return explain_chains(model, x, target, context, [chain])[0]
 
     return again

@@ -25,6 +25,14 @@ SEEN = 2**31
 larger set of photographs, whose mean is then off by about a thousandth."""
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Which samples of a larger split these are: row numbers in it, and how many it has."""
+
+    rows: Tensor
+    whole: int
+
+
 @dataclass(frozen=True)
 class Split:
     """Images with labels; where the important pixels are known, also as masks or boxes.
@@ -39,6 +47,8 @@ class Split:
     labels: Tensor
     masks: Tensor | None = None
     boxes: Tensor | None = None
+    part: Part | None = None
+    """Where a limit keeps some samples: which of the whole split they are."""
 
     def __post_init__(self) -> None:
         if len(self.images.shape) != 4:
@@ -201,7 +211,10 @@ def balanced(split: Split, limit: int) -> Split:
     """At most `limit` images of a split, classes balanced."""
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
-    return split if limit >= len(split) else split.take(balanced_rows(split.labels, limit))
+    if limit >= len(split):
+        return split
+    rows = balanced_rows(split.labels, limit)
+    return replace(split.take(rows), part=Part(rows, len(split)))
 
 
 def balanced_rows(labels: Tensor, limit: int) -> Tensor:

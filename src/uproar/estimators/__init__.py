@@ -26,10 +26,12 @@ from uproar.estimators.captum import captum_entry
 from uproar.estimators.chain import Chain, families, read_chain
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
 from uproar.estimators.plugin import adopt
+from uproar.estimators.stored import StoredMaps, maps_entry
 
 __all__ = [
     "Chain",
     "Context",
+    "StoredMaps",
     "adopt",
     "altered",
     "bottleneck",
@@ -61,3 +63,4 @@ __all__ = [
 ]
 
 estimators.makers["captum:"] = captum_entry
+estimators.makers["maps:"] = maps_entry

@@ -44,6 +44,8 @@ class Context:
     """The important pixels of these images, (n, h, w) bool, where they are known."""
     states: Mapping[str, Any] = field(default_factory=dict)
     """What `prepare` functions made, by the estimator's complete expression."""
+    samples: Split | None = None
+    """The split whose samples these are, by the row numbers of `draws`; None for images or models beside the task's."""
 
     def __len__(self) -> int:
         return len(self.draws)
@@ -55,7 +57,7 @@ class Context:
     def copies(self, numbers: range) -> Context:
         """Each sample repeated once per number, with random streams of its own."""
         truth = None if self.truth is None else self.truth.repeat_interleave(len(numbers), 0)
-        return replace(self, draws=self.draws.copies(numbers), truth=truth)
+        return replace(self, draws=self.draws.copies(numbers), truth=truth, samples=None)
 
     def colour(self, x: Tensor) -> Tensor:
         """The mean colour as (1, c, 1, 1); refused with the reason where it is not known."""

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from uproar.errors import BadInput, BadOption
 from uproar.estimators.base import estimators
+from uproar.estimators.stored import StoredMaps
 from uproar.expression import Call, parse
 from uproar.seeds import Draws
 
@@ -73,6 +74,12 @@ class Chain:
         return estimators[self.raw.name].facts["role"] == "direct"
 
     @property
+    def files(self) -> list[StoredMaps]:
+        """The files of finished maps inside, which no model and no other image can change."""
+        stored = [estimators[leaf.name].facts.get("stored") for leaf in self.leaves]
+        return [each for each in stored if each is not None]
+
+    @property
     def class_blind(self) -> bool:
         """Whether the map does not depend on the class asked for."""
         return any(estimators[call.name].facts["role"] == "classes" for call in self.raw.walk())
@@ -89,9 +96,13 @@ class Chain:
     @property
     def identity(self) -> dict[str, Any]:
         """What two chains share that give the same numbers."""
-        versions = {call.name: _version(call.name) for call in self.raw.walk()}
+        raw = _by_content(self.raw)
+        versions = {
+            new.name: _version(old.name)
+            for old, new in zip(self.raw.walk(), raw.walk(), strict=True)
+        }
         return {
-            "raw": str(self.raw),
+            "raw": str(raw),
             "filters": [str(f) for f in self.filters],
             "sign": self.sign,
             "channels": self.channels,
@@ -183,6 +194,13 @@ def _passes(call: Call, classes: int) -> float:
     return float(passes(**dict(call.options)) if callable(passes) else passes)
 
 
+def _by_content(call: Call) -> Call:
+    """The call with files of maps named by their content, wherever they lie."""
+    stored = estimators[call.name].facts.get("stored")
+    name = call.name if stored is None else f"maps:{stored.digest}"
+    return Call(name, tuple(map(_by_content, call.args)), call.options)
+
+
 def _version(name: str) -> Any:
     return estimators[name].facts.get("version", 1)
 
@@ -212,6 +230,8 @@ def _complete(call: Call, outermost: bool = False) -> Call:
     inner = tuple(_complete(arg) for arg in call.args)
     if role == "classes":
         _depends_on_class(call, inner[0])
+    if role == "ensemble":
+        _can_be_made_again(call, inner[0])
     return entry.complete(Call(call.name, inner, call.options))
 
 
@@ -222,6 +242,16 @@ def _depends_on_class(call: Call, inner: Call) -> None:
         each.get("model", False) for each in facts
     ):
         raise BadInput(f"{inner} does not depend on the class, so {call.name} has nothing to do.")
+
+
+def _can_be_made_again(call: Call, inner: Call) -> None:
+    """Refuse noisy copies of what is finished."""
+    for each in inner.walk():
+        if estimators[each.name].facts.get("stored") is not None:
+            raise BadInput(
+                f"{call.name} needs maps of noisy images, but {each.name} holds those of the images as they are; "
+                "apply it where the maps are made."
+            )
 
 
 def _plain(call: Call) -> Call:

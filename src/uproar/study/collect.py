@@ -127,14 +127,14 @@ def _not_done(outcome: Outcome | None) -> dict[str, Any]:
 
 
 def _measured(bench: Bench, cell: Cell, outcome: Outcome | None) -> dict[str, Any]:
+    if (reason := refusal(bench, cell)) is not None:
+        return {"status": "skipped", "reason": reason}
     item = bench.store.find("cell", bench.cell_key(cell))
     if item is not None:
         return {
             "status": "done", "images": item.facts["images"], "seconds": item.facts["seconds"],
             **_numbers(item, bench.task.test.labels),
         }  # fmt: skip
-    if (reason := refusal(bench, cell)) is not None:
-        return {"status": "skipped", "reason": reason}
     return _not_done(outcome)
 
 

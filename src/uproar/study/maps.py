@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -48,10 +48,7 @@ def stored_maps(
     """The maps of every chain for all images; pieces that the store has are read, the others made and kept."""
     with borrowed(subject.model), torch.no_grad():
         states = prepare_states(subject.model, subject.context, chains)
-    draws = subject.context.draws
-    context = Context(
-        draws, subject.context.mean, subject.context.train, subject.context.truth, states
-    )
+    context = replace(subject.context, states=states)
     name = subject.identity()
     pieces: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
     groups = families(chains)

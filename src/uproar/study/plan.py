@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from uproar.errors import BadInput
 from uproar.estimators import Chain, families
 from uproar.protocols import protocol_named
 from uproar.protocols.worn import FOLDS
@@ -95,11 +96,28 @@ def scores_of(study: Study, setting: Setting) -> list[Scored]:
 def plan(study: Study, store: Store) -> Plan:
     """The jobs that are still to be done."""
     total = Plan([], 0)
-    for setting in Setting.all_of(study):
-        bench = bench_for(setting, store.root)
+    benches = [bench_for(setting, store.root) for setting in Setting.all_of(study)]
+    _check_files(study, benches)
+    for bench in benches:
         bench.store.place.refresh()  # others may have written since it was last asked
         _plan_setting(study, bench, total)
     return total
+
+
+def _check_files(study: Study, benches: Sequence[Bench]) -> None:
+    """Refuse stored maps that fit none of the tasks; where they fit some, the cells of the others are skipped."""
+    both = bool(study.protocols)  # metrics look at test images alone
+    for chain in study.chains:
+        reasons = [misfit(chain, bench, both) for bench in benches] if chain.files else []
+        if reasons and all(reasons):
+            raise BadInput(f"{reasons[0]}.")
+
+
+def misfit(chain: Chain, bench: Bench, train: bool = True) -> str | None:
+    """Why stored maps in a chain are not those of a task's images, if they are not."""
+    splits = (bench.task.train, bench.task.test) if train else (bench.task.test,)
+    reasons = (stored.misfit(split) for stored in chain.files for split in splits)
+    return next((reason for reason in reasons if reason), None)
 
 
 def _plan_setting(study: Study, bench: Bench, total: Plan) -> None:
@@ -266,7 +284,9 @@ def refusal(bench: Bench, cell: Cell) -> str | None:
     makers = {protocol.train.by, protocol.test.by} - {"replicate"}
     if makers and bench.setting.weights is not None and chain.needs_model:
         return f"{protocol.name} needs other base models, but the base model is given (weights=)"
-    return None
+    if makers and chain.files:
+        return f"{protocol.name} needs maps of several base models, but {chain.name} has one set"
+    return misfit(chain, bench)
 
 
 def _training_cost(bench: Bench) -> float:

@@ -271,10 +271,11 @@ def _orders(ray: Any, root: str, token: str, studies: Sequence[Study]) -> Orders
 
 
 def _files(study: Study) -> list[str]:
-    """The files a study names: plug-ins, models and weights."""
+    """The files a study names: plug-ins, models, weights and maps."""
     models = [model.partition(":")[0] for model in study.models if ".py:" in model]
     weights = [file for file in (study.weights, study.pretrained) if file is not None]
-    return [*study.plugins, *models, *weights]
+    maps = [stored.path for chain in study.chains for stored in chain.files]
+    return [*study.plugins, *models, *weights, *maps]
 
 
 def _uproar_variables() -> dict[str, str]:

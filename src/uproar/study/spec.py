@@ -16,7 +16,9 @@ from uproar.data.registry import check_task
 from uproar.devices import check_name
 from uproar.errors import BadInput, UproarError
 from uproar.estimators import Chain, read_chain
-from uproar.expression import parse
+from uproar.estimators.stored import PREFIX as MAPS
+from uproar.estimators.stored import name_of, path_in
+from uproar.expression import Call, parse
 from uproar.extend import load_plugin
 from uproar.metrics.base import read_metric
 from uproar.metrics.looks import LOOKS
@@ -165,12 +167,21 @@ class Study(BaseModel):
     @property
     def deviations(self) -> list[str]:
         """What is chosen that departs from the protocols, in sentences for every report."""
-        if self.pretrained is None:
-            return []
-        return [
-            f"Every training starts from pretrained weights ({Path(self.pretrained).name}), not from random ones: "
-            "a deviation from remove-and-retrain, since a network may know more than the changed images tell."
-        ]
+        found = []
+        if self.pretrained is not None:
+            found.append(
+                f"Every training starts from pretrained weights ({Path(self.pretrained).name}), not from random ones: "
+                "a deviation from remove-and-retrain, since a network may know more than the changed images tell."
+            )
+        stored = [chain.name for chain in self.chains if chain.files]
+        if stored and self.weights is None and len(self.seeds) > 1:
+            found.append(
+                f"Maps made elsewhere are the same in all replicates ({', '.join(stored)}), while every replicate has "
+                "a base model of its own: the spread of their numbers leaves out that of the maps, and metrics and "
+                "protocols without retraining ask networks that the maps may not have been made for. Give the model "
+                "that they explain as weights=."
+            )
+        return found
 
     def with_changes(self, **changes: Any) -> Study:
         """This study with some fields replaced, checked anew; None leaves a field as it is."""
@@ -178,16 +189,16 @@ class Study(BaseModel):
         return study_of({**self.model_dump(), **given})
 
 
-def study_of(source: Study | Mapping[str, Any] | str | Path) -> Study:
-    """A study from a TOML file's path, a dict, or a Study."""
+def study_of(source: Study | Mapping[str, Any] | str | Path, **changes: Any) -> Study:
+    """A study from a TOML file's path, a dict, or a Study; `changes` replace fields before they are checked."""
     if isinstance(source, Study):
-        return source
+        return source.with_changes(**changes) if changes else source
     if isinstance(source, Mapping):
-        return _validated(dict(source))
-    return _read(Path(source))
+        return _validated({**source}, changes)
+    return _read(Path(source), changes)
 
 
-def _read(path: Path) -> Study:
+def _read(path: Path, changes: Mapping[str, Any]) -> Study:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -202,8 +213,11 @@ def _read(path: Path) -> Study:
         for alias in (field, field.rstrip("s")):
             if alias in content:
                 content[alias] = _beside(content[alias], path.parent)
+    for alias in ("estimators", "estimator"):
+        if alias in content:
+            content[alias] = _maps_beside(content[alias], path.parent)
     try:
-        return _validated(content)
+        return _validated(content, changes)
     except UproarError as error:
         line = _line_of(getattr(error, "setting", ""), text)
         where = f"{path.name}, line {line}" if line else path.name
@@ -220,11 +234,27 @@ def _beside(value: Any, folder: Path) -> Any:
     return value
 
 
-def _validated(content: dict[str, Any]) -> Study:
+def _maps_beside(value: Any, folder: Path) -> Any:
+    """Files of maps inside expressions are looked for beside the study first."""
+    if isinstance(value, list):
+        return [_maps_beside(item, folder) for item in value]
+    if not isinstance(value, str) or MAPS not in value:
+        return value
+
+    def moved(call: Call) -> Call:
+        name, inside = call.name, tuple(map(moved, call.args))
+        if name.startswith(MAPS) and (folder / path_in(name)).is_file():
+            name = name_of(folder / path_in(name))
+        return Call(name, inside, call.options)
+
+    return str(moved(parse(value)))
+
+
+def _validated(content: dict[str, Any], changes: Mapping[str, Any]) -> Study:
     for alias in ("task", "model", "estimator", "protocol", "metric", "audit"):
         if alias in content:
             content[alias + "s"] = content.pop(alias)
-    return Study(**content)
+    return Study(**{**content, **changes})
 
 
 class _BadSetting(BadInput):

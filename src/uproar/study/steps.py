@@ -22,7 +22,15 @@ from uproar.data import Split, Task, load
 from uproar.data.stream import row_numbers
 from uproar.devices import chosen
 from uproar.errors import BadMap, NotApplicable
-from uproar.estimators import Chain, Context, estimators, explain_chains, prepare_states, read_chain
+from uproar.estimators import (
+    Chain,
+    Context,
+    estimators,
+    explain_chains,
+    prepare_states,
+    raw_maps,
+    read_chain,
+)
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
@@ -45,6 +53,9 @@ from uproar.study.shown import Shown, shown
 from uproar.study.spec import Study
 from uproar.training import Recipe, channels_last, fit, fit_all, predict, stackable
 from uproar.training.calibrate import surprise
+
+SignedMaps = Callable[[Tensor], list[Tensor]]
+"""From row numbers of a split to the maps of those images, one tensor per chain."""
 
 CHUNK = 512
 """Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
@@ -431,13 +442,37 @@ class Bench:
     ) -> list[Tensor]:  # fmt: skip
         """The maps of some images, one tensor per order."""
         chains = [order.chain for order in orders]
-        x, target = split.read(rows).to(self.device), split.labels[rows].to(self.device)
-        draws = Draws.of(orders[0].seed, rows, split.name)
-        context = Context(draws, self.task.mean, self.task.train, split.truth(rows), states)
-        if self.setting.target == "predicted" and any(c.needs_model for c in chains):
-            target = predict(model, x).argmax(1)
+        x, target, context = self._asked(model, orders, split, rows, states)
         maps = explain_chains(model, x, target, context, chains, features=self.setting.features)
         return [a.cpu() for a in maps]
+
+    def signed_maps(self, chains: Sequence[Chain], seed: int, split: Split) -> SignedMaps:
+        """What makes the signed maps of some images of a split, before sign, channels and filters."""
+        orders = [Order(chain, seed) for chain in chains]
+        ((model, states),) = self._makers(orders)
+        looks = any(chain.needs_model for chain in chains)
+        room = Room.of(model, split.read(slice(0, 2))) if looks else Room(CHUNK)
+
+        def made(rows: Tensor) -> list[Tensor]:
+            x, target, context = self._asked(model, orders, split, rows, states)
+            calls = [chain.raw for chain in chains]
+            raw = room.run(lambda size: raw_maps(model, x, target, context, calls, size))
+            return [raw[call].cpu() for call in calls]
+
+        return made
+
+    def _asked(
+        self, model: nn.Module, orders: Sequence[Order], split: Split, rows: Tensor,
+        states: dict[str, Any],
+    ) -> tuple[Tensor, Tensor, Context]:  # fmt: skip
+        """Some images, the classes they are explained for, and what surrounds them."""
+        x, target = split.read(rows).to(self.device), split.labels[rows].to(self.device)
+        draws = Draws.of(orders[0].seed, rows, split.name)
+        truth = split.truth(rows)
+        context = Context(draws, self.task.mean, self.task.train, truth, states, split)
+        if self.setting.target == "predicted" and any(o.chain.needs_model for o in orders):
+            target = predict(model, x).argmax(1)
+        return x, target, context
 
     def split(self, name: str) -> Split:
         """The train or the test split."""
@@ -722,7 +757,7 @@ class Bench:
         x, y, truth = test.read(rows), test.labels[rows], test.truth(rows)
         draws = Draws.of(seed, range(rows.start, rows.stop), "test")
         clean = predict(model, x)
-        context = Context(draws, self.task.mean, self.task.train, truth, states)
+        context = Context(draws, self.task.mean, self.task.train, truth, states, test)
         target = clean.argmax(1) if self.setting.target == "predicted" else y
 
         @explained_there
@@ -735,7 +770,8 @@ class Bench:
             return explain_chains(model, images, classes, context, [chain])[0]
 
         maps, asked = mapped(model, x, target), from_here(model)
-        return Batch(asked, x, y, maps, clean, draws, self.task.mean, truth, explain=explain)
+        again = None if chain.files else explain
+        return Batch(asked, x, y, maps, clean, draws, self.task.mean, truth, explain=again)
 
 
 def _network(cell: Cell) -> tuple[str, str]:

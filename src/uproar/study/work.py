@@ -7,9 +7,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import torch
-
-from uproar.devices import repeatable
+from uproar.devices import steady
 from uproar.errors import NotApplicable, StoreError, one_line
 from uproar.study.cell import Done, Failed, Outcome, Skipped, Unit
 from uproar.study.plan import Job
@@ -31,13 +29,8 @@ def do(job: Job, root: str) -> Report:
     """Carry out a job against the store at `root`; errors become outcomes."""
     started = time.perf_counter()
     bench = bench_for(job.setting, root)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # results must not depend on how many cores a machine has
-    try:
-        with repeatable(bench.device):
-            outcomes = _KINDS[job.kind](bench, job)
-    finally:
-        torch.set_num_threads(threads)
+    with steady(bench.device):
+        outcomes = _KINDS[job.kind](bench, job)
     notices, bench.store.notices[:] = list(bench.store.notices), []
     return Report(job, outcomes, time.perf_counter() - started, notices)
 

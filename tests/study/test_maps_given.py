@@ -1,0 +1,181 @@
+"""Studies of maps made elsewhere, and `uproar explain --split both`, which writes such maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import uproar
+from uproar.cli import main
+from uproar.errors import BadInput
+from uproar.store import Store
+from uproar.study.plan import plan
+
+STUDY = """
+task = "planted(size=8, classes=3, channels=3, train=45, test=20)"
+model = "cnn-small(width=4)"
+estimators = ["grad", "sq(grad)", "gaussian(grad)"]
+protocols = ["roar", "roar:no-retrain"]
+fractions = [0.5]
+seeds = 1
+recipe = {epochs = 1, batch = 16}
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a study, in which the test runs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.toml").write_text(STUDY)
+    return tmp_path
+
+
+def given(text: str, name: str = "m.safetensors") -> str:
+    """The study with the maps of a file where it has gradients."""
+    return text.replace("(grad)", f"(maps:{name})").replace('"grad"', f'"maps:{name}"')
+
+
+def explain(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["explain", "--study", "s.toml", "--split", "both", "--out", "p.png", *arguments])
+    return int(stop.value.code or 0)
+
+
+def same_numbers(results) -> bool:
+    """Whether the estimators of a run and those that take their maps from a file have the same numbers."""
+    table = results.table
+    assert set(table.status) == {"done"}
+    given = table.estimator.str.contains("maps:")
+    table = table.assign(estimator=table.estimator.str.replace("maps:m.safetensors", "grad"))
+    parts = [
+        part[part.estimator.isin(table[given].estimator)]
+        .sort_values(["protocol", "estimator", "fraction"])
+        .reset_index(drop=True)[["protocol", "estimator", "fraction", "accuracy", "bits", "ties"]]
+        for part in (table[~given], table[given])
+    ]
+    assert parts[1].bits.nunique() > 2
+    return parts[0].equals(parts[1])
+
+
+def test_written_maps_give_the_numbers_of_the_estimator_itself_in_worker_processes(here):
+    assert explain("--estimators", "grad", "--save", "m.safetensors") == 0
+    assert load_file("m.safetensors")["train"].shape == (45, 3, 8, 8)
+    names = ("grad", "gaussian(grad)", "maps:m.safetensors", "gaussian(maps:m.safetensors)")
+    study = uproar.study_of("s.toml", estimators=names)
+    assert same_numbers(uproar.run(study, store="st", jobs=2))
+
+
+def test_a_limit_is_kept_by_both(here):
+    assert explain("--estimators", "grad", "--save", "m.safetensors", "--limit", "15") == 0
+    assert load_file("m.safetensors")["test"].shape == (15, 3, 8, 8)
+    names = ("grad", "sq(grad)", "maps:m.safetensors", "sq(maps:m.safetensors)")
+    study = uproar.study_of(
+        "s.toml", estimators=names, limit=15, protocols=("roar:no-retrain",), fractions=(0.3, 0.7)
+    )
+    assert same_numbers(uproar.run(study, store="st", jobs=1))
+
+
+def test_writing_goes_on_where_it_was_stopped(here, capsys):
+    names = ["--estimators", "grad,sg(grad, samples=2)", "--save", "m.safetensors"]
+    assert explain(*names, "--store", "st") == 0
+    assert "maps:m-sg-grad-samples-2.safetensors" in capsys.readouterr().out
+    first = {p: p.read_bytes() for p in here.glob("m-*.safetensors")}
+    assert len(first) == 2
+    pieces = sorted((here / "st").rglob("maps/**/*.safetensors"))
+    assert len(pieces) == 4  # two estimators, two splits
+    pieces[0].unlink()
+    kept = {p: p.stat().st_mtime_ns for p in pieces[1:]}
+    for file in first:
+        file.unlink()
+    assert explain(*names, "--store", "st") == 0
+    assert {p: p.read_bytes() for p in here.glob("m-*.safetensors")} == first
+    # chains that share passes are made together, so that at most the sister piece is written again
+    assert sum(p.stat().st_mtime_ns != kept[p] for p in kept) <= 1
+
+
+def test_maps_lie_beside_the_study_even_where_names_have_spaces(here):
+    folder = here / "my studies"
+    folder.mkdir()
+    save_file({"test": np.zeros((20, 8, 8), np.float32)}, folder / "m.safetensors")
+    (folder / "t.toml").write_text(given(STUDY))
+    study = uproar.study_of("my studies/t.toml")
+    assert study.estimators[1] == 'sq(maps:"my studies/m.safetensors")'
+    assert [len(chain.files) for chain in study.chains] == [0, 1, 1, 1]
+
+
+def test_maps_that_do_not_fit_are_refused_before_anything_is_run(here):
+    maps = {"train": np.zeros((45, 8, 8), np.float32), "test": np.zeros((19, 8, 8), np.float32)}
+    save_file(maps, "m.safetensors")
+    (here / "t.toml").write_text(given(STUDY))
+    with pytest.raises(BadInput, match=r"m\.safetensors has 19 test maps for 20 test images\."):
+        uproar.run("t.toml", store="st", jobs=1)
+    assert not list((here / "st").rglob("*.safetensors"))
+    # where they fit one of the tasks, the cells of the other are skipped
+    both = uproar.study_of(
+        "t.toml",
+        tasks=(
+            "planted(size=8, classes=3, channels=3, train=45, test=20)",
+            "planted(size=8, classes=3, channels=3, train=45, test=19)",
+        ),
+    )
+    reasons = {outcome.reason for outcome in plan(both, Store("st")).skipped.values()}
+    assert len(reasons) == 1
+    assert "has 19 test maps for 20 test images" in reasons.pop()
+
+
+def test_protocols_and_metrics_that_make_other_maps_are_skipped_with_the_reason(here):
+    random = np.random.default_rng(0)
+    maps = {s: random.normal(size=(n, 8, 8)).astype("f4") for s, n in (("train", 45), ("test", 20))}
+    save_file(maps, "m.safetensors")
+    study = uproar.study_of(
+        "s.toml", estimators=("maps:m.safetensors",), protocols=("roar", "roar:cross-fitted"),
+        metrics=("deletion(steps=4)", "sensitivity_max"), seeds=(0, 1),
+    )  # fmt: skip
+    results = uproar.run(study, store="st", jobs=1)
+    table = results.table[
+        results.table.estimator.str.startswith("maps") & (results.table.fraction > 0)
+    ]
+    status = table.groupby("protocol").status.unique().map(list).to_dict()
+    assert status == {"roar": ["done"], "roar:cross-fitted": ["skipped"]}
+    assert "needs maps of several base models" in table[table.status == "skipped"].reason.iloc[0]
+    scores = results.scores[results.scores.estimator == "maps:m.safetensors"]
+    by_metric = scores.groupby("metric").status.unique().map(list).to_dict()
+    assert by_metric == {"deletion(steps=4)": ["done"], "sensitivity_max": ["skipped"]}
+    assert any("Maps made elsewhere are the same in all replicates" in n for n in results.notices)
+
+
+def test_a_nan_fails_the_cells_of_the_file_alone(here):
+    maps = {"train": np.ones((45, 8, 8), np.float32), "test": np.ones((20, 8, 8), np.float32)}
+    maps["train"][17, 3, 3] = np.nan
+    save_file(maps, "m.safetensors")
+    study = uproar.study_of(
+        "s.toml", estimators=("maps:m.safetensors", "sobel"), protocols=("roar:no-retrain",)
+    )
+    table = uproar.run(study, store="st", jobs=1).table
+    assert set(table[table.estimator == "sobel"].status) == {"done"}
+    lost = table[table.estimator.str.startswith("maps") & (table.fraction > 0)]
+    assert set(lost.status) == {"failed"}
+    assert "the map of train image 17 has NaN" in lost.reason.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--save", "m.npz"], "give --save maps.safetensors"),
+        ([], "give --save maps.safetensors"),
+        (["--save", "m.safetensors", "--target", "3"], "--target is predicted or label"),
+        (["--save", "m.safetensors", "--estimators", "gaussian(grad)"], "gaussian(maps:FILE)"),
+        (["--save", "m.safetensors", "--estimators", "bernoulli"], "removes without ranking"),
+        (["--save", "m.safetensors", "--estimators", "grad", "--split", "train"], "test or both"),
+        (["--save", "m.safetensors", "--split", "test"], "--study goes with --split both"),
+        (["--save", "m.safetensors", "--study", "two.toml"], "this study has 2 tasks"),
+        (["pictures", "--save", "m.safetensors"], "none of your own"),
+    ],
+)
+def test_a_mistake_in_explain_is_one_sentence(here, capsys, arguments, sentence):
+    (here / "two.toml").write_text(STUDY.replace("task =", 'tasks = ["digits",').replace(
+        'test=20)"', 'test=20)"]'))  # fmt: skip
+    assert explain(*arguments) == 2
+    assert sentence in " ".join(capsys.readouterr().err.split())
+    assert not list(here.glob("*.safetensors"))
