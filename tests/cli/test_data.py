@@ -10,6 +10,7 @@ import pytest
 from tests.data.layouts import write_mnist, write_picture
 from tests.data.serving import serving
 from uproar.cli.app import _exit_code
+from uproar.cli.console import output
 from uproar.cli.run import recall, remember
 from uproar.data import load
 from uproar.data.catalogue import CATALOGUE, Remote
@@ -29,7 +30,8 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_tasks_are_listed_with_where_they_were_found(here, capsys):
+def test_tasks_are_listed_with_where_they_were_found(here, capsys, monkeypatch):
+    monkeypatch.setattr(output, "width", 240)  # a long path must not be folded into other columns
     write_mnist(here / "sets" / "MNIST" / "raw")
     assert _exit_code(["ls", "tasks", "--data-root", "sets"]) == 0
     shown = capsys.readouterr().out

@@ -224,7 +224,9 @@ def test_page_drawing_and_csv_tell_the_same_verdicts(written):
 
 def test_tables_read_back_exactly(written, plain_case):
     csv = pd.read_csv(
-        written.parent / "results.csv", keep_default_na=False, na_values={"accuracy": ""}
+        written.parent / "results.csv",
+        keep_default_na=False,
+        na_values={"accuracy": "", "bits": ""},
     )
     parquet = pd.read_parquet(written.parent / "results.parquet")
     pd.testing.assert_frame_equal(csv, plain_case.table, check_dtype=False)

@@ -112,7 +112,7 @@ def coarse_size(side: int) -> int:
     """The window for images with sides of so many pixels, odd.
 
     >>> [coarse_size(s) for s in (8, 32, 96, 224, 448)]
-    [3, 3, 5, 11, 23]
+    [3, 3, 5, 11, 21]
     """
     return max(3, 2 * round((side * 11 / 224 - 1) / 2) + 1)
 
