@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.finding import Finding, Mark
+from uproar.judgement import Judgement
 from uproar.metrics.sequential import OPEN, sequential
 from uproar.metrics.verdicts import compare, intervals
 from uproar.scores import Scores
@@ -104,6 +105,14 @@ class Results:
     """By task and model: what the metrics say of the estimators over all replicates."""
     findings: tuple[Finding, ...] = ()
     """What the study's audits found."""
+    claims: tuple[Judgement, ...] = ()
+    """What became of the claims of papers that the study names."""
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """Every task with every model, in the order of the study."""
+        rows = pd.concat([self.table[["task", "model"]], self.scores[["task", "model"]]])
+        return list(rows.drop_duplicates().itertuples(index=False, name=None))
 
     @property
     def done(self) -> pd.DataFrame:
@@ -146,7 +155,8 @@ class Results:
                 marks.setdefault(place, []).append(mark)
         names = _PLACE
         rows = []
-        for place in self.verdicts[names].itertuples(index=False) if asked else ():
+        verdicts = self.verdicts if asked else pd.DataFrame()
+        for place in verdicts[names].itertuples(index=False) if len(verdicts) else ():
             against = marks.get(tuple(place), [])
             texts = list(dict.fromkeys(mark.text for mark in against))
             why = "; ".join(dict.fromkeys(mark.why for mark in against))

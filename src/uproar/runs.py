@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from uproar.claims import judge
 from uproar.report import write_report
 from uproar.results import Results
 from uproar.store import Store
@@ -18,7 +19,7 @@ from uproar.study.spec import Study
 
 @dataclass(frozen=True)
 class Run(Results):
-    """The results of a run: `.table`, `.verdicts`, `.findings`, `.report(path)`."""
+    """The results of a run: `.table`, `.verdicts`, `.findings`, `.claims`, `.report(path)`."""
 
     place: str = ""
     """The store behind it."""
@@ -38,4 +39,5 @@ def collected(
     state = progress or Progress()
     found = collect(study, Store(store), state.outcomes, tuple(state.notices), facts)
     audited = tuple(findings(asked(study), store, state.outcomes))
-    return Run(**{**vars(found), "findings": audited, "place": str(store)})
+    run = Run(**{**vars(found), "findings": audited, "place": str(store)})
+    return replace(run, claims=tuple(judge(run, study.claims)))

@@ -50,14 +50,16 @@ def test_other_pretrained_weights_are_other_results(small, pretrained, tmp_path)
     assert Bench(setting, store).model_key(0) != before
 
 
-def test_a_pretrained_start_needs_both_the_word_and_the_file(small, pretrained):
+def test_a_pretrained_start_needs_both_the_word_and_the_file(small, pretrained, tmp_path):
     for settings in ({"recipe": {"init": "pretrained"}}, {"pretrained": str(pretrained)}):
         with pytest.raises(BadInput, match="set both or neither"):
             small(**settings)
     with pytest.raises(BadInput, match="set both or neither"):
         small(recipe="song2023-cub")
+    study = small(recipe="song2023-cub", pretrained="nowhere.pt")
     with pytest.raises(BadInput, match="There is no file"):
-        small(recipe="song2023-cub", pretrained="nowhere.pt")
+        uproar.run(study, store=tmp_path / "store", jobs=1)
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_named_recipe_runs_with_its_optimiser_and_a_sampled_fill(tmp_path, small):

@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.markup import escape
 
-from uproar.cli import audit, data, explain, look, run, score, trial
+from uproar.cli import audit, claims, data, explain, look, run, score, trial
 from uproar.cli.console import errors
 from uproar.errors import StoreError, UproarError
 
@@ -23,6 +23,7 @@ app.command("run")(run.run)
 app.command("report")(run.report)
 app.command("validate")(run.validate)
 app.command("audit")(audit.audit)
+app.command("claims")(claims.claims)
 app.command("explain")(explain.explain)
 app.command("score")(score.score)
 app.command("try")(trial.try_estimators)

@@ -27,6 +27,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry, Registry
 from uproar.removal import fills
 from uproar.study.execute import default_jobs
+from uproar.study.shipped import shipped, summary
 from uproar.training.papers import RECIPES
 
 
@@ -41,6 +42,8 @@ class Kind(StrEnum):
     protocols = "protocols"
     audits = "audits"
     recipes = "recipes"
+    claims = "claims"
+    studies = "studies"
 
 
 _REGISTRIES: dict[str, Registry] = {
@@ -73,6 +76,16 @@ def ls(
         return 0
     if kind is Kind.audits:
         _show_audits()
+        return 0
+    if kind is Kind.claims:
+        _show_claims()
+        return 0
+    if kind is Kind.studies:
+        shown = table("studies", "name", "what it is")
+        for study, path in shipped().items():
+            shown.add_row(study, escape(summary(path)))
+        output.print(shown)
+        output.print("Run one with: uproar run NAME; what it takes: uproar validate NAME.")
         return 0
     if kind is Kind.recipes:
         shown = table("recipes", "name", "what it is")
@@ -143,6 +156,16 @@ def _show_audits() -> None:
         lines += [f"Needs {entry.facts['needs']}."] if entry.facts["needs"] else []
         options = ", ".join(f"{n}={_default(p.default)}" for n, p in entry.options.items())
         shown.add_row(entry.name, escape(" ".join(lines)), escape(options))
+    output.print(shown)
+
+
+def _show_claims() -> None:
+    from uproar.claims import PAPERS, claims_named
+
+    shown = table("claims", "name", "what it says", "published")
+    for one in claims_named(tuple(PAPERS)):
+        says = f"{one.says} ({one.paper}, {one.place})"
+        shown.add_row(one.name, escape(says), escape(one.published))
     output.print(shown)
 
 

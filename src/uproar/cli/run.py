@@ -14,10 +14,12 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.audit import print_findings
+from uproar.cli.claims import print_claims
 from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
 from uproar.cli.imputer import ready
+from uproar.cli.outline import print_outline
 from uproar.cli.progress import machine_lines, shown
 from uproar.data.places import also_look, given_roots
 from uproar.errors import BadInput, StoreError
@@ -26,8 +28,10 @@ from uproar.place import write_file
 from uproar.store import Store
 from uproar.study.estimate import estimate
 from uproar.study.execute import default_jobs
+from uproar.study.outline import outline
 from uproar.study.progress import Progress, kept_in, left_in
 from uproar.study.run import run_study
+from uproar.study.shipped import study_named
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe
 
@@ -102,6 +106,7 @@ def run(
     facts: dict[str, Any] = {"command": shlex.join(["uproar", *sys.argv[1:]])}
     if collect:
         return _report(chosen, place, folder, folder, facts)
+    chosen.check_files()
     facts["executor"] = _executor_name(jobs, ray, chosen.device)
     ready(chosen.fill, chosen.metrics)
     began = time.perf_counter()
@@ -118,6 +123,7 @@ def run(
     _print_verdicts(results)
     _print_scores(results)
     print_findings(results.findings)
+    print_claims(results.claims)
     print_spent(results)
     new = state.total - state.cached
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
@@ -142,6 +148,7 @@ def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, 
     _print_verdicts(results)
     _print_scores(results)
     print_findings(results.findings)
+    print_claims(results.claims)
     if state is not None and state.done < state.total:
         output.print(
             f"The run was at {state.done} of {state.total} cells when it was last heard of."
@@ -159,33 +166,47 @@ def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
 
 
 def validate(
-    study: File = None,
+    studies: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[STUDY]…", help="Study files or names; without one, ROAR on digits."),
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
     out: Out = None,
     store: Place = None,
     data_root: DataRoot = None,
-) -> int:
-    """Check a study and say what would run, how long it would take, and what is there already."""
-    chosen = study_of(study) if study else Study()
-    chosen = chosen.with_changes(seeds=seeds)
-    folder = out if out is not None else Path("runs") / chosen.name
-    workers = default_jobs(chosen.device) if jobs is None else jobs
-    place = store if store is not None else str(folder / "store")
-    found = estimate(chosen, Store(place), workers)
-    shape = table(f"Study {chosen.name}", "what", ">jobs", ">seconds each")
+) -> int:  # fmt: skip
+    """Check studies and say what would run, how long it would take, and what is there already or missing.
+
+    Without the data, cells, passes, storage and GPU hours follow from what is known of the set.
+    """
+    for given in [study_named(text) for text in studies or ()] or [Study()]:
+        chosen = given.with_changes(seeds=seeds)
+        size = outline(chosen)
+        print_outline(chosen, size)
+        if not size.missing:
+            folder = out if out is not None else Path("runs") / chosen.name
+            workers = default_jobs(chosen.device) if jobs is None else jobs
+            _print_estimate(chosen, store if store is not None else str(folder / "store"), workers)
+    return 0
+
+
+def _print_estimate(study: Study, place: str, workers: int) -> None:
+    """What is still to be done and how long it would take on this machine; audits apart."""
+    found = estimate(study, Store(place), workers)
+    shape = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
     for kind, (count, seconds) in found.jobs.items():
         shape.add_row(kind, str(count), f"{seconds:.2f}")
     output.print(shape)
+    beside = " (what audits need beside it not counted)" if study.audits else ""
     output.print(
-        f"{found.cells} cells: {found.cached} in the store, {found.skipped} do not apply, "
+        f"{found.cells} cells{beside}: {found.cached} in the store, {found.skipped} do not apply, "
         f"{found.cells - found.cached - found.skipped} to do."
     )
     output.print(
         f"About {duration(found.seconds)} with {workers} process{'es' if workers > 1 else ''}, "
         f"{found.megabytes:.0f} MB for the store."
     )
-    return 0
 
 
 def gathered(study: Study, place: str, state: Progress | None, facts: dict[str, Any]) -> Run:
@@ -202,7 +223,7 @@ def _study(
     audits: list[str] | None, fractions: list[str] | None, seeds: int | None, recipe: str | None,
     epochs: int | None, device: str | None, fill: str | None, limit: int | None, plugin: list[str] | None,
 ) -> Study:  # fmt: skip
-    base = study_of(file) if file else Study()
+    base = study_named(file) if file else Study()
     changes: dict[str, Any] = {
         "tasks": task, "models": model, "weights": weights, "estimators": listed(estimators),
         "protocols": listed(protocols), "metrics": listed(metrics), "audits": listed(audits),
@@ -263,8 +284,9 @@ def recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
 
 def _print_verdicts(results: Run) -> None:
     verdicts = results.verdicts
-    if verdicts.empty and len(results.table):
-        output.print("No verdict yet: too few cells are finished.")
+    if verdicts.empty:
+        if len(results.table):
+            output.print("No verdict yet: too few cells are finished.")
         return
     doubts = {tuple(row[:4]): row[4] for row in results.trust.itertuples(index=False)}
     for (task, model, protocol), group in verdicts.groupby(

@@ -38,6 +38,9 @@ class Known:
     """Training and test images of the complete set."""
     page: str
     size: str
+    classes: int = 10
+    shape: tuple[int, int, int] = (3, 224, 224)
+    """Of its images; photos are cut to a size that the task is asked for."""
     files: tuple[Remote, ...] = ()
     """What `uproar data get` downloads; nothing where the owner asks for a login."""
     how: str = ""
@@ -81,6 +84,7 @@ _STANFORD = "http://ufldl.stanford.edu/housenumbers"
 _SETS = (
     Known(
         "mnist", ("MNIST/raw", "mnist/raw", "MNIST", "mnist"), _IDX_MARKS, (60000, 10000),
+        classes=10, shape=(1, 28, 28),
         page="http://yann.lecun.com/exdb/mnist", size="11 MB", common=True,
         files=_idx_files("https://ossci-datasets.s3.amazonaws.com/mnist", "MNIST/raw", _MNIST),
         md5=dict(zip(_IDX, _MNIST_PLAIN, strict=True)),
@@ -89,6 +93,7 @@ _SETS = (
         "fashion-mnist",
         ("FashionMNIST/raw", "fashion-mnist/raw", "FashionMNIST", "fashion-mnist", "fashion"),
         _IDX_MARKS, (60000, 10000),
+        classes=10, shape=(1, 28, 28),
         page="https://github.com/zalandoresearch/fashion-mnist", size="30 MB", common=True,
         files=_idx_files(
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com", "FashionMNIST/raw", _FASHION
@@ -97,6 +102,7 @@ _SETS = (
     ),
     Known(
         "cifar10", ("cifar-10-batches-bin", "cifar-10-batches-py"), ("test_batch.bin", "test_batch"), (50000, 10000),
+        classes=10, shape=(3, 32, 32),
         page=f"{_TORONTO}/cifar.html", size="170 MB",
         files=(Remote(f"{_TORONTO}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
         md5={
@@ -116,6 +122,7 @@ _SETS = (
     ),
     Known(
         "cifar100", ("cifar-100-binary", "cifar-100-python"), ("test.bin", "test"), (50000, 10000),
+        classes=100, shape=(3, 32, 32),
         page=f"{_TORONTO}/cifar.html", size="169 MB", common=True,
         files=(Remote(f"{_TORONTO}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
         md5={
@@ -126,7 +133,9 @@ _SETS = (
         },
     ),
     Known(
-        "svhn", ("svhn", "SVHN", "svhn-first"), ("test_32x32.mat",), (73257, 26032), page=_STANFORD, size="246 MB",
+        "svhn", ("svhn", "SVHN", "svhn-first"), ("test_32x32.mat",), (73257, 26032),
+        classes=10, shape=(3, 32, 32),
+        page=_STANFORD, size="246 MB",
         files=(
             Remote(f"{_STANFORD}/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", "svhn"),
             Remote(f"{_STANFORD}/test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", "svhn"),
@@ -138,6 +147,7 @@ _SETS = (
     ),
     Known(
         "cub200", ("CUB_200_2011",), ("image_class_labels.txt",), (5994, 5794),
+        classes=200, shape=(3, 224, 224),
         page="https://www.vision.caltech.edu/datasets/cub_200_2011", size="1.2 GB",
         files=(
             Remote("https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
@@ -146,6 +156,7 @@ _SETS = (
     ),
     Known(
         "food101", ("food-101",), ("meta/train.txt", "meta/train.json"), (75750, 25250),
+        classes=101, shape=(3, 224, 224),
         page="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101", size="5.0 GB",
         files=(
             Remote("http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"),
@@ -153,6 +164,7 @@ _SETS = (
     ),
     Known(
         "birdsnap", ("birdsnap",), ("species.txt",), (47386, 2443),
+        classes=500, shape=(3, 224, 224),
         page="http://thomasberg.org", size="about 10 GB of photos, from their own servers; many are gone",
         files=(
             Remote("http://thomasberg.org/datasets/birdsnap/1.1/birdsnap.tgz", "1788158175f6ae794aebf27bcd7a3f5d"),
@@ -160,6 +172,7 @@ _SETS = (
     ),
     Known(
         "tiny-imagenet", ("tiny-imagenet-200",), ("wnids.txt",), (100000, 10000),
+        classes=200, shape=(3, 64, 64),
         page="http://cs231n.stanford.edu", size="248 MB",
         files=(
             Remote("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de"),
@@ -168,6 +181,7 @@ _SETS = (
     Known(
         "imagenet", ("imagenet", "ImageNet", "ILSVRC2012", "ILSVRC2012_img", "ILSVRC"),
         ("train", "Data/CLS-LOC/train", "ILSVRC/Data/CLS-LOC/train"), (1281167, 50000),
+        classes=1000, shape=(3, 224, 224),
         page="https://image-net.org/download.php", size="about 155 GB", common=True,
         how="Ask for access at https://image-net.org/download.php, download ILSVRC2012_img_train.tar, "
         "ILSVRC2012_img_val.tar, ILSVRC2012_devkit_t12.tar.gz and, for boxes, ILSVRC2012_bbox_val_v3.tgz, and unpack "

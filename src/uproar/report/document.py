@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from uproar.finding import Finding
+from uproar.judgement import Judgement
 from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.draw import Drawable
 from uproar.report.figures import (
@@ -46,6 +47,8 @@ class Chapter:
     """What the metrics say, which need no retraining."""
     audits: tuple[AuditPart, ...] = ()
     """What the audits found."""
+    claims: tuple[Judgement, ...] = ()
+    """What became of the claims of papers."""
 
     def drawings(self) -> Iterator[Drawable]:
         """The figures that become files: of the pictures, the first of each protocol."""
@@ -80,14 +83,16 @@ def chapters_of(results: Results) -> list[Chapter]:
             section, f"{place}-{slug([section.task, section.model])}-" if several else "",
             judged.get((section.task, section.model)),
             [f for f in results.findings if (clean(f.task), clean(f.model)) == (section.task, section.model)],
+            [c for c in results.claims if (clean(c.task), clean(c.model)) == (section.task, section.model)],
         )
         for place, section in enumerate(sections, 1)
     ]  # fmt: skip
 
 
 def _chapter(
-    section: Section, prefix: str, scores: Scores | None, findings: list[Finding]
-) -> Chapter:
+    section: Section, prefix: str, scores: Scores | None, findings: list[Finding],
+    claims: list[Judgement],
+) -> Chapter:  # fmt: skip
     metrics = None if scores is None else document_of(scores, section.looks, f"{prefix}metrics-")
     found = metrics.answer if section.table.empty and metrics is not None else answer(section)
     return Chapter(
@@ -95,5 +100,5 @@ def _chapter(
         tuple(forest_figures(section)), tuple(curve_figures(section)),
         tuple(retraining_figures(section)), tuple(panel_figures(section)),
         gallery_figure(section), cost_figure(section), ties_figure(section), metrics,
-        audit_parts(findings, section.looks),
+        audit_parts(findings, section.looks), tuple(claims),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from uproar.report.audit_figures import plot_view
 from uproar.report.audits import audit_view, trust_view
+from uproar.report.claims import claim_views
 from uproar.report.document import Chapter
 from uproar.report.figures import Curves, Pair, Retraining
 from uproar.report.page_parts import (
@@ -112,6 +113,7 @@ def _view(place: int, chapter: Chapter) -> dict[str, Any]:
         "retrains": chapter.retrains,
         "metrics": _metrics_view(identity, chapter.metrics),
         "audits": [audit_view(part, chapter.prefix, identity) for part in chapter.audits],
+        "claims": claim_views(chapter, identity),
     }  # fmt: skip
 
 
@@ -176,7 +178,8 @@ def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
         parts = [
             ("verdicts", "Verdicts", view["retrains"]), ("curves", "Curves", view["curves"]),
             ("retraining", "Retraining", view["retraining"]),
-            ("audits", "Audits", view["audits"]), ("metrics", "Metrics", view["metrics"]),
+            ("audits", "Audits", view["audits"]), ("claims", "Claims", view["claims"]),
+            ("metrics", "Metrics", view["metrics"]),
             ("pictures", "Pictures", view["panels"]),
             ("maps", "Maps", view["gallery"]), ("cost", "Cost", view["costs"] or view["ties"]),
         ]  # fmt: skip

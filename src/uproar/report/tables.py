@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from uproar.judgement import claims_table
 from uproar.metrics.verdicts import COLUMNS as VERDICT_COLUMNS
 from uproar.report.document import Chapter
 from uproar.report.words import slug
@@ -18,7 +19,8 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     """The tables by file name; numbers in full, so that they read back exactly.
 
     `results.csv`, `results.parquet` and `verdicts.csv`; with metrics also `scores.csv` and `scores.parquet` (a row per
-    replicate), `per_image.parquet`, and over all replicates `metric_values.csv` and `metric_comparisons.csv`.
+    replicate), `per_image.parquet`, and over all replicates `metric_values.csv` and `metric_comparisons.csv`;
+    with claims `claims.csv`, a row per number behind each.
     """
     files = {
         "results.csv": _csv(results.table),
@@ -27,6 +29,8 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     }
     if results.findings:
         files |= {"trust.csv": _csv(results.trust), **_audit_tables(results)}
+    if results.claims:
+        files["claims.csv"] = _csv(claims_table(results.claims))
     if len(results.scores):
         files |= {
             "scores.csv": _csv(results.scores),

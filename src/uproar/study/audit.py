@@ -34,7 +34,9 @@ def asked(study: Study, names: Sequence[str] | None = None) -> list[Asked]:
     calls = [read_audit(name) for name in (study.audits if names is None else names)]
     found = []
     for setting in Setting.all_of(study):
-        one = study.with_changes(tasks=(setting.task,), models=(setting.model,), audits=())
+        one = study.with_changes(
+            tasks=(setting.task,), models=(setting.model,), audits=(), claims=()
+        )
         model = ModelSpec.of(setting.model).name
         for call in calls:
             try:

@@ -28,6 +28,7 @@ def run_study(
     that of the study; the outcomes are also those of its audits. `ray` is the address of a cluster that does the jobs
     instead of processes of this machine. After `budget` seconds nothing new is begun.
     """
+    study.check_files()
     whole = Progress(study=study.name)
     clock = Clock(budget)
     with _workers(study, store, jobs, ray) as runner:

@@ -78,6 +78,8 @@ class Study(BaseModel):
     """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
     audits: Names = ()
     """Questions about the benchmark itself, e.g. `blur`, `leakage`; each runs what it needs beside the study."""
+    claims: Names = ()
+    """Papers whose claims are tested on what was found, e.g. `hooker2019`, or single claims; nothing more is run."""
     fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = (0.1, 0.3, 0.5, 0.7, 0.9)
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
     """One whole replicate per seed; a number n means seeds 0..n-1."""
@@ -127,15 +129,16 @@ class Study(BaseModel):
             from uproar.audits import read_audit
 
             _distinct("audit", [str(read_audit(text)) for text in self.audits])
+        if self.claims:
+            from uproar.claims import claims_named
+
+            _distinct("claim", self.claims)
+            claims_named(self.claims)
         for task in self.tasks:
             check_task(task)
         _distinct("model", [ModelSpec.of(model).name for model in self.models])
         call = parse(self.fill)
         fills[call.name].bind(**dict(call.options))
-        if self.weights is not None:
-            source_hash(self.weights)
-        if self.pretrained is not None:
-            source_hash(self.pretrained)
         if (self.recipe.init == "pretrained") != (self.pretrained is not None):
             raise BadInput(
                 'A recipe with init = "pretrained" needs the file of weights, pretrained = "weights.safetensors", and '
@@ -145,6 +148,12 @@ class Study(BaseModel):
             raise BadInput(
                 f"A study's name has letters, digits, spaces and . _ - only, not {self.name!r}."
             )
+
+    def check_files(self) -> None:
+        """Refuse to run without the files of weights; a study is read, counted and listed without them."""
+        for file in (self.weights, self.pretrained):
+            if file is not None:
+                source_hash(file)
 
     @property
     def chains(self) -> list[Chain]:
@@ -251,7 +260,7 @@ def _maps_beside(value: Any, folder: Path) -> Any:
 
 
 def _validated(content: dict[str, Any], changes: Mapping[str, Any]) -> Study:
-    for alias in ("task", "model", "estimator", "protocol", "metric", "audit"):
+    for alias in ("task", "model", "estimator", "protocol", "metric", "audit", "claim"):
         if alias in content:
             content[alias + "s"] = content.pop(alias)
     return Study(**{**content, **changes})

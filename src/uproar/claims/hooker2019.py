@@ -1,0 +1,223 @@
+"""Claims of Hooker et al. 2019, "A benchmark for interpretability methods in deep neural networks".
+
+Random removal, the ranking of estimators under ROAR and KAR, and what retraining is for. The ranking is also asked of
+`decoupled` ROAR, where masks cannot give the class away: on small data a leak can hide what the paper saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from uproar.claims.base import claim, every
+from uproar.claims.found import BASELINE, Found
+from uproar.errors import NotApplicable
+from uproar.judgement import Measure, Weighed
+
+SINGLE = ("grad", "ig", "guided_backprop")
+ROAR, KAR, UNTRAINED, CONTROLLED = "roar", "kar", "roar:no-retrain", "decoupled"
+
+NEGLIGIBLE = 0.01
+"""One accuracy point: an advantage that is surely smaller counts as none."""
+FAR = 0.05
+"""Five points over the whole curve count as far better."""
+
+
+def _wrapped(found: Found, how: str, protocol: str) -> list[str]:
+    return found.there([f"{how}({name})" for name in SINGLE], protocol)
+
+
+def _kept(found: Found, fraction: float) -> pd.Series:
+    """Of what plain training learns beyond chance, the share that is left after random removal."""
+    removed, plain = found.at(ROAR, BASELINE, fraction), found.at(ROAR, BASELINE, 0.0)
+    return (removed - found.chance) / (plain - found.chance)
+
+
+@claim(
+    "hooker2019:random-90",
+    place="section 4.2.1",
+    says="With a random 90 % of the input removed, a retrained network keeps more than half of what it learned beyond "
+    "chance.",
+    published="63.71 ± 0.13 % of 76.16 ± 0.15 %",
+)
+def random_90(found: Found) -> Weighed:
+    """The share kept, replicate by replicate."""
+    what = "share of the accuracy beyond chance left by random removal of 90 %"
+    return every(found.over_replicates(what, _kept(found, 0.9), above=0.5))
+
+
+@claim(
+    "hooker2019:random-99",
+    place="section 4.2.1",
+    says="Even with a random 99 % removed, more than a quarter of what was learned beyond chance is left.",
+    published="45.40 % of 76.16 %",
+)
+def random_99(found: Found) -> Weighed:
+    """The share kept, replicate by replicate."""
+    what = "share of the accuracy beyond chance left by random removal of 99 %"
+    return every(found.over_replicates(what, _kept(found, 0.99), above=0.25))
+
+
+def _no_better(found: Found, names: Sequence[str], protocol: str) -> Weighed:
+    return every(*(found.area(protocol, name, below=NEGLIGIBLE) for name in names))
+
+
+def _far_better(found: Found, how: str, protocol: str) -> Weighed:
+    names = _wrapped(found, how, protocol)
+    return every(*(found.area(protocol, name, above=FAR) for name in names))
+
+
+@claim(
+    "hooker2019:single",
+    place="section 4.2.3, Figure 5",
+    says="Gradient, integrated gradients and guided backprop rank pixels no better than chance under ROAR.",
+    published="at 90 %: Grad 67.76, IG 67.52, random 63.71",
+)
+def single(found: Found) -> Weighed:
+    """Their areas against random."""
+    return _no_better(found, found.there(SINGLE, ROAR), ROAR)
+
+
+@claim(
+    "hooker2019:single-controlled",
+    place="section 4.2.3, Figure 5",
+    says="Gradient, integrated gradients and guided backprop rank pixels no better than chance where masks cannot give "
+    "the class away (decoupled ROAR).",
+    published="the paper has no such control",
+)
+def single_controlled(found: Found) -> Weighed:
+    """Their areas against random under decoupled ROAR."""
+    return _no_better(found, found.there(SINGLE, CONTROLLED), CONTROLLED)
+
+
+@claim(
+    "hooker2019:grad-like-ig",
+    place="section 4.2.3",
+    says="Without a transform, gradient and integrated gradients hardly differ under ROAR, even at 90 %.",
+    published="67.76 and 67.52 %",
+)
+def grad_like_ig(found: Found) -> Weighed:
+    """Their difference at 90 %."""
+    return every(found.area(ROAR, "ig", "grad", at=0.9, above=-0.02, below=0.02))
+
+
+@claim(
+    "hooker2019:sg",
+    place="section 4.2.4, Figure 6",
+    says="Averaging over noise (SG) is no better than the single estimate under ROAR.",
+    published="at 90 %: SG-Grad 2.52 and SG-IG 2.6 points worse, SG-GB 4.13 better",
+)
+def sg(found: Found) -> Weighed:
+    """SG against its own base."""
+    names = _wrapped(found, "sg", ROAR)
+    return every(*(found.area(ROAR, n, n[3:-1], below=NEGLIGIBLE) for n in names))
+
+
+@claim(
+    "hooker2019:sg-random",
+    place="section 4.2.4, Figure 6",
+    says="Averaging over noise (SG) leaves estimators no better than chance under ROAR.",
+    published="below random for almost all fractions (figure)",
+)
+def sg_random(found: Found) -> Weighed:
+    """SG against random."""
+    return _no_better(found, _wrapped(found, "sg", ROAR), ROAR)
+
+
+@claim(
+    "hooker2019:sq",
+    place="section 4.2.5, Figure 6",
+    says="Squaring alone (SQ) improves every estimator under ROAR, by a little.",
+    published="at 90 %: SQ-GB 8.43 ± 0.97 points better than GB",
+)
+def sq(found: Found) -> Weighed:
+    """SQ against its own base; a little is less than ten points over the curve."""
+    names = _wrapped(found, "sq", ROAR)
+    return every(*(found.area(ROAR, n, n[3:-1], above=0.0, below=0.1) for n in names))
+
+
+@claim(
+    "hooker2019:sg-sq",
+    place="section 4.2.3, Figure 5",
+    says="Squared and averaged estimates (SG-SQ) are far better than chance under ROAR.",
+    published="at 90 %: SG-SQ-Grad 10.78 ± 7.85, SG-SQ-GB 17 ± 3.45, random 63.71",
+)
+def sg_sq(found: Found) -> Weighed:
+    """SG-SQ against random."""
+    return _far_better(found, "sg_sq", ROAR)
+
+
+@claim(
+    "hooker2019:sg-sq-controlled",
+    place="section 4.2.3, Figure 5",
+    says="SG-SQ is far better than chance where masks cannot give the class away (decoupled ROAR).",
+    published="the paper has no such control",
+)
+def sg_sq_controlled(found: Found) -> Weighed:
+    """SG-SQ against random under decoupled ROAR."""
+    return _far_better(found, "sg_sq", CONTROLLED)
+
+
+@claim(
+    "hooker2019:var",
+    place="NeurIPS 2019 version, section 4",
+    says="The variance over noise (VarGrad) is far better than chance under ROAR.",
+    published="as SG-SQ (figure of that version)",
+)
+def var(found: Found) -> Weighed:
+    """VAR against random."""
+    return _far_better(found, "var", ROAR)
+
+
+@claim(
+    "hooker2019:var-controlled",
+    place="NeurIPS 2019 version, section 4",
+    says="VarGrad is far better than chance where masks cannot give the class away (decoupled ROAR).",
+    published="the paper has no such control",
+)
+def var_controlled(found: Found) -> Weighed:
+    """VAR against random under decoupled ROAR."""
+    return _far_better(found, "var", CONTROLLED)
+
+
+def _range(found: Found, protocol: str, fraction: float, names: Sequence[str]) -> pd.Series:
+    table = pd.DataFrame({name: found.at(protocol, name, fraction) for name in names})
+    return table.max(axis=1) - table.min(axis=1)
+
+
+@claim(
+    "hooker2019:kar",
+    place="section 4.2.2, Figure 5",
+    says="Keeping (KAR) separates estimators less than removing (ROAR), each where it separates them most.",
+    published="7.08 points at 10 % kept against 59.6 at 90 % removed",
+)
+def kar(found: Found) -> Weighed:
+    """Range over estimators at 90 % removed minus that at 10 % kept, replicate by replicate."""
+    names = found.there([*SINGLE, *_wrapped(found, "sg_sq", ROAR)], ROAR)
+    names = found.there(names, KAR)
+    if len(names) < 3:
+        raise NotApplicable(f"{len(names)} estimators have both ROAR and KAR; use at least 3")
+    gap = _range(found, ROAR, 0.9, names) - _range(found, KAR, 0.1, names)
+    what = f"range over {len(names)} estimators: roar at 0.9 minus kar at 0.1, accuracy"
+    return every(found.over_replicates(what, gap, above=0.0))
+
+
+@claim(
+    "hooker2019:retrain",
+    place="section 3, Figure 4",
+    says="Without retraining, accuracy falls further than with it.",
+    published="for all fractions (figure)",
+)
+def retrain(found: Found) -> Weighed:
+    """The original network minus the retrained one, mean over fractions."""
+    return every(*(_fall(found, name) for name in found.there(SINGLE, UNTRAINED)))
+
+
+def _fall(found: Found, name: str) -> Measure:
+    after, before = found.accuracy(UNTRAINED, name), found.accuracy(ROAR, name)
+    shared = [t for t in before.columns if t in after.columns and t > 0]
+    if not shared:
+        raise NotApplicable(f"{name} has no fraction with and without retraining")
+    gap = (after[shared] - before[shared]).mean(axis=1)
+    return found.over_replicates(f"{name}: without retraining minus with, accuracy", gap, below=0.0)

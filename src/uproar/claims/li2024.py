@@ -1,0 +1,306 @@
+"""Claims of Li et al. 2024 (TMLR), on soundness and completeness of feature attribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Unpack
+
+from uproar.claims.base import claim, every, most
+from uproar.claims.found import Found
+from uproar.data.registry import tasks
+from uproar.errors import NotApplicable
+from uproar.expression import parse
+from uproar.judgement import Measure, Range, Weighed
+
+ENSEMBLES = ("sg(ig)", "sg_sq(ig)", "var(ig)")
+RECT, POOLING = "rect(ig)", "pooling(ig)"
+BLIND = 0.05
+"""Curves nearer than this lie on each other: half way, in steps of ten, between the published .019 and .183."""
+LITTLE = 0.02
+"""A gain of two points counts as notable."""
+NONE = 0.01
+"""One point: a gain that is surely smaller counts as none."""
+
+
+# known answers
+
+
+def _trial(found: Found, better: str, worse: str, metric: str) -> Weighed:
+    """The difference of two kinds of maps over trials; they share their data, which the interval leaves out."""
+    title = "known answer: 200 features whose sum is the class"
+    rows = [found.row("values", title, map=name, metric=metric) for name in (better, worse)]
+    gap = float(rows[0]["mean"] - rows[1]["mean"])
+    n = int(rows[0]["trials"])
+    half = 1.959964 * math.sqrt(sum(float(r["sd"]) ** 2 for r in rows) / n)
+    what = f"{metric}: {better} minus {worse} map"
+    part = Measure(what, gap, gap - half, gap + half, n, "trials", above=0.0)
+    return every(part, evidence="values")
+
+
+@claim(
+    "li2024:synthetic-completeness",
+    place="section 5.1, Figure 6",
+    says="Where the answer is known, taking attribution away from the true map lowers completeness.",
+    published="a clear gap (figure; the sentence in the text says the reverse)",
+)
+def synthetic_completeness(found: Found) -> Weighed:
+    """True maps against maps with attribution removed."""
+    return _trial(found, "truth", "removed", "completeness")
+
+
+@claim(
+    "li2024:synthetic-soundness",
+    place="section 5.1, Figure 6",
+    says="Where the answer is known, introducing false attribution lowers soundness.",
+    published="a clear gap (figure)",
+)
+def synthetic_soundness(found: Found) -> Weighed:
+    """True maps against maps with attribution introduced."""
+    return _trial(found, "truth", "introduced", "soundness")
+
+
+# which metrics see values
+
+
+def _distances(found: Found, metrics: Sequence[str], **claimed: Unpack[Range]) -> Weighed:
+    title = "smallest Hausdorff distance by metric"
+    parts = []
+    for name in metrics:
+        row = found.row("values", title, metric=name)
+        parts.append(
+            Measure(
+                f"{name}: smallest distance between the curves", float(row["distance"]), float(row["low"]),
+                float(row["high"]), int(row["n"]), "estimators and schemes", **claimed,
+            )
+        )  # fmt: skip
+    return every(*parts, evidence="values")
+
+
+@claim(
+    "li2024:values-seen",
+    place="section 5.2, Table 1",
+    says="Completeness and soundness tell maps apart whose values were removed or introduced.",
+    published="Hausdorff distances .503 ± .112 and .183 ± .046",
+)
+def values_seen(found: Found) -> Weighed:
+    """Distances of their curves."""
+    return _distances(found, ("completeness", "soundness"), above=BLIND)
+
+
+@claim(
+    "li2024:values-unseen",
+    place="section 5.2, Table 1",
+    says="Deletion and ROAD, which go by the order alone, cannot tell such maps apart.",
+    published="Hausdorff distances .019 ± .011 and .014 ± .009",
+)
+def values_unseen(found: Found) -> Weighed:
+    """Distances of their curves."""
+    return _distances(found, ("deletion", "road"), below=BLIND)
+
+
+# retraining on spurious cues
+
+
+def _cue(found: Found, what: str, **claimed: Unpack[Range]) -> Weighed:
+    row = found.row("spurious", "differences of accuracy", what=what)
+    part = Measure(
+        what, float(row["mean"]), float(row["low"]), float(row["high"]), int(row["n"]), "replicates", **claimed
+    )  # fmt: skip
+    return every(part, evidence="spurious")
+
+
+@claim(
+    "li2024:cue-retrained",
+    place="section 3.1, Figure 1",
+    says="A hole whose place depends on the class raises the accuracy of a retrained network, though no less "
+    "was removed.",
+    published=".88 with the cue, .60 without",
+)
+def cue_retrained(found: Found) -> Weighed:
+    """With the cue minus without."""
+    return _cue(found, "retrained: with cue minus without", above=0.1)
+
+
+@claim(
+    "li2024:cue-original",
+    place="section 3.1, Figure 1",
+    says="The original network gains little by the same cue.",
+    published=".29 with the cue, .24 without",
+)
+def cue_original(found: Found) -> Weighed:
+    """With the cue minus without."""
+    return _cue(found, "original: with cue minus without", above=-0.1, below=0.1)
+
+
+@claim(
+    "li2024:cue-clean",
+    place="appendix C, Figure 10",
+    says="A network trained on images with a cue at their edge fails on clean ones.",
+    published=".322 against .887",
+)
+def cue_clean(found: Found) -> Weighed:
+    """Trained clean minus trained with the cue, on clean images."""
+    return _cue(found, "clean test images: trained clean minus trained with the cue", above=0.1)
+
+
+# marked images
+
+
+def _kind(found: Found) -> str:
+    """How the images of a task are marked: number, stripes or not at all."""
+    call = parse(found.task)
+    if call.name != "semi-natural":
+        return ""
+    return str(tasks[call.name].bind(**dict(call.options))["kind"])
+
+
+def _on(found: Found, kind: str) -> None:
+    if _kind(found) != kind:
+        wanted = f"semi-natural(..., kind={kind})" if kind else "a task without marks"
+        raise NotApplicable(f"it is about {wanted}, not {found.task}")
+
+
+@claim(
+    "li2024:rect",
+    place="section 3.2, Figure 2",
+    says="Where a number in a rectangle marks the class, Rect puts more of its attribution on the mark than Pooling.",
+    published="Attr % .92 against .60",
+)
+def rect(found: Found) -> Weighed:
+    """Attr % on number marks."""
+    _on(found, "number")
+    return every(found.gap(found.metric("attr_percent"), RECT, POOLING, above=0.0))
+
+
+@claim(
+    "li2024:pooling",
+    place="section 3.2, Figure 2",
+    says="Where stripes mark the class, Pooling puts more of its attribution on the mark than Rect.",
+    published="Attr % .93 against .31",
+)
+def pooling(found: Found) -> Weighed:
+    """Attr % on stripes."""
+    _on(found, "stripes")
+    return every(found.gap(found.metric("attr_percent"), POOLING, RECT, above=0.0))
+
+
+OTHERS = ("ig", "grad_cam", "deep_shap")
+
+
+@claim(
+    "li2024:rect-road-marked",
+    place="section 3.2, Figures 3 and 12",
+    says="By ROAD, Rect is the best map where a number marks the class.",
+    published="the lowest curve (figure)",
+)
+def rect_road_marked(found: Found) -> Weighed:
+    """Rect against the others on number marks."""
+    _on(found, "number")
+    road = found.metric("road")
+    return every(*(found.gap(road, RECT, name, above=0.0) for name in found.there(OTHERS)))
+
+
+@claim(
+    "li2024:rect-road-real",
+    place="section 3.2, Figures 3 and 12",
+    says="By ROAD, Rect is the worst map on real images.",
+    published="the highest curve (figure)",
+)
+def rect_road_real(found: Found) -> Weighed:
+    """Rect against the others on images without marks."""
+    _on(found, "")
+    road = found.metric("road")
+    return every(*(found.gap(road, RECT, name, below=0.0) for name in found.there(OTHERS)))
+
+
+# benchmarks
+
+
+def _ensembles(
+    found: Found, metric: str, names: Sequence[str] = ENSEMBLES, **claimed: Unpack[Range]
+) -> list[Measure]:
+    return [found.gap(metric, name, "ig", **claimed) for name in found.there(names)]
+
+
+@claim(
+    "li2024:ensembles-sounder",
+    place="section 5.3, Figures 8 and 15",
+    says="Ensembles over noise (SG, SG-SQ, VAR) make integrated gradients sounder.",
+    published="higher curves (figure)",
+)
+def ensembles_sounder(found: Found) -> Weighed:
+    """Each ensemble against IG."""
+    return every(*_ensembles(found, found.metric("soundness"), above=0.0))
+
+
+@claim(
+    "li2024:ensembles-completeness",
+    place="section 5.3, Figures 8 and 15",
+    says="Squared ensembles and variances do not make integrated gradients more complete.",
+    published="only IG-SG is more complete (figure)",
+)
+def ensembles_completeness(found: Found) -> Weighed:
+    """SG-SQ and VAR against IG."""
+    names = ENSEMBLES[1:]
+    return every(*_ensembles(found, found.metric("completeness"), names, below=NONE))
+
+
+@claim(
+    "li2024:ensembles-road",
+    place="appendix G.4, Figure 15",
+    says="Under ROAD, most relevant first, ensembles have no notable advantage.",
+    published="no notable advantage (figure)",
+)
+def ensembles_road(found: Found) -> Weighed:
+    """Each ensemble against IG."""
+    return every(*_ensembles(found, found.metric("road", fill="linear"), below=LITTLE))
+
+
+@claim(
+    "li2024:ensembles-road-lerf",
+    place="appendix G.4, Figure 15",
+    says="Under ROAD, least relevant first, ensembles have no notable advantage.",
+    published="no notable advantage (figure)",
+)
+def ensembles_road_lerf(found: Found) -> Weighed:
+    """Each ensemble against IG."""
+    return every(*_ensembles(found, found.metric("road_lerf"), below=LITTLE))
+
+
+@claim(
+    "li2024:ensembles-deletion",
+    place="appendix G.4, Figure 15",
+    says="Under deletion by accuracy, ensembles have no notable advantage.",
+    published="no notable advantage (figure)",
+)
+def ensembles_deletion(found: Found) -> Weighed:
+    """Each ensemble against IG; their deletion is ROAD with the mean colour."""
+    return every(*_ensembles(found, found.metric("road", fill="mean"), below=LITTLE))
+
+
+@claim(
+    "li2024:sounder",
+    place="section 5.3, Figure 9",
+    says="Grad-CAM and IBA are sounder than most other methods.",
+    published="the highest curves (figure)",
+)
+def sounder(found: Found) -> Weighed:
+    """Each of the two against each of the others."""
+    metric = found.metric("soundness")
+    others = found.there(("extremal_perturbation", "deep_shap", "ig", "input_iba"))
+    sound = found.there(("grad_cam", "iba"))
+    return most(*(found.gap(metric, a, b, above=0.0) for a in sound for b in others))
+
+
+@claim(
+    "li2024:more-complete",
+    place="section 5.3, Figure 9",
+    says="Extremal perturbation is more complete than Grad-CAM and IBA.",
+    published="the highest curve (figure)",
+)
+def more_complete(found: Found) -> Weighed:
+    """Against each of the two."""
+    metric = found.metric("completeness")
+    names = found.there(("grad_cam", "iba"))
+    return every(*(found.gap(metric, "extremal_perturbation", n, above=0.0) for n in names))

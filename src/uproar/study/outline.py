@@ -1,0 +1,187 @@
+"""What a study amounts to, counted from declared facts: nothing is loaded but what is part of the package.
+
+Passes are counted from the study alone, and turned into hours with the operations of one pass of the network and the
+speed of a GPU that is written here.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from uproar.data.declared import Declared, declared, limited
+from uproar.errors import BadInput, UproarError, one_line
+from uproar.estimators import families, read_chain
+from uproar.metrics import metrics
+from uproar.metrics.base import read_metric
+from uproar.models import ModelSpec
+from uproar.models.registry import make
+from uproar.plugins import file_at
+from uproar.protocols import protocol_named
+from uproar.removal.levels import bits_for
+from uproar.study.cell import Cell, Scored
+from uproar.study.plan import cells_of, scores_of
+from uproar.study.spec import Study
+from uproar.study.steps import Setting
+
+SPEED = 10e12
+"""Operations a second in training: what an A100 sustains on a ResNet-50 in float32 without TF32."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Cells, trainings and passes of a study with its audits."""
+
+    cells: int = 0
+    trainings: int = 0
+    trained: float = 0.0
+    """Images passed forward and backward in training."""
+    explained: float = 0.0
+    """The same for maps."""
+    shown: float = 0.0
+    """Images passed forward to judge maps and networks."""
+    operations: float = 0.0
+    bytes: float = 0.0
+    missing: tuple[str, ...] = ()
+    """What must be there before it can run."""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def gpu_hours(self) -> float:
+        """Time of one GPU, the making of changed images left out."""
+        return self.operations / SPEED / 3600
+
+    def __add__(self, other: Outline) -> Outline:
+        total: dict[str, Any] = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in ("cells", "trainings", "trained", "explained", "shown", "operations", "bytes")
+        }  # fmt: skip
+        both: dict[str, Any] = {
+            name: tuple(dict.fromkeys(getattr(self, name) + getattr(other, name)))
+            for name in ("missing", "notes")
+        }
+        return Outline(**total, **both)
+
+
+def outline(study: Study) -> Outline:
+    """What a study and its audits amount to, as if nothing of it were done."""
+    total = replace(Outline(), missing=_missing_files(study))
+    parts, unknown = _parts(study)
+    done: set[tuple[Setting, Cell | Scored]] = set()
+    models: set[tuple[Setting, int]] = set()
+    for part in parts:
+        for setting in Setting.all_of(part):
+            cells = [c for c in cells_of(part, setting) if (setting, c) not in done]
+            scores = [s for s in scores_of(part, setting) if (setting, s) not in done]
+            done |= {(setting, c) for c in cells} | {(setting, s) for s in scores}
+            seeds = [s for s in part.seeds if (setting, s) not in models]
+            models |= {(setting, seed) for seed in seeds}
+            total += _of_setting(part, setting, cells, scores, len(seeds))
+    return replace(total, notes=(*total.notes, *unknown))
+
+
+def _parts(study: Study) -> tuple[list[Study], tuple[str, ...]]:
+    """The study and what its audits need; audits that have to see the data first are named."""
+    if not study.audits:
+        return [study], ()
+    from uproar.study.audit import asked, needed
+
+    parts, notes = [study], []
+    for name in study.audits:
+        try:
+            every = asked(study, [name])
+        except UproarError as error:
+            notes.append(f"The audit {name} is not counted: {one_line(error)}")
+            continue
+        refused = dict.fromkeys(one.refused for one in every if one.refused)
+        notes += [f"The audit {name} is not counted: {reason}." for reason in refused]
+        parts += needed(every).values()
+    return parts, tuple(notes)
+
+
+def _missing_files(study: Study) -> tuple[str, ...]:
+    files = [name for name in (study.weights, study.pretrained) if name is not None]
+    return tuple(f"There is no weights file {name}." for name in files if not file_at(name).is_file())  # fmt: skip
+
+
+def _of_setting(
+    study: Study, setting: Setting, cells: list[Cell], scores: list[Scored], replicates: int
+) -> Outline:
+    size = limited(declared(setting.task), setting.limit)
+    learned = {
+        (c.estimator, c.fraction, c.seed, protocol_named(c.protocol).network)
+        for c in cells
+        if protocol_named(c.protocol).retrains
+    }
+    plain = 0 if setting.weights is not None else replicates
+    trainings = plain + len(learned)
+    trained = float(trainings * size.train * setting.recipe.epochs)
+    explained, stored = _maps(study, size, cells, scores)
+    shown = len(cells) * size.test + _judged(study, size, scores)
+    forward = _forward(setting.model, size)
+    return Outline(
+        len(cells) + len(scores), trainings, trained, explained, float(shown),
+        forward * (3 * (trained + explained) + shown), stored + len(cells) * size.test * size.classes * 2,
+        (size.missing,) if size.missing else (),
+    )  # fmt: skip
+
+
+def _maps(study: Study, size: Declared, cells: list[Cell], scores: list[Scored]) -> tuple[float, float]:  # fmt: skip
+    """Passes for the maps that cells and metrics need, and bytes of their levels and test maps."""
+    passes = stored = 0.0
+    c, h, w = size.shape
+    features = h * w * (c if study.features == "channel" else 1)
+    for seed in study.seeds:
+        retrained = {x.estimator for x in cells if x.seed == seed and protocol_named(x.protocol).retrains}  # fmt: skip
+        asked = {x.estimator for x in cells if x.seed == seed} | {
+            x.estimator for x in scores if x.seed == seed
+        }
+        for names, images in ((retrained, size.train + size.test), (asked - retrained, size.test)):
+            chains = [read_chain(n, study.sign, study.channels) for n in sorted(names)]
+            for family in families([chain for chain in chains if not chain.is_direct]):
+                each = max(chain.passes_for(size.classes) for chain in family)
+                passes += images * each
+                levels = images * bits_for(len(study.fractions)) / 8 if names is retrained else 0
+                stored += len(family) * features * (levels + 4 * size.test)
+    return passes, stored
+
+
+def _judged(study: Study, size: Declared, scores: list[Scored]) -> float:
+    """Images shown to the network by the metrics; those of an estimator share changed images."""
+    by_map: dict[tuple[str, int], list[str]] = {}
+    for unit in scores:
+        by_map.setdefault((unit.estimator, unit.seed), []).append(unit.metric)
+    return sum(size.test * _shown(tuple(names), size.shape) for names in by_map.values())
+
+
+@functools.lru_cache(maxsize=64)
+def _shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
+    changes, more = set(), 0.0
+    for name in names:
+        call = read_metric(name)
+        entry = metrics[call.name]
+        options = entry.bind(**dict(call.options))
+        if entry.facts["asks"] is not None:
+            changes |= set(entry.facts["asks"](shape, **options))
+        forwards = entry.facts["forwards"]
+        more += forwards(**options) if callable(forwards) else forwards
+    return len(changes) + more
+
+
+@functools.lru_cache(maxsize=16)
+def _forward(model: str, size: Declared) -> float:
+    """Operations of one image through the network, forward."""
+    mean, std = torch.full((size.shape[0],), 0.5), torch.full((size.shape[0],), 0.25)
+    network = make(ModelSpec.of(model), 0, size.shape, size.classes, mean, std).eval()
+    try:
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            network(torch.zeros(1, *size.shape))
+    except Exception as error:
+        raise BadInput(
+            f"The model {model} cannot take images of shape {size.shape}: {one_line(error)}"
+        ) from error
+    return float(counter.get_total_flops())

@@ -1,0 +1,37 @@
+"""The studies that come with the package, by name: `hooker2019-tiny` is as good as a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from uproar.errors import unknown
+from uproar.study.spec import Study, study_of
+
+FOLDER = Path(__file__).parents[1] / "studies"
+"""Inside the package; `studies` at the top of a checkout is a link to it."""
+
+
+def shipped() -> Mapping[str, Path]:
+    """The study files by name."""
+    return {file.stem: file for file in sorted(FOLDER.glob("*.toml"))}
+
+
+def summary(file: Path) -> str:
+    """The opening paragraph of a study file's comment."""
+    lines = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#") or not line.strip("# "):
+            break
+        lines.append(line.strip("# "))
+    return " ".join(lines)
+
+
+def study_named(text: str) -> Study:
+    """A study from a file, or one that comes with the package by its name."""
+    path, known = Path(text), shipped()
+    if path.is_file() or path.suffix or path.name != text:
+        return study_of(path)
+    if text not in known:
+        raise unknown("study", text, known)
+    return study_of(known[text])

@@ -1,0 +1,83 @@
+"""Results made by hand, for claims: accuracies by protocol, values by image, findings of audits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from uproar.finding import Finding
+from uproar.metrics import metrics
+from uproar.metrics.base import read_metric
+from uproar.protocols import PROTOCOLS
+from uproar.results import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
+from uproar.scores import Scores
+
+TASK, MODEL = "digits", "cnn"
+Curves = Mapping[str, Mapping[str, Mapping[float, float]]]
+
+
+def accuracies(curves: Curves, noise: float, seeds: int = 4, plain: float = 0.9) -> pd.DataFrame:
+    """Cells: `curves[protocol][estimator][fraction]` is the mean accuracy, with noise of its own in every replicate."""
+    draws = np.random.default_rng(0)
+    rows = []
+    for protocol, by_name in curves.items():
+        start = 1.0 if PROTOCOLS[protocol].higher_is_better else 0.0
+        for name, curve in by_name.items():
+            for seed, (t, level) in itertools.product(
+                range(seeds), {start: plain, **curve}.items()
+            ):
+                value = level if t == start else level + noise * draws.normal()
+                rows.append(
+                    {"task": TASK, "model": MODEL, "estimator": name, "protocol": protocol, "fraction": t,
+                     "seed": seed, "status": "done", "accuracy": value, "images": 100}
+                )  # fmt: skip
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK) -> dict:
+    """The parts of results that hold metrics; comparisons are plain paired t intervals over images."""
+    table, rows, comparisons, tidy = [], [], [], []
+    for (metric, name), v in values.items():
+        higher = metrics[read_metric(metric).name].facts["higher_is_better"]
+        place = {"task": task, "model": MODEL, "estimator": name, "metric": metric, "seed": 0}
+        rows.append({**place, "status": "done", "value": v.mean(), "higher_is_better": higher})
+        tidy += [{**place, "image": i, "value": x} for i, x in enumerate(v)]
+        table.append({"method": name, "metric": metric, "value": v.mean(), "n": len(v)})
+    for metric in dict.fromkeys(m for m, _ in values):
+        higher = metrics[read_metric(metric).name].facts["higher_is_better"]
+        names = [e for m, e in values if m == metric]
+        for a, b in itertools.combinations(names, 2):
+            if (values[metric, a].mean() >= values[metric, b].mean()) != higher:
+                a, b = b, a
+            gap = values[metric, a] - values[metric, b]
+            half = stats.t.ppf(0.975, len(gap) - 1) * gap.std(ddof=1) / np.sqrt(len(gap))
+            comparisons.append({"metric": metric, "better": a, "worse": b, "difference": gap.mean(),
+                                "low": gap.mean() - half, "high": gap.mean() + half})  # fmt: skip
+    judged = Scores(pd.DataFrame(table), pd.DataFrame(), pd.DataFrame(comparisons))
+    return {
+        "scores": pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
+        "image_scores": pd.DataFrame(tidy, columns=list(IMAGE_SCORE_COLUMNS)),
+        "judged": {(task, MODEL): judged},
+    }
+
+
+def results(cells: pd.DataFrame | None = None, findings: tuple[Finding, ...] = (), **more) -> Results:  # fmt: skip
+    """Results of ten classes around some of the above."""
+    return Results(
+        study={"name": "made by hand"},
+        table=pd.DataFrame(columns=list(COLUMNS)) if cells is None else cells,
+        costs=pd.DataFrame(columns=["task", "model", "estimator"]),
+        higher_is_better={name: p.higher_is_better for name, p in PROTOCOLS.items()},
+        provenance={"classes": {TASK: 10}},
+        findings=findings,
+        **more,
+    )
+
+
+def finding(audit: str, **tables: pd.DataFrame) -> Finding:
+    """What an audit found, its tables by title."""
+    return Finding("misleads", "Made by hand.", tables=tables, audit=audit, task=TASK, model=MODEL)

@@ -1,0 +1,503 @@
+"""Every claim where it must hold, must not, and cannot be decided; and how outcomes are drawn and shown."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
+from uproar.claims import PAPERS, claim, claims, claims_named, every, judge, most
+from uproar.claims.found import Found, bare
+from uproar.claims.statistics import correlation_interval, r_squared_interval, spread_interval
+from uproar.errors import NotApplicable, UproarError
+from uproar.judgement import Measure, claims_table
+
+HOLDS, FAILS, OPEN, UNASKED = "holds", "does not hold here", "undecided", "not asked"
+
+
+def outcomes(found, paper: str) -> dict[str, str]:
+    return {one.claim.partition(":")[2]: one.outcome for one in judge(found, [paper])}
+
+
+# how outcomes are drawn
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome"),
+    [(0.1, 0.2, HOLDS), (-0.2, -0.1, FAILS), (-0.1, 0.1, OPEN), (math.nan, math.nan, OPEN), (0.0, 0.1, OPEN)],
+)  # fmt: skip
+def test_a_claim_is_decided_only_where_the_whole_interval_is_on_one_side(low, high, outcome):
+    assert Measure("x", (low + high) / 2, low, high, 5, above=0.0).outcome == outcome
+
+
+def test_a_range_is_left_on_either_side():
+    inside = {"above": -0.1, "below": 0.1}
+    assert Measure("x", 0.0, -0.05, 0.05, 5, **inside).outcome == HOLDS
+    assert Measure("x", 0.3, 0.2, 0.4, 5, **inside).outcome == FAILS
+    assert Measure("x", -0.3, -0.4, -0.2, 5, **inside).outcome == FAILS
+    assert Measure("x", 0.1, 0.0, 0.2, 5, **inside).outcome == OPEN
+
+
+def _part(outcome: str) -> Measure:
+    low, high = {HOLDS: (1, 2), FAILS: (-2, -1), OPEN: (-1, 1)}[outcome]
+    return Measure(outcome, (low + high) / 2, low, high, 3, above=0.0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "all_of_them", "most_of_them"),
+    [
+        ([HOLDS, HOLDS, HOLDS], HOLDS, HOLDS),
+        ([HOLDS, HOLDS, OPEN], OPEN, HOLDS),
+        ([HOLDS, HOLDS, FAILS], FAILS, HOLDS),
+        ([HOLDS, OPEN, FAILS], FAILS, OPEN),
+        ([HOLDS, HOLDS, FAILS, FAILS], FAILS, FAILS),
+        ([OPEN, OPEN], OPEN, OPEN),
+    ],
+)
+def test_parts_of_a_claim_together(parts, all_of_them, most_of_them):
+    measures = [_part(outcome) for outcome in parts]
+    assert every(*measures).outcome == all_of_them
+    assert every(*measures).deciding.what == all_of_them
+    assert most(*measures).outcome == most_of_them
+    assert most(*measures).deciding in measures
+
+
+def test_a_claim_without_parts_is_not_asked():
+    with pytest.raises(NotApplicable):
+        every()
+
+
+# statistics
+
+
+def test_the_interval_of_a_correlation_covers_what_it_should():
+    """Of 60 samples of 40 pairs with correlation 0.6, about 57 intervals hold it; images are drawn for all tables at once."""
+    draws, hit = np.random.default_rng(1), 0
+    for _ in range(60):
+        a = draws.normal(size=(40, 2))
+        pair = np.stack([a[:, 0], 0.6 * a[:, 0] + 0.8 * a[:, 1]], 1)
+        one = correlation_interval([pair], ranked=False)
+        same = correlation_interval([pair, pair, pair], ranked=False)
+        assert (one.low, one.high) == pytest.approx((same.low, same.high))
+        hit += one.low < 0.6 < one.high
+    assert 51 <= hit <= 60
+
+
+def test_rank_correlation_leaves_out_undefined_images():
+    pair = np.array([[1.0, 10], [2, 20], [3, np.nan], [4, 15], [5, 50]])
+    found = correlation_interval([pair])
+    assert found.value == pytest.approx(0.8)  # ranks 1 2 3 4 and 1 3 2 4
+
+
+def test_spread_compares_how_much_tables_differ():
+    x = np.arange(200.0)
+    same = [np.stack([x, x], 1)] * 3
+    mixed = [np.stack([x, x], 1), np.stack([x, -x], 1), np.stack([x, x % 7], 1)]
+    found = spread_interval(mixed, same)
+    assert found.low > 0.5
+    assert spread_interval(same, mixed).high < -0.5
+
+
+def test_a_falling_line_counts_as_negative():
+    x = np.arange(10.0)
+    y = np.array([0.1, -0.1] * 5)
+    assert r_squared_interval(x, x + y).low > 0.9
+    assert r_squared_interval(x, y - x).high < -0.9
+    assert math.isnan(r_squared_interval(x[:3], x[:3]).low)
+
+
+def test_names_are_found_whatever_their_options():
+    cells = accuracies(
+        {"roar": {"random": {0.9: 0.5}, "sg_sq(ig(steps=8), samples=4)": {0.9: 0.2}}}, 0.01
+    )
+    found = Found(results(cells), TASK, MODEL)
+    assert found.estimator("sg_sq(ig)") == "sg_sq(ig(steps=8), samples=4)"
+    assert bare("max(var(grad, samples=3))") == "max(var(grad))"
+    with pytest.raises(NotApplicable, match="no sg_sq"):
+        found.estimator("sg_sq(grad)")
+
+
+# Hooker et al.
+
+
+def hooker(levels, noise=0.003, kar=0.02, untrained=0.3):
+    def curve(level):
+        return {0.1: 0.88, 0.9: level}
+
+    roar = {name: curve(level) for name, level in levels.items()}
+    roar = {name: {**c, 0.99: 0.55} for name, c in roar.items()}
+    kept = {name: {0.1: 0.7 + kar * i, 0.9: 0.88} for i, name in enumerate(levels)}
+    alone = {name: {0.1: 0.7, 0.9: untrained} for name in levels}
+    curves = {"roar": roar, "decoupled": roar, "kar": kept, "roar:no-retrain": alone}
+    return results(accuracies(curves, noise))
+
+
+PUBLISHED = {
+    "random": 0.80, "grad": 0.83, "ig": 0.835, "guided_backprop": 0.84, "sg(grad)": 0.85, "sq(grad)": 0.78,
+    "sg_sq(grad)": 0.30, "var(grad)": 0.30,
+}  # fmt: skip
+REVERSED = {
+    "random": 0.40, "grad": 0.30, "ig": 0.20, "guided_backprop": 0.25, "sg(grad)": 0.10, "sq(grad)": 0.50,
+    "sg_sq(grad)": 0.60, "var(grad)": 0.60,
+}  # fmt: skip
+
+
+def test_hooker_as_published():
+    found = outcomes(hooker(PUBLISHED), "hooker2019")
+    assert len(found) == 14
+    assert set(found.values()) == {HOLDS}, found
+
+
+def test_hooker_the_other_way_round():
+    given = hooker(REVERSED, kar=0.12, untrained=0.9)
+    cells = given.table.copy()
+    cells.loc[(cells["estimator"] == "random") & (cells["fraction"] == 0.99), "accuracy"] = 0.1
+    found = outcomes(results(cells), "hooker2019")
+    assert set(found.values()) == {FAILS}, found
+
+
+def test_hooker_with_noise_is_undecided():
+    found = outcomes(hooker(PUBLISHED, noise=0.6), "hooker2019")
+    assert set(found.values()) == {OPEN}, found
+
+
+def test_the_controlled_claims_look_at_decoupled_roar_alone():
+    """A leak that hides the ranking under ROAR does not change what decoupled ROAR says."""
+    given = hooker(PUBLISHED)
+    cells = given.table.copy()
+    leaky = (
+        (cells["protocol"] == "roar")
+        & cells["estimator"].str.contains(r"sg_sq|var")
+        & (cells["fraction"] > 0)
+    )
+    cells.loc[leaky, "accuracy"] += 0.55
+    found = outcomes(results(cells), "hooker2019")
+    assert found["sg-sq"] == found["var"] == FAILS
+    assert found["sg-sq-controlled"] == found["var-controlled"] == HOLDS
+
+
+def test_the_numbers_are_those_of_the_curves():
+    given = hooker(PUBLISHED, noise=0.0)
+    one = next(c for c in judge(given, ["hooker2019:random-90"]))
+    assert one.deciding.effect == pytest.approx((0.80 - 0.1) / (0.9 - 0.1))
+    assert one.deciding.n == 4
+    kar = next(c for c in judge(given, ["hooker2019:kar"]))
+    assert kar.deciding.effect == pytest.approx(
+        (0.84 - 0.30) - 0.02 * 5
+    )  # grad is second, sg_sq seventh
+
+
+# Song et al.
+
+NAMES = ("sq(grad)", "sq(ig)", "sq(grad_input)", "grad", "ig", "grad_input")
+
+
+def song(gain=0.1, cam=0.0, block=0.3, slope=0.5, noise=0.004, smooth=0.1, road=0.1, n=200):
+    """Filters gain under ROAR and ROAD and smooth maps; accuracy lies on a line over variation."""
+    draws = np.random.default_rng(3)
+    variation = {name: 0.2 + 0.1 * (i % 3) for i, name in enumerate(NAMES)}
+    variation |= {
+        "random": 0.6,
+        "sobel": 0.45,
+        "block_random": 0.05,
+        "grad_cam": 0.1,
+        "sq(grad_cam)": 0.12,
+    }
+    line = {name: {0.3: 0.4 + slope * v, 0.5: 0.3 + slope * v} for name, v in variation.items()}
+    line["block_random"] = {t: line["random"][t] - block for t in (0.3, 0.5)}
+    values = {}
+    for name in list(line):
+        if name in ("random", "sobel", "block_random"):
+            continue
+        less = cam if "cam" in name else gain
+        for how in ("gaussian", "max"):
+            line[f"{how}({name})"] = {t: a - less for t, a in line[name].items()}
+            variation[f"{how}({name})"] = variation[name] - smooth
+    for name, v in variation.items():
+        values["total_variation", name] = v + 0.01 * draws.normal(size=n)
+        shift = (cam if "cam" in name else road) if name.startswith(("gaussian", "max")) else 0.0
+        values["road", name] = 0.6 - shift + 10 * noise * draws.normal(size=n)
+    return results(accuracies({"roar": line}, noise), **scored(values))
+
+
+def test_song_as_published():
+    found = outcomes(song(), "song2023")
+    assert len(found) == 12
+    assert set(found.values()) == {HOLDS}, found
+
+
+def test_song_the_other_way_round():
+    given = song(gain=-0.1, cam=0.2, block=-0.2, slope=-0.5, smooth=-0.1, road=-0.1)
+    found = outcomes(given, "song2023")
+    theorems = {name: found.pop(name) for name in ("theorem-1", "theorem-2")}
+    assert set(found.values()) == {FAILS}, found
+    assert set(theorems.values()) == {HOLDS}
+
+
+def test_song_with_noise_is_undecided():
+    found = outcomes(song(noise=0.5), "song2023")
+    for name in ("theorem-1", "theorem-2", "filters-smooth"):
+        assert found.pop(name) == HOLDS
+    assert set(found.values()) == {OPEN}, found
+
+
+# Li et al.
+
+
+def _values_audit(seen, unseen, half):
+    rows = [("completeness", seen), ("soundness", seen), ("deletion", unseen), ("road", unseen)]
+    distances = pd.DataFrame(
+        [{"metric": m, "distance": d, "low": d - half, "high": d + half, "n": 6} for m, d in rows]
+    )
+    kinds = {"truth": 0.9, "removed": 0.9 - seen, "introduced": 0.9 - seen}
+    known = pd.DataFrame(
+        [{"map": k, "metric": m, "mean": v, "sd": 0.01 + half, "trials": 100}
+         for k, v in kinds.items() for m in ("completeness", "soundness")]
+    )  # fmt: skip
+    return finding(
+        "values(trials=100)",
+        **{"smallest Hausdorff distance by metric": distances,
+           "known answer: 200 features whose sum is the class": known},
+    )  # fmt: skip
+
+
+def _spurious(retrained, original, clean, half):
+    what = ("retrained: with cue minus without", "original: with cue minus without",
+            "clean test images: trained clean minus trained with the cue")  # fmt: skip
+    rows = [
+        {"what": w, "mean": m, "low": m - half, "high": m + half, "n": 3}
+        for w, m in zip(what, (retrained, original, clean), strict=True)
+    ]
+    return finding("spurious", **{"differences of accuracy": pd.DataFrame(rows)})
+
+
+MAPS = (
+    "ig",
+    "sg(ig)",
+    "sg_sq(ig)",
+    "var(ig)",
+    "grad_cam",
+    "iba",
+    "extremal_perturbation",
+    "rect(ig)",
+)
+
+
+def _benchmark(sound, complete, road, rect, noise, n=300):
+    """Gains over IG by map; ROAD is better where lower."""
+    draws = np.random.default_rng(5)
+    luck = noise * draws.normal(size=n)
+    values = {}
+    for name in MAPS:
+        own = noise * draws.normal(size=n)
+        own -= own.mean()  # so that the means are exact, whatever the noise
+        values["soundness", name] = 0.5 + sound.get(name, 0.0) + luck + own
+        values["completeness", name] = 0.3 + complete.get(name, 0.0) + luck + own
+        for metric in ("road", "road(fill=mean)"):
+            values[metric, name] = (
+                0.5 - (rect if name == "rect(ig)" else road.get(name, 0.0)) + luck + own
+            )
+        values["road_lerf", name] = 0.5 + road.get(name, 0.0) + luck + own
+    return scored(values)
+
+
+LI = {
+    "sound": {"sg(ig)": 0.1, "sg_sq(ig)": 0.1, "var(ig)": 0.1, "grad_cam": 0.2, "iba": 0.2, "extremal_perturbation": -0.1},
+    "complete": {"sg(ig)": 0.1, "sg_sq(ig)": -0.05, "var(ig)": -0.05, "extremal_perturbation": 0.3},
+    "road": {},
+    "rect": -0.2,
+}  # fmt: skip
+MARKED = ("rect", "pooling", "rect-road-marked")
+
+
+def test_li_as_published():
+    audits = (_values_audit(0.4, 0.01, 0.02), _spurious(0.28, 0.05, 0.5, 0.03))
+    found = outcomes(results(findings=audits, **_benchmark(**LI, noise=0.02)), "li2024")
+    assert {found.pop(name) for name in MARKED} == {UNASKED}
+    assert len(found) == 15
+    assert set(found.values()) == {HOLDS}, found
+
+
+def test_li_the_other_way_round():
+    less = {name: -0.1 for name in ("sg(ig)", "sg_sq(ig)", "var(ig)")}
+    audits = (_values_audit(-0.2, 0.3, 0.02), _spurious(-0.1, 0.3, -0.1, 0.03))
+    given = _benchmark(
+        sound={**less, "grad_cam": -0.2, "iba": -0.2, "extremal_perturbation": 0.1},
+        complete={"sg_sq(ig)": 0.2, "var(ig)": 0.2, "extremal_perturbation": -0.2},
+        road={name: 0.2 for name in less}, rect=0.2, noise=0.02,
+    )  # fmt: skip
+    found = outcomes(results(findings=audits, **given), "li2024")
+    assert {found.pop(name) for name in MARKED} == {UNASKED}
+    assert set(found.values()) == {FAILS}, found
+
+
+def test_li_with_noise_is_undecided():
+    audits = (_values_audit(0.4, 0.01, 2.5), _spurious(0.28, 0.05, 0.5, 0.9))
+    found = outcomes(results(findings=audits, **_benchmark(**LI, noise=8.0)), "li2024")
+    assert {found.pop(name) for name in MARKED} == {UNASKED}
+    synthetic = [found.pop(name) for name in ("synthetic-completeness", "synthetic-soundness")]
+    assert synthetic == [OPEN, OPEN]
+    assert set(found.values()) == {OPEN}, found
+
+
+@pytest.mark.parametrize(("kind", "winner", "claim"), [("number", "rect(ig)", "rect"), ("stripes", "pooling(ig)", "pooling")])  # fmt: skip
+def test_marked_images_have_claims_of_their_own(kind, winner, claim):
+    task = f"semi-natural(digits, kind={kind})"
+    draws = np.random.default_rng(7)
+
+    def given(best, road=0.2):
+        attr = {("attr_percent", e): 0.4 + 0.3 * (e == best) + 0.05 * draws.normal(size=100) for e in ("rect(ig)", "pooling(ig)")}  # fmt: skip
+        roads = {("road", e): 0.5 - road * (e == "rect(ig)") + 0.05 * draws.normal(size=100) for e in ("rect(ig)", "ig", "grad_cam")}  # fmt: skip
+        return results(**scored({**attr, **roads}, task))
+
+    found = outcomes(given(winner), "li2024")
+    assert found[claim] == HOLDS
+    assert found["rect-road-marked"] == (HOLDS if kind == "number" else UNASKED)
+    assert found["rect-road-real"] == UNASKED
+    assert outcomes(given("neither"), "li2024")[claim] == OPEN
+    loser = "pooling(ig)" if winner == "rect(ig)" else "rect(ig)"
+    assert outcomes(given(loser), "li2024")[claim] == FAILS
+
+
+# Vandersmissen and Oramas
+
+PIXEL, REGION = "", ", unit=region"
+
+
+def vandersmissen(sign=1, noise=0.05, n=300, together=1.0):
+    """One hidden quality per image drives the metrics; `sign` turns every claim round."""
+    draws = np.random.default_rng(9)
+    coarse, sparse = ("grad_cam", "rise"), ("ig", "sg(grad)", "occlusion")
+    names = [*coarse, *sparse, "gaussian(ig)", "gaussian(sg(grad))"]
+    values = {}
+    for i, name in enumerate(names):
+        q = draws.normal(size=n) * 0.1
+        luck = lambda: noise * draws.normal(size=n)  # noqa: E731
+        level = 0.2 * sign * (name in coarse or name.startswith("gaussian"))
+        for unit in (PIXEL, REGION):
+            region = 0.05 * sign * bool(unit)
+            for fill in ("mean", "blur"):
+                better = q * (together if (unit, fill) == (PIXEL, "mean") else 1) * (1 if unit == PIXEL and fill == "mean" else sign)  # fmt: skip
+                values[f"insertion(steps=9, fill={fill}{unit})", name] = (
+                    0.4 + level + region + better + luck()
+                )
+                values[f"deletion(steps=9, fill={fill}{unit})", name] = 0.4 + level + region + (1 if unit == PIXEL and fill == "mean" else sign) * sign * q + luck()  # fmt: skip
+        values["road", name] = 0.5 + q + luck()
+        plain = values.get(("pointing_game", name[len("gaussian(") : -1]))
+        hits = draws.normal(size=n) if sign > 0 else q + 0.3 * luck() + 0.05 * (level > 0)
+        same = plain is not None and sign > 0  # a blurred map points where the map does
+        values["pointing_game", name] = plain if same else (hits > 0).astype(float)
+        turn = (1 if i % 2 else -1) if sign > 0 else 1
+        values["average_drop", name] = 0.5 - level + turn * q + luck()
+        other = 1 if sign > 0 else (1 if i % 2 else -1)
+        values["average_drop(binarise=0.5)", name] = 0.5 + other * q + luck()
+    named = {(str(_canonical(m)), e): v for (m, e), v in values.items()}
+    return results(**scored(named))
+
+
+def _canonical(metric):
+    from uproar.metrics.base import read_metric
+
+    return read_metric(metric.replace("fill=mean, ", "").replace(", fill=mean", ""))
+
+
+def test_vandersmissen_as_published():
+    found = outcomes(vandersmissen(), "vandersmissen2023")
+    assert len(found) == 18
+    assert found.pop("binary-same") == FAILS  # the metrics of half of the maps go the other way
+    assert set(found.values()) == {HOLDS}, found
+
+
+def test_vandersmissen_the_other_way_round():
+    found = outcomes(vandersmissen(sign=-1), "vandersmissen2023")
+    right = {n for n, o in found.items() if o == FAILS}
+    assert {
+        "insertion-deletion", "deletion-road", "pointing", "blur-insertion", "blur-drop", "blur-deletion", "coarse-insertion",
+        "coarse-drop", "coarse-deletion", "region-insertion", "region-deletion", "binary-coherent", "binary-same",
+        "insertion-settings", "deletion-settings",
+    } <= right, found  # fmt: skip
+
+
+def test_vandersmissen_with_noise_is_undecided():
+    found = outcomes(vandersmissen(noise=40.0, n=60), "vandersmissen2023")
+    lost = (
+        "deletion-road",
+        "road-blur-deletion",
+        "insertion-settings",
+        "deletion-settings",
+        "binary-same",
+    )
+    assert {found.pop(name) for name in lost} <= {
+        FAILS,
+        OPEN,
+    }  # no correlation is left to be strong
+    found.pop("pointing"), found.pop("blur-pointing")
+    assert set(found.values()) == {OPEN}, found
+
+
+def test_two_ways_of_measuring_the_same_agree_exactly():
+    given = vandersmissen()
+    scores = given.image_scores.copy()
+    drop = scores["metric"] == "average_drop"
+    scores.loc[scores["metric"] == "average_drop(binarise=0.5)", "value"] = scores.loc[drop, "value"].to_numpy() ** 3  # fmt: skip
+    more = {"scores": given.scores, "image_scores": scores, "judged": given.judged}
+    (one,) = judge(results(**more), ["vandersmissen2023:binary-same"])
+    assert (one.outcome, one.deciding.effect) == (HOLDS, pytest.approx(1.0))
+
+
+# names, tables
+
+
+def test_there_are_many_claims_and_each_says_where_it_stands():
+    known = claims_named(tuple(PAPERS))
+    assert len(known) >= 24
+    assert {c.name.partition(":")[0] for c in known} == set(PAPERS)
+    for one in known:
+        assert one.says.endswith("."), one.name
+        assert one.place and one.published, one.name
+
+
+def test_a_claim_of_ones_own():
+    @claim("mine:ig", place="section 2", says="IG is better than chance.", published="by 5 points")
+    def ig(found):
+        return every(found.area("roar", "ig", above=0.0))
+
+    try:
+        (one,) = judge(hooker(REVERSED), ["mine"])
+    finally:
+        del claims._entries["mine:ig"]
+    assert (one.paper, one.outcome) == ("mine", HOLDS)
+
+
+def test_an_unknown_paper_is_refused_with_what_is_near():
+    with pytest.raises(UproarError, match="hooker2019"):
+        claims_named(["hooker2018"])
+
+
+def test_a_study_that_lacks_everything_is_not_asked_and_says_why():
+    cells = accuracies({"roar": {"random": {0.5: 0.5}, "sobel": {0.5: 0.5}}}, 0.01)
+    judged = judge(results(cells), tuple(PAPERS))
+    theorems = {"song2023:theorem-1", "song2023:theorem-2"}
+    assert {one.claim for one in judged if one.outcome != UNASKED} == theorems
+    assert all(one.reason for one in judged if one.outcome == UNASKED)
+
+
+def test_one_replicate_leaves_a_claim_undecided():
+    cells = accuracies({"roar": {"random": {0.9: 0.8}, "sg_sq(grad)": {0.9: 0.1}}}, 0.0, seeds=1)
+    (one,) = judge(results(cells), ["hooker2019:sg-sq"])
+    assert one.outcome == OPEN
+    assert one.deciding.n <= 1
+
+
+def test_the_table_has_a_row_per_number():
+    judged = judge(hooker(PUBLISHED), ["hooker2019"])
+    table = claims_table(judged)
+    single = table[table["claim"] == "hooker2019:single"]
+    assert list(single["n"]) == [4, 4, 4]
+    assert single["decides"].sum() == 1
+    decided = table[table["decides"].astype(bool)]
+    assert len(decided) == len(judged)
+    assert np.isfinite(decided[["n", "effect", "low", "high"]].astype(float)).all(axis=None)

@@ -1,0 +1,161 @@
+"""The studies that come with the package: all are read and counted without data, the tiny ones run."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from uproar.claims import PAPERS
+from uproar.cli.app import _exit_code
+from uproar.data.catalogue import CATALOGUE
+from uproar.data.declared import declared
+from uproar.errors import BadInput, UproarError
+from uproar.running import run
+from uproar.study.outline import SPEED, outline
+from uproar.study.shipped import FOLDER, shipped, study_named, summary
+from uproar.study.spec import study_of
+
+STUDIES = shipped()
+TINY = [name for name in STUDIES if name.endswith("-tiny")]
+
+
+@pytest.fixture
+def no_data(tmp_path, monkeypatch):
+    """A place where no data set can be found."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UPROAR_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_every_paper_has_a_study_of_every_size():
+    for paper in PAPERS:
+        for size in ("tiny", "laptop", "paper"):
+            mine = [n for n in STUDIES if n.startswith(paper) and n.endswith(f"-{size}")]
+            assert mine, (paper, size)
+            assert paper in study_of(STUDIES[mine[0]]).claims
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_is_read_and_says_what_it_is(name):
+    study = study_named(name)
+    assert study.name == name
+    assert 60 < len(summary(STUDIES[name])) < 500
+
+
+def test_a_study_is_found_by_name_and_by_path(no_data):
+    assert study_named("hooker2019-tiny") == study_of(FOLDER / "hooker2019-tiny.toml")
+    with pytest.raises(UproarError, match="hooker2019-tiny"):
+        study_named("hooker2019-tyni")
+    with pytest.raises(BadInput, match="Cannot read the study"):
+        study_named("nope.toml")
+
+
+@pytest.mark.slow
+def test_paper_studies_are_counted_without_their_data(no_data, capsys):
+    names = [
+        "hooker2019-paper",
+        "song2023-cub-paper",
+        "li2024-spurious-paper",
+        "vandersmissen2023-paper",
+    ]
+    assert _exit_code(["validate", *names]) == 0
+    said = capsys.readouterr()
+    for word in ("cells", "trainings", "storage", "GPU hours"):
+        assert said.out.count(word) >= len(names)
+    assert said.err.count("was not found") == len(names)
+    assert "imagenet was not found" in said.err
+    assert "no weights file resnet50-0676ba61.pth" in said.err
+
+
+def test_counts_are_those_of_the_grid(no_data):
+    """Counted by hand: 2 estimators and random, 2 fractions, 3 seeds, roar and kar; kar without retraining is forward."""
+    study = study_of(
+        {
+            "tasks": ["cifar10(train=1000, test=100)"], "estimators": ["sobel", "grad"], "fractions": [0.3, 0.9],
+            "seeds": 3, "protocols": ["roar", "kar:no-retrain"], "recipe": {"epochs": 5}, "models": ["cnn-small"],
+        }
+    )  # fmt: skip
+    size = outline(study)
+    assert size.cells == 3 * 2 * 3 * 2
+    assert size.trainings == 3 + 3 * 2 * 3
+    assert size.trained == 21 * 1000 * 5
+    assert size.shown == 36 * 100
+    assert size.explained == 3 * 1100 * 1  # one gradient of every image and seed
+    forward = size.operations / (3 * (size.trained + size.explained) + size.shown)
+    assert size.gpu_hours == pytest.approx(forward * (3 * (105000 + 3300) + 3600) / SPEED / 3600)
+    assert "cifar10 was not found" in size.missing[0]
+
+
+def test_operations_are_those_of_the_network(no_data):
+    """ResNet-50 on 224 pixels is known to take 4.1 billion multiplications and as many additions."""
+    study = study_of({"tasks": ["imagenet(test=1000)"], "models": ["resnet50"], "estimators": ["random"], "seeds": 1,
+                      "protocols": ["roar:no-retrain"], "fractions": [0.5], "recipe": {"epochs": 1}})  # fmt: skip
+    size = outline(study)
+    assert size.operations / (3 * 1281167 + 1000) == pytest.approx(8.2e9, rel=0.02)
+
+
+def test_metrics_count_shared_images_once(no_data):
+    study = study_of({"tasks": ["cifar10(test=100)"], "models": ["cnn-small"], "estimators": ["random"], "seeds": 1,
+                      "protocols": [], "metrics": ["deletion(steps=10)"]})  # fmt: skip
+    one = outline(study)
+    both = outline(study.with_changes(metrics=("deletion(steps=10)", "insertion(steps=10)")))
+    assert one.shown == 100 * 11
+    assert one.shown < both.shown < 2 * one.shown  # whole and empty images serve both
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_declared_sizes_follow_the_options(name, no_data):
+    whole = declared(name)
+    assert (whole.train, whole.test) == CATALOGUE[name].counts
+    some = declared(f"{name}(train=1000, test=500)")
+    assert (some.train, some.test, some.classes) == (1000, 500, whole.classes)
+
+
+def test_tasks_of_the_package_are_simply_loaded():
+    assert declared("digits").shape == (1, 8, 8)
+    assert declared("digits").missing == ""
+    marked = declared("semi-natural(planted(size=32, train=64, test=32), kind=stripes)")
+    assert (marked.train, marked.test, marked.shape) == (64, 32, (1, 32, 32))
+
+
+def test_running_without_the_weights_is_refused_before_anything_is_written(no_data, capsys):
+    assert _exit_code(["run", "li2024-laptop"]) == 2
+    assert "resnet20-12fca82f.th" in capsys.readouterr().err
+    assert not (no_data / "runs").exists()
+
+
+def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypatch, capsys):
+    """hooker2019-tiny with fewer images, estimators and seeds: Run.claims, the page, claims.csv, `uproar claims`."""
+    monkeypatch.chdir(tmp_path)
+    given = ["run", "hooker2019-tiny", "--estimators", "random,grad,sg_sq(grad, samples=2)", "--seeds", "2", "--limit", "100",
+             "--epochs", "1", "--protocols", "roar,kar", "--jobs", "1", "--out", "here"]  # fmt: skip
+    assert _exit_code(given) == 0
+    assert "14 claims of Hooker et al. 2019" in capsys.readouterr().out.replace("\n", " ")
+    page = (tmp_path / "here" / "report.html").read_text()
+    assert "What papers claim" in page
+    assert "hooker2019:sg-sq" in page
+    anchor = re.search(r'href="#(s\d+-verdicts)">evidence', page)
+    assert anchor is not None
+    assert f'id="{anchor[1]}"' in page
+    table = (tmp_path / "here" / "claims.csv").read_text()
+    assert len(set(re.findall(r"^hooker2019:[\w-]+", table, re.M))) == 14
+    assert _exit_code(["claims", "here", "--claims", "hooker2019:random-90"]) == 0
+    assert "random-90" in capsys.readouterr().out
+    assert _exit_code(["claims", "here", "--claims", "nobody"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("UPROAR_TINY" not in os.environ, reason="takes minutes; set UPROAR_TINY=1")
+@pytest.mark.parametrize("name", TINY)
+def test_tiny_studies_run_whole(name, tmp_path):
+    """Every cell is done, the audits are answered, and claims of the paper are decided or undecided, with numbers."""
+    found = run(STUDIES[name], store=tmp_path / "store", jobs=2)
+    assert set(found.table["status"]) <= {"done"}
+    assert set(found.scores["status"]) <= {"done"}
+    assert all(f.state != "skipped" for f in found.findings)
+    asked = [c for c in found.claims if c.outcome != "not asked"]
+    assert len(asked) >= 3
+    assert all(c.deciding is not None and c.deciding.n >= 1 for c in asked)
