@@ -125,7 +125,9 @@ def test_a_set_is_downloaded_unpacked_and_loads(server, tmp_path, monkeypatch):
         server, "cifar-10-binary.tar.gz", _tar(tmp_path / "made", "cifar-10-batches-bin")
     )
     official = CATALOGUE["cifar10"]
-    known = Known("cifar10", official.folders, official.marks, official.counts, "", "", (archive,))
+    known = Known(
+        "cifar10", official.folders, official.marks, official.counts, "", "", files=(archive,)
+    )
     root = tmp_path / "root"
     folder, note = get(known, root, lambda *_: None)
     assert (folder, note) == (root / "cifar-10-batches-bin", "")
@@ -137,7 +139,7 @@ def test_a_set_is_downloaded_unpacked_and_loads(server, tmp_path, monkeypatch):
 
 def test_plain_files_go_into_the_folder_of_their_set(server, tmp_path):
     files = tuple(remote(server, name, b"x", "MNIST/raw") for name in ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte"))  # fmt: skip
-    known = Known("mnist", ("MNIST/raw",), ("t10k-images-idx3-ubyte",), (1, 1), "", "", files)
+    known = Known("mnist", ("MNIST/raw",), ("t10k-images-idx3-ubyte",), (1, 1), "", "", files=files)
     raw = tmp_path / "MNIST" / "raw"
     assert get(known, tmp_path, lambda *_: None)[0] == raw
     (raw / "train-images-idx3-ubyte").unlink()
@@ -168,7 +170,7 @@ def test_archives_cannot_reach_outside_and_damaged_ones_leave_nothing(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
     (tmp_path / "file").write_text("x")
-    known = Known("x", ("x",), ("x",), (1, 1), "", "", (remote(server, "a.bin"),))
+    known = Known("x", ("x",), ("x",), (1, 1), "", "", files=(remote(server, "a.bin"),))
     with pytest.raises(StoreError, match="Cannot write into .*file"):
         get(known, tmp_path / "file", lambda *_: None)
 
@@ -176,7 +178,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_full_disk_is_one_sentence_and_what_came_is_kept(server, tmp_path):
     (tmp_path / "a.bin.part").symlink_to("/dev/full")
-    known = Known("x", ("x",), ("x",), (1, 1), "", "", (remote(server, "a.bin"),))
+    known = Known("x", ("x",), ("x",), (1, 1), "", "", files=(remote(server, "a.bin"),))
     with pytest.raises(StoreError, match="No space left on device; what was downloaded is kept"):
         get(known, tmp_path, lambda *_: None)
     assert (tmp_path / "a.bin.part").is_symlink() and not (tmp_path / "a.bin").exists()
