@@ -38,6 +38,8 @@ def run_study(
             progress = _run(name, part, store, runner, listen, clock)
             whole.outcomes |= progress.outcomes
             whole.notices += progress.notices
+            for kind, seconds in progress.seconds.items():
+                whole.seconds[kind] = whole.seconds.get(kind, 0.0) + seconds
             if not name.startswith(AUDIT):
                 whole.total += progress.total
                 whole.cached += progress.cached
