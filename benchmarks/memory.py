@@ -27,7 +27,8 @@ from uproar.data import Source, Split, Task, tasks
 from uproar.models import ModelSpec, build
 from uproar.store import Store
 from uproar.study.cell import Cell
-from uproar.study.steps import Bench, Setting
+from uproar.study.setting import Setting
+from uproar.study.steps import Bench
 from uproar.training import Recipe
 
 SIZE, CLASSES, TEST = 224, 4, 200

@@ -12,10 +12,11 @@ from uproar import devices
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
-from uproar.study import steps
+from uproar.study import identity
 from uproar.study.execute import Processes, default_jobs, executor
 from uproar.study.plan import Job
-from uproar.study.steps import Setting
+from uproar.study.setting import Setting
+from uproar.study.steps import bench_for
 from uproar.training import Recipe, fit, predict
 
 
@@ -178,13 +179,13 @@ def small_study():
 
 def test_a_whole_study_elsewhere_gives_the_same_numbers(tmp_path, small_study, monkeypatch):
     here = uproar.run(small_study, store=tmp_path / "here", jobs=1)
-    monkeypatch.setattr(steps, "chosen", lambda name: ELSEWHERE)
-    steps.bench_for.cache_clear()
+    monkeypatch.setattr(identity, "chosen", lambda name: ELSEWHERE)
+    bench_for.cache_clear()
     try:
         with elsewhere():
             there = uproar.run(small_study, store=tmp_path / "there", jobs=1)
     finally:
-        steps.bench_for.cache_clear()
+        bench_for.cache_clear()
     assert (there.table["status"] == "done").all()
     np.testing.assert_array_equal(there.table["accuracy"], here.table["accuracy"])
     assert (there.scores["status"] == "done").all()

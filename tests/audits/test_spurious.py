@@ -94,8 +94,9 @@ def test_train_only_is_the_network_of_roar_tested_on_whole_images(tmp_path):
     }  # fmt: skip
     run = uproar.run(study, store=tmp_path, jobs=1)
     from uproar.study.cell import Cell
+    from uproar.study.setting import Setting
     from uproar.study.spec import study_of
-    from uproar.study.steps import Setting, bench_for
+    from uproar.study.steps import bench_for
 
     (setting,) = Setting.all_of(study_of(study))
     bench = bench_for(setting, str(tmp_path))

@@ -18,7 +18,8 @@ from uproar.seeds import Draws
 from uproar.store import Store
 from uproar.study.cell import Cell
 from uproar.study.plan import plan
-from uproar.study.steps import Order, Setting, bench_for
+from uproar.study.setting import Order, Setting
+from uproar.study.steps import bench_for
 
 
 def split_of(labels) -> Split:

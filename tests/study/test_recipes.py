@@ -8,7 +8,8 @@ import uproar
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.store import Store
-from uproar.study.steps import Bench, Setting
+from uproar.study.setting import Setting
+from uproar.study.steps import Bench
 
 ONE = {"estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], "seeds": 1}
 

@@ -25,7 +25,8 @@ from uproar.study.collect import collect
 from uproar.study.execute import Processes, Serial, executor
 from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.steps import Order, Setting, bench_for
+from uproar.study.setting import Order, Setting
+from uproar.study.steps import bench_for
 from uproar.training import accuracy, fit, predict
 
 ORDER = ["protocol", "estimator", "fraction", "seed"]

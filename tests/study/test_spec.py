@@ -3,7 +3,7 @@ import pytest
 from uproar import Study, study_of
 from uproar.errors import BadInput, UnknownName, UproarError
 from uproar.study.collect import provenance
-from uproar.study.steps import Setting
+from uproar.study.setting import Setting
 
 GOOD = """
 task = "digits"

@@ -21,8 +21,9 @@ from uproar.store import Store
 from uproar.study import shards as shards_module
 from uproar.study.plan import plan
 from uproar.study.run import run_study
+from uproar.study.setting import Order, Setting
 from uproar.study.shown import Shown
-from uproar.study.steps import Order, Setting, bench_for
+from uproar.study.steps import bench_for
 
 HELD = "planted(size=8, classes=2, train=40, test=14)"
 READ = "read_planted"

@@ -27,8 +27,9 @@ from uproar.seeds import Draws
 from uproar.store import Store
 from uproar.study.mapfile import write_maps
 from uproar.study.maps import Subject, stored_maps
+from uproar.study.setting import Setting
 from uproar.study.spec import study_of
-from uproar.study.steps import Setting, bench_for
+from uproar.study.steps import bench_for
 from uproar.training import predict
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")

@@ -10,8 +10,8 @@ from uproar.metrics.sequential import undecided
 from uproar.models import ModelSpec
 from uproar.store import Store
 from uproar.study.collect import collect
+from uproar.study.setting import Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Setting
 
 
 def looks(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:

@@ -14,8 +14,8 @@ from uproar.models import ModelSpec
 from uproar.store import Store
 from uproar.study.cell import Outcome, Unit
 from uproar.study.evidence import Evidence
+from uproar.study.setting import Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Setting
 
 
 @dataclass(frozen=True)

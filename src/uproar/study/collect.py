@@ -22,8 +22,9 @@ from uproar.store import Item, Store, key_of
 from uproar.study.cell import Cell, Failed, Outcome, Skipped, Unit
 from uproar.study.collect_scores import image_rows, judged, score_row
 from uproar.study.plan import cells_of, refusal, scores_of
+from uproar.study.setting import Order, Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, Order, Setting, bench_for
+from uproar.study.steps import Bench, bench_for
 from uproar.training.calibrate import surprise
 
 PICTURES = 4

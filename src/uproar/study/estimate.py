@@ -12,8 +12,9 @@ from uproar.models import build
 from uproar.removal.levels import bits_for
 from uproar.store import Store
 from uproar.study.plan import Job, plan
+from uproar.study.setting import Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, Setting, bench_for
+from uproar.study.steps import Bench, bench_for
 from uproar.training import fit
 
 PROBE = 0.4

@@ -19,8 +19,9 @@ from uproar.metrics.probe import fractions_of
 from uproar.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Unit
 from uproar.study.collect import collect
+from uproar.study.setting import Order, Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, Order, Setting, bench_for
+from uproar.study.steps import Bench, bench_for
 
 
 class Part(base.Part):

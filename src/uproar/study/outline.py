@@ -25,8 +25,8 @@ from uproar.protocols import protocol_named
 from uproar.removal.levels import bits_for
 from uproar.study.cell import Cell, Scored
 from uproar.study.plan import cells_of, scores_of
+from uproar.study.setting import Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Setting
 
 SPEED = 10e12
 """Operations a second in training: what an A100 sustains on a ResNet-50 in float32 without TF32."""

@@ -12,9 +12,10 @@ from uproar.protocols import protocol_named
 from uproar.protocols.worn import FOLDS
 from uproar.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
+from uproar.study.setting import Order, Setting
 from uproar.study.shards import Shard
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, Order, Setting, bench_for
+from uproar.study.steps import Bench, bench_for
 
 STACK = 8
 """Networks trained at once at most."""

@@ -27,8 +27,9 @@ from uproar.study.execute import taken
 from uproar.study.plan import Job
 from uproar.study.ray_cluster import connect, imported, sentence
 from uproar.study.ray_worker import Orders, Started, Unfit, serve
+from uproar.study.setting import Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Setting, bench_for
+from uproar.study.steps import bench_for
 from uproar.study.work import Report
 
 ATTEMPTS = 2

@@ -18,7 +18,8 @@ from uproar.extend import load_plugin
 from uproar.place import place_at
 from uproar.plugins import lend
 from uproar.study.plan import Job
-from uproar.study.steps import Setting, bench_for
+from uproar.study.setting import Setting
+from uproar.study.steps import bench_for
 from uproar.study.work import do
 
 

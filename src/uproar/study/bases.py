@@ -1,0 +1,124 @@
+"""The base networks of a study: trained once per replicate, with what estimators prepare for them."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadMap
+from uproar.estimators import (
+    Chain,
+    Context,
+    estimators,
+    prepare_states,
+)
+from uproar.models import build
+from uproar.models.weights import load_weights
+from uproar.protocols.worn import fold_of
+from uproar.seeds import Draws
+from uproar.store import Item
+from uproar.study.identity import Identity
+from uproar.study.shown import shown
+from uproar.training import channels_last, fit, predict
+from uproar.training.calibrate import surprise
+
+
+class Bases(Identity):
+    """The networks that are explained."""
+
+    def base(self, seed: int, fold: int | None = None) -> tuple[nn.Module, Item]:
+        """The base model of a replicate, with its test scores; `fold` is a part of the data it has not seen."""
+        key = self.model_key(seed, fold)
+        if self._base is not None and self._base[0] == key:
+            return self._base[1]
+        item = self.store.once("model", key, lambda: self._train_base(seed, fold))
+        model = build(self.spec, self.task, seed)
+        weights = {
+            n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"
+        }
+        model.load_state_dict(weights)
+        self._base = (key, (channels_last(model.to(self.device)).eval(), item))
+        return self._base[1]
+
+    _base: tuple[str, tuple[nn.Module, Item]] | None = None
+
+    def _train_base(self, seed: int, fold: int | None) -> Item:
+        started = time.perf_counter()
+        model = build(self.spec, self.task, seed)
+        if self.setting.weights is not None:
+            load_weights(model, self.setting.weights).to(self.device)
+        else:
+            self._start(model)
+            train = self.task.train
+            if fold is not None:
+                train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
+            fit(model.to(self.device), shown(train), train.labels, self.setting.recipe, seed)
+        scores = kept_scores(predict(model, shown(self.task.test)))
+        arrays = {
+            name: value.detach().cpu().contiguous().numpy()
+            for name, value in model.state_dict().items()
+        }
+        facts = answer_facts(scores, self.task.test.labels, time.perf_counter() - started)
+        return Item({**arrays, "test_scores": scores}, {**facts, "device": str(self.device)})
+
+    def _start(self, model: nn.Module) -> nn.Module:
+        """A network at the start of its training: as it is, or with the pretrained weights."""
+        if self.setting.recipe.init == "pretrained" and self.setting.pretrained is not None:
+            load_weights(model, self.setting.pretrained, new_head=True)
+        return model
+
+    def _states(
+        self, model: nn.Module, chains: Sequence[Chain], seed: int, fold: int | None = None
+    ) -> dict[str, Any]:
+        context = Context(Draws.of(seed, (), "train"), self.task.mean, self.task.train)
+        states: dict[str, Any] = {}
+        for chain in chains:
+            for leaf in chain.leaves:
+                facts = estimators[leaf.name].facts
+                if facts.get("prepare") and str(leaf) not in states:
+                    key = self.state_key(str(leaf), facts.get("version"), seed, fold)
+                    make = functools.partial(_state_item, model, context, chain, str(leaf))
+                    item = self.store.once("state", key, make)
+                    states[str(leaf)] = {
+                        name: torch.from_numpy(array.copy()) for name, array in item.arrays.items()
+                    }
+        return states
+
+
+def _state_item(model: nn.Module, context: Context, chain: Chain, leaf: str) -> Item:
+    state = prepare_states(model, context, [chain])[leaf]
+    return Item({name: value.detach().cpu().contiguous().numpy() for name, value in state.items()})
+
+
+def kept_scores(scores: Tensor) -> np.ndarray:
+    """Class scores as they are kept: minus the row's largest, in float16.
+
+    The difference is all that probabilities and decisions need, and it is exact where it matters, near the top.
+    """
+    lost = ~torch.isfinite(scores).all(1)
+    if bool(lost.any()):
+        raise BadMap(
+            f"the training diverged: {int(lost.sum())} of {len(scores)} test images have NaN or "
+            "infinite scores; lower the recipe's lr"
+        )
+    differences = scores - scores.amax(1, keepdim=True)
+    return differences.clamp_min(-6e4).half().numpy()
+
+
+def answer_facts(scores: np.ndarray, labels: Tensor, seconds: float) -> dict[str, Any]:
+    """What is kept beside the scores of test images: how many are right, and how surprising the labels were."""
+    correct = int((scores.argmax(1) == labels.numpy()).sum())
+    bits = surprise(torch.from_numpy(scores), labels)
+    return {
+        "bits": float(bits.mean()),
+        "correct": correct,
+        "images": len(labels),
+        "accuracy": correct / len(labels),
+        "seconds": seconds,
+    }

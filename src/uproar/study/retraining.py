@@ -1,0 +1,192 @@
+"""Images changed, networks trained on them from scratch, and what these say of the test images."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.data import Split
+from uproar.errors import NotApplicable
+from uproar.models import build, build_seeing
+from uproar.protocols import PROTOCOLS, Protocol, protocol_named
+from uproar.protocols.finder import finder, finder_recipe, found, pixel_scores
+from uproar.protocols.worn import worn
+from uproar.removal import Around
+from uproar.removal.fill import read_fill, sample_colour
+from uproar.removal.order import count
+from uproar.seeds import Draws
+from uproar.store import Item
+from uproar.study.bases import answer_facts, kept_scores
+from uproar.study.cell import Cell
+from uproar.study.explaining import Explaining
+from uproar.study.shown import Shown, shown
+from uproar.training import fit, fit_all, predict
+
+MARGINALS = 2**26
+"""Values of training images that are held for a fill that draws from them."""
+
+
+class Retraining(Explaining):
+    """The cells of a study: one training, or one question to the base network, each."""
+
+    @functools.cached_property
+    def _marginals(self) -> Tensor | None:
+        """Some training images, for the fill that draws pixels from them."""
+        if not self.setting.fill.startswith("resample"):
+            return None
+        most = min(4096, len(self.task.train), max(1, MARGINALS // math.prod(self.task.shape)))
+        rows = torch.linspace(0, len(self.task.train) - 1, most).long()
+        return self.task.train.read(rows)
+
+    @functools.cached_property
+    def _colour(self) -> Tensor | None:
+        """The mean colour of some training images, for the fill that wants no more of them."""
+        entry, options = read_fill(self.setting.fill)
+        if entry.name != "mean" or options["images"] is None:
+            return None
+        return sample_colour(self.task.train.read, len(self.task.train), options["images"])
+
+    def around(self, draws: Draws) -> Around:
+        """What the study's fill may know besides the images."""
+        return Around(draws, self.task.mean, self._marginals, self._colour)
+
+    def changed(self, cell: Cell, split: Split) -> Tensor | Shown:
+        """What the network of a cell gets to see of a split; of a split that streams, made when it is read."""
+        protocol = protocol_named(cell.protocol)
+        wears = self._wears(cell, split)
+
+        def change(rows: Tensor) -> Tensor:
+            around = self.around(Draws.of(cell.seed, rows, split.name))
+            return protocol.shown(split.read(rows), wears(rows), self.setting.fill, around)
+
+        return shown(split, change)
+
+    def _wears(self, cell: Cell, split: Split) -> Callable[[Tensor], Tensor]:
+        """The most important pixels of the mask that images of a split wear, by rows, as bool images."""
+        protocol, orders = protocol_named(cell.protocol), self.orders(cell)
+        training = split.name == self.task.train.name
+        masks, order = (protocol.train, orders[0]) if training else (protocol.test, orders[1])
+        if masks.of == "none":
+            return lambda rows: torch.zeros(len(rows), *self.features, dtype=torch.bool)
+        whose = worn(split, masks, cell.seed)
+        return lambda rows: self.important(
+            order, cell.fraction, split, rows if whose is None else whose[rows]
+        )
+
+    def removed(self, cell: Cell, split: Split) -> Tensor:
+        """What goes from the images of a split, as bool images."""
+        important = self._wears(cell, split)(torch.arange(len(split)))
+        return protocol_named(cell.protocol).removed(important)
+
+    def measure(self, cells: Sequence[Cell]) -> None:
+        """Keep the test scores of some cells of one replicate: of fresh networks, or of the base model.
+
+        A network is trained once for all cells that test it. Tests that need no further maps come along, asked for or
+        not: they are next to free, and would cost a training later.
+        """
+        missing = [c for c in cells if self.store.find("cell", self.cell_key(c)) is None]
+        for chain in {self.chain(cell.estimator).name: None for cell in missing}:
+            self._check_features(self.chain(chain))
+        fresh = {self.training_key(c): c for c in missing if protocol_named(c.protocol).retrains}
+        networks, training = self._retrained(fresh)
+        for cell in dict.fromkeys([*missing, *self._companions(fresh)]):
+            started = time.perf_counter()
+            again = protocol_named(cell.protocol).retrains
+            model = networks[self.training_key(cell)] if again else self.base(cell.seed)[0]
+            item = self._tested(model, cell)
+            # the training counts once
+            spent = training if again and fresh[self.training_key(cell)] == cell else 0.0
+            seconds = time.perf_counter() - started + spent
+            how: dict[str, Any] = {"seconds": seconds, "training_seconds": spent}
+            how |= {"init": self.setting.recipe.init} if again else {}
+            facts = {**item.facts, **how, "device": str(self.device)}
+            self.store.write("cell", self.cell_key(cell), Item(item.arrays, facts))
+
+    def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
+        """Other tests of the trainings that can be made from the same maps and are not there yet."""
+        tests = [
+            (key, replace(cell, protocol=name), self.orders(cell)[0])
+            for key, cell in fresh.items()
+            for name, protocol in PROTOCOLS.items()
+            if protocol.retrains
+        ]
+        return [
+            test
+            for key, test, trained in tests
+            if self.orders(test)[1] == trained
+            and self.training_key(test) == key
+            and not self.store.has("cell", self.cell_key(test))
+        ]
+
+    def _retrained(self, fresh: Mapping[str, Cell]) -> tuple[dict[str, nn.Module], float]:
+        """A fresh network per training, by its key, that has learned what the training images show; seconds each."""
+        networks: dict[str, nn.Module] = {}
+        train, spent = self.task.train, 0.0
+        for _, group in itertools.groupby(fresh.items(), lambda named: _network(named[1])):
+            keys, cells = zip(*group, strict=True)
+            (seed,) = {cell.seed for cell in cells}
+            images = [self.changed(cell, train) for cell in cells]
+            models = [
+                self._fresh(cell, x).to(self.device) for cell, x in zip(cells, images, strict=True)
+            ]
+            began = time.perf_counter()
+            if protocol_named(cells[0].protocol).learns == "mask":
+                for cell, model, x in zip(cells, models, images, strict=True):
+                    gone = self.removed(cell, train).long()
+                    fit(model, x, gone, finder_recipe(self.setting.recipe), seed)
+            else:
+                fit_all(models, images, train.labels, self.setting.recipe, seed)
+            spent += time.perf_counter() - began
+            networks |= dict(zip(keys, models, strict=True))
+        return networks, spent / max(1, len(fresh))
+
+    def _fresh(self, cell: Cell, images: Tensor | Shown) -> nn.Module:
+        """An untrained network for what a cell shows."""
+        protocol = protocol_named(cell.protocol)
+        if protocol.learns == "mask":
+            if self.setting.features == "channel":
+                raise NotApplicable(f"{protocol.name} finds removed pixels, not channel values")
+            if not isinstance(images, Tensor):
+                raise NotApplicable(f"{protocol.name} needs images that fit in memory; give limit=")
+            return finder(images.shape[1], self.task.mean, self.task.std, cell.seed)
+        if protocol.sees == "pixels":
+            return self._start(build(self.spec, self.task, cell.seed))
+        moments = self._moments(cell, protocol)
+        return build_seeing(self.spec, self.task, cell.seed, images[:2], *moments)
+
+    def _moments(self, cell: Cell, protocol: Protocol) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of what a network sees: those of a mask follow from the fraction."""
+        c, h, w = self.task.shape
+        features = c * h * w if self.setting.features == "channel" else h * w
+        share = count(cell.fraction, features) / features
+        share = 1 - share if protocol.keeps else share
+        per_image = c if protocol.sees == "mask" or self.setting.features == "channel" else 1
+        mean = torch.full((per_image,), share)
+        std = (mean * (1 - mean)).sqrt()
+        if protocol.sees == "mask":
+            return mean, std
+        return torch.cat([self.task.mean, mean]), torch.cat([self.task.std, std])
+
+    def _tested(self, model: nn.Module, cell: Cell) -> Item:
+        """What a network says of the test images of a cell."""
+        test = self.task.test
+        images = self.changed(cell, test)
+        if protocol_named(cell.protocol).learns == "mask":
+            areas = found(pixel_scores(model, images[:]), self.removed(cell, test))
+            return Item({"areas": areas.float().numpy()}, {"images": len(test)})
+        scores = kept_scores(predict(model, images))
+        return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0))
+
+
+def _network(cell: Cell) -> tuple[str, str]:
+    """What kind of network a cell trains: those of a kind start alike."""
+    protocol = protocol_named(cell.protocol)
+    return protocol.sees, protocol.learns
