@@ -19,7 +19,7 @@ from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
 from uproar.metrics.resampling import bootstrap, interval, p_value
-from uproar.metrics.verdicts import holm
+from uproar.metrics.twoway import holm
 from uproar.models import Room, borrowed
 from uproar.models.remote import explained_there, from_here
 from uproar.removal.order import tied_pixels

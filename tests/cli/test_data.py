@@ -11,7 +11,7 @@ from tests.data.layouts import write_mnist, write_picture
 from tests.data.serving import serving
 from uproar.cli.app import _exit_code
 from uproar.cli.console import output
-from uproar.cli.run import recall, remember
+from uproar.cli.folder import recall, remember
 from uproar.data import load
 from uproar.data.catalogue import CATALOGUE, Remote
 from uproar.data.places import given_roots, use_root

@@ -8,16 +8,9 @@ from scipy import stats
 
 from tests.reference import anova_slow
 from uproar.errors import BadInput
-from uproar.metrics.verdicts import (
-    COLUMNS,
-    LOOKS,
-    compare,
-    contrasts,
-    holm,
-    intervals,
-    look_alpha,
-    minimum_detectable,
-)
+from uproar.metrics.looks import LOOKS
+from uproar.metrics.twoway import contrasts, holm
+from uproar.metrics.verdicts import COLUMNS, compare, intervals, look_alpha, minimum_detectable
 
 
 def table_of(areas, fractions=(0.5,)):

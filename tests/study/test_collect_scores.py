@@ -11,7 +11,7 @@ import pytest
 
 import uproar
 from uproar.metrics.replicated import estimate
-from uproar.metrics.verdicts import holm
+from uproar.metrics.twoway import holm
 from uproar.report import write_report
 from uproar.study.spec import study_of
 

@@ -11,7 +11,8 @@ from scipy import stats
 from uproar.audits.base import Part
 from uproar.errors import NotApplicable
 from uproar.metrics.curves import area
-from uproar.metrics.verdicts import compare, contrasts, holm
+from uproar.metrics.twoway import contrasts, holm
+from uproar.metrics.verdicts import compare
 from uproar.protocols import protocol_named
 
 BASELINE = "random"

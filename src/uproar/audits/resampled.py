@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from uproar.metrics.verdicts import holm
+from uproar.metrics.twoway import holm
 from uproar.seeds import key
 
 Array = NDArray[np.float64]

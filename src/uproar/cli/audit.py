@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.padding import Padding
 
 from uproar.cli.console import duration, listed, output
 from uproar.cli.data import DataRoot
+from uproar.cli.folder import gathered, recall, remember
+from uproar.cli.printed import finish, print_findings
 from uproar.cli.progress import shown
 from uproar.store import Store
 from uproar.study.estimate import estimate
 from uproar.study.execute import default_jobs
 from uproar.study.run import run_study
-
-if TYPE_CHECKING:
-    from uproar.finding import Finding
-
-COLOURS = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped": "dim"}
 
 
 def audit(
@@ -41,7 +35,6 @@ def audit(
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
     from uproar.audits import audits
-    from uproar.cli.run import finish, gathered, recall, remember
     from uproar.study.audit import asked, needed
 
     study, place, facts = recall(folder)
@@ -67,13 +60,3 @@ def audit(
     page = results.report(folder)
     print_findings(results.findings)
     return finish(results, page)
-
-
-def print_findings(findings: Sequence[Finding]) -> None:
-    """Each audit's question and its answer in a sentence."""
-    for found in findings:
-        colour = COLOURS[found.state]
-        output.print(
-            f"[bold]{escape(found.title)}[/] ({escape(found.audit)}): {escape(found.question)}"
-        )
-        output.print(Padding(f"[{colour}]{found.state}[/] {escape(found.sentence)}", (0, 0, 0, 2)))

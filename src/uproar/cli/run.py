@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -13,30 +12,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from uproar.cli.audit import print_findings
-from uproar.cli.claims import print_claims
 from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
+from uproar.cli.folder import gathered, recall, remember
 from uproar.cli.imputer import ready
 from uproar.cli.outline import print_outline
+from uproar.cli.printed import finish, print_results
 from uproar.cli.progress import machine_lines, shown
-from uproar.data.places import also_look, given_roots
-from uproar.errors import BadInput, StoreError
+from uproar.errors import BadInput
 from uproar.metrics.looks import LOOKS
-from uproar.place import write_file
 from uproar.store import Store
 from uproar.study.estimate import estimate
 from uproar.study.execute import default_jobs
 from uproar.study.outline import outline
-from uproar.study.progress import Progress, kept_in, left_in
+from uproar.study.progress import kept_in, left_in
 from uproar.study.run import run_study
 from uproar.study.shipped import study_named
-from uproar.study.spec import Study, study_of
+from uproar.study.spec import Study
 from uproar.training import Recipe
 
 if TYPE_CHECKING:
-    from uproar.runs import Run
+    pass
 
 File = Annotated[
     str | None,
@@ -120,11 +117,7 @@ def run(
     page = results.report(folder)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
-    _print_verdicts(results)
-    _print_scores(results)
-    print_findings(results.findings)
-    print_claims(results.claims)
-    print_spent(results)
+    print_results(results)
     new = state.total - state.cached
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
     return finish(results, page)
@@ -145,10 +138,7 @@ def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, 
     state = left_in(folder)
     results = gathered(study, place, state, facts)
     page = results.report(out)
-    _print_verdicts(results)
-    _print_scores(results)
-    print_findings(results.findings)
-    print_claims(results.claims)
+    print_results(results)
     if state is not None and state.done < state.total:
         output.print(
             f"The run was at {state.done} of {state.total} cells when it was last heard of."
@@ -209,14 +199,6 @@ def _print_estimate(study: Study, place: str, workers: int) -> None:
     )
 
 
-def gathered(study: Study, place: str, state: Progress | None, facts: dict[str, Any]) -> Run:
-    """What the store has of a study."""
-    # tables and plots load as long as a small study runs: not before its workers have started
-    from uproar.runs import collected
-
-    return collected(study, place, state, facts)
-
-
 def _study(
     file: str | None, task: str | None, model: str | None, weights: str | None,
     estimators: list[str] | None, protocols: list[str] | None, metrics: list[str] | None,
@@ -244,116 +226,3 @@ def _numbers(texts: list[str] | None) -> list[float] | None:
         return None if texts is None else [float(text) for text in texts]
     except ValueError as error:
         raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9 ({error}).") from None
-
-
-def remember(folder: Path, study: Study, place: str, facts: dict[str, Any]) -> None:
-    """Note in the folder of a run what was run and where its results are."""
-    content = {
-        "study": study.model_dump(mode="json"),
-        "store": place if "://" in place else str(Path(place).expanduser().resolve()),
-        "facts": facts,
-        "data": given_roots(),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / "run.json", json.dumps(content, indent=1).encode())
-    except OSError as error:
-        raise StoreError(f"Cannot write into {folder}: {error.strerror or error}.") from None
-
-
-def recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
-    """The study, store and facts of a run."""
-    try:
-        content = json.loads((folder / "run.json").read_text())
-        place = str(content["store"])
-        beside = folder / "store"
-        also_look([str(root) for root in content.get("data", ())])
-        moved = "://" not in place and beside.is_dir() and not Path(place).is_dir()
-        return (
-            study_of(content["study"]),
-            str(beside) if moved else place,
-            dict(content["facts"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(
-            f"{folder} is not the folder of a run: it has no readable run.json."
-        ) from None
-
-
-def _print_verdicts(results: Run) -> None:
-    verdicts = results.verdicts
-    if verdicts.empty:
-        if len(results.table):
-            output.print("No verdict yet: too few cells are finished.")
-        return
-    doubts = {tuple(row[:4]): row[4] for row in results.trust.itertuples(index=False)}
-    for (task, model, protocol), group in verdicts.groupby(
-        ["task", "model", "protocol"], sort=False
-    ):
-        if protocol.endswith(":no-retrain"):
-            continue
-        shown_table = table(
-            f"{protocol.upper()} on {task} with {model}: area against random, in accuracy points",
-            "estimator", ">advantage", ">95 % interval", ">p (Holm)", "verdict",
-        )  # fmt: skip
-        for row in group.itertuples():
-            colour = {"b": "green", "w": "red"}.get(row.verdict[0], "yellow")
-            low, high = (_number(100 * end, "{:+.1f}") for end in (row.low, row.high))
-            p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
-            shown_table.add_row(
-                escape(row.estimator), _number(100 * row.advantage, "{:+.1f}"), f"{low}…{high}", p,
-                f"[{colour}]{row.verdict}[/]" + _doubt(doubts.get((task, model, protocol, row.estimator))),
-            )  # fmt: skip
-        output.print(shown_table)
-
-
-def print_spent(results: Run) -> None:
-    """Which verdicts are still open in a study that ran until it was decided, and what was spent on them."""
-    spent = results.spent
-    for (task, model, protocol), group in spent.groupby(["task", "model", "protocol"], sort=False):
-        still = [f"{row.estimator} ({row.replicates})" for row in group[group["open"]].itertuples()]
-        decided = int((~group["open"]).sum())
-        rest = f"; still open: {', '.join(still)}" if still else ""
-        output.print(
-            escape(f"{protocol} on {task} with {model}: {decided} verdicts settled{rest}.")
-        )
-
-
-def _doubt(trust: str | None) -> str:
-    """What the audits say against a verdict, beside it."""
-    return "" if trust in (None, "holds") else f" [red]({escape(str(trust))})[/]"
-
-
-def _print_scores(results: Run) -> None:
-    done = results.scores[results.scores["status"] == "done"]
-    for (task, model, metric), group in done.groupby(["task", "model", "metric"], sort=False):
-        higher = bool(group["higher_is_better"].iloc[0])
-        better = "higher is better" if higher else "lower is better"
-        shown_table = table(
-            f"{metric} on {task} with {model} ({better})", "estimator", ">mean", ">replicates"
-        )
-        means = group.groupby("estimator")["value"].agg(["mean", "size"])
-        for row in means.sort_values("mean", ascending=not higher).itertuples():
-            shown_table.add_row(escape(str(row.Index)), _number(row[1], "{:.3f}"), str(row[2]))
-        output.print(shown_table)
-
-
-def _number(value: float, form: str) -> str:
-    return "–" if value != value else form.format(value)
-
-
-def finish(results: Run, page: Path) -> int:
-    """Say what went wrong and where the report is; the exit code."""
-    failed = int(
-        (results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum()
-    )
-    for row in results.problems.itertuples():
-        if row.status != "missing":
-            errors.print(
-                f"[yellow]{row.status}[/] {escape(row.estimator)} ({row.cells} cells): "
-                f"{escape(row.reason)}", soft_wrap=True,
-            )  # fmt: skip
-    output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
-    return 1 if failed else 0

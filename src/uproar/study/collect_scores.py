@@ -16,7 +16,7 @@ from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of, has_curve
 from uproar.metrics.replicated import Estimate, estimate, half_width
 from uproar.metrics.resampling import interval
-from uproar.metrics.verdicts import holm
+from uproar.metrics.twoway import holm
 from uproar.results import IMAGE_SCORE_COLUMNS
 from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores
 from uproar.store import Item
