@@ -1,6 +1,6 @@
 """How much more is done by two workers than by one, and what Ray costs per job.
 
-    python benchmarks/scaling.py [--networks 8] [--jobs 200]
+    python benchmarks/scaling.py [--networks 24] [--jobs 200]
 
 First, the same trainings by one worker process and by two, both already started, several times in turn; the medians are compared.
 Target: two do at least 1.7 times as much. Then jobs whose result is in the store already, so that a worker has next to nothing
@@ -109,7 +109,7 @@ def overheads(count: int) -> dict[str, float]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--networks", type=int, default=8)
+    options.add_argument("--networks", type=int, default=24)
     options.add_argument("--jobs", type=int, default=200)
     given = options.parse_args()
     load = os.getloadavg()[0]
