@@ -107,6 +107,8 @@ class Results:
     """What the study's audits found."""
     claims: tuple[Judgement, ...] = ()
     """What became of the claims of papers that the study names."""
+    work: Mapping[str, float] = field(default_factory=dict)
+    """Seconds inside the study's own work, by what was done; what audits add is not in it."""
 
     @property
     def settings(self) -> list[tuple[str, str]]:

@@ -50,6 +50,31 @@ def test_run_writes_the_report_the_tables_and_how_it_was_run(here, capsys):
     assert len(again) == pytest.approx(len(page), rel=0.01)
 
 
+def test_a_run_becomes_a_page_of_results_with_the_time_of_who_did_the_work(here, capsys):
+    (here / "mine.toml").write_text(
+        '# Mine, small.\n\nestimators = ["random", "grad"]\nprotocols = ["roar"]\nfractions = [0.5]\n'
+        'seeds = 2\nlimit = 60\nclaims = ["hooker2019"]\n\n[recipe]\nepochs = 1\n'
+    )
+    assert _exit_code(["run", "mine.toml", "--jobs", "1"]) == 0
+    first = json.loads((here / "runs" / "mine" / "run.json").read_text())["facts"]
+    assert _exit_code(["run", "mine.toml", "--jobs", "1"]) == 0  # nothing new: the record stays
+    assert json.loads((here / "runs" / "mine" / "run.json").read_text())["facts"] == first
+    assert first["wall"]["ended"] == first["wall"]["begun"] == 1
+    assert first["wall"]["seconds"] == first["seconds"] > 0
+
+    assert _exit_code(["report", "runs/mine", "--markdown", "kept"]) == 0
+    page = (here / "kept" / "mine.md").read_text()
+    assert page.startswith("# mine\n\nMine, small.\n")
+    assert 'estimators = ["random", "grad"]' in page
+    assert not (here / "kept" / "report.html").exists()
+    index = (here / "kept" / "index.md").read_text()
+    assert _exit_code(["results", "kept"]) == 0
+    assert (here / "kept" / "index.md").read_text() == index
+    capsys.readouterr()
+    assert _exit_code(["results", "runs"]) == 2
+    assert "runs holds no results" in capsys.readouterr().err
+
+
 def test_what_is_finished_is_reported_from_another_terminal_while_the_study_runs(here, capsys):
     (here / "own.py").write_text(
         "import pathlib, time\n"

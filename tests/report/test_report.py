@@ -64,7 +64,7 @@ class Reader(HTMLParser):
 
 
 def read(results) -> Reader:
-    return Reader(page(results, chapters_of(results)))
+    return Reader(page(results, chapters_of(results), {}))
 
 
 @pytest.fixture(autouse=True)
@@ -331,7 +331,7 @@ def test_large_pictures_are_shrunk_and_small_ones_kept(make_cells, make_results,
     sizes = []
     for side in (8, 300):
         shown = make_picture(list(LEVELS), size=(side, side))
-        sizes.append(len(page(r := make_results(rows, pictures=(shown,)), chapters_of(r))))
+        sizes.append(len(page(r := make_results(rows, pictures=(shown,)), chapters_of(r), {})))
     assert sizes[1] - sizes[0] < 100_000
 
 

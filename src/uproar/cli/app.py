@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.markup import escape
 
-from uproar.cli import audit, claims, data, explain, look, run, score, trial
+from uproar.cli import audit, claims, data, explain, look, results, run, score, trial
 from uproar.cli.console import errors
 from uproar.errors import StoreError, UproarError
 
@@ -24,6 +24,7 @@ app.command("report")(run.report)
 app.command("validate")(run.validate)
 app.command("audit")(audit.audit)
 app.command("claims")(claims.claims)
+app.command("results")(results.results)
 app.command("explain")(explain.explain)
 app.command("score")(score.score)
 app.command("try")(trial.try_estimators)

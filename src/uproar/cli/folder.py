@@ -10,14 +10,22 @@ from uproar.data.places import also_look, given_roots
 from uproar.errors import BadInput, StoreError
 from uproar.place import write_file
 from uproar.study.progress import Progress
+from uproar.study.shipped import shipped, summary
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
+    from uproar.report.result_page import Told
     from uproar.runs import Run
 
 
-def remember(folder: Path, study: Study, place: str, facts: dict[str, Any]) -> None:
-    """Note in the folder of a run what was run and where its results are."""
+FILE = "study.toml"
+"""The study as its author wrote it, where it was a file."""
+
+
+def remember(
+    folder: Path, study: Study, place: str, facts: dict[str, Any], file: str | None = None
+) -> None:
+    """Note in the folder of a run what was run and where its results are; `file` is the text of the study file."""
     content = {
         "study": study.model_dump(mode="json"),
         "store": place if "://" in place else str(Path(place).expanduser().resolve()),
@@ -27,6 +35,8 @@ def remember(folder: Path, study: Study, place: str, facts: dict[str, Any]) -> N
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_file(folder / "run.json", json.dumps(content, indent=1).encode())
+        if file is not None:
+            write_file(folder / FILE, file.encode())
     except OSError as error:
         raise StoreError(f"Cannot write into {folder}: {error.strerror or error}.") from None
 
@@ -50,6 +60,29 @@ def recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
         raise BadInput(
             f"{folder} is not the folder of a run: it has no readable run.json."
         ) from None
+
+
+def earlier(folder: Path) -> dict[str, Any]:
+    """The facts of the sessions before this one; `wall` is the time they took, and how many began and ended."""
+    try:
+        facts = dict(json.loads((folder / "run.json").read_text())["facts"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {"wall": {"seconds": 0.0, "begun": 0, "ended": 0}}
+    if "wall" not in facts:
+        ended = int("seconds" in facts)
+        facts["wall"] = {"seconds": facts.get("seconds", 0.0), "begun": 1, "ended": ended}
+    return facts
+
+
+def told_of(folder: Path, study: Study) -> Told:
+    """What a page says of a run beside its results: the study file, as it was run or as it comes with the package."""
+    from uproar.report.result_page import Told
+
+    kept = folder / FILE
+    known = shipped()
+    file = kept if kept.is_file() else known.get(study.name)
+    content = "" if file is None else file.read_text(encoding="utf-8")
+    return Told(summary(content), content)
 
 
 def gathered(study: Study, place: str, state: Progress | None, facts: dict[str, Any]) -> Run:

@@ -83,7 +83,7 @@ def ls(
     if kind is Kind.studies:
         shown = table("studies", "name", "what it is")
         for study, path in shipped().items():
-            shown.add_row(study, escape(summary(path)))
+            shown.add_row(study, escape(summary(path.read_text(encoding="utf-8"))))
         output.print(shown)
         output.print("Run one with: uproar run NAME; what it takes: uproar validate NAME.")
         return 0

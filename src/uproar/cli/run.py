@@ -15,7 +15,7 @@ from rich.markup import escape
 from uproar.cli.console import duration, errors, listed, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
-from uproar.cli.folder import gathered, recall, remember
+from uproar.cli.folder import earlier, gathered, recall, remember, told_of
 from uproar.cli.imputer import ready
 from uproar.cli.outline import print_outline
 from uproar.cli.printed import finish, print_results
@@ -28,8 +28,9 @@ from uproar.study.execute import default_jobs
 from uproar.study.outline import outline
 from uproar.study.progress import kept_in, left_in
 from uproar.study.run import run_study
-from uproar.study.shipped import study_named
+from uproar.study.shipped import file_named, study_named
 from uproar.study.spec import Study
+from uproar.study.surroundings import surroundings
 from uproar.training import Recipe
 
 if TYPE_CHECKING:
@@ -104,32 +105,54 @@ def run(
     if collect:
         return _report(chosen, place, folder, folder, facts)
     chosen.check_files()
+    file = file_named(study).read_text(encoding="utf-8") if study else None
+    before = earlier(folder)
+    wall = before["wall"]
+    facts |= {**surroundings(), "wall": {**wall, "begun": wall["begun"] + 1}}
     facts["executor"] = _executor_name(jobs, ray, chosen.device)
     ready(chosen.fill, chosen.metrics)
     began = time.perf_counter()
     with shown() as listen:
-        watch = kept_in(folder, listen, lambda: remember(folder, chosen, place, facts))
+        watch = kept_in(folder, listen, lambda: remember(folder, chosen, place, facts, file))
         state = run_study(chosen, place, jobs, watch, ray, limit_seconds)
     spent = time.perf_counter() - began
-    facts["seconds"] = round(spent, 1)
+    new = state.total - state.cached
+    facts |= {"seconds": round(spent, 1), "wall": _ended(facts["wall"], spent)}
+    if not new and wall["ended"]:
+        facts = before  # nothing was done: the record is that of who did it
     results = gathered(chosen, place, state, facts)
-    remember(folder, chosen, place, facts)
+    remember(folder, chosen, place, facts, file)
     page = results.report(folder)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     print_results(results)
-    new = state.total - state.cached
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
     return finish(results, page)
+
+
+def _ended(wall: dict[str, Any], spent: float) -> dict[str, Any]:
+    return {**wall, "seconds": round(wall["seconds"] + spent, 1), "ended": wall["ended"] + 1}
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a run, e.g. runs/digits")],
     out: Annotated[Path | None, typer.Option(help="Write it elsewhere")] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Instead write a Markdown page with figures and tables, to keep under version control",
+        ),
+    ] = None,
     data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished, also while it runs."""
     chosen, place, facts = recall(folder)
+    if markdown is not None:
+        from uproar.report import write_results  # plots load slowly
+
+        results = gathered(chosen, place, left_in(folder), facts)
+        return finish(results, write_results(results, told_of(folder, chosen), markdown))
     return _report(chosen, place, folder, out or folder, facts)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from uproar.report.files import write_files
 from uproar.results import Results
 from uproar.scores import Scores
 
-__all__ = ["write_report", "write_scores"]
+if TYPE_CHECKING:
+    from uproar.report.result_page import Told
+
+__all__ = ["write_overview", "write_report", "write_results", "write_scores"]
 
 
 def write_report(results: Results, folder: str | Path) -> Path:
@@ -25,6 +29,26 @@ def write_scores(scores: Scores, folder: str | Path) -> Path:
     from uproar.report.score_report import write_scores as write
 
     return write(scores, folder)
+
+
+def write_results(results: Results, told: Told, folder: str | Path) -> Path:
+    """Write a run as a Markdown page with its figures and tables into a folder of results; the page's path.
+
+    The overview of the folder is made again.
+    """
+    from uproar.report.result_page import result_files
+
+    files = result_files(results, told)
+    place = write_files(files, folder)
+    write_overview(place)
+    return place / next(name for name in files if name.endswith(".md"))
+
+
+def write_overview(folder: str | Path) -> Path:
+    """Make the tables in the overview of a folder of results again; the path of the page."""
+    from uproar.report.overview import INDEX, overview
+
+    return write_files({INDEX: overview(folder)}, folder) / INDEX
 
 
 def _files(results: Results) -> Mapping[str, bytes]:
@@ -46,4 +70,4 @@ def _files(results: Results) -> Mapping[str, bytes]:
             for metric_figure in chapter.metrics.drawings():
                 for name, content in drawn_scores(metric_figure).items():
                     files[f"figures/{chapter.metrics.prefix}{name}"] = content
-    return {**files, "report.html": page(results, chapters).encode()}
+    return {**files, "report.html": page(results, chapters, files).encode()}

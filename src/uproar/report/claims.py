@@ -1,12 +1,16 @@
-"""The claims of papers on one task and model in the words of the templates."""
+"""The claims of papers, and their figures, on one task and model in the words of the templates."""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from uproar.judgement import Judgement, Measure
 from uproar.report.audits import AuditPart
 from uproar.report.document import Chapter
+from uproar.report.papers import Exhibit, Missing
+from uproar.report.pictures import Panel
 from uproar.report.words import NOTHING, clean, number
 
 KINDS = {
@@ -55,3 +59,31 @@ def _anchor(one: Judgement, chapter: Chapter, identity: str) -> str:
     if by_metric and chapter.metrics is not None:
         return f"{identity}-metrics"
     return f"{identity}-verdicts" if chapter.retrains else ""
+
+
+def exhibit_view(chapter: Chapter, one: Exhibit, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """A figure of a paper as the template prints it, drawn into the page."""
+    stem = "" if one.figure is None else chapter.stem(one.figure)
+    kind = "png" if isinstance(one.figure, Panel) else "svg"  # pictures are pixels already
+    return {
+        "title": clean(one.title), "reading": clean(one.reading), "paper": clean(one.paper),
+        "place": clean(one.place), "stem": stem,
+        "image": _drawn(files[f"{stem}.{kind}"], kind) if stem else "",
+        "table": one.table,
+    }  # fmt: skip
+
+
+def _drawn(content: bytes, kind: str) -> str:
+    mime = "svg+xml" if kind == "svg" else kind
+    return f"data:image/{mime};base64,{base64.b64encode(content).decode()}"
+
+
+def missing_views(missing: Sequence[Missing]) -> list[dict[str, str]]:
+    """The figures that could not be drawn, by reason."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for one in missing:
+        places.setdefault((one.paper, one.reason), []).append(one.place)
+    return [
+        {"paper": clean(paper), "places": ", ".join(where), "reason": clean(reason)}
+        for (paper, reason), where in places.items()
+    ]

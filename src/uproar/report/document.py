@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from uproar.finding import Finding
+from uproar.claims.found import Found
 from uproar.judgement import Judgement
 from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.draw import Drawable
@@ -18,13 +18,13 @@ from uproar.report.figures import (
     retraining_figures,
 )
 from uproar.report.findings import Answer, answer, leak_facts
+from uproar.report.papers import Exhibit, Missing, Seen, exhibits_of
 from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
 from uproar.report.score_document import Document, document_of
 from uproar.report.sections import Section, sections_of
 from uproar.report.tallies import Costs, Ties, cost_figure, ties_figure
 from uproar.report.words import clean, slug
 from uproar.results import Results
-from uproar.scores import Scores
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ class Chapter:
     """What the audits found."""
     claims: tuple[Judgement, ...] = ()
     """What became of the claims of papers."""
+    exhibits: tuple[Exhibit, ...] = ()
+    """The figures and tables of those papers, from this study's numbers."""
+    missing: tuple[Missing, ...] = ()
+    """Those that the study cannot draw."""
 
     def drawings(self) -> Iterator[Drawable]:
         """The figures that become files: of the pictures, the first of each protocol."""
@@ -62,6 +66,9 @@ class Chapter:
                 yield figure
         for part in self.audits:
             yield from part.figures
+        for shown in self.exhibits:
+            if shown.figure is not None:
+                yield shown.figure
 
     def stem(self, figure: Drawable) -> str:
         """Where a figure's file is, seen from the page, without its ending."""
@@ -77,28 +84,37 @@ def chapters_of(results: Results) -> list[Chapter]:
     """One chapter per task and model."""
     sections = sections_of(results)
     several = len(sections) > 1
-    judged = {(clean(task), clean(model)): found for (task, model), found in results.judged.items()}
     return [
         _chapter(
-            section, f"{place}-{slug([section.task, section.model])}-" if several else "",
-            judged.get((section.task, section.model)),
-            [f for f in results.findings if (clean(f.task), clean(f.model)) == (section.task, section.model)],
-            [c for c in results.claims if (clean(c.task), clean(c.model)) == (section.task, section.model)],
+            results, section,
+            f"{place}-{slug([section.task, section.model])}-" if several else "",
         )
         for place, section in enumerate(sections, 1)
     ]  # fmt: skip
 
 
-def _chapter(
-    section: Section, prefix: str, scores: Scores | None, findings: list[Finding],
-    claims: list[Judgement],
-) -> Chapter:  # fmt: skip
+def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
+    def own(task: str, model: str) -> bool:
+        return (clean(task), clean(model)) == (section.task, section.model)
+
+    scores = next((found for place, found in results.judged.items() if own(*place)), None)
+    findings = [f for f in results.findings if own(f.task, f.model)]
+    claims = tuple(c for c in results.claims if own(c.task, c.model))
     metrics = None if scores is None else document_of(scores, section.looks, f"{prefix}metrics-")
     found = metrics.answer if section.table.empty and metrics is not None else answer(section)
+    panels = tuple(panel_figures(section))
+    task, model = next(place for place in results.settings if own(*place))
+    seen = Seen(Found(results, task, model), section, panels, metrics)
+    exhibits, missing = exhibits_of(seen, papers_of(results))
     return Chapter(
         prefix, section, found, tuple(leak_facts(section)),
         tuple(forest_figures(section)), tuple(curve_figures(section)),
-        tuple(retraining_figures(section)), tuple(panel_figures(section)),
+        tuple(retraining_figures(section)), panels,
         gallery_figure(section), cost_figure(section), ties_figure(section), metrics,
-        audit_parts(findings, section.looks), tuple(claims),
+        audit_parts(findings, section.looks), claims, exhibits, missing,
     )  # fmt: skip
+
+
+def papers_of(results: Results) -> list[str]:
+    """The papers whose claims were asked, by the names that studies use."""
+    return list(dict.fromkeys(one.claim.partition(":")[0] for one in results.claims))

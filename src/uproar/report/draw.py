@@ -15,8 +15,10 @@ from matplotlib.transforms import Affine2D
 
 from uproar.report.audit_draw import draw_audit
 from uproar.report.audit_figures import AuditFigure
+from uproar.report.draw_multiples import draw_multiples
 from uproar.report.draw_pictures import draw_gallery, draw_panel
 from uproar.report.figures import Curves, Forest, ForestRow, Pair, Retraining, Series
+from uproar.report.multiples import Multiples
 from uproar.report.pictures import Gallery, Panel
 from uproar.report.sheet import (
     DASHES,
@@ -36,14 +38,14 @@ from uproar.report.style import REFERENCE, Style
 from uproar.report.tallies import Costs, Ties
 from uproar.report.words import number, percent, points, shortened
 
-Drawable = Curves | Retraining | Forest | Costs | Ties | Panel | Gallery | AuditFigure
+Drawable = Curves | Retraining | Forest | Costs | Ties | Panel | Gallery | AuditFigure | Multiples
 
 
 def drawn(figure: Drawable) -> dict[str, bytes]:
     """The figure as files: `<name>.svg` and `<name>.png`."""
     drawers: dict[type, Callable[..., Sheet]] = {
         Curves: _curves, Retraining: _retraining, Forest: _forest, Costs: _costs, Ties: _ties,
-        Panel: draw_panel, Gallery: draw_gallery, AuditFigure: draw_audit,
+        Panel: draw_panel, Gallery: draw_gallery, AuditFigure: draw_audit, Multiples: draw_multiples,
     }  # fmt: skip
     with mpl.rc_context(cast(Any, SETTINGS)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in another script

@@ -15,7 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from uproar.report.audit_figures import plot_view
 from uproar.report.audits import audit_view, trust_view
-from uproar.report.claims import claim_views
+from uproar.report.claims import claim_views, exhibit_view, missing_views
 from uproar.report.document import Chapter
 from uproar.report.figures import Curves, Pair, Retraining
 from uproar.report.page_parts import (
@@ -36,15 +36,16 @@ from uproar.report.score_parts import (
     plot_data,
     table_view,
 )
+from uproar.report.sections import own_cells
 from uproar.report.words import NOTHING, clean, count, listed, number, pieces, protocol_label
 from uproar.results import Results
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def page(results: Results, chapters: list[Chapter]) -> str:
-    """The report as HTML."""
-    views = [_view(place, chapter) for place, chapter in enumerate(chapters)]
+def page(results: Results, chapters: list[Chapter], files: Mapping[str, bytes]) -> str:
+    """The report as HTML; `files` holds the figures that were drawn, by their place beside the page."""
+    views = [_view(place, chapter, files) for place, chapter in enumerate(chapters)]
     return rendered(
         "page.html",
         study=clean(results.study.get("name", "study")),
@@ -79,7 +80,7 @@ def rendered(template: str, figures: Any, **values: Any) -> str:
     )
 
 
-def _view(place: int, chapter: Chapter) -> dict[str, Any]:
+def _view(place: int, chapter: Chapter, files: Mapping[str, bytes]) -> dict[str, Any]:
     """One chapter in the words of the templates."""
     section, identity = chapter.section, f"s{place}"
     return {
@@ -114,6 +115,8 @@ def _view(place: int, chapter: Chapter) -> dict[str, Any]:
         "metrics": _metrics_view(identity, chapter.metrics),
         "audits": [audit_view(part, chapter.prefix, identity) for part in chapter.audits],
         "claims": claim_views(chapter, identity),
+        "exhibits": [exhibit_view(chapter, one, files) for one in chapter.exhibits],
+        "missing": missing_views(chapter.missing),
     }  # fmt: skip
 
 
@@ -179,6 +182,7 @@ def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
             ("verdicts", "Verdicts", view["retrains"]), ("curves", "Curves", view["curves"]),
             ("retraining", "Retraining", view["retraining"]),
             ("audits", "Audits", view["audits"]), ("claims", "Claims", view["claims"]),
+            ("papers", "As in the paper", view["exhibits"]),
             ("metrics", "Metrics", view["metrics"]),
             ("pictures", "Pictures", view["panels"]),
             ("maps", "Maps", view["gallery"]), ("cost", "Cost", view["costs"] or view["ties"]),
@@ -209,12 +213,6 @@ def _tiles(results: Results) -> list[dict[str, str]]:
         ("test images", listed([str(n) for n in images], 3) or NOTHING, True),
     ]
     return [{"words": words, "value": value} for words, value, there in tiles if there]
-
-
-def own_cells(results: Results) -> pd.DataFrame:
-    """The cells of the study's grid, without the plain training that all curves start from."""
-    plain = results.table["protocol"].map(lambda p: 1.0 if results.higher_is_better[p] else 0.0)
-    return results.table[(results.table["fraction"] - plain.astype(float)).abs() > 1e-9]
 
 
 def _problems(results: Results) -> dict[str, Any]:

@@ -190,3 +190,9 @@ def _chance(results: Results, task: str) -> float | None:
     classes = results.provenance.get("classes")
     size = classes.get(task) if isinstance(classes, Mapping) else None
     return 1 / size if isinstance(size, int) and size > 1 else None
+
+
+def own_cells(results: Results) -> pd.DataFrame:
+    """The cells of the study's grid, without the plain training that all curves start from."""
+    plain = results.table["protocol"].map(lambda p: 1.0 if results.higher_is_better[p] else 0.0)
+    return results.table[(results.table["fraction"] - plain.astype(float)).abs() > 1e-9]

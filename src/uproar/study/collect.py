@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import platform
-from collections.abc import Mapping
-from importlib import metadata
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from uproar.study.plan import cells_of, refusal, scores_of
 from uproar.study.setting import Order, Setting
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
+from uproar.study.surroundings import surroundings
 from uproar.training.calibrate import surprise
 
 PICTURES = 4
@@ -73,16 +72,34 @@ def collect(
         scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat(image_scores, ignore_index=True),
         judged=by_metrics,
+        work=_work(study, benches, rows),
     )
+
+
+def _work(
+    study: Study, benches: Sequence[Bench], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """Seconds by what was done, as the store has them: each step once, however often it is used."""
+    base, maps, metrics = 0.0, 0.0, 0.0
+    for bench in benches:
+        base += _seconds(bench, "model", [bench.model_key(seed) for seed in study.seeds])
+        units = scores_of(study, bench.setting)
+        metrics += _seconds(bench, "score", [bench.score_key(unit) for unit in units])
+        orders = ((chain, seed) for chain in study.chains for seed in study.seeds)
+        maps += sum(facts["seconds"] for order in orders for facts in bench.level_facts(*order))
+    cells = float(sum(row["seconds"] for row in rows))
+    return {"base networks": base, "maps": maps, "cells": cells, "metrics": metrics}
+
+
+def _seconds(bench: Bench, kind: str, keys: Sequence[str]) -> float:
+    there = [key for key in keys if bench.store.has(kind, key)]
+    return float(sum(bench.store.facts(kind, key).get("seconds", 0.0) for key in there))
 
 
 def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:
     """How the numbers were obtained: versions, machine, hashes."""
-    packages = ("uproar", "torch", "numpy", "scipy", "pandas")
     return {
-        "versions": {name: metadata.version(name) for name in packages},
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+        **surroundings(),
         "data": dict(data),
         "study": key_of("study", study.model_dump(mode="json", exclude={"resources"})),
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

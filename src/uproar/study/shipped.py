@@ -17,21 +17,26 @@ def shipped() -> Mapping[str, Path]:
     return {file.stem: file for file in sorted(FOLDER.glob("*.toml"))}
 
 
-def summary(file: Path) -> str:
+def summary(text: str) -> str:
     """The opening paragraph of a study file's comment."""
     lines = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in text.splitlines():
         if not line.startswith("#") or not line.strip("# "):
             break
         lines.append(line.strip("# "))
     return " ".join(lines)
 
 
-def study_named(text: str) -> Study:
-    """A study from a file, or one that comes with the package by its name."""
+def file_named(text: str) -> Path:
+    """The file of a study, or of one that comes with the package by its name."""
     path, known = Path(text), shipped()
     if path.is_file() or path.suffix or path.name != text:
-        return study_of(path)
+        return path
     if text not in known:
         raise unknown("study", text, known)
-    return study_of(known[text])
+    return known[text]
+
+
+def study_named(text: str) -> Study:
+    """A study from a file, or one that comes with the package by its name."""
+    return study_of(file_named(text))

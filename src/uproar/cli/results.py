@@ -1,0 +1,25 @@
+"""`uproar results`: the overview of a folder of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from uproar.cli.console import output
+
+
+def results(
+    folder: Annotated[Path, typer.Argument(help="Folder of results, e.g. docs/results")],
+) -> int:
+    """Make the tables of all claims in FOLDER/index.md again, from the pages that `uproar report --markdown` wrote.
+
+    Only what stands between its two marks is replaced. FOLDER/causes.md, written by hand, explains claims that do
+    not hold: the tables link to its headings.
+    """
+    from uproar.report import write_overview  # tables load slowly
+
+    output.print(f"Overview: [bold]{escape(str(write_overview(folder)))}[/]", soft_wrap=True)
+    return 0

@@ -1,0 +1,190 @@
+"""The overview of a folder of results: which studies were run, and what became of every claim.
+
+It is made from the files beside the pages (`NAME/facts.json`, `NAME/claims.csv`) and put between two marks of
+`index.md`; all other text of that page is left as it is. `causes.md`, written by hand, has a heading per claim that
+does not hold: the tables link to it, and say where there is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from uproar.claims.base import PAPERS, claims_named
+from uproar.errors import BadInput
+from uproar.judgement import OUTCOMES
+from uproar.report.markdown import anchor, code, table, text
+from uproar.report.result_page import FACTS, duration, effect, tally
+from uproar.report.words import NOTHING
+
+BEGIN, END = "<!-- uproar results: begin -->", "<!-- uproar results: end -->"
+INDEX, CAUSES = "index.md", "causes.md"
+TINY = "-tiny"
+"""Such studies show that everything works; their claims stay on their own pages."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One study of the folder."""
+
+    name: str
+    facts: Mapping[str, Any]
+    claims: pd.DataFrame
+
+    @property
+    def tiny(self) -> bool:
+        return self.name.endswith(TINY)
+
+    @property
+    def outcomes(self) -> list[str]:
+        """One per claim, task and model."""
+        each = self.claims.drop_duplicates(["claim", "task", "model"])
+        return [str(outcome) for outcome in each["outcome"]]
+
+
+def kept_in(folder: Path) -> list[Kept]:
+    """The studies whose results are in a folder: those of a size before the tiny ones, by name."""
+    found = []
+    for file in sorted(folder.glob(f"*/{FACTS}")):
+        claims = file.with_name("claims.csv")
+        try:
+            facts = json.loads(file.read_text(encoding="utf-8"))
+            frame = pd.read_csv(claims, keep_default_na=True) if claims.exists() else _none()
+        except (OSError, ValueError) as error:
+            raise BadInput(f"Cannot read the results in {file.parent}: {error}.") from None
+        found.append(Kept(file.parent.name, facts, frame))
+    return sorted(found, key=lambda one: (one.tiny, one.name))
+
+
+def _none() -> pd.DataFrame:
+    return pd.DataFrame(columns=["claim", "task", "model", "outcome", "decides"])
+
+
+def overview(folder: str | Path) -> bytes:
+    """The page `index.md` of a folder with its tables made again."""
+    place = Path(folder)
+    studies = kept_in(place)
+    if not studies:
+        raise BadInput(
+            f"{place} holds no results: write some with `uproar report RUN --markdown {place}`."
+        )
+    made = f"{BEGIN}\n\n{_tables(studies, _causes(place / CAUSES))}\n\n{END}"
+    page = place / INDEX
+    old = page.read_text(encoding="utf-8") if page.exists() else f"# Results\n\n{BEGIN}\n{END}\n"
+    if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
+        raise BadInput(
+            f"{page} has no place for the tables: put the lines {BEGIN} and {END} where they belong."
+        )
+    before, _, rest = old.partition(BEGIN)
+    return f"{before}{made}{rest.partition(END)[2]}".encode()
+
+
+def _causes(file: Path) -> dict[str, str]:
+    """By claim, the address of its heading in the page of causes."""
+    if not file.exists():
+        return {}
+    found: dict[str, str] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("#").strip()
+            for word in heading.replace("`", " ").replace(",", " ").split():
+                if ":" in word:
+                    found.setdefault(word, f"{file.name}#{anchor(heading)}")
+    return found
+
+
+def _tables(studies: Sequence[Kept], causes: Mapping[str, str]) -> str:
+    parts = ["### What was run", _studies(studies)]
+    large = [one for one in studies if not one.tiny]
+    if large:
+        parts += ["### What became of the claims", _counts(large)]
+    for key, paper in PAPERS.items():
+        rows = _claim_rows(key, large, causes)
+        if rows:
+            heads = ["claim", "outcome", "why", "study", "found, 95 % interval", "claimed", "n"]
+            parts += [f"### {text(paper)}", table([*heads, "published"], rows)]
+    return "\n\n".join(parts)
+
+
+def _studies(studies: Sequence[Kept]) -> str:
+    heads = ["study", "data", "network", ">test images", ">replicates", ">estimators", ">wall time"]
+    rows = []
+    for one in studies:
+        facts = one.facts
+        rows.append(
+            [
+                f"[{text(one.name)}]({one.name}.md)", ", ".join(map(code, facts["tasks"])),
+                ", ".join(map(code, facts["models"])), ", ".join(map(str, facts["test_images"])) or NOTHING,
+                str(facts["replicates"]), str(facts["estimators"]), duration(facts["wall_seconds"]),
+                tally(one.outcomes) or NOTHING,
+            ]
+        )  # fmt: skip
+    return table([*heads, "claims"], rows)
+
+
+def _counts(studies: Sequence[Kept]) -> str:
+    """By paper: the outcomes of its claims; one that was asked several times counts each time."""
+    rows = []
+    for key, paper in PAPERS.items():
+        outcomes = [str(row["outcome"]) for _, row in _asked(key, studies)]
+        unasked = len(_unasked(key, studies))
+        counts = [str(outcomes.count(o)) for o in OUTCOMES if o != "not asked"]
+        rows.append([text(paper), *counts, str(unasked)])
+    return table(["paper", *(f">{o}" for o in OUTCOMES if o != "not asked"), ">not asked"], rows)
+
+
+def _asked(paper: str, studies: Sequence[Kept]) -> list[tuple[Kept, pd.Series]]:
+    """The deciding number of every claim of a paper that was asked, in the paper's order."""
+    found = []
+    for claim in claims_named([paper]):
+        for one in studies:
+            rows = one.claims[
+                (one.claims["claim"] == claim.name) & one.claims["decides"].astype(bool)
+            ]
+            for _, each in rows.drop_duplicates(["task", "model"]).iterrows():
+                found.append((one, each))
+    return found
+
+
+def _unasked(paper: str, studies: Sequence[Kept]) -> list[pd.Series]:
+    """The claims of a paper that some study names and none could ask."""
+    asked = {str(row["claim"]) for _, row in _asked(paper, studies)}
+    found: dict[str, pd.Series] = {}
+    for claim in claims_named([paper]):
+        for one in studies:
+            rows = one.claims[one.claims["claim"] == claim.name]
+            if len(rows) and claim.name not in asked:
+                found.setdefault(claim.name, rows.iloc[0])
+    return list(found.values())
+
+
+def _claim_rows(paper: str, studies: Sequence[Kept], causes: Mapping[str, str]) -> list[list[str]]:
+    rows = []
+    for one, row in _asked(paper, studies):
+        outcome = str(row["outcome"])
+        rows.append(
+            [
+                _says(row), f"**{outcome}**", _why(str(row["claim"]), outcome, causes),
+                f"[{text(one.name)}]({one.name}.md#claims)", effect(row["effect"], row["low"], row["high"]),
+                text(row["claimed"]).replace("-", "−"), f"{row['n']:.0f} {row['of']}", text(row["published"]),
+            ]
+        )  # fmt: skip
+    for row in _unasked(paper, studies):
+        reason = text(row["reason"])
+        rows.append([_says(row), "not asked", reason, *[NOTHING] * 4, text(row["published"])])
+    return rows
+
+
+def _says(row: pd.Series) -> str:
+    return f"{text(row['says'])} {code(row['claim'])}, {text(row['place'])}"
+
+
+def _why(claim: str, outcome: str, causes: Mapping[str, str]) -> str:
+    if claim in causes and outcome != "holds":
+        return f"[cause]({causes[claim]})"
+    return "cause not written down" if outcome == "does not hold here" else ""

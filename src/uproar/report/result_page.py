@@ -1,0 +1,326 @@
+"""A finished run as a page to keep under version control: what was run, the claims, the tables, the figures.
+
+The same run gives the same bytes: nothing is dated, and numbers are those of the store.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from uproar.judgement import OUTCOMES, Judgement
+from uproar.report.document import Chapter, chapters_of
+from uproar.report.draw import drawn
+from uproar.report.markdown import code, table, text
+from uproar.report.papers import Exhibit
+from uproar.report.pictures import Panel
+from uproar.report.sections import own_cells
+from uproar.report.tables import table_files
+from uproar.report.words import (
+    NOTHING,
+    count,
+    number,
+    p_value,
+    points,
+    protocol_label,
+    retrains,
+    slug,
+    span,
+)
+from uproar.results import Results
+
+KEPT = ("claims.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
+"""The tables that are kept beside a page; the larger ones can be made again from the store."""
+FACTS = "facts.json"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a page says of a run beside its results."""
+
+    summary: str
+    """The study in a sentence or two."""
+    file: str
+    """The text of the study file; empty where there was none."""
+
+
+def result_files(results: Results, told: Told) -> dict[str, bytes]:
+    """The page and everything it links to, by place in the folder of results; the page comes last."""
+    name = slug([str(results.study.get("name", "study"))])
+    chapters = chapters_of(results)
+    tables = table_files(results, chapters)
+    files = {f"{name}/{kept}": tables[kept] for kept in KEPT if kept in tables}
+    if not len(results.done):
+        files.pop(f"{name}/verdicts.csv", None)
+    for chapter in chapters:
+        for one in chapter.exhibits:
+            if one.figure is not None:
+                kind = _kind(one)
+                content = drawn(one.figure)[f"{one.figure.name}.{kind}"]
+                files[f"{name}/{chapter.prefix}{one.figure.name}.{kind}"] = content
+    facts = facts_of(results, told)
+    files[f"{name}/{FACTS}"] = (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
+    page = _page(name, results, told, chapters, sorted(files))
+    return {**files, f"{name}.md": page.encode()}
+
+
+def _kind(one: Exhibit) -> str:
+    return "png" if isinstance(one.figure, Panel) else "svg"
+
+
+def facts_of(results: Results, told: Told) -> dict[str, Any]:
+    """What was run, on what, how often, how long."""
+    known, wall = results.provenance, results.provenance.get("wall", {})
+    both = (own_cells(results), results.scores)
+    images = sorted({int(n) for t in (results.done, results.scores) for n in t["images"] if n > 0})
+    status = pd.concat([t["status"] for t in both])
+    return {
+        "study": str(results.study.get("name", "study")),
+        "summary": told.summary,
+        "command": placeless(str(known.get("command", ""))),
+        "tasks": list(dict.fromkeys(task for task, _ in results.settings)),
+        "models": list(dict.fromkeys(model for _, model in results.settings)),
+        "weights": Path(str(results.study.get("weights") or "")).name,
+        "estimators": len({e for t in both for e in t["estimator"]}),
+        "replicates": len({s for t in both for s in t["seed"]}),
+        "test_images": images,
+        "cells": {str(k): int(v) for k, v in status.value_counts(sort=False).items()},
+        "wall_seconds": wall.get("seconds", known.get("seconds")),
+        "stopped_sessions": wall.get("begun", 1) - wall.get("ended", 1),
+        "work_seconds": {k: round(v, 1) for k, v in results.work.items()},
+        "executor": known.get("executor", ""),
+        "versions": dict(known.get("versions", {})),
+        "python": known.get("python", ""),
+        "machine": known.get("machine", ""),
+        "data": dict(known.get("data", {})),
+        "settings": known.get("study", ""),
+    }
+
+
+def _page(
+    name: str, results: Results, told: Told, chapters: Sequence[Chapter], files: Sequence[str]
+) -> str:
+    facts = facts_of(results, told)
+    several = len(chapters) > 1
+    parts = [f"# {text(facts['study'])}", text(told.summary), "## What was run", _facts(facts)]
+    if told.file:
+        parts += ["The study file:", f"```toml\n{told.file.strip()}\n```"]
+    if results.claims:
+        parts += ["## Claims", *_claims(results.claims)]
+    for chapter in chapters:
+        own = f" ({text(chapter.section.name)})" if several else ""
+        parts += _exhibits(name, chapter, own)
+        parts += [*_verdicts(chapter, own), *_metrics(chapter, own), *_audits(chapter, own)]
+    parts += _problems(results)
+    linked = [
+        f"[{file.partition('/')[2]}]({file})" for file in files if file.endswith(("csv", "json"))
+    ]
+    parts += ["## Tables", f"With all digits: {', '.join(linked)}."]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    work = facts["work_seconds"]
+    stopped = facts["stopped_sessions"]
+    rows = [
+        ("command", code(facts["command"])),
+        ("data", ", ".join(map(code, facts["tasks"]))),
+        ("network", ", ".join(map(code, facts["models"]))
+         + (f" with {code(facts['weights'])}" if facts["weights"] else "")),
+        ("test images", ", ".join(map(str, facts["test_images"])) or NOTHING),
+        ("replicates", str(facts["replicates"])),
+        ("estimators", str(facts["estimators"])),
+        ("cells", ", ".join(f"{n} {state}" for state, n in facts["cells"].items()) or NOTHING),
+        ("wall time", duration(facts["wall_seconds"])
+         + (f", without {count(stopped, 'session')} that was stopped" if stopped > 0 else "")),
+        ("time inside the work, all processes together, audits apart",
+         f"{duration(sum(work.values()))} ({', '.join(f'{k} {duration(v)}' for k, v in work.items() if v)})"
+         if any(work.values()) else NOTHING),
+        ("run by", text(f"{facts['executor']}, {facts['machine']}".strip(", "))),
+        ("versions", text(", ".join(f"{k} {v}" for k, v in facts["versions"].items())
+                          + f", Python {facts['python']}")),
+        ("fingerprint of the data", ", ".join(code(str(v)[:16]) for v in facts["data"].values())),
+        ("fingerprint of the settings", code(str(facts["settings"])[:16])),
+    ]  # fmt: skip
+    return table(["what", "value"], rows)
+
+
+PLACES = ("--out", "--store", "--data-root")
+"""Options that say where things are on one machine."""
+
+
+def placeless(command: str) -> str:
+    """A command as it would be typed elsewhere: without the places of one machine.
+
+    >>> placeless("/usr/bin/uproar run x --out /tmp/x --store=/s --weights /data/net.th --jobs 2")
+    'uproar run x --weights net.th --jobs 2'
+    """
+    kept: list[str] = []
+    words = iter(shlex.split(command))
+    for word in words:
+        name, given, _ = word.partition("=")
+        if name in PLACES:
+            if not given:
+                next(words, None)
+            continue
+        kept.append(Path(word).name if word.startswith("/") else word)
+    return shlex.join(kept)
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them.
+
+    >>> duration(8.2), duration(75), duration(7300), duration(None)
+    ('8 s', '1 min 15 s', '2 h 01 min', '–')
+    """
+    if seconds is None:
+        return NOTHING
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+# claims
+
+
+def tally(outcomes: Sequence[str]) -> str:
+    """How many claims came to what.
+
+    >>> tally(["holds", "undecided", "holds"]), tally(["does not hold here"])
+    ('2 hold, 1 undecided', '1 does not hold here')
+    """
+    several = {"holds": "hold", "does not hold here": "do not hold here"}
+    counts = {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
+    return ", ".join(f"{n} {several.get(o, o) if n > 1 else o}" for o, n in counts.items() if n)
+
+
+def _claims(claims: Sequence[Judgement]) -> list[str]:
+    asked = [one for one in claims if one.deciding is not None]
+    several = len({(one.task, one.model) for one in asked}) > 1
+    heads = ["claim", "outcome", "found, 95 % interval", "claimed", "n", "published", "where"]
+    rows = [_claim_row(one, several) for one in asked]
+    found = [
+        f"{count(len(claims), 'claim')}: {tally([one.outcome for one in claims])}. "
+        "A claim holds where the whole interval lies in the claimed range, does not hold here where all of it lies "
+        "outside, and is undecided otherwise. Of a claim with several numbers the one that decides is shown; all are "
+        "in `claims.csv`.",
+        table(heads, rows) if rows else "",
+    ]  # fmt: skip
+    reasons: dict[str, list[str]] = {}
+    for one in claims:
+        if one.deciding is None:
+            reasons.setdefault(one.reason, []).append(code(one.claim))
+    if reasons:
+        lines = [f"* {', '.join(names)}: {text(reason)}." for reason, names in reasons.items()]
+        found += ["Not asked:", "\n".join(lines)]
+    return found
+
+
+def _claim_row(one: Judgement, several: bool) -> list[str]:
+    assert one.deciding is not None, "only what was asked has a row"
+    where = f", on {code(one.task)} with {code(one.model)}" if several else ""
+    m = one.deciding
+    return [
+        f"{text(one.says)} {code(one.claim)}{where}", f"**{one.outcome}**",
+        f"{effect(m.effect, m.low, m.high)}: {text(m.what)}", m.claimed.replace("-", "−"), f"{m.n} {m.of}",
+        text(one.published), text(one.place),
+    ]  # fmt: skip
+
+
+def effect(value: float, low: float, high: float) -> str:
+    """A number with its interval.
+
+    >>> effect(0.1234, 0.1, float("nan"))
+    '+0.123 (+0.100 to –)'
+    """
+    ends = [NOTHING if end != end else f"{end:+.3f}" for end in (low, high)]
+    return f"{value:+.3f} ({ends[0]} to {ends[1]})".replace("-", "−")
+
+
+# figures and tables
+
+
+def _exhibits(name: str, chapter: Chapter, own: str) -> list[str]:
+    if not chapter.exhibits and not chapter.missing:
+        return []
+    found = [f"## As in the paper{own}"]
+    for one in chapter.exhibits:
+        found += [f"### {text(one.title)}", f"*{text(one.paper)}, {text(one.place)}.* {text(one.reading)}"]  # fmt: skip
+        if one.figure is not None:
+            file = f"{name}/{chapter.prefix}{one.figure.name}.{_kind(one)}"
+            found.append(f"![{text(one.title)}]({file})")
+        if one.table is not None:
+            heads = [one.table.heads[0], *(f">{head}" for head in one.table.heads[1:])]
+            rows = [[text(cell) for cell in row] for row in one.table.rows]
+            found += [table([text(h) if h[0] != ">" else f">{text(h[1:])}" for h in heads], rows)]
+            found += [text(one.table.note)] if one.table.note else []
+    reasons = [f"* {text(m.paper)}, {text(m.place)}: {text(m.reason)}." for m in chapter.missing]
+    return [*found, *(["Not drawn:", "\n".join(reasons)] if reasons else [])]
+
+
+def _verdicts(chapter: Chapter, own: str) -> list[str]:
+    forests = [f for f in chapter.forests if retrains(f.protocol)]
+    found = [f"## Better than random?{own}"] if forests else []
+    for forest in forests:
+        rows = [
+            [code(row.label), points(row.advantage), span(row.low, row.high), p_value(row.p), str(row.n), row.verdict]
+            for row in forest.rows
+        ]  # fmt: skip
+        heads = [
+            "estimator",
+            ">advantage, accuracy points",
+            ">95 % interval",
+            ">p (Holm)",
+            ">n",
+            "verdict",
+        ]
+        found += [
+            f"### {protocol_label(forest.protocol)}: {text(forest.title)}",
+            table(heads, rows),
+        ]
+    return found
+
+
+def _metrics(chapter: Chapter, own: str) -> list[str]:
+    if chapter.metrics is None:
+        return []
+    board = chapter.metrics.board
+    rows = []
+    for metric in board.metrics:
+        cells = [board.cells.get((method, metric.name)) for method in board.methods]
+        shown = [NOTHING if c is None or c.value is None else number(c.value, 3) for c in cells]
+        rows.append([f"{code(metric.name)} {metric.arrow}", *shown])
+    return [
+        f"## Metrics without retraining{own}",
+        f"Mean over {board.basis}; ↑ higher is better, ↓ lower is better. Intervals are in `metric_values.csv`.",
+        table(["metric", *(f">{code(m)}" for m in board.methods)], rows),
+    ]
+
+
+def _audits(chapter: Chapter, own: str) -> list[str]:
+    if not chapter.audits:
+        return []
+    rows = [
+        [text(p.finding.title), text(p.finding.question), p.finding.state, text(p.finding.sentence)]
+        for p in chapter.audits
+    ]
+    return [f"## Audits{own}", table(["audit", "question", "state", "finding"], rows)]
+
+
+def _problems(results: Results) -> list[str]:
+    rows = [
+        [row.status, code(row.estimator), str(row.cells), text(row.reason)]
+        for row in results.problems.itertuples()
+    ]
+    notices = [f"* {text(notice)}" for notice in results.notices]
+    found = ["## What is missing", table(["state", "estimator", ">cells", "reason"], rows)] if rows else []  # fmt: skip
+    return [*found, *(["## Notices", "\n".join(notices)] if notices else [])]

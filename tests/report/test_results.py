@@ -1,0 +1,117 @@
+"""Pages of results: complete, the same each time, and an overview that leaves what people wrote alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from uproar.claims import judge
+from uproar.errors import BadInput
+from uproar.report import write_overview, write_results
+from uproar.report.result_page import Told
+
+TOLD = Told("A study made by hand.", '# A study made by hand.\n\nclaims = ["hooker2019"]\n')
+
+
+@pytest.fixture
+def run(make_cells, make_results, make_picture):
+    """Gradient is far worse than random: `single` holds, `sg-sq` does not."""
+    roar = {"random": 0.50, "grad": 0.85, "sg_sq(grad)": 0.80}
+    rows = make_cells({"roar": roar, "kar": {"random": 0.50, "grad": 0.70, "sg_sq(grad)": 0.65}})
+    provenance = {
+        "classes": {"digits": 10}, "command": "uproar run mine --out /tmp/mine --store /tmp/s",
+        "executor": "2 processes", "wall": {"seconds": 65.1, "begun": 2, "ended": 1},
+        "versions": {"uproar": "0.1.0"}, "python": "3.11.7", "machine": "Linux", "data": {"digits": "ab" * 20},
+    }  # fmt: skip
+    study = {"name": "mine-laptop", "weights": None}
+    found = make_results(
+        rows, study=study, provenance=provenance, pictures=(make_picture(list(roar)),)
+    )
+    return replace(found, claims=tuple(judge(found, ["hooker2019"])), work={"cells": 100.0})
+
+
+def cells(page: str, name: str) -> list[str]:
+    line = next(line for line in page.splitlines() if name in line and line.startswith("|"))
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_a_page_has_the_command_the_file_the_claims_and_the_figures(run, tmp_path):
+    path = write_results(run, TOLD, tmp_path)
+    page = path.read_text()
+    assert path == tmp_path / "mine-laptop.md"
+    assert "| command | `uproar run mine` |" in page
+    assert "| wall time | 1 min 05 s, without 1 session that was stopped |" in page
+    assert 'claims = ["hooker2019"]' in page
+    claim = cells(page, "`hooker2019:sg-sq`")
+    assert claim[1] == "**does not hold here**"
+    assert claim[2].startswith(
+        f"−{(0.5 * 0.15 + 0.4 * 0.3) / 0.9:.3f} ("
+    )  # the area between the lines
+    assert claim[3:5] == ["above 0.05", "3 replicates"]
+    assert "`hooker2019:random-99`: the study has no roar of random at 0.99." in page
+    assert cells(page, "| `grad` |")[-1] == "worse than random"
+    for link in re.findall(r"\]\(([^)#]+)\)", page):
+        assert (tmp_path / link).stat().st_size > 0, link
+    assert not list(tmp_path.rglob("*.html"))
+
+
+def test_the_same_run_gives_the_same_bytes(run, tmp_path):
+    def written(folder: Path) -> dict[str, bytes]:
+        write_results(run, TOLD, folder)
+        files = (p for p in folder.rglob("*") if p.is_file())
+        return {str(p.relative_to(folder)): p.read_bytes() for p in files}
+
+    assert written(tmp_path / "a") == written(tmp_path / "b")
+
+
+def test_the_overview_links_causes_and_leaves_text_alone(run, tmp_path):
+    write_results(run, TOLD, tmp_path)
+    page = tmp_path / "index.md"
+    assert "cause not written down" in page.read_text()
+    made = page.read_text()
+    page.write_text(made.replace("# Results", "# Mine\n\nBy hand."))
+    (tmp_path / "causes.md").write_text("# Causes\n\n## `hooker2019:sg-sq`: masks leak\n\nText.\n")
+    write_overview(tmp_path)
+    again = page.read_text()
+    assert again.startswith("# Mine\n\nBy hand.")
+    row = cells(again, "`hooker2019:sg-sq`")
+    assert row[1:3] == ["**does not hold here**", "[cause](causes.md#hooker2019sg-sq-masks-leak)"]
+    kept = pd.read_csv(tmp_path / "mine-laptop" / "claims.csv")
+    outcomes = kept.drop_duplicates("claim")["outcome"].value_counts()
+    counted = cells(again, "| Hooker et al. 2019 |")
+    assert counted[1:] == [
+        str(outcomes.get(o, 0)) for o in ("holds", "does not hold here", "undecided", "not asked")
+    ]
+
+
+def test_tiny_studies_are_listed_and_their_claims_stay_on_their_pages(run, tmp_path):
+    tiny = replace(run, study={"name": "mine-tiny", "weights": None})
+    write_results(tiny, TOLD, tmp_path)
+    page = (tmp_path / "index.md").read_text()
+    assert "[mine-tiny](mine-tiny.md)" in page
+    assert "hooker2019:sg-sq" not in page
+
+
+def test_an_overview_needs_results_and_a_place(run, tmp_path):
+    with pytest.raises(BadInput, match="holds no results"):
+        write_overview(tmp_path)
+    (tmp_path / "index.md").write_text("# Without marks\n")
+    with pytest.raises(BadInput, match="has no place for the tables"):
+        write_results(run, TOLD, tmp_path)
+    assert (tmp_path / "index.md").read_text() == "# Without marks\n"
+    (tmp_path / "mine-laptop" / "facts.json").write_text("{")
+    with pytest.raises(BadInput, match="Cannot read the results"):
+        write_overview(tmp_path)
+
+
+def test_facts_are_read_by_programs(run, tmp_path):
+    write_results(run, TOLD, tmp_path)
+    facts = json.loads((tmp_path / "mine-laptop" / "facts.json").read_text())
+    assert facts["cells"] == {"done": 36}
+    assert facts["work_seconds"] == {"cells": 100.0}
+    assert (facts["replicates"], facts["estimators"], facts["test_images"]) == (3, 3, [100])
