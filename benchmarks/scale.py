@@ -35,6 +35,7 @@ from uproar.removal.fill import filled
 from uproar.seeds import Draws
 from uproar.store import Store
 from uproar.study.shards import Shard, ShardedLevels, Squeezing
+from uproar.training.rows import ahead
 
 TRAIN, TEST, EPOCHS, ESTIMATORS, CUTS, SEEDS = 1_281_167, 50_000, 90, 18, 5, 3
 SIZE = 224
@@ -127,6 +128,34 @@ def measure_levels(maps: Tensor, folder: str) -> dict[str, float]:
     return found | with_zarr(packed.unpacked(), folder)
 
 
+def measure_threads(photos: list[Path], maps: Tensor, folder: str) -> dict[int, float]:
+    """Changed images per second on the clock, read by one thread and by as many as there are cores."""
+    shard, store = Shard("train", 0, len(maps)), Store(folder)
+    kept = Squeezing(shard, FRACTIONS)
+    kept.add(maps, Draws.of(0, len(maps), "train"), FRACTIONS, "map")
+    store.write("shard", shard.key("levels"), kept.item(0.0))
+    levels = ShardedLevels(store, "levels", (shard,), FRACTIONS, SIZE * SIZE)
+    pictures, grey = Pictures(photos, SIZE, threads=1), torch.full((3,), 0.5)
+
+    class Changed:
+        def __len__(self) -> int:
+            return len(photos)
+
+        def __getitem__(self, rows: Tensor | slice) -> Tensor:
+            gone = levels.removed(0.5, (SIZE, SIZE), rows)
+            around = Around(Draws.of(0, rows, "train"), grey)
+            return filled(pictures[rows].float() / 255, gone, "mean", around)
+
+    draws = torch.Generator().manual_seed(0)
+    parts = [torch.randint(len(photos), (32,), generator=draws) for _ in range(16)]
+    found = {}
+    for threads in (1, os.cpu_count() or 1):
+        began = time.perf_counter()
+        count = sum(len(part) for part in ahead(Changed(), parts, threads))
+        found[threads] = count / (time.perf_counter() - began)
+    return found
+
+
 def with_zarr(levels: np.ndarray, folder: str) -> dict[str, float]:
     if importlib.util.find_spec("zarr") is None:
         return {}
@@ -198,6 +227,7 @@ def main() -> None:
         fine, coarse = (
             measure_levels(m, f"{folder}/{i}") for i, m in enumerate((fine_maps, coarse_maps))
         )
+        by_threads = measure_threads(photos, fine_maps, f"{folder}/threads")
     around = Around(Draws.of(0, len(x), "train"), x.mean((0, 2, 3)))
     gone = torch.rand(len(x), SIZE, SIZE) < 0.5
     bytes_ = (x * 255).byte()
@@ -205,6 +235,10 @@ def main() -> None:
     rates["changed"] = rates["cached"] + fine["one"] + filling  # a batch is from everywhere
     for name, seconds in rates.items():
         print(f"{name:>10}: {1e3 * seconds:9.2f} ms, {1 / seconds:9.1f} images/s")
+    for threads, rate in by_threads.items():
+        print(
+            f"changed images read by {threads} thread{'s' * (threads > 1)}: {rate:.0f} per second on the clock"
+        )
     for name, found in (("fine", fine), ("coarse", coarse)):
         words = (
             f"{k} {v:.4f}" if "bytes" in k else f"{k} {1e3 * v:.2f} ms" for k, v in found.items()

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,6 +11,7 @@ from uproar.models import ModelSpec, build
 from uproar.models.answer import called
 from uproar.training import Recipe, accuracy, channels_last, fit, predict
 from uproar.training.fit import augmented
+from uproar.training.rows import MOST, ahead, readers
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +182,30 @@ def test_images_read_batch_by_batch_get_the_same_scores_as_a_tensor(digits, batc
     shelf = Shelf(digits.test.read(slice(0, 50)))
     assert torch.equal(predict(model, shelf, batch_size), predict(model, shelf.images))
     assert max(shelf.read) <= batch_size
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_come_in_order_however_long_each_takes_to_read(threads):
+    class Slow:
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, rows):
+            time.sleep(0.02 if rows[0] % 3 == 0 else 0)
+            return rows
+
+    parts = torch.arange(8).split(1)
+    assert torch.equal(torch.cat(list(ahead(Slow(), parts, threads))), torch.arange(8))
+
+
+def test_a_network_on_a_cpu_has_one_reader_and_one_elsewhere_as_many_as_there_are_cores(
+    monkeypatch,
+):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
+    found = [readers(torch.device(where)) for where in ("cpu", "cuda", "mps")]
+    assert found == [1, MOST, MOST]
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
+    assert readers(torch.device("cuda")) == 1
 
 
 def test_an_image_that_cannot_be_read_ends_the_training_and_its_thread(digits):

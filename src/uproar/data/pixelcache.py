@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import warnings
 import zlib
 from pathlib import Path
@@ -46,6 +47,7 @@ class PixelCache:
         self.path, self.shape = path, shape
         self._bytes = int(np.prod(shape))
         self._handle: int | None = None
+        self._opening = threading.Lock()
 
     def get(self, row: int) -> np.ndarray | None:
         """The pixels of a picture, if they are there and sound."""
@@ -76,13 +78,14 @@ class PixelCache:
             self._give_up(error)
 
     def _open(self) -> int | None:
-        if self._handle is None and self.path is not None:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-            except OSError as error:
-                self._give_up(error)
-        return self._handle
+        with self._opening:
+            if self._handle is None and self.path is not None:
+                try:
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+                except OSError as error:
+                    self._give_up(error)
+            return self._handle
 
     def _give_up(self, error: OSError) -> None:
         warnings.warn(

@@ -9,7 +9,7 @@ from uproar.batches import in_batches, spans
 from uproar.errors import BadInput
 from uproar.models.answer import called
 from uproar.models.borrow import borrowed, home
-from uproar.training.rows import Rows, ahead
+from uproar.training.rows import Rows, ahead, readers
 from uproar.types import Images, Labels, Logits
 
 BATCH = 128
@@ -32,7 +32,7 @@ def predict(model: nn.Module, x: Images | Rows, batch_size: int = BATCH) -> Logi
         if isinstance(x, Tensor):
             scores = in_batches(ask, x, size=batch_size)
         else:
-            read = ahead(x, spans(len(x), batch_size))
+            read = ahead(x, spans(len(x), batch_size), readers(device))
             scores = torch.cat([in_batches(ask, part, size=batch_size) for part in read])
     return scores.clone()
 

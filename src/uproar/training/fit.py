@@ -19,7 +19,7 @@ from uproar.training.dropout import drawn_here
 from uproar.training.ghost import ghosts
 from uproar.training.optimise import Optimiser
 from uproar.training.recipe import Recipe
-from uproar.training.rows import Rows, ahead
+from uproar.training.rows import Rows, ahead, readers
 
 
 def fit(
@@ -58,7 +58,7 @@ def fit(
         for epoch in range(recipe.epochs):
             rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]
             y = labels[rows].to(device)
-            for i, x in enumerate(_shuffled(images, rows, batch)):
+            for i, x in enumerate(_shuffled(images, rows, batch, readers(device))):
                 rate = recipe.rate((epoch * per_epoch + i) / total)
                 x = augmented(x.to(device), recipe.augment, shakes)
                 with precision:
@@ -74,13 +74,13 @@ def fit(
     return model.eval()
 
 
-def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int) -> Iterator[Tensor]:
+def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int, threads: int) -> Iterator[Tensor]:
     """The images of an epoch in batches, laid out channels last."""
     if isinstance(images, Tensor):
         x = images[rows]
         yield from (x[part] for part in spans(len(rows), batch))
         return
-    for x in ahead(images, (rows[part] for part in spans(len(rows), batch))):
+    for x in ahead(images, (rows[part] for part in spans(len(rows), batch)), threads):
         yield x.contiguous(memory_format=torch.channels_last)
 
 
