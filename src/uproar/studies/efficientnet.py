@@ -11,7 +11,7 @@ def lite0() -> nn.Module:
     """The network with fresh weights, for images in [0, 1]; it was trained on [-1, 1]."""
     from efficientnet_lite_pytorch import EfficientNet
 
-    class Lite0(EfficientNet):  # type: ignore[misc]
+    class Lite0(EfficientNet):
         def forward(self, inputs: Tensor) -> Tensor:
             return super().forward(2 * inputs - 1)
 
