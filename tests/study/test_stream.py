@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -215,6 +218,44 @@ def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypat
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("shard/*/*")}
     assert run_study(study, tmp_path, jobs=1).outcomes == {}
     assert {p: p.stat().st_mtime_ns for p in before} == before
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="looks into /proc to know which file is written"
+)
+def test_a_run_killed_while_a_shard_is_written_loses_only_that_shard(ask, tmp_path, monkeypatch):
+    study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons on forks
+        child = os.fork()
+    if not child:
+        try:
+            sync, seen = os.fsync, []
+
+            def die(handle):
+                if "shard" in os.readlink(f"/proc/self/fd/{handle}"):
+                    seen.append(handle)
+                    if len(seen) == 7:
+                        os.ftruncate(handle, os.fstat(handle).st_size // 2)
+                        os.kill(os.getpid(), signal.SIGKILL)
+                sync(handle)
+
+            os.fsync = die
+            run_study(study, tmp_path / "killed", jobs=1)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    made = {
+        p: p.stat().st_mtime_ns for p in (tmp_path / "killed").rglob("shard/*/*") if p.is_file()
+    }
+    assert len(list(Store(tmp_path / "killed").keys("shard"))) == 6
+    assert len(made) == 7, "six shards and the half that was being written"
+    assert run_study(study, tmp_path / "killed", jobs=1).outcomes == {}
+    kept = [p for p in made if not p.name.startswith(".")]
+    assert {p: p.stat().st_mtime_ns for p in kept} == {p: made[p] for p in kept}
+    run_study(study, tmp_path / "whole", jobs=1)
+    expected, found = (scores_of(study, tmp_path / name) for name in ("whole", "killed"))
+    assert all(np.array_equal(scores, found[cell]) for cell, scores in expected.items())
 
 
 def test_shown_images_are_made_row_by_row():

@@ -27,8 +27,12 @@ def finder(channels: int, mean: Tensor, std: Tensor, seed: int) -> nn.Module:
 
 
 def finder_recipe(recipe: Recipe) -> Recipe:
-    """The study's recipe without what would move pixels away from their mask."""
-    return recipe.model_copy(update={"augment": (), "label_smoothing": 0.0})
+    """The study's recipe without what would move pixels away from their mask, and half as long.
+
+    Every pixel is a sample: on digits half of the epochs finds masks as well (areas within 0.005), a quarter does not.
+    """
+    changes = {"augment": (), "label_smoothing": 0.0, "epochs": -(-recipe.epochs // 2)}
+    return recipe.model_copy(update=changes)
 
 
 def pixel_scores(model: nn.Module, images: Tensor) -> Tensor:

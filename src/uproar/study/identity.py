@@ -20,6 +20,7 @@ from uproar.estimators import (
 from uproar.models import ModelSpec, build
 from uproar.models.weights import weights_hash
 from uproar.protocols import Masks, Protocol, protocol_named
+from uproar.protocols.finder import finder_recipe
 from uproar.protocols.worn import FOLDS, other_replicate
 from uproar.store import Store, key_of
 from uproar.study.cell import Cell
@@ -133,8 +134,10 @@ class Identity:
         return key_of("training", {**self._data, **self._learning, **inputs})
 
     def _how(self, protocol: Protocol) -> dict[str, Any]:
-        stacked = self.stacks and protocol.learns == "class"
-        return {"training": "stack"} if stacked else {}
+        """What differs from the study's recipe, one network at a time."""
+        if protocol.learns == "mask":
+            return {"recipe": finder_recipe(self.setting.recipe).identity}
+        return {"training": "stack"} if self.stacks else {}
 
     def _removal(self, cell: Cell, protocol: Protocol, order: Order) -> dict[str, Any]:
         """What decides how images are changed."""
