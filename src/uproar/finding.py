@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -41,7 +41,9 @@ class Plot:
     high: str | None = None
     value: str | None = None
     diverging: bool = False
-    """Whether the heat map's colours part at zero, e.g. differences and correlations."""
+    """Whether the heat map's colours part at zero, e.g. correlations."""
+    changes: bool = False
+    """Whether the heat map shows what a change does: losses magenta with a minus, gains cyan with a plus."""
     line: bool = False
     reference: float | None = None
     """A horizontal line: chance, zero, the plain network."""
@@ -60,6 +62,11 @@ class Mark:
     """Two or three words: `leaks`, `explained by blur`, `contradicted by road`."""
     why: str
     """The number behind it."""
+
+
+def nothing_against(findings: Iterable[Finding]) -> str:
+    """Why a verdict that no audit has marked is said to hold: who was asked."""
+    return f"nothing against it in {', '.join(found.audit for found in findings)}"
 
 
 @dataclass(frozen=True)

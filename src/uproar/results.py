@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uproar.finding import Finding, Mark
+from uproar.finding import Finding, Mark, nothing_against
 from uproar.judgement import Judgement
 from uproar.metrics.sequential import OPEN, sequential
 from uproar.metrics.verdicts import compare, intervals
@@ -162,7 +162,9 @@ class Results:
             against = marks.get(tuple(place), [])
             texts = list(dict.fromkeys(mark.text for mark in against))
             why = "; ".join(dict.fromkeys(mark.why for mark in against))
-            rows.append({**place._asdict(), "trust": "; ".join(texts) or "holds", "why": why})
+            quiet = nothing_against(f for f in asked if (f.task, f.model) == tuple(place)[:2])
+            trust = "; ".join(texts) or "holds"
+            rows.append({**place._asdict(), "trust": trust, "why": why or quiet})
         return pd.DataFrame(rows, columns=[*names, "trust", "why"])
 
     @property

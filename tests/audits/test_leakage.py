@@ -95,6 +95,18 @@ def test_the_best_possible_explanation_is_found_to_leak(store):
     decoupled = leak.tables["decoupled ROAR, accuracy"].set_index("estimator")
     assert decoupled.loc["oracle", "high"] < -0.2, "decoupled, the removed glyph is missed"
     assert decoupled.loc["random", "low"] < 0 < decoupled.loc["random", "high"]
+    title = next(name for name in leak.tables if name.startswith("how far own masks are"))
+    worn = leak.tables[title].set_index("estimator")
+    for a, b in (("own", "permuted"), ("class", "permuted"), ("own", "class")):
+        columns = {"own": "own mask", "permuted": "permuted", "class": "of its class"}
+        expected = (
+            decoupled[columns[a]] - decoupled[columns[b]]
+        )  # one fraction: the mean over fractions is it
+        assert worn[f"{a} minus {b}, mean"].to_dict() == pytest.approx(expected.to_dict())
+    zero = worn.loc["random"]
+    assert zero["own minus permuted, low"] < 0 < zero["own minus permuted, high"]
+    points = f"{100 * zero['own minus permuted, mean']:.1f} ±"
+    assert f"own masks of a random ranking change the accuracy by {points}" in leak.sentence
     assert bits.state == "misleads"
     assert "1.5" in bits.sentence and "1.58 bits" in bits.sentence
     for finding in (leak, bits):

@@ -9,9 +9,9 @@ from scipy import stats
 
 import uproar
 from tests.audits.handmade import Handed, Handmade
-from uproar.audits.judged import judged, uses_order
+from uproar.audits.judged import advantage, judged, uses_order
 from uproar.audits.pairs import both_ways, pairwise
-from uproar.audits.reliability import JUDGES, reliability
+from uproar.audits.reliability import JUDGES, contradictions, reliability, sides_of
 from uproar.errors import NotApplicable
 
 CHAINS = ("random", "a", "b", "c", "d")
@@ -70,6 +70,22 @@ def test_noise_that_agrees_with_nobody_cannot_tell():
     part = _made_up({"insertion": 0.0, "deletion": 0.0})
     found = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
     assert found.state == "cannot tell"
+
+
+def test_many_judges_who_know_nothing_do_not_contradict_each_other_by_chance():
+    names = [f"{kind}(steps={s})" for s in range(2, 26, 2) for kind in ("insertion", "deletion")]
+    part = _made_up(dict.fromkeys(names, 0.0))
+    sides = sides_of(part, judged(part, names), Handmade())
+    clear = sides[(sides["low"] > 0) | (sides["high"] < 0)]
+    assert {-1, 1} <= set(np.sign(clear["advantage"])), "some of 96 intervals miss zero by chance"
+    assert not sides["side"].any()
+    assert contradictions(sides).empty
+    raw = [advantage(part, row.judge, row.estimator).p for row in sides.itertuples()]
+    by_hand = [
+        min(1.0, max(q * (len(raw) - i) for i, q in enumerate(sorted(raw)) if q <= own))
+        for own in raw
+    ]
+    assert sides["p_holm"].tolist() == pytest.approx(by_hand)
 
 
 def test_images_that_are_easy_for_all_do_not_pass_for_agreement():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -9,16 +11,22 @@ from scipy.spatial.distance import cdist
 
 from tests.audits.handmade import Handed, Handmade
 from uproar import Study
-from uproar.audits.base import read_audit, studies_of
+from uproar.audits.base import Trials, read_audit, studies_of
 from uproar.audits.curves import curve_points, hausdorff, least_distance
-from uproar.audits.linear import FEATURES, Inserted, data, maps, validated
+from uproar.audits.linear import FEATURES, NAME, Inserted, data, maps, summary, trial
 from uproar.audits.values import ALTERED, altered, values
+from uproar.audits.worlds import WORLDS, World
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.metrics import Batch
 from uproar.metrics.probe import evaluate, summarise
 from uproar.metrics.sound import Rule, sound_curve
 from uproar.seeds import Draws
+from uproar.store import Store
+from uproar.study.cell import Done
+from uproar.study.setting import Setting
+from uproar.study.trials import plan_trials, trials_in
+from uproar.study.work import do
 
 AXIS = (0.0, 0.5, 1.0)
 
@@ -97,10 +105,34 @@ def test_nothing_finished_is_refused():
 
 
 def test_the_linear_network_gives_the_known_answers():
-    found = validated(4, samples=300)
-    assert found.mean("truth", "soundness") == found.mean("removed", "soundness") == 1
-    assert found.mean("introduced", "soundness") < 0.95
-    assert found.mean("removed", "completeness") < found.mean("truth", "completeness") - 0.05
+    each = [trial(number, samples=300) for number in range(4)]
+    trials = {name: np.array([values[name] for values in each]) for name in each[0]}
+    table = summary(trials).set_index(["map", "metric"])
+    found = table["mean"]
+    assert found["truth", "soundness"] == found["removed", "soundness"] == 1
+    assert found["introduced", "soundness"] < 0.95
+    assert found["removed", "completeness"] < found["truth", "completeness"] - 0.05
+    assert set(table["trials"]) == {4}
+
+
+def test_trials_are_made_once_and_depend_on_their_numbers_alone(tmp_path, monkeypatch):
+    asked_for, few = [], World(lambda number: asked_for.append(number) or {"number": number**2})
+    monkeypatch.setitem(WORLDS, NAME, few)
+    store, setting = Store(tmp_path), next(iter(Setting.all_of(Study())))
+    for count, new, cached in ((120, 3, 0), (120, 0, 3), (150, 1, 2)):
+        todo = plan_trials(Trials(NAME, count), setting, store)
+        assert (len(todo.jobs), todo.cached) == (new, cached)
+        with pytest.raises(NotApplicable, match="not finished") if new else nullcontext():
+            trials_in(Trials(NAME, count), store)
+        for job in todo.jobs:
+            (outcome,) = do(job, store.root).outcomes.values()
+            assert outcome == Done()
+        values = trials_in(Trials(NAME, count), store)["number"]
+        assert values.tolist() == [number**2 for number in range(count)]
+    assert len(asked_for) == 120 + 50  # the last twenty came in a smaller piece
+    few = World(few.trial, version=2)
+    monkeypatch.setitem(WORLDS, NAME, few)
+    assert plan_trials(Trials(NAME, 120), setting, store).cached == 0
 
 
 def test_with_zeros_in_the_holes_the_linear_network_is_as_simulated():

@@ -12,6 +12,7 @@ import pytest
 
 from uproar.finding import Finding, Mark, Plot
 from uproar.report import write_report
+from uproar.report.audit_draw import draw_audit
 from uproar.report.audit_figures import audit_figure, plot_view
 
 FRAME = pd.DataFrame(
@@ -67,6 +68,19 @@ def test_a_heat_map_has_a_place_for_every_pair():
     assert figure.largest == 0.9
 
 
+def test_changes_are_magenta_with_a_minus_and_cyan_with_a_plus():
+    frame = pd.DataFrame({"x": ["a", "b", "c"], "y": ["e"] * 3, "v": [-0.031, 0.0, 0.02]})
+    given = Plot("blur", "heatmap", "A title", "So.", frame, "x", "y", "", "", value="v", changes=True, percent=True)  # fmt: skip
+    figure = audit_figure(given, "blur", {})
+    assert plot_view(figure)["scale"] == "changes"
+    (axes,) = draw_audit(figure).figure.axes
+    assert [text.get_text() for text in axes.texts] == ["-3.1", "+0.0", "+2.0"]
+    (image,) = axes.images
+    low, none, high = image.cmap(image.norm(image.get_array()[0]))[:, :3]
+    assert low[1] < min(low[0], low[2]) and high[0] < min(high[1], high[2])
+    assert none == pytest.approx([1, 1, 1], abs=0.01)
+
+
 @pytest.fixture
 def audited(plain_case):
     results = plain_case
@@ -92,13 +106,17 @@ def test_the_page_shows_the_finding_and_the_verdict_table_its_mark(audited, tmp_
     assert "<b>ig</b>" not in page
     (chip,) = re.findall(r'<a class="chip warned" href="#([\w-]+)" title="97 % from', page)
     assert f'id="{chip}"' in page
-    assert ">holds</span>" in page
+    quiet = re.search(
+        r'<a class="chip better" href="#([\w-]+)" title="nothing against it in leakage">holds', page
+    )
+    assert quiet is not None and f'<section id="{quiet[1]}">' in page
     for kind in ("lines", "scatter", "bars", "heatmap"):
         for ending in ("svg", "png"):
             assert (tmp_path / f"figures/audit-leakage-{kind}.{ending}").stat().st_size > 1000
     trust = pd.read_csv(tmp_path / "trust.csv")
     assert trust.query("protocol == 'roar' and estimator == @known")["trust"].tolist() == ["leaks"]
     assert set(trust.query("protocol != 'roar'")["trust"]) == {"holds"}
+    assert set(trust.query("trust == 'holds'")["why"]) == {"nothing against it in leakage"}
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "audits/leakage-numbers.csv"), FRAME)
     assert pd.read_csv(tmp_path / "audits.csv")["state"].tolist() == ["misleads", "skipped"]
 

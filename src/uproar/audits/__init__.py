@@ -15,12 +15,24 @@ from uproar.audits import (
     values,
     variation,
 )
-from uproar.audits.base import OWN, Evidence, Part, audit, audits, merged, read_audit, studies_of
+from uproar.audits.base import (
+    OWN,
+    Evidence,
+    Part,
+    Trials,
+    audit,
+    audits,
+    merged,
+    read_audit,
+    studies_of,
+    trials_of,
+)
 
 __all__ = [
     "OWN",
     "Evidence",
     "Part",
+    "Trials",
     "audit",
     "audits",
     "blur",
@@ -37,6 +49,7 @@ __all__ = [
     "spurious",
     "stability",
     "studies_of",
+    "trials_of",
     "values",
     "variation",
 ]

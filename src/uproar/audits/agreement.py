@@ -34,6 +34,15 @@ class Mean:
         """Whether the whole interval is negative."""
         return self.high < 0
 
+    def p(self, bound: float = 0.0) -> float:
+        """Two-sided p of "the mean is `bound`"; NaN for fewer than two values."""
+        if self.n < 2:
+            return math.nan
+        error = (self.high - self.low) / 2 / float(stats.t.ppf(0.975, self.n - 1))
+        if error == 0:
+            return float(self.value == bound)
+        return float(2 * stats.t.sf(abs(self.value - bound) / error, self.n - 1))
+
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,19 +98,37 @@ class Evidence(ABC):
     def __getitem__(self, part: str) -> Part:
         """What one of its studies found."""
 
+    @property
+    @abstractmethod
+    def trials(self) -> Mapping[str, np.ndarray]:
+        """The values of the trials it asked for, (trials,) each."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Trials of a world that is made of random numbers alone: no data, no network. They run as cells do."""
+
+    world: str
+    """Its name in `audits/worlds.py`."""
+    count: int
+
 
 Studies = Callable[..., Mapping[str, "Study"]]
 
 
 def audit(
-    *, title: str, question: str, studies: Studies | None = None, paper: str = "", needs: str = ""
-) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
-    """Declare `(evidence, *, options) -> Finding` under its own name; `needs` says what a study must have."""
+    *, title: str, question: str, studies: Studies | None = None,
+    trials: Callable[..., Trials | None] | None = None, paper: str = "", needs: str = "",
+) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:  # fmt: skip
+    """Declare `(evidence, *, options) -> Finding` under its own name; `needs` says what a study must have.
+
+    `studies(study, **options)` gives the studies it needs, `trials(**options)` the trials.
+    """
 
     def keep(function: Callable[..., Finding]) -> Callable[..., Finding]:
         audits.add(
             function.__name__, function, title=title, question=question, studies=studies,
-            paper=paper, needs=needs,
+            trials=trials, paper=paper, needs=needs,
         )  # fmt: skip
         return function
 
@@ -132,6 +151,14 @@ def studies_of(call: Call, study: Study) -> dict[str, Study]:
     options: dict[str, Any] = entry.bind(**dict(call.options))
     more = needed(study, **options) if needed else {}
     return {OWN: study, **more}
+
+
+def trials_of(call: Call) -> Trials | None:
+    """The trials an audit needs, if it needs any."""
+    entry = audits[call.name]
+    wanted = entry.facts["trials"]
+    found: Trials | None = wanted(**entry.bind(**dict(call.options))) if wanted else None
+    return found
 
 
 def merged(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:

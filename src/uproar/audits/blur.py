@@ -240,7 +240,8 @@ def _road_map(
 def _differences(name: str, rows: list[dict], title: str, good: str) -> Plot:
     return Plot(
         name, "heatmap", title,
-        f"Accuracy with the filtered map minus with the plain one, by share of pixels; {good} is better for the map.",
+        "Accuracy with the filtered map minus with the plain one, in points, by share of pixels: magenta is lower, "
+        f"cyan higher; {good} is better for the map.",
         pd.DataFrame(rows), "filter at share", "estimator", "filter and share of pixels", "", value="difference",
-        diverging=True, percent=True,
+        changes=True, percent=True,
     )  # fmt: skip

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import pandas as pd
+from pydantic import Field
 
 from uproar.audits.base import Evidence, audit
 from uproar.audits.differences import Difference, paired
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 PIXELS, BLOCKS = "random", "block_random"
 
 
-def _studies(study: Study) -> Mapping[str, Study]:
+def _studies(study: Study, *, margin: float) -> Mapping[str, Study]:
     """Random pixels and random blocks under ROAR."""
     return {
         "shapes": study.with_changes(estimators=(PIXELS, BLOCKS), protocols=("roar",), metrics=())
@@ -30,29 +31,38 @@ def _studies(study: Study) -> Mapping[str, Study]:
     question="Do removed blocks cost more accuracy than as many scattered pixels?",
     studies=_studies,
     paper="Song et al., Table 1",
+    needs="at least 2 seeds",
 )
-def geometry(evidence: Evidence) -> Finding:
-    """Random pixels against nested random blocks: neither knows the image, so any gap is geometry alone."""
+def geometry(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] = 0.01) -> Finding:
+    """Random pixels against nested random blocks: neither knows the image, so any gap is geometry alone.
+
+    `holds` needs the gap to be below `margin`, either way, with 95 % confidence.
+    """
     part = evidence["shapes"]
     pixels, blocks = (part.accuracy("roar", name) for name in (PIXELS, BLOCKS))
     shared = [t for t in pixels.columns if t in blocks.columns and t > 0]
     if not shared:
-        raise NotApplicable("random and block_random share no finished fraction")
+        raise NotApplicable(
+            "random and block_random share no finished fraction; see the report's list of problems"
+        )
     gaps = {t: paired(blocks[t], pixels[t]) for t in shared}
     table = pd.DataFrame([{"fraction": t, **vars(gap)} for t, gap in gaps.items()])
     whole = paired(blocks[shared].mean(axis=1), pixels[shared].mean(axis=1))
     return Finding(
-        _state(whole),
+        state(whole, margin),
         f"Random blocks leave {whole.in_points} accuracy points {_than(whole)} random pixels "
         f"(mean over {len(shared)} fractions, {whole.n} replicates): "
-        + _consequence(whole),
+        + _consequence(whole, margin),
         plots=(_plot({PIXELS: pixels, BLOCKS: blocks}, whole),),
         tables={"blocks minus pixels, accuracy": table},
         notes=("Both rankings are drawn without looking at the image; blocks are nested rectangles.",),
     )  # fmt: skip
 
 
-def _state(gap: Difference) -> State:
+def state(gap: Difference, margin: float) -> State:
+    """Misled by a decided gap; sound if the gap is below the margin either way."""
+    if -margin < gap.low and gap.high < margin:
+        return "holds"
     return "misleads" if gap.decided else "cannot tell"
 
 
@@ -60,7 +70,9 @@ def _than(gap: Difference) -> str:
     return "less than" if gap.mean < 0 else "more than"
 
 
-def _consequence(gap: Difference) -> str:
+def _consequence(gap: Difference, margin: float) -> str:
+    if state(gap, margin) == "holds":
+        return "shape by itself hardly matters here."
     if not gap.decided:
         return "these replicates cannot tell whether shape matters here."
     return (

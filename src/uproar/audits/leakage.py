@@ -11,15 +11,22 @@ import pandas as pd
 from uproar.audits.answered import Answered, stacked
 from uproar.audits.base import Evidence, audit, merged
 from uproar.audits.crossed import Mean, mean_of
+from uproar.audits.decoupled import (
+    DECOUPLED,
+    RANDOM,
+    by_fraction,
+    decoupled_plot,
+    distance,
+    warnings,
+    worn_by,
+)
 from uproar.errors import NotApplicable
 from uproar.finding import Finding, Mark, Plot, State
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
-RANDOM = "random"
 DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
-DECOUPLED = ("decoupled", "decoupled:permuted", "decoupled:class")
 OTHER_WAYS = ("roar:hidden", "roar:find-mask", "roar:hidden:find-mask", "roar:cross-fitted")
 BLIND = (RANDOM, "class_sum(grad)", "random_class(grad)", "sobel")
 NEAR_ZERO = 0.05
@@ -53,15 +60,18 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
         raise NotApplicable(
             "no estimator beside random has all its masks-alone trainings; run the audit to the end"
         )
-    masks, pixels, decoupled = _masks(answered), _pixels(answered), _decoupled(answered)
+    masks, pixels, decoupled = _masks(answered), _pixels(answered), by_fraction(answered)
+    worn = [each for name in part.estimators if (each := worn_by(answered, name)) is not None]
     tables = {
         "masks alone against ROAR, accuracy": masks,
         "what pixels add to the mask, bits: I(Y; X' | M)": pixels,
         "decoupled ROAR, accuracy": decoupled,
-    }
+        "how far own masks are from what the decoupled network was trained with, accuracy, mean over fractions":
+            pd.DataFrame([each.row for each in worn]),
+    }  # fmt: skip
     plots = [_mask_plot(masks, answered.chance, known), _pixel_plot(pixels, answered.bits)]
     if len(decoupled):
-        plots.append(_decoupled_plot(decoupled))
+        plots.append(decoupled_plot(decoupled, worn))
     if ways_out:
         ways = _ways(answered)
         tables["ways out, accuracy of each, and how well the mask is found (area under ROC)"] = ways
@@ -71,13 +81,13 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     leaking = [each for each in known if each.leaks]
     return Finding(
         _state(known),
-        _sentence(known, leaking, answered),
+        _sentence(known, leaking, answered) + distance(worn),
         plots=tuple(plots),
         tables=tables,
         marks=tuple(
             Mark("roar", each.estimator, "leaks", each.why(answered.chance)) for each in leaking
         ),
-        notes=_NOTES,
+        notes=(*_NOTES, *warnings(worn)),
     )  # fmt: skip
 
 
@@ -87,8 +97,10 @@ _NOTES = (
     "What pixels add to the mask is a diagnosis and never a score: a mask that tells everything would look best.",
     "Decoupled ROAR trains with masks permuted across images, so that a mask says nothing of the class, and tests with "
     "each image's own. Own below permuted: the ranking finds what counts; own equal to it: geometry alone.",
-    "Own masks are not what the decoupled network was trained with. `class minus permuted` is what wearing a mask of "
-    "one's own class changes, for a random ranking it must be zero, as must own minus permuted.",
+    "Own masks are not quite what the decoupled network was trained with: there a mask had nothing to do with the "
+    "image that wears it. How much that matters is measured twice: own minus permuted of a random ranking, whose masks "
+    "have nothing to do with any image, must be zero; and `class minus permuted` is what a mask of one's own class "
+    "changes without being one's own. The rest, `own minus class`, is due to the image alone.",
     "`ROAR minus decoupled` is the leak as it is used: the same pixels are gone, but only ROAR can use the masks.",
     "Part of what a mask tells is the honest shape of the object: Sobel, which knows no model, leaks that part too.",
 )
@@ -166,8 +178,8 @@ def _sentence(known: list[_Judged], leaking: list[_Judged], answered: Answered) 
         added = max(
             (each.added for each in known if each.unrankable and each.added), key=lambda m: m.mean
         )
-        return f"{found}; given the mask the pixels add at most {added.text()} bits for {few}: ROAR cannot rank there."
-    return found + "."
+        return f"{found}; given the mask the pixels add at most {added.text()} bits for {few}: ROAR cannot rank there"
+    return found
 
 
 def _masks(answered: Answered) -> pd.DataFrame:
@@ -195,24 +207,6 @@ def _pixels(answered: Answered) -> pd.DataFrame:
             if added is not None:
                 rows.append({"estimator": name, "fraction": t, **vars(mean_of(added))})
     return pd.DataFrame(rows, columns=["estimator", "fraction", "mean", "low", "high"])
-
-
-def _decoupled(answered: Answered) -> pd.DataFrame:
-    rows = []
-    for t in answered.part.study.fractions:
-        random = answered.accuracy("decoupled", RANDOM, t)
-        for name in answered.part.estimators:
-            own, permuted, within = (answered.right(p, name, t) for p in DECOUPLED)
-            if own is None or permuted is None or within is None:
-                continue
-            gain, off = mean_of(own - permuted), mean_of(within - permuted)
-            rows.append({
-                "estimator": name, "fraction": t, "own mask": own.mean(), "permuted": permuted.mean(),
-                "of its class": within.mean(), "random ranking": random,
-                "own minus permuted": gain.mean, "low": gain.low, "high": gain.high,
-                "class minus permuted": off.mean, "class low": off.low, "class high": off.high,
-            })  # fmt: skip
-    return pd.DataFrame(rows)
 
 
 def _ways(answered: Answered) -> pd.DataFrame:
@@ -256,18 +250,4 @@ def _pixel_plot(pixels: pd.DataFrame, bits: float) -> Plot:
         "Bits about the class that the pixels left by ROAR add to what the mask tells; near 0, ROAR measures the mask.",
         pixels, "fraction", "mean", "share removed", "bits added by pixels", "estimator", "low", "high",
         reference=0.0, reference_label="pixels add nothing",
-    )  # fmt: skip
-
-
-def _decoupled_plot(decoupled: pd.DataFrame) -> Plot:
-    named = decoupled[decoupled["estimator"] != RANDOM]
-    means = named.groupby("estimator")[["own minus permuted", "low", "high"]].mean()
-    better = int((means["high"] < 0).sum())
-    return Plot(
-        "leakage-decoupled", "lines",
-        f"Without the leak {better} of {len(means)} estimators find pixels that count",
-        "Decoupled ROAR: accuracy with each image's own mask minus that with other images' masks. Below the dashed "
-        "line the ranking finds what counts in this image; on it, only the geometry of its masks costs accuracy.",
-        decoupled, "fraction", "own minus permuted", "share removed", "accuracy, own minus permuted", "estimator",
-        "low", "high", reference=0.0, reference_label="geometry alone", percent=True,
     )  # fmt: skip

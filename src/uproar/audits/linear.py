@@ -7,9 +7,7 @@ that have any must cost completeness and not soundness; introducing it into othe
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,6 +18,7 @@ from uproar.metrics.sound import TENTHS, Rule, at_level, sound_curve
 
 Numbers = NDArray[np.float64]
 
+NAME = "sum of 200 features"
 SAMPLES, FEATURES, STEPS = 1000, 200, 49
 SHARE = 0.5
 """Of the features with attribution that lose it, or of those without that gain some."""
@@ -27,37 +26,28 @@ LEVEL = 0.9
 """Accuracy at which soundness is read; the sum of features drawn anew alone is right half of the time."""
 
 
-@dataclass(frozen=True)
-class Trials:
-    """Completeness and soundness of the true map and of changed ones, over many trials."""
+def trial(number: int, samples: int = SAMPLES) -> dict[str, float]:
+    """Both metrics of the true map and of changed ones, for the fresh data and fresh changes of one trial."""
+    draws = np.random.default_rng([0, number])
+    x, y = data(samples, draws)
+    fill = draws.normal(size=x.shape)
+    found = {}
+    for name, a in maps(x, y, draws).items():
+        inserted = Inserted(x, y, a, fill)
+        found[f"{name} completeness"] = inserted.completeness()
+        found[f"{name} soundness"] = inserted.soundness()
+    return found
 
-    table: pd.DataFrame
-    """map, metric, mean, sd, trials."""
-    trials: int
 
-    def mean(self, map: str, metric: str) -> float:  # noqa: A002
-        """The mean over trials."""
-        row = self.table[(self.table["map"] == map) & (self.table["metric"] == metric)]
-        return float(row["mean"].iloc[0])
-
-
-@functools.lru_cache(maxsize=4)
-def validated(trials: int = 1000, samples: int = SAMPLES, seed: int = 0) -> Trials:
-    """The metrics for fresh data and fresh changes in every trial."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for trial in range(trials):
-        draws = np.random.default_rng([seed, trial])
-        x, y = data(samples, draws)
-        fill = draws.normal(size=x.shape)
-        for name, a in maps(x, y, draws).items():
-            inserted = Inserted(x, y, a, fill)
-            found.setdefault((name, "completeness"), []).append(inserted.completeness())
-            found.setdefault((name, "soundness"), []).append(inserted.soundness())
-    rows = [
-        {"map": name, "metric": metric, "mean": np.mean(v), "sd": np.std(v), "trials": len(v)}
-        for (name, metric), v in found.items()
-    ]
-    return Trials(pd.DataFrame(rows), trials)
+def summary(trials: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Mean and spread of each metric of each map over the trials: map, metric, mean, sd, trials."""
+    rows = []
+    for title, values in trials.items():
+        name, metric = title.split()
+        rows.append(
+            {"map": name, "metric": metric, "mean": values.mean(), "sd": values.std(), "trials": len(values)}
+        )  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def data(samples: int, draws: np.random.Generator) -> tuple[Numbers, Numbers]:

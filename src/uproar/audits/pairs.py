@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 
 from uproar.audits.agreement import (
     Mean,
@@ -17,18 +18,23 @@ from uproar.audits.agreement import (
     rank_correlations,
 )
 from uproar.audits.judged import Judged
+from uproar.metrics.twoway import holm
 
 Numbers = NDArray[np.float64]
 
 DRAWS = 100
 """Resamples of the images for the interval of a correlation."""
+ALPHA = 0.05
+OPPOSED = -0.1
+"""Two metrics contradict each other where their mean rank correlation within images is decidedly below this."""
 
 
 def pairwise(data: Judged, clean: Numbers | None, seed: int = 0) -> pd.DataFrame:
     """A row for every two metrics: over images, over images given the clean score, and within images.
 
     `clean` is (seeds, images). `over_images` is the mean over estimators and replicates with an interval from
-    resamples of the images; `within` is the mean over images of the rank correlation across estimators.
+    resamples of the images; `within` is the mean over images of the rank correlation across estimators. `opposed` says
+    whether that is below −0.1, with Holm's correction over all pairs (`p_opposed`).
     """
     everything = np.moveaxis(data.values, 0, -1)  # (seeds, estimators, images, metrics)
     over = _mean_matrix(everything)
@@ -47,10 +53,21 @@ def pairwise(data: Judged, clean: Numbers | None, seed: int = 0) -> pd.DataFrame
                 "over_images": over[i, j], "over_low": max(-1.0, over[i, j] - 1.96 * error[i, j]),
                 "over_high": min(1.0, over[i, j] + 1.96 * error[i, j]),
                 "given_clean_score": _mean_partial(data.values[i], data.values[j], clean),
+                "over_error": error[i, j],
                 "within_images": within.value, "within_low": within.low, "within_high": within.high,
+                "p_opposed": within.p(OPPOSED),
             }
         )  # fmt: skip
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    table["p_opposed"] = holm(table["p_opposed"].to_numpy())
+    return table.assign(opposed=(table["p_opposed"] <= ALPHA) & (table["within_images"] < OPPOSED))
+
+
+def over_images_p(pairs: pd.DataFrame, bound: float) -> Numbers:
+    """Two-sided p of "the correlation over images is `bound`" for every pair, with Holm's correction over all."""
+    gap, error = (pairs["over_images"] - bound).abs(), pairs["over_error"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return holm(2 * stats.norm.sf((gap / error).to_numpy()))
 
 
 def within_images(a: Numbers, b: Numbers) -> Mean:

@@ -21,11 +21,12 @@ from uproar.audits.agreement import (
 )
 from uproar.audits.base import OWN, Evidence, Part, audit, merged
 from uproar.audits.judged import BASELINE, Judged, advantage, judged, judges, uses_order
-from uproar.audits.pairs import both_ways, pairwise, per_estimator
+from uproar.audits.pairs import ALPHA, OPPOSED, both_ways, pairwise, per_estimator
 from uproar.audits.subject import knows_truth
 from uproar.errors import NotApplicable
 from uproar.finding import Finding, Mark, Plot, State
 from uproar.metrics.base import read_metric
+from uproar.metrics.twoway import holm
 from uproar.metrics.verdicts import compare
 from uproar.protocols import protocol_named
 
@@ -43,8 +44,6 @@ CLEAN = "average_drop"
 """The metric that also keeps the class's probability on the unchanged image."""
 
 JUDGES = "judges"
-OPPOSED = -0.1
-"""Two metrics contradict each other where the interval of their rank correlation lies below this."""
 
 
 def _metrics(study: Study, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -85,9 +84,9 @@ def reliability(
     order = _orders(levels, _judging(evidence[OWN]))
     sides = sides_of(part, data, evidence[OWN])
     clashes = contradictions(sides)
-    opposed = pairs[pairs["within_high"] < OPPOSED]
+    opposed = pairs[pairs["opposed"]]
     state = _state(opposed, clashes, order)
-    table = pairs.drop(columns=["i", "j"])
+    table = pairs.drop(columns=["i", "j", "over_error"])
     return Finding(
         state,
         _sentence(pairs, opposed, clashes, order, data),
@@ -173,41 +172,50 @@ def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> Orders:
 
 
 def sides_of(part: Part, data: Judged, own: Part) -> pd.DataFrame:
-    """Each estimator's advantage over random by each judge, with its interval and whether that is clear of zero."""
+    """Each estimator's advantage over random by each judge, its interval, and its side where that is decided.
+
+    p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a protocol, as in the
+    study's own verdicts.
+    """
     rows = []
     for metric in filter(uses_order, data.metrics):
         for chain in data.estimators:
             found = advantage(part, metric, chain)
             if found is not None:
-                side = 1 if found.low > 0 else -1 if found.high < 0 else 0
-                rows.append((metric, "metric", chain, found.value, found.low, found.high, side))
-    for protocol in _judging(own):
-        rows += _protocol_sides(own, protocol)
-    columns = ["judge", "kind", "estimator", "advantage", "low", "high", "side"]
-    return pd.DataFrame(rows, columns=columns)
+                rows.append((metric, "metric", chain, found.value, found.low, found.high, found.p))
+    columns = ["judge", "kind", "estimator", "advantage", "low", "high", "p_holm"]
+    table = pd.DataFrame(rows, columns=columns)
+    table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
+    decided = table["p_holm"] <= ALPHA
+    sides = [table.assign(side=np.where(decided, np.sign(table["advantage"]), 0).astype(int))]
+    sides += [_protocol_sides(own, protocol) for protocol in _judging(own)]
+    return pd.concat([side for side in sides if len(side)] or sides[:1], ignore_index=True)
 
 
-def _protocol_sides(own: Part, protocol: str) -> list[tuple]:
+def _protocol_sides(own: Part, protocol: str) -> pd.DataFrame:
     """The study's own verdicts about a protocol."""
     cells = own.cells
     cells = cells[cells["protocol"] == protocol]
     with_own = cells.groupby("estimator")["fraction"].transform("nunique") > 1
     tidy = cells[with_own].rename(columns={"seed": "replicate", "accuracy": "value"})
     if BASELINE not in set(tidy["estimator"]) or tidy["estimator"].nunique() < 2:
-        return []
+        return pd.DataFrame()
     table = compare(
         tidy[["estimator", "replicate", "fraction", "value"]], BASELINE,
         protocol_named(protocol).higher_is_better,
     )  # fmt: skip
     words = {f"better than {BASELINE}": 1, f"worse than {BASELINE}": -1}
-    return [
-        (protocol, "protocol", r.estimator, r.advantage, r.low, r.high, words.get(r.verdict, 0))
-        for r in table.itertuples()
-    ]
+    return pd.DataFrame(
+        {
+            "judge": protocol, "kind": "protocol",
+            **{name: table[name] for name in ("estimator", "advantage", "low", "high", "p_holm")},
+            "side": table["verdict"].map(words).fillna(0).astype(int),
+        }
+    )  # fmt: skip
 
 
 def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
-    """Every two judges that put an estimator on different sides of random, both with an interval clear of zero."""
+    """Every two judges that decidedly put an estimator on different sides of random."""
     rows = []
     for estimator, group in sides[sides["side"] != 0].groupby("estimator", sort=False):
         for a, b in itertools.combinations(group.itertuples(), 2):
@@ -297,7 +305,9 @@ def _notes(data: Judged, order: Orders) -> list[str]:
         "probability of the class on the unchanged image, that is taken out.",
         "Random itself is no part of the rankings: its last place would make judges agree. Only metrics that go by the "
         "order of pixels are asked who is better than random, since the values of uniform noise are unlike any map's.",
-        f"Two metrics contradict each other where the interval of their correlation within images is below {OPPOSED}.",
+        f"Two metrics contradict each other where their correlation within images is below {OPPOSED}, tested with "
+        "Holm's correction over all pairs; who is better or worse than random is tested with Holm's correction over "
+        "all metrics and estimators: asking many judges does not by itself produce a contradiction.",
     ]
     if order.protocols:
         notes.append("Protocols enter with their mean accuracy over fractions and replicates.")

@@ -18,6 +18,7 @@ from uproar.expression import Call, parse
 from uproar.finding import Finding, Plot, State
 from uproar.metrics.base import read_metric
 from uproar.metrics.shape import GRID
+from uproar.metrics.twoway import holm
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -32,6 +33,7 @@ FINE = ("ig", "sg(grad)")
 """The maps that are blurred: as fine as gradients are."""
 
 FEW = 10
+ALPHA = 0.05
 
 
 def coarsened(estimator: str) -> str:
@@ -40,7 +42,7 @@ def coarsened(estimator: str) -> str:
 
 
 def _studies(
-    study: Study, estimators: Sequence[str], metrics: Sequence[str], replicates: int
+    study: Study, estimators: Sequence[str], metrics: Sequence[str], replicates: int, margin: float
 ) -> Mapping[str, Study]:
     """The density of values of all estimators, and the metrics of fine maps, plain and blurred."""
     names = merged([str(read_metric(m)) for m in metrics], [POINTING] if knows_truth(study) else [])
@@ -69,9 +71,12 @@ def _canonical(estimators: Sequence[str]) -> list[str]:
 )
 def sparsity(
     evidence: Evidence, *, estimators: tuple[str, ...] = FINE, metrics: tuple[str, ...] = METRICS,
-    replicates: Annotated[int, Field(ge=1)] = 3,
+    replicates: Annotated[int, Field(ge=1)] = 3, margin: Annotated[float, Field(gt=0, lt=1)] = 0.01,
 ) -> Finding:  # fmt: skip
-    """How dense each estimator's values are, and what blurring, which adds nothing, does to every metric."""
+    """How dense each estimator's values are, and what blurring, which adds nothing, does to every metric.
+
+    `holds` needs every gain to be below `margin` with 95 % confidence.
+    """
     grain, part = evidence[GRAIN], evidence[BLURRED]
     density = densities(grain)
     effects = blurring(part, _canonical(estimators))
@@ -81,7 +86,7 @@ def sparsity(
         )
     sparse = _sparseness(grain)
     return Finding(
-        state_of(effects),
+        state_of(effects, margin),
         _sentence(effects, sparse),
         plots=(_density_plot(density, sparse), _effect_plot(effects)),
         tables={"effect of blurring, positive = better": effects, "mean value in [0, 1]": sparse,
@@ -128,7 +133,10 @@ def _sparseness(part: Part) -> pd.DataFrame:
 
 
 def blurring(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
-    """What blurring does to each metric of each estimator: a difference with its interval, positive = better."""
+    """What blurring does to each metric of each estimator: a difference with its interval, positive = better.
+
+    `better` and `worse` are decided at 5 % with Holm's correction over all rows.
+    """
     rows = []
     for metric in part.study.metric_names:
         for estimator in estimators:
@@ -140,22 +148,25 @@ def blurring(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
                 raise NotApplicable(
                     f"{images} test images cannot show what blurring does; use at least {FEW}"
                 )
-            rows.append((metric, estimator, found.value, found.low, found.high))
-    return pd.DataFrame(rows, columns=["metric", "estimator", "gain", "low", "high"])
+            rows.append((metric, estimator, found.value, found.low, found.high, found.p))
+    table = pd.DataFrame(rows, columns=["metric", "estimator", "gain", "low", "high", "p_holm"])
+    table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
+    decided = table["p_holm"] <= ALPHA
+    return table.assign(better=decided & (table["gain"] > 0), worse=decided & (table["gain"] < 0))
 
 
-def state_of(effects: pd.DataFrame) -> State:
-    """Misleads where some metric clearly improves by blurring; holds where it is clear that none does."""
-    if (effects["low"] > 0).any():
+def state_of(effects: pd.DataFrame, margin: float) -> State:
+    """Misleads where some metric decidedly improves by blurring; holds where no gain can be as large as the margin."""
+    if effects["better"].any():
         return "misleads"
-    return "holds" if (effects["high"] < 0).any() else "cannot tell"
+    return "holds" if bool((effects["high"] < margin).all()) else "cannot tell"
 
 
 def _sentence(effects: pd.DataFrame, sparse: pd.DataFrame) -> str:
-    better, worse = effects[effects["low"] > 0], effects[effects["high"] < 0]
+    better, worse = effects[effects["better"]], effects[effects["worse"]]
     text = (
         f"Blurring {' and '.join(effects['estimator'].unique())} improves {len(better)} and worsens {len(worse)} of "
-        f"{len(effects)} scores beyond their intervals"
+        f"{len(effects)} scores decidedly (Holm at 5 %)"
     )
     if len(better):
         most = better.loc[better["gain"].idxmax()]
@@ -180,7 +191,7 @@ def _density_plot(density: pd.DataFrame, sparse: pd.DataFrame) -> Plot:
 
 
 def _effect_plot(effects: pd.DataFrame) -> Plot:
-    better = sorted(set(effects.loc[effects["low"] > 0, "metric"]))
+    better = sorted(set(effects.loc[effects["better"], "metric"]))
     return Plot(
         "sparsity-blur", "bars",
         f"Blurring improves {', '.join(better)}" if better else "Blurring improves no metric clearly",

@@ -10,9 +10,10 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.agreement import Mean, mean_of
-from uproar.audits.base import Evidence, Part, audit
+from uproar.audits.base import Evidence, Part, Trials, audit
 from uproar.audits.curves import Points, curve_points, least_distance
-from uproar.audits.linear import Trials, validated
+from uproar.audits.linear import NAME
+from uproar.audits.linear import summary as known_answer
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
@@ -70,10 +71,16 @@ def _studies(
     }
 
 
+def _trials(*, trials: int, **_: object) -> Trials | None:
+    """The known answer."""
+    return Trials(NAME, trials) if trials else None
+
+
 @audit(
     title="Values of maps",
     question="Do metrics see the values of a map, or only the order of its pixels?",
     studies=_studies,
+    trials=_trials,
     paper="Li et al., sections 5.1 and 5.2",
     needs="a network that has what the estimators need",
 )
@@ -97,8 +104,8 @@ def values(
         "among plain, removed and introduced.",
     ]  # fmt: skip
     if trials:
-        check = validated(trials)
-        tables["known answer: 200 features whose sum is the class"] = check.table
+        check = known_answer(evidence.trials)
+        tables["known answer: 200 features whose sum is the class"] = check
         notes.append(_words(check))
     kept = order_kept(table)
     return Finding(
@@ -209,14 +216,16 @@ def _sentence(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float
     return f"{start}; over all schemes the smallest distance of curves is {listed}."
 
 
-def _words(check: Trials) -> str:
+def _words(check: pd.DataFrame) -> str:
+    mean = check.set_index(["map", "metric"])["mean"]
     complete, sound = (
-        " / ".join(f"{check.mean(name, metric):.3f}" for name in ("truth", "removed", "introduced"))
+        " / ".join(f"{mean[name, metric]:.3f}" for name in ("truth", "removed", "introduced"))
         for metric in ("completeness", "soundness")
     )
     return (
-        f"Known answer ({check.trials} trials of 1,000 samples with 200 normal features, class = sign of their sum, "
-        "removed features drawn anew): the true map / half of its features removed / as many others introduced have "
+        f"Known answer ({check['trials'].max()} trials of 1,000 samples with 200 normal features, class = sign of "
+        "their sum, removed features drawn anew): the true map / half of its features removed / as many others "
+        "introduced have "
         f"completeness {complete} and soundness {sound}. Here the others speak against the class, so that introducing "
         "them costs completeness too."
     )

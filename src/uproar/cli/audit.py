@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from uproar.cli.console import duration, listed, output
 from uproar.cli.data import DataRoot
@@ -13,9 +14,11 @@ from uproar.cli.folder import gathered, recall, remember
 from uproar.cli.printed import finish, print_findings
 from uproar.cli.progress import shown
 from uproar.store import Store
-from uproar.study.estimate import estimate
 from uproar.study.execute import default_jobs
 from uproar.study.run import run_study
+
+if TYPE_CHECKING:
+    from uproar.study.audit_cost import Cost
 
 
 def audit(
@@ -35,7 +38,7 @@ def audit(
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
     from uproar.audits import audits
-    from uproar.study.audit import asked, needed
+    from uproar.study.audit_cost import costs
 
     study, place, facts = recall(folder)
     chosen = tuple(listed(names) or audits)
@@ -43,13 +46,12 @@ def audit(
     study = study.with_changes(audits=(*before, *chosen))
     workers = default_jobs(study.device) if jobs is None else jobs
     new, seconds = 0, 0.0
-    for part in needed(asked(study)).values():
-        found = estimate(part, Store(place), workers)
-        new += found.cells - found.cached - found.skipped
-        seconds += found.seconds
+    for one in costs(study, Store(place), workers):
+        output.print(escape(_words(one)), soft_wrap=True)
+        new, seconds = new + one.cells, seconds + one.seconds
     output.print(
-        f"{len(chosen)} audits need {new} new cells, at most about {duration(seconds)} with {workers} "
-        f"process{'es' if workers > 1 else ''}."
+        f"{len(study.audits)} audit{'s' * (len(study.audits) > 1)}: {new} new cells, at most about "
+        f"{duration(seconds)} with {workers} process{'es' * (workers > 1)}."
     )  # fmt: skip
     if cost:
         return 0
@@ -60,3 +62,12 @@ def audit(
     page = results.report(folder)
     print_findings(results.findings)
     return finish(results, page)
+
+
+def _words(cost: Cost) -> str:
+    """What an audit costs, on a line."""
+    if cost.refused:
+        return f"  {cost.audit}: cannot be asked here: {cost.refused}."
+    if not cost.cells:
+        return f"  {cost.audit}: nothing new to run."
+    return f"  {cost.audit}: {cost.cells} new cells, at most about {duration(cost.seconds)}."

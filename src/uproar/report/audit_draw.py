@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
@@ -13,7 +14,11 @@ from uproar.report.audit_figures import AuditFigure, Line
 from uproar.report.sheet import MUTED, Sheet, legend_name, look, numbers, room, sheet
 from uproar.report.words import shortened
 
-DIVERGING, SEQUENTIAL = "RdBu_r", "Blues"
+SCALES: dict[str, str | Colormap] = {
+    "sequential": "Blues", "diverging": "RdBu_r",
+    "changes": LinearSegmentedColormap.from_list("changes", ["#d1008f", "#ffffff", "#00a5b8"]),
+}  # fmt: skip
+"""Colours of heat maps; those of changes are the ones of Song et al., Figure 4: magenta below zero, cyan above."""
 
 
 def draw_audit(figure: AuditFigure) -> Sheet:
@@ -83,10 +88,9 @@ def _heatmap(figure: AuditFigure) -> Sheet:
     axes = made.axes(names, 1.35, wide, high)
     values = np.array([numbers(row) for row in figure.values])
     top = figure.largest
-    diverging = figure.plot.diverging
-    lowest = -top if diverging else min(0.0, float(np.nanmin(values, initial=0.0)))
-    colours = DIVERGING if diverging else SEQUENTIAL
-    axes.imshow(values, cmap=colours, aspect="auto", vmin=lowest, vmax=top)
+    parted = figure.scale != "sequential"
+    lowest = -top if parted else min(0.0, float(np.nanmin(values, initial=0.0)))
+    axes.imshow(values, cmap=SCALES[figure.scale], aspect="auto", vmin=lowest, vmax=top)
     axes.grid(False)
     short = [shortened(name, 18) for name in figure.columns]
     axes.set_xticks(range(len(figure.columns)), short, rotation=35, ha="right", fontsize=8)
@@ -94,7 +98,8 @@ def _heatmap(figure: AuditFigure) -> Sheet:
     for i, row in enumerate(figure.values):
         for j, value in enumerate(row):
             if value is not None:
-                words = f"{100 * value:.1f}" if figure.plot.percent else f"{value:.2f}"
+                sign = "+" if figure.plot.changes else ""
+                words = f"{100 * value:{sign}.1f}" if figure.plot.percent else f"{value:{sign}.2f}"
                 light = abs(value) > 0.6 * top
                 axes.text(
                     j,

@@ -50,6 +50,13 @@ class AuditFigure:
         return self.plot.reading
 
     @property
+    def scale(self) -> str:
+        """Which colours a heat map has."""
+        return (
+            "changes" if self.plot.changes else "diverging" if self.plot.diverging else "sequential"
+        )
+
+    @property
     def largest(self) -> float:
         """The largest size in a heat map: where its colours end."""
         sizes = [abs(v) for row in self.values for v in row if v is not None]
@@ -85,7 +92,7 @@ def plot_view(figure: AuditFigure) -> dict[str, Any]:
         "audit": plot.kind, "x_label": plot.x_label, "y_label": plot.y_label, "percent": plot.percent,
         "reference": plot.reference, "reference_label": plot.reference_label,
         "series": [asdict(line) for line in figure.lines], "fit": figure.fit, "columns": figure.columns,
-        "rows": figure.rows, "values": figure.values, "diverging": plot.diverging,
+        "rows": figure.rows, "values": figure.values, "scale": figure.scale,
         "largest": figure.largest, "group": "audits",
     }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.finding import Finding
+from uproar.finding import Finding, nothing_against
 from uproar.report.audit_figures import AuditFigure, audit_figure
 from uproar.report.figures import Forest
 from uproar.report.style import Style
@@ -77,8 +77,18 @@ def trust_view(
             name = clean(mark.estimator)
             if mark.protocol == forest.protocol and name in found:
                 where = f"{identity}-{part.anchor}"
-                found[name].append({"text": mark.text, "why": clean(mark.why), "anchor": where})
-    return found
+                told = {
+                    "text": mark.text,
+                    "why": clean(mark.why),
+                    "anchor": where,
+                    "kind": "warned",
+                }
+                found[name].append(told)
+    quiet = {
+        "text": "holds", "why": clean(nothing_against(part.finding for part in asked)),
+        "anchor": f"{identity}-audits", "kind": "better",
+    }  # fmt: skip
+    return {name: marks or [quiet] for name, marks in found.items()}
 
 
 def _table(title: str, frame: pd.DataFrame) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uproar.audits import OWN, audits, read_audit, studies_of
+from uproar.audits import OWN, Trials, audits, read_audit, studies_of, trials_of
 from uproar.errors import NotApplicable, one_line
 from uproar.expression import Call
 from uproar.finding import Finding
@@ -27,6 +27,7 @@ class Asked:
     model: str
     studies: Mapping[str, Study]
     refused: str = ""
+    trials: Trials | None = None
 
 
 def asked(study: Study, names: Sequence[str] | None = None) -> list[Asked]:
@@ -40,7 +41,8 @@ def asked(study: Study, names: Sequence[str] | None = None) -> list[Asked]:
         model = ModelSpec.of(setting.model).name
         for call in calls:
             try:
-                found.append(Asked(call, setting.task, model, studies_of(call, one)))
+                studies, trials = studies_of(call, one), trials_of(call)
+                found.append(Asked(call, setting.task, model, studies, trials=trials))
             except NotApplicable as error:
                 refused = one_line(error)
                 found.append(Asked(call, setting.task, model, {OWN: one}, refused))
@@ -62,6 +64,16 @@ def needed(every: Sequence[Asked]) -> dict[str, Study]:
     return studies
 
 
+def simulations(every: Sequence[Asked]) -> dict[str, tuple[Trials, Setting]]:
+    """The trials that audits need, by a name to show, each with a setting where they run; equal ones once."""
+    found: dict[str, tuple[Trials, Setting]] = {}
+    for one in every:
+        if one.trials is not None and one.trials not in [trials for trials, _ in found.values()]:
+            setting = next(iter(Setting.all_of(one.studies[OWN])))
+            found[f"{one.call}: {one.trials.world}"] = one.trials, setting
+    return found
+
+
 def findings(
     every: Sequence[Asked], store: str | Path, outcomes: Mapping[Unit, Outcome] | None = None
 ) -> list[Finding]:
@@ -75,7 +87,7 @@ def _finding(one: Asked, store: Store, outcomes: Mapping[Unit, Outcome] | None) 
     try:
         if one.refused:
             raise NotApplicable(one.refused)
-        evidence = Evidence(one.studies, store, outcomes)
+        evidence = Evidence(one.studies, store, outcomes, one.trials)
         found = entry.function(evidence, **entry.bind(**dict(one.call.options)))
     except NotApplicable as error:
         found = Finding("skipped", f"Not answered: {one_line(error)}.".replace("..", "."))

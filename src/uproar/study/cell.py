@@ -36,8 +36,20 @@ class Scored:
         return f"{self.metric} of {self.estimator} seed {self.seed}"
 
 
-Unit = Cell | Scored
-"""What a study asks for: an accuracy, or a metric."""
+@dataclass(frozen=True, order=True)
+class Simulated:
+    """Some trials of a world without data or network."""
+
+    world: str
+    first: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"trials {self.first} to {self.first + self.count - 1} of {self.world}"
+
+
+Unit = Cell | Scored | Simulated
+"""What a study or an audit asks for: an accuracy, a metric, or trials."""
 
 
 @dataclass(frozen=True)

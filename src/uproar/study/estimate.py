@@ -38,14 +38,18 @@ class Estimate:
     megabytes: float
 
 
-def estimate(study: Study, store: Store, workers: int) -> Estimate:
-    """What is to be done and how long it would take here, with so many workers."""
+def estimate(
+    study: Study, store: Store, workers: int, rates: dict[Setting, float] | None = None
+) -> Estimate:
+    """What is to be done and how long it would take here, with so many workers.
+
+    `rates` keeps the seconds per image that were measured, for the next study of the same settings.
+    """
     todo = plan(study, store)
-    rates = {
-        setting: seconds_per_image(bench_for(setting, store.root))
-        for setting in Setting.all_of(study)
-        if any(job.setting == setting for job in todo.jobs)
-    }
+    rates = {} if rates is None else rates
+    for setting in dict.fromkeys(job.setting for job in todo.jobs):
+        if setting not in rates:
+            rates[setting] = seconds_per_image(bench_for(setting, store.root))
     times: dict[str, list[float]] = defaultdict(list)
     for job in todo.jobs:
         times[job.kind].append(job.cost * rates[job.setting])

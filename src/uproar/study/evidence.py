@@ -22,6 +22,7 @@ from uproar.study.collect import collect
 from uproar.study.setting import Order, Setting
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
+from uproar.study.trials import trials_in
 
 
 class Part(base.Part):
@@ -119,10 +120,16 @@ class Evidence(base.Evidence):
 
     def __init__(
         self, studies: Mapping[str, Study], store: Store,
-        outcomes: Mapping[Unit, Outcome] | None = None,
+        outcomes: Mapping[Unit, Outcome] | None = None, trials: base.Trials | None = None,
     ) -> None:  # fmt: skip
         self.study = next(iter(studies.values()))
+        self._store, self._trials = store, trials
         self._parts = {name: Part(study, store, outcomes) for name, study in studies.items()}
 
     def __getitem__(self, part: str) -> Part:
         return self._parts[part]
+
+    @property
+    def trials(self) -> Mapping[str, np.ndarray]:
+        """The values of the trials it asked for, (trials,) each."""
+        return {} if self._trials is None else trials_in(self._trials, self._store)

@@ -11,7 +11,7 @@ from uproar.estimators import Chain, families
 from uproar.protocols import protocol_named
 from uproar.protocols.worn import FOLDS
 from uproar.store import Store
-from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
+from uproar.study.cell import Cell, Outcome, Scored, Simulated, Skipped, Unit
 from uproar.study.setting import Order, Setting
 from uproar.study.shards import Shard
 from uproar.study.spec import Study
@@ -23,7 +23,7 @@ STACK = 8
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of work for one process: a training, the maps of a family, or some evaluations."""
+    """A piece of work for one process: a training, the maps of a family, some evaluations, or some trials."""
 
     id: str
     kind: str
@@ -51,10 +51,11 @@ class Job:
             crossed = " cross-fitted" * self.crossed
             part = "" if self.shard is None else f", {self.shard}"
             return f"explain {', '.join(self.names)}{crossed} seed {self.seed}{part}"
-        if self.kind == "retrain":
+        first = self.cells[0]
+        if self.kind == "retrain" or isinstance(first, Simulated):
             more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
-            return f"{self.cells[0]}{more}"
-        return f"{self.kind} {self.cells[0].estimator} seed {self.seed}"
+            return f"{first}{more}"
+        return f"{self.kind} {first.estimator} seed {self.seed}"
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from uproar.place import write_file
-from uproar.study.cell import Cell, Failed, Outcome, Scored, Skipped, Unit
+from uproar.study.cell import Cell, Failed, Outcome, Scored, Simulated, Skipped, Unit
 from uproar.study.plan import Job
 
 FILE = "progress.json"
@@ -119,7 +119,8 @@ def _told(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, Any
 
 
 def _unit(told: dict[str, Any]) -> Unit:
-    return Cell(**told) if "protocol" in told else Scored(**told)
+    kind = Cell if "protocol" in told else Simulated if "world" in told else Scored
+    return kind(**told)
 
 
 def _outcome(told: dict[str, Any]) -> Outcome:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from uproar.errors import BadInput
 from uproar.store import Store
-from uproar.study.cell import Cell, Done, Failed, Outcome, Scored, Unit
+from uproar.study.cell import Done, Failed, Outcome, Simulated, Unit
 from uproar.study.execute import Executor, default_jobs, executor
 from uproar.study.plan import Job, Plan, plan
 from uproar.study.progress import Listener, Progress
@@ -32,10 +32,10 @@ def run_study(
     whole = Progress(study=study.name)
     clock = Clock(budget)
     with _workers(study, store, jobs, ray) as runner:
-        for name, part in _parts(study, store):
+        for name, todo in _parts(study, store):
             if clock.over and whole.total:
                 break
-            progress = _run(name, part, store, runner, listen, clock)
+            progress = _run(name, todo, runner, listen, clock)
             whole.outcomes |= progress.outcomes
             whole.notices += progress.notices
             for kind, seconds in progress.seconds.items():
@@ -68,21 +68,28 @@ class Clock:
         return self.end is not None and time.monotonic() >= self.end
 
 
-def _parts(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
-    """The studies to run one after the other: the given one or its looks, then what its audits need.
+def _parts(study: Study, store: str | Path) -> Iterator[tuple[str, Plan]]:
+    """What to do one after the other: the given study or its looks, then what its audits need.
 
-    What loads tables is imported late: the workers of a plain study should not wait for it.
+    Each is planned when what comes before it is done. What loads tables is imported late: the workers of a plain study
+    should not wait for it.
     """
     if study.until_decided:
         from uproar.study.adaptive import looks
 
-        yield from looks(study, store)
+        for name, look in looks(study, store):
+            yield name, plan(look, Store(store))
     else:
-        yield study.name, study
+        yield study.name, plan(study, Store(store))
     if study.audits:
-        from uproar.study.audit import asked, needed
+        from uproar.study.audit import asked, needed, simulations
+        from uproar.study.trials import plan_trials
 
-        yield from ((f"{AUDIT}{name}", part) for name, part in needed(asked(study)).items())
+        every = asked(study)
+        for name, part in needed(every).items():
+            yield f"{AUDIT}{name}", plan(part, Store(store))
+        for name, (trials, setting) in simulations(every).items():
+            yield f"{AUDIT}{name}", plan_trials(trials, setting, Store(store))
 
 
 @contextmanager
@@ -104,10 +111,7 @@ def _workers(
         runner.close()
 
 
-def _run(
-    name: str, study: Study, store: str | Path, runner: Executor, listen: Listener, clock: Clock
-) -> Progress:
-    todo = plan(study, Store(store))
+def _run(name: str, todo: Plan, runner: Executor, listen: Listener, clock: Clock) -> Progress:
     progress = Progress(
         len(todo.cells), todo.cached, work=todo.cost, outcomes=dict(todo.skipped), study=name
     )
@@ -161,7 +165,7 @@ def _settle(report: Report, ended: dict[str, Report], progress: Progress, listen
     kind = report.job.kind
     progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds
     for unit, outcome in report.outcomes.items():
-        if isinstance(unit, Cell | Scored):
+        if not isinstance(unit, str):
             progress.done += 1
             if not isinstance(outcome, Done):
                 progress.outcomes[unit] = outcome
@@ -172,11 +176,15 @@ def _blocked(job: Job, ended: dict[str, Report]) -> Report | None:
     """The report of a job that cannot run because what it needs was skipped or failed."""
     for need in job.needs:
         for unit, outcome in ended[need].outcomes.items():
-            mine = unit == "base" or unit in {cell.estimator for cell in job.cells}
+            mine = unit == "base" or unit in _estimators(job)
             if mine and not isinstance(outcome, Done):
                 units: list[str | Unit] = [*job.names, *job.cells]
                 return Report(job, dict.fromkeys(units, _inherited(unit, outcome)), 0.0)
     return None
+
+
+def _estimators(job: Job) -> set[str]:
+    return {cell.estimator for cell in job.cells if not isinstance(cell, Simulated)}
 
 
 def _inherited(unit: str | Unit, outcome: Outcome) -> Outcome:

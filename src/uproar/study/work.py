@@ -80,10 +80,17 @@ def _score(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     return {unit: attempt(lambda unit=unit: bench.score([unit])) for unit in job.cells}  # type: ignore[misc]
 
 
+def _simulate(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
+    from uproar.study.trials import simulate  # loads tables, which other jobs need not wait for
+
+    return {unit: attempt(lambda unit=unit: simulate(unit, bench.store)) for unit in job.cells}  # type: ignore[misc]
+
+
 _KINDS: dict[str, Callable[[Bench, Job], dict[str | Unit, Outcome]]] = {
     "train": _train,
     "explain": _explain,
     "retrain": _measure,
     "evaluate": _measure,
     "score": _score,
+    "simulate": _simulate,
 }

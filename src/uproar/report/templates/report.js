@@ -84,15 +84,17 @@
 
   const scales = {
     diverging: () => (dark() ? [[0, "#4db2ec"], [0.5, "#171b20"], [1, "#ff8a3d"]] : [[0, "#0072b2"], [0.5, "#ffffff"], [1, "#d55e00"]]),
+    changes: () => (dark() ? [[0, "#ff5cc8"], [0.5, "#171b20"], [1, "#2fd3e3"]] : [[0, "#d1008f"], [0.5, "#ffffff"], [1, "#00a5b8"]]),
     sequential: () => (dark() ? [[0, "#171b20"], [1, "#4db2ec"]] : [[0, "#ffffff"], [1, "#0072b2"]]),
   };
 
   function auditTraces(figure) {
-    const share = (v) => (v === null ? "–" : figure.percent ? `${(100 * v).toFixed(1)}` : v.toFixed(2));
+    const sign = (v) => (figure.scale === "changes" && v > 0 ? "+" : "");
+    const share = (v) => (v === null ? "–" : sign(v) + (figure.percent ? (100 * v).toFixed(1) : v.toFixed(2)));
     if (figure.audit === "heatmap") {
-      const lowest = figure.diverging ? -figure.largest : Math.min(0, ...figure.values.flat().filter((v) => v !== null));
+      const lowest = figure.scale !== "sequential" ? -figure.largest : Math.min(0, ...figure.values.flat().filter((v) => v !== null));
       return [{ type: "heatmap", x: figure.columns.map(plain), y: figure.rows.map(plain), z: figure.values, zmin: lowest, zmax: figure.largest,
-        colorscale: scales[figure.diverging ? "diverging" : "sequential"](), showscale: false, xgap: 2, ygap: 2,
+        colorscale: scales[figure.scale](), showscale: false, xgap: 2, ygap: 2,
         text: figure.values.map((row) => row.map(share)), texttemplate: "%{text}", hovertemplate: "%{y}<br>%{x}<br><b>%{text}</b><extra></extra>" }];
     }
     const traces = [];
