@@ -70,6 +70,8 @@ class Scores:
     """One row per metric and pair of methods; see COMPARISON_COLUMNS."""
     curves: Mapping[str, Curves] = field(default_factory=dict)
     """By metric, where it has curves."""
+    traces: Mapping[str, Curves] = field(default_factory=dict)
+    """By metric, where a statistic of the data set is a curve: over levels, not fractions."""
     forwards: int = 0
     """Images shown to the model, clean ones included."""
     images: np.ndarray | None = None

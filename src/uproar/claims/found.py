@@ -12,6 +12,7 @@ import pandas as pd
 
 from uproar.claims.statistics import (
     Interval,
+    correlation,
     correlation_interval,
     mean_interval,
     r_squared_interval,
@@ -229,6 +230,12 @@ class Found:
         interval = correlation_interval(tables, ranked=not binary)
         mean = "" if len(names) == 1 else f", mean of {len(names)} estimators"
         return _measure(f"correlation of {metric} with {other}{mean}", interval, "images", claimed)
+
+    def correlations(self, metric: str, other: str, *, binary: bool = False) -> dict[str, float]:
+        """The same for every estimator by itself, without intervals."""
+        names = self.scored_by(metric, other)
+        tables = self._tables(metric, other, names)
+        return {n: correlation(t, not binary) for n, t in zip(names, tables, strict=True)}
 
     def spread(self, metric: str, first: str, second: str, **claimed: Unpack[Range]) -> Measure:
         """How much more the correlation of `first` with a metric differs between estimators than that of `second`."""

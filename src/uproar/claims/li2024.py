@@ -147,7 +147,7 @@ def cue_clean(found: Found) -> Weighed:
 # marked images
 
 
-def _kind(found: Found) -> str:
+def kind_of_marks(found: Found) -> str:
     """How the images of a task are marked: number, stripes or not at all."""
     call = parse(found.task)
     if call.name != "semi-natural":
@@ -156,7 +156,7 @@ def _kind(found: Found) -> str:
 
 
 def _on(found: Found, kind: str) -> None:
-    if _kind(found) != kind:
+    if kind_of_marks(found) != kind:
         wanted = f"semi-natural(..., kind={kind})" if kind else "a task without marks"
         raise NotApplicable(f"it is about {wanted}, not {found.task}")
 

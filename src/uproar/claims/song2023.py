@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Unpack
 
 import numpy as np
@@ -140,12 +140,17 @@ def _squared(name: str) -> bool:
     return parse(name).name in ("sq", "sg_sq", "var")
 
 
-def _lines(found: Found, squared: bool) -> list[Measure]:
-    """One line per fraction through the unfiltered estimators; what knows no model is in both sets."""
+def variation_points(
+    found: Found, squared: bool
+) -> tuple[dict[str, float], dict[float, dict[str, float]]]:
+    """Total variation by unfiltered estimator, and accuracy under ROAR by fraction and estimator.
+
+    What knows no model is among the squared ones and among the others.
+    """
     metric = found.metric(VARIATION)
     both = (BASELINE, "sobel", "block_random")
     variation = {
-        bare(str(name)): -found.per_image(metric, str(name)).mean()
+        bare(str(name)): -float(found.per_image(metric, str(name)).mean())
         for name in found.values[found.values["metric"] == metric]["estimator"].unique()
     }
     chosen = [
@@ -158,13 +163,24 @@ def _lines(found: Found, squared: bool) -> list[Measure]:
     shared = (
         sorted(set.intersection(*(set(a.index) for a in accuracy.values()))) if accuracy else []
     )
-    x = np.array([variation[name] for name in chosen])
-    return [
-        found.line(f"R² of accuracy over total variation at {t:g}", x, np.array([accuracy[n][t] for n in chosen]),
-                   above=LINEAR)
-        for t in shared
-        if t > 0
-    ]  # fmt: skip
+    reached = {
+        float(t): {name: float(accuracy[name][t]) for name in chosen} for t in shared if t > 0
+    }
+    return {name: variation[name] for name in chosen}, reached
+
+
+def line_through(
+    found: Found, variation: Mapping[str, float], reached: Mapping[str, float], t: float
+) -> Measure:
+    """R² of accuracy at a fraction over total variation."""
+    x, y = (np.array([of[name] for name in variation]) for of in (variation, reached))
+    return found.line(f"R² of accuracy over total variation at {t:g}", x, y, above=LINEAR)
+
+
+def _lines(found: Found, squared: bool) -> list[Measure]:
+    """One line per fraction."""
+    variation, reached = variation_points(found, squared)
+    return [line_through(found, variation, y, t) for t, y in reached.items()]
 
 
 @claim(

@@ -49,6 +49,15 @@ def correlation_interval(tables: Sequence[np.ndarray], ranked: bool = True) -> I
     return _resampled(tables, ranked, _mean)
 
 
+def correlation(table: np.ndarray, ranked: bool = True) -> float:
+    """The correlation of two columns, of ranks or of values; NaN where one does not vary.
+
+    >>> round(correlation(np.array([[1.0, 5.0], [2.0, 7.0], [3.0, 6.0]])), 2)
+    0.5
+    """
+    return float(_correlations(table, ranked, np.ones((1, len(table))))[0])
+
+
 def spread_interval(tables: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> Interval:
     """How much more rank correlations differ from table to table than those of other tables of the same images.
 

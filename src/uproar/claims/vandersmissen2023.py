@@ -22,15 +22,17 @@ SAME_HITS = 0.05
 """Five points of the pointing game count as negligible."""
 
 
-def _insertion(found: Found, **options: str) -> str:
+def insertion(found: Found, **options: str) -> str:
+    """The study's insertion by pixels."""
     return found.metric("insertion", **({"unit": "pixel"} | options))
 
 
-def _deletion(found: Found, **options: str) -> str:
+def deletion(found: Found, **options: str) -> str:
+    """The study's deletion by pixels."""
     return found.metric("deletion", **({"unit": "pixel"} | options))
 
 
-def _drop(found: Found) -> str:
+def average_drop(found: Found) -> str:
     """Average drop with the values of the maps."""
     for options in ({"binarise": None}, {"threshold": None, "percentile": None}):
         try:
@@ -40,7 +42,7 @@ def _drop(found: Found) -> str:
     raise NotApplicable("the study has no metric average_drop")
 
 
-def _binary_drop(found: Found) -> str:
+def binary_drop(found: Found) -> str:
     """Average drop with maps that were made binary at their median."""
     for options in ({"binarise": 0.5}, {"percentile": 50.0}):
         try:
@@ -61,7 +63,7 @@ def _binary_drop(found: Found) -> str:
 )
 def insertion_deletion(found: Found) -> Weighed:
     """Spearman's correlation over images, mean over estimators."""
-    return every(found.correlation(_insertion(found), _deletion(found), below=0.0))
+    return every(found.correlation(insertion(found), deletion(found), below=0.0))
 
 
 @claim(
@@ -72,7 +74,7 @@ def insertion_deletion(found: Found) -> Weighed:
 )
 def deletion_road(found: Found) -> Weighed:
     """Spearman's correlation over images, mean over estimators."""
-    return every(found.correlation(_deletion(found), found.metric("road"), above=0.5))
+    return every(found.correlation(deletion(found), found.metric("road"), above=0.5))
 
 
 @claim(
@@ -83,7 +85,7 @@ def deletion_road(found: Found) -> Weighed:
 )
 def insertion_road(found: Found) -> Weighed:
     """Spearman's correlation over images, mean over estimators."""
-    return every(found.correlation(_insertion(found), found.metric("road"), below=0.0))
+    return every(found.correlation(insertion(found), found.metric("road"), below=0.0))
 
 
 @claim(
@@ -94,7 +96,7 @@ def insertion_road(found: Found) -> Weighed:
 )
 def road_blur_deletion(found: Found) -> Weighed:
     """Spearman's correlation over images, mean over estimators."""
-    return every(found.correlation(found.metric("road"), _deletion(found, fill="blur"), above=0.5))
+    return every(found.correlation(found.metric("road"), deletion(found, fill="blur"), above=0.5))
 
 
 @claim(
@@ -106,7 +108,7 @@ def road_blur_deletion(found: Found) -> Weighed:
 def pointing(found: Found) -> Weighed:
     """Point-biserial correlations over images, mean over estimators."""
     game = found.metric("pointing_game")
-    others = [_insertion(found), _deletion(found), found.metric("road")]
+    others = [insertion(found), deletion(found), found.metric("road")]
     return every(
         *(found.correlation(m, game, binary=True, above=-WEAK, below=WEAK) for m in others)
     )
@@ -161,7 +163,7 @@ def _blurring(found: Found, metric: str, **claimed: Unpack[Range]) -> Weighed:
 )
 def blur_insertion(found: Found) -> Weighed:
     """Blurred against plain."""
-    return _blurring(found, _insertion(found), above=0.0)
+    return _blurring(found, insertion(found), above=0.0)
 
 
 @claim(
@@ -172,7 +174,7 @@ def blur_insertion(found: Found) -> Weighed:
 )
 def blur_drop(found: Found) -> Weighed:
     """Blurred against plain."""
-    return _blurring(found, _drop(found), above=0.0)
+    return _blurring(found, average_drop(found), above=0.0)
 
 
 @claim(
@@ -183,7 +185,7 @@ def blur_drop(found: Found) -> Weighed:
 )
 def blur_deletion(found: Found) -> Weighed:
     """Blurred against plain."""
-    return _blurring(found, _deletion(found), below=0.0)
+    return _blurring(found, deletion(found), below=0.0)
 
 
 @claim(
@@ -212,7 +214,7 @@ def _sides(found: Found, metric: str, **claimed: Unpack[Range]) -> Sequence[Meas
 )
 def coarse_insertion(found: Found) -> Weighed:
     """Every coarse map against every sparse one."""
-    return most(*_sides(found, _insertion(found), above=0.0))
+    return most(*_sides(found, insertion(found), above=0.0))
 
 
 @claim(
@@ -223,7 +225,7 @@ def coarse_insertion(found: Found) -> Weighed:
 )
 def coarse_drop(found: Found) -> Weighed:
     """Every coarse map against every sparse one."""
-    return most(*_sides(found, _drop(found), above=0.0))
+    return most(*_sides(found, average_drop(found), above=0.0))
 
 
 @claim(
@@ -234,7 +236,7 @@ def coarse_drop(found: Found) -> Weighed:
 )
 def coarse_deletion(found: Found) -> Weighed:
     """Every coarse map against every sparse one."""
-    return most(*_sides(found, _deletion(found), below=0.0))
+    return most(*_sides(found, deletion(found), below=0.0))
 
 
 def _regions(found: Found, kind: str, **claimed: Unpack[Range]) -> Weighed:
@@ -275,7 +277,7 @@ def region_deletion(found: Found) -> Weighed:
 )
 def binary_coherent(found: Found) -> Weighed:
     """The spread over estimators of the correlation with insertion: with values minus binary."""
-    part = found.spread(_insertion(found), _drop(found), _binary_drop(found), above=0.0)
+    part = found.spread(insertion(found), average_drop(found), binary_drop(found), above=0.0)
     return every(part)
 
 
@@ -287,4 +289,4 @@ def binary_coherent(found: Found) -> Weighed:
 )
 def binary_same(found: Found) -> Weighed:
     """Spearman's correlation over images, mean over estimators."""
-    return every(found.correlation(_drop(found), _binary_drop(found), above=0.99))
+    return every(found.correlation(average_drop(found), binary_drop(found), above=0.99))

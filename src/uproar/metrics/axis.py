@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -27,6 +29,17 @@ class Axis:
     level: str = ""
     """The option that holds a level at which the curve is read."""
     remark: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A fact of a metric that is a statistic of a data set: that statistic wherever it could be read, as a curve."""
+
+    levels: tuple[float, ...]
+    of: Callable[..., Tensor]
+    """`of(responses, levels, **options)`: the statistic at each level, NaN where it is not reached."""
+    x: str
+    y: str
 
 
 MOST_FIRST = "The most important pixels go or come first."

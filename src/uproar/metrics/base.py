@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput
 from uproar.expression import Call, parse
-from uproar.metrics.axis import Axis
+from uproar.metrics.axis import Axis, Trace
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.types import Images, Labels, Maps
@@ -76,6 +76,7 @@ def metric(
     needs: str = "",
     describes: bool = False,
     axis: Axis | None = None,
+    trace: Trace | None = None,
     version: int = 1,
     name: str | None = None,
 ) -> Callable[[Callable], Callable]:
@@ -84,12 +85,14 @@ def metric(
     `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of
     images shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random
     map gets; `whole(responses, **options)` is the statistic of a data set where that is not the mean of `value`;
-    `describes` is true of a metric that only says what a map looks like; `axis` says what the points of `curve` mean.
+    `describes` is true of a metric that only says what a map looks like; `axis` says what the points of `curve` mean;
+    `trace` is the statistic of a data set as a curve.
     """
     facts: dict[str, Any] = {
         "higher_is_better": higher_is_better, "low": low, "high": high, "chance": chance,
         "biases": biases, "paper": paper, "formula": formula, "asks": asks, "forwards": forwards,
-        "whole": whole, "needs": needs, "describes": describes, "axis": axis, "version": version,
+        "whole": whole, "needs": needs, "describes": describes, "axis": axis, "trace": trace,
+        "version": version,
     }  # fmt: skip
 
     def keep(function: Callable) -> Callable:

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.metrics.answers import By, area_of, curve_of, measured, only
-from uproar.metrics.axis import Axis
+from uproar.metrics.axis import Axis, Trace
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric
 from uproar.metrics.changes import Thresholded
 from uproar.metrics.insertion import Points, flat, nested
@@ -133,6 +133,17 @@ def _whole(
     return float(at_level(*sound_curve(responses, by, Rule(epsilon)), level))
 
 
+def _traced(
+    responses: Mapping[str, Tensor], levels: Sequence[float], *, epsilon: float, by: By, **_: Any
+) -> Tensor:
+    reached, shares = sound_curve(responses, by, Rule(epsilon))
+    return torch.stack([at_level(reached, shares, level) for level in levels])
+
+
+TRACE = Trace(tuple(i / 50 for i in range(1, 51)), _traced, "accuracy reached", "soundness")
+"""Soundness at every level of accuracy, as the paper draws it."""
+
+
 def _sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
     return Axis(
         points, "share of pixels still hidden", done="hidden", falls=True, level="level",
@@ -143,7 +154,7 @@ def _sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
 
 
 @metric(higher_is_better=True, low=0, high=1, chance="that of a random map", biases=_SOUND_BIAS,
-        paper=f"{_LI}, algorithm 3", asks=flat(_points), whole=_whole, axis=_sound_axis(_mask_ratios),
+        paper=f"{_LI}, algorithm 3", asks=flat(_points), whole=_whole, axis=_sound_axis(_mask_ratios), trace=TRACE,
         formula="mean over images of (included − false) / included attribution, at the first step whose "
                 "accuracy reaches `level`; a step's attribution is false if accuracy grows by less than ε")  # fmt: skip
 def soundness(

@@ -117,6 +117,7 @@ def _page(
         own = f" ({text(chapter.section.name)})" if several else ""
         parts += _exhibits(name, chapter, own)
         parts += [*_verdicts(chapter, own), *_metrics(chapter, own), *_audits(chapter, own)]
+    parts += _not_drawn(chapters)
     parts += _problems(results)
     linked = [
         f"[{file.partition('/')[2]}]({file})" for file in files if file.endswith(("csv", "json"))
@@ -250,7 +251,7 @@ def effect(value: float, low: float, high: float) -> str:
 
 
 def _exhibits(name: str, chapter: Chapter, own: str) -> list[str]:
-    if not chapter.exhibits and not chapter.missing:
+    if not chapter.exhibits:
         return []
     found = [f"## As in the paper{own}"]
     for one in chapter.exhibits:
@@ -259,12 +260,28 @@ def _exhibits(name: str, chapter: Chapter, own: str) -> list[str]:
             file = f"{name}/{chapter.prefix}{one.figure.name}.{_kind(one)}"
             found.append(f"![{text(one.title)}]({file})")
         if one.table is not None:
-            heads = [one.table.heads[0], *(f">{head}" for head in one.table.heads[1:])]
+            heads = [text(head) for head in one.table.heads]
             rows = [[text(cell) for cell in row] for row in one.table.rows]
-            found += [table([text(h) if h[0] != ">" else f">{text(h[1:])}" for h in heads], rows)]
+            found.append(table([heads[0], *(f">{head}" for head in heads[1:])], rows))
             found += [text(one.table.note)] if one.table.note else []
-    reasons = [f"* {text(m.paper)}, {text(m.place)}: {text(m.reason)}." for m in chapter.missing]
-    return [*found, *(["Not drawn:", "\n".join(reasons)] if reasons else [])]
+    return found
+
+
+def _not_drawn(chapters: Sequence[Chapter]) -> list[str]:
+    """The figures of the papers that no task and model of the study could draw, by reason."""
+    drawn_places = {(one.paper, one.place) for chapter in chapters for one in chapter.exhibits}
+    reasons: dict[tuple[str, str], str] = {}
+    for one in (m for chapter in chapters for m in chapter.missing):
+        if (one.paper, one.place) not in drawn_places:
+            reasons.setdefault((one.paper, one.place), one.reason)
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for (paper, place), reason in reasons.items():
+        by_reason.setdefault((paper, reason), []).append(place)
+    lines = [
+        f"* {text(paper)}, {text(', '.join(places))}: {text(reason)}."
+        for (paper, reason), places in by_reason.items()
+    ]
+    return ["## Figures of the papers that are not drawn", "\n".join(lines)] if lines else []
 
 
 def _verdicts(chapter: Chapter, own: str) -> list[str]:

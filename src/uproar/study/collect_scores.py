@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from uproar.expression import Call
 from uproar.metrics import metrics
@@ -19,11 +20,15 @@ from uproar.metrics.resampling import interval
 from uproar.metrics.twoway import holm
 from uproar.results import IMAGE_SCORE_COLUMNS
 from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores
+from uproar.seeds import generator
 from uproar.store import Item
 from uproar.study.cell import Scored
 from uproar.study.plan import scores_of
 from uproar.study.spec import Study
 from uproar.study.steps import RESAMPLES, Bench
+
+TRACED = 40
+"""Resamples of the images for the interval of a curve that is a statistic of the data set."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Replicated:
     tied: float
     note: str
     line: Line | None
+    trace: Line | None
 
     def against(self, other: Replicated) -> Estimate:
         """The difference to another estimator on the same replicates and images."""
@@ -91,6 +97,7 @@ def judged(study: Study, bench: Bench) -> Scores | None:
     rows: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
     curves: dict[str, Curves] = {}
+    traces: dict[str, Curves] = {}
     for name in study.metric_names:
         call = read_metric(name)
         found = {
@@ -104,11 +111,14 @@ def judged(study: Study, bench: Bench) -> Scores | None:
         if lines:
             points = np.asarray(fractions_of(call, bench.task.shape))
             curves[name] = Curves(points, {}, lines)
+        if (trace := metrics[call.name].facts["trace"]) is not None and found:
+            own = {method: one.trace for method, one in found.items() if one.trace is not None}
+            traces[name] = Curves(np.asarray(trace.levels), {}, own)
     if not rows:
         return None
     return Scores(
         pd.DataFrame(rows)[list(COLUMNS)], pd.DataFrame(columns=["method", "metric", "image", "value"]),
-        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)), curves, replicates=len(study.seeds),
+        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)), curves, traces, replicates=len(study.seeds),
     )  # fmt: skip
 
 
@@ -138,7 +148,7 @@ def _replicated(study: Study, bench: Bench, estimator: str, call: Call) -> Repli
         tuple(seed for seed, _ in found), np.array([_number(item) for item in items]),
         np.stack([item.arrays[RESAMPLES] for item in items]), items[0].facts["n"],
         max(item.facts["nan"] for item in items), float(np.mean([item.facts["tied"] for item in items])),
-        items[0].facts["note"], _line(items) if has_curve(call) else None,
+        items[0].facts["note"], _line(items) if has_curve(call) else None, _trace(items, call),
     )  # fmt: skip
 
 
@@ -160,6 +170,33 @@ def _line(items: Sequence[Item]) -> Line | None:
     squares = np.where(np.isfinite(by_image), (by_image - mean) ** 2, 0.0).sum(0)
     half = half_width(np.stack(means), _mean(_mean(squares, n - 1), n), n)
     return Line(mean, half, n)
+
+
+def _trace(items: Sequence[Item], call: Call) -> Line | None:
+    """A statistic of the data set at all its levels, mean over replicates; images are resampled for its interval."""
+    trace = metrics[call.name].facts["trace"]
+    if trace is None:
+        return None
+    options = metrics[call.name].bind(**dict(call.options))
+    means, spread = [], []
+    for item in items:
+        responses = {
+            k: torch.from_numpy(np.array(v)) for k, v in item.arrays.items() if k != RESAMPLES
+        }
+        n = len(responses["value"])
+        draws = torch.randint(n, (TRACED, n), generator=generator(0, "trace", n))
+        again = [
+            trace.of({k: v[r] for k, v in responses.items()}, trace.levels, **options)
+            for r in draws
+        ]
+        means.append(trace.of(responses, trace.levels, **options).numpy())
+        spread.append(torch.stack(again).double().numpy())
+    drawn = np.mean(spread, axis=0)
+    whole = np.where(
+        np.isfinite(drawn).all(0), drawn, np.nan
+    )  # where some resample does not get, nothing is said
+    half = half_width(np.stack(means), whole.var(0, ddof=1), n)
+    return Line(np.mean(means, axis=0), half, np.full(len(trace.levels), n))
 
 
 def _mean(total: np.ndarray, there: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ from uproar.claims.base import PAPERS
 from uproar.claims.found import Found
 from uproar.claims.statistics import Interval, mean_interval
 from uproar.errors import NotApplicable, one_line
+from uproar.report.audit_figures import AuditFigure, audit_figure
 from uproar.report.figures import Retraining
 from uproar.report.multiples import Multiples
 from uproar.report.pictures import Panel
@@ -47,7 +48,7 @@ class Exhibit:
     """The finding in a sentence."""
     reading: str
     """How to read it."""
-    figure: Multiples | Retraining | Panel | None = None
+    figure: Multiples | Retraining | Panel | AuditFigure | None = None
     table: Beside | None = None
     paper: str = ""
     place: str = ""
@@ -75,6 +76,13 @@ class Seen:
     def label(self, wanted: str, protocol: str | None = None) -> str:
         """The name under which the report has an estimator, whatever its options."""
         return clean(self.found.estimator(wanted, protocol))
+
+    def audit_figure(self, audit: str, plot: str) -> AuditFigure:
+        """A plot of one of the study's audits, with the report's looks."""
+        for one in self.found.finding(audit).plots:
+            if one.name == plot:
+                return audit_figure(one, audit, self.section.looks)
+        raise NotApplicable(f"the audit {audit} has no plot {plot!r} here")
 
     def style(self, label: str) -> Style:
         """The look an estimator has elsewhere in the report."""
@@ -116,11 +124,15 @@ def exhibits_of(
             missing.append(Missing(paper, one.place, one_line(error)))
             continue
         name = f"paper-{one.paper}-{made.name}"
-        figure: Any = (
-            None if made.figure is None else replace(made.figure, name=name, title=made.title)
-        )
+        figure = None if made.figure is None else _named(made.figure, name, made.title)
         shown.append(replace(made, name=name, figure=figure, paper=paper, place=one.place))
     return tuple(shown), tuple(missing)
+
+
+def _named(figure: Any, name: str, title: str) -> Any:
+    if isinstance(figure, AuditFigure):
+        return replace(figure, name=name, plot=replace(figure.plot, title=title))
+    return replace(figure, name=name, title=title)
 
 
 # words
