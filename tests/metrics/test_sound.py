@@ -8,6 +8,7 @@ from torch import nn
 from tests.metrics.looking import batch_of, part
 from tests.reference import probing_slow as slow
 from uproar.expression import parse
+from uproar.metrics import metrics
 from uproar.metrics.probe import evaluate, fractions_of, joined, summarise
 from uproar.metrics.sound import Rule, at_level, included_at, soco_curve, sound_curve, sound_shares
 
@@ -239,3 +240,19 @@ def test_the_note_speaks_of_accuracy_only_where_accuracy_decides():
         text = f"soundness(fill=zero, steps=5, by={by})"
         note = summarise(parse(text), run(text, batch))["note"]
         assert note.startswith("a statistic of 4 images together") and ("accuracy" in note) is said
+
+
+def test_the_trace_is_the_statistic_at_every_level():
+    """Read at any level, the curve is what the metric would report there; NaN where accuracy never gets."""
+    draws = torch.Generator().manual_seed(3)
+    curve = (torch.rand(30, 12, generator=draws) < torch.linspace(0.1, 0.8, 12)).float()
+    included = torch.rand(30, 12, generator=draws).cumsum(1)
+    responses = {"curve": curve, "included": included, "defined": torch.ones(30)}
+    facts = metrics["soundness"].facts
+    options = {"epsilon": 0.01, "by": "accuracy"}
+    levels = (0.2, 0.5, 0.99)
+    found = facts["trace"].of(responses, levels, **options)
+    wanted = [facts["whole"](responses, level=level, **options) for level in levels]
+    assert found.tolist() == pytest.approx(wanted, nan_ok=True)
+    assert math.isnan(wanted[2])
+    assert math.isfinite(wanted[1])

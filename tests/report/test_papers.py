@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from uproar.claims import judge
+from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
+from uproar.claims import Found, judge
+from uproar.finding import Plot
 from uproar.report.document import chapters_of
 from uproar.report.draw import drawn
+from uproar.report.papers import Seen, exhibits_of
+from uproar.report.sections import sections_of
 
 ROAR = {"random": 0.80, "grad": 0.85, "sg_sq(grad, samples=4)": 0.30, "ig": 0.82}
 KAR = {"random": 0.50, "grad": 0.70, "sg_sq(grad, samples=4)": 0.65, "ig": 0.60}
@@ -24,9 +30,16 @@ def hooker(make_cells, make_results, make_picture):
     return replace(found, claims=tuple(judge(found, ["hooker2019"])))
 
 
-def shown(results) -> dict:
-    (chapter,) = chapters_of(results)
-    return {one.name.rpartition("2019-")[2]: one for one in chapter.exhibits}
+def shown(found) -> dict:
+    (chapter,) = chapters_of(found)
+    return {one.name.removeprefix("paper-hooker2019-"): one for one in chapter.exhibits}
+
+
+def exhibits(found, paper: str) -> dict:
+    """The figures alone, without the rest of a report."""
+    (section,) = sections_of(found)
+    seen = Seen(Found(found, TASK, MODEL), section, (), None)
+    return {one.name.removeprefix(f"paper-{paper}-"): one for one in exhibits_of(seen, [paper])[0]}
 
 
 def test_hooker_has_a_plot_per_estimate_and_protocol_with_its_ensembles(hooker):
@@ -84,3 +97,123 @@ def test_every_figure_is_drawn_the_same_each_time(hooker):
         files = drawn(one.figure)
         assert files == drawn(one.figure)
         assert set(files) == {f"{one.name}.svg", f"{one.name}.png"}
+
+
+# Song et al.
+
+
+@pytest.fixture(scope="module")
+def song():
+    """Blur lowers variation and accuracy of Grad and leaves Grad-CAM alone; accuracy is linear in variation."""
+    variation = {"random": 0.8, "block_random": 0.1, "sobel": 0.5, "sq(grad)": 0.6, "sq(ig)": 0.7, "sq(grad_cam)": 0.2,
+                 "gaussian(sq(grad))": 0.3, "max(sq(grad))": 0.4, "gaussian(sq(grad_cam))": 0.2}  # fmt: skip
+    curves = {name: {0.3: 0.9 - 0.1 * (1 - v), 0.5: 0.4 + 0.5 * v} for name, v in variation.items()}
+    draws = np.random.default_rng(0)
+    values = {("total_variation", n): v + 1e-4 * draws.normal(size=20) for n, v in variation.items()}  # fmt: skip
+    return results(accuracies({"roar": curves}, 0.0), **scored(values))
+
+
+def test_song_s_differences_are_filtered_minus_plain(song):
+    tables = exhibits(song, "song2023")["roar-differences"].figure.windows
+    assert [t.title for t in tables] == ["30\u00a0% removed", "50\u00a0% removed"]
+    assert tables[1].rows == ("sq(grad)", "sq(grad_cam)")
+    assert tables[1].columns == ("plain", "gaussian", "max")
+    assert tables[1].words[0] == ("70.0", "−15.0", "−10.0")
+    assert tables[1].words[1] == ("50.0", "0.0", "–")
+    title = exhibits(song, "song2023")["roar-differences"].title
+    assert "in 2 of 2 cases with the gaussian filter" in title
+
+
+def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
+    one = exhibits(song, "song2023")["variation-squared"]
+    cloud = one.figure.windows[1]
+    assert {dot.label for dot in cloud.dots} == {
+        "random", "block_random", "sobel", "sq(grad)", "sq(ig)", "sq(grad_cam)",
+    }  # fmt: skip
+    assert cloud.title == "50\u00a0% removed, R² = 1.00"
+    (x0, x1), (y0, y1) = cloud.fit
+    assert (y1 - y0) / (x1 - x0) == pytest.approx(0.5, abs=1e-2)
+    assert one.table.rows[1][1] == "0.83 to 0.96"
+
+
+def test_song_s_trajectories_go_from_plain_over_max_to_gaussian(song):
+    window = exhibits(song, "song2023")["trajectories"].figure.windows[1]
+    grad = next(s for s in window.series if s.label == "sq(grad)")
+    assert grad.x == pytest.approx((0.6, 0.4, 0.3), abs=1e-3)
+    assert grad.mean == pytest.approx((0.7, 0.6, 0.55))
+
+
+def test_blocks_stand_beside_the_published_ones(song):
+    rows = {row[0]: row[1:] for row in exhibits(song, "song2023")["blocks"].table.rows}
+    assert rows["blocks, published"] == ("65.9", "43.8", "28.1", "17.1", "5.3")
+    assert rows["blocks, here"][2].startswith("45.0\u00a0%")
+    assert rows["blocks, here"][0] == "–"
+
+
+# Vandersmissen and Oramas
+
+
+@pytest.fixture(scope="module")
+def coherency():
+    """Images whose insertion and deletion fully agree by value, and so fully contradict each other when oriented."""
+    x = np.linspace(0.1, 0.9, 40)
+    values = {}
+    for name in ("ig", "grad_cam"):
+        values |= {
+            ("insertion", name): x, ("insertion(fill=blur)", name): x**2, ("deletion", name): x,
+            ("road", name): 1 - x, ("average_drop", name): x, ("average_drop(binarise=0.5)", name): 1 - x,
+        }  # fmt: skip
+    return results(**scored(values))
+
+
+def test_correlations_of_metrics_are_oriented_and_stand_beside_the_published_ones(coherency):
+    here, published = exhibits(coherency, "vandersmissen2023")["agreement"].figure.windows
+    assert here.columns == published.columns == ("Grad-CAM", "IG")
+    rows = dict(zip(here.rows, here.words, strict=True))
+    assert rows["insertion & deletion"] == ("−1.00", "−1.00")
+    assert rows["insertion & ROAD"] == ("1.00", "1.00")
+    assert "insertion & pointing" not in rows
+    theirs = dict(zip(published.rows, published.words, strict=True))
+    assert theirs["insertion & deletion"] == ("−0.69", "−0.68")
+
+
+def test_settings_and_binary_maps(coherency):
+    found = exhibits(coherency, "vandersmissen2023")
+    rows = {row[0]: row[1:] for row in found["consistency"].table.rows}
+    assert rows["insertion: mean + pixel and blur + pixel"] == ("0.816", "1.000")
+    assert found["binary"].figure.windows[0].words == (("−1.00", "1.00"), ("−1.00", "1.00"))
+
+
+# Li et al.
+
+
+def test_distances_and_cues_stand_beside_the_published_ones():
+    distances = pd.DataFrame(
+        {"metric": ["completeness", "soundness", "deletion", "road"], "distance": [0.4, 0.2, 0.03, 0.02],
+         "low": [0.3, 0.1, 0.0, 0.0], "high": [0.5, 0.3, 0.06, 0.04], "n": 9}
+    )  # fmt: skip
+    bars = Plot("values-distance", "bars", "", "", distances, "metric", "distance", "", "")
+    values = replace(
+        finding("values", **{"smallest Hausdorff distance by metric": distances}), plots=(bars,)
+    )
+    cells = accuracies({"roar": {"random": {0.5: 0.5}}}, 0.0)
+    one = exhibits(results(cells, findings=(values,)), "li2024")["distances"]
+    assert one.table.rows[0] == ("completeness", "0.503 ± 0.112", "0.400 (0.300 to 0.500)", "9")
+    assert "at least 0.200 apart" in one.title
+    assert drawn(one.figure)
+
+    columns = ["network", "removed", "accuracy", "low", "high"]
+    holes = pd.DataFrame(
+        [("retrained", "centre", 0.5, 0.4, 0.6), ("retrained", "centre and cue of the label", 0.9, 0.9, 0.9),
+         ("original", "centre", 0.3, 0.3, 0.3), ("original", "centre and cue of the label", 0.2, 0.2, 0.2)],
+        columns=columns,
+    )  # fmt: skip
+    edge = pd.DataFrame([("a", "", 0.9, 0.9, 0.9), ("b", "", 0.3, 0.3, 0.3)], columns=columns)
+    plots = (
+        Plot("spurious", "bars", "", "", holes, "network", "accuracy", "", "", "removed"),
+        Plot("spurious-edge", "bars", "", "", edge, "network", "accuracy", "", ""),
+    )
+    spurious = replace(finding("spurious"), plots=plots)
+    one = exhibits(results(cells, findings=(spurious,)), "li2024")["cues"]
+    assert one.table.rows[0] == ("retrained, centre removed", "0.60", "0.500 (0.400 to 0.600)")
+    assert "+40 accuracy points to a retrained network and −10 to the original" in one.title

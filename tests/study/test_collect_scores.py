@@ -105,3 +105,14 @@ def test_what_was_not_made_is_missing_and_said(results, tmp_path):
     assert not empty.judged and set(empty.scores["status"]) == {"missing"}
     page = write_report(empty, tmp_path / "report").read_text()
     assert "27 cells missing" in page
+
+
+def test_soundness_as_a_curve_passes_through_the_number_of_the_data_set(results):
+    (scores,) = results.judged.values()
+    name = "soundness(fill=mean, level=0.2)"
+    table = scores.table[scores.table["metric"] == name].set_index("method")["value"]
+    curve = scores.traces[name]
+    (place,) = np.flatnonzero(np.isclose(curve.fractions, 0.2))
+    assert set(curve.lines) == set(table.index)
+    for method, line in curve.lines.items():
+        assert line.mean[place] == pytest.approx(table[method])

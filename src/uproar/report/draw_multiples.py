@@ -16,10 +16,14 @@ from uproar.report.words import shortened
 
 WIDE, HIGH = 2.65, 2.25
 """Of a small plot with its words, in inches."""
+ALONE = (4.4, 3.0)
+"""Of a plot that has no other beside it."""
 LEFT, BELOW, ABOVE = 0.62, 0.5, 0.28
 """Room for the words around a small plot."""
 CELL, ROW = 0.62, 0.27
 """Width and height of a coloured number."""
+HEAD = 11
+"""Letters in a line above a column."""
 
 
 def draw_multiples(figure: Multiples) -> Sheet:
@@ -27,16 +31,17 @@ def draw_multiples(figure: Multiples) -> Sheet:
     if isinstance(figure.windows[0], Cells):
         return _tables(figure.title, [w for w in figure.windows if isinstance(w, Cells)])
     columns = min(figure.columns, len(figure.windows))
+    wide, high = (WIDE, HIGH) if columns > 1 else ALONE
     rows = -(-len(figure.windows) // columns)
     entries = _entries(figure)
-    across = max(1, int((columns * WIDE - 0.2) / (room(list(entries), 2.2) + 0.45)))
+    across = max(1, int((columns * wide - 0.2) / (room(list(entries), 2.2) + 0.45)))
     foot = 0.12 + 0.2 * -(-len(entries) // across)
-    made = sheet(figure.title, columns * WIDE + 0.15, rows * HIGH + foot)
+    made = sheet(figure.title, columns * wide + 0.15, rows * high + foot)
     for place, window in enumerate(figure.windows):
         row, column = divmod(place, columns)
-        bottom = foot + (rows - 1 - row) * HIGH + BELOW
+        bottom = foot + (rows - 1 - row) * high + BELOW
         axes = made.axes(
-            column * WIDE + LEFT, bottom, WIDE - LEFT - 0.1, HIGH - BELOW - ABOVE - 0.05
+            column * wide + LEFT, bottom, wide - LEFT - 0.1, high - BELOW - ABOVE - 0.05
         )
         if isinstance(window, Cloud):
             _cloud(axes, window)
@@ -70,6 +75,9 @@ def _entries(figure: Multiples) -> dict[str, dict]:
 def _window(axes: Axes, window: Window) -> None:
     for series in window.series:
         _line(axes, series, window.y_range)
+        if window.path and series.mean[0] is not None:
+            axes.plot(series.x[0], series.mean[0], marker="o", markersize=9, markerfacecolor="none",
+                      color=series.style.light, linestyle="none")  # fmt: skip
     if window.level is not None:
         axes.axhline(window.level, color=MUTED, linewidth=0.9, linestyle=":")
     axes.set(xlabel=window.x_label, ylabel=window.y_label, ylim=window.y_range)
@@ -99,8 +107,6 @@ def _cloud(axes: Axes, cloud: Cloud) -> None:
         axes.plot(dot.x, dot.y, **{**look(dot.style), "linestyle": "none", "markersize": 5})
     if cloud.fit is not None:
         axes.plot(*cloud.fit, color=MUTED, linewidth=1.1, zorder=1)
-    if cloud.note:
-        axes.annotate(cloud.note, (0.97, 0.04), xycoords="axes fraction", ha="right", fontsize=8.5)
     axes.set(xlabel=cloud.x_label, ylabel=cloud.y_label)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol="\u00a0%"))
     axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -110,7 +116,7 @@ def _tables(title: str, tables: list[Cells]) -> Sheet:
     """Coloured tables side by side, all on one scale of colours; the names of equal rows stand once."""
     names = room(list(dict.fromkeys(name for t in tables for name in t.rows)))
     same = all(t.rows == tables[0].rows for t in tables)
-    head = 0.13 * max(len(wrap(c, 12)) for t in tables for c in t.columns) + 0.35
+    head = 0.13 * max(len(wrap(c, HEAD)) for t in tables for c in t.columns) + 0.35
     lefts, width = [], 0.1
     for place, one in enumerate(tables):
         width += names if place == 0 or not same else 0.15
@@ -139,7 +145,7 @@ def _cells(axes: Axes, table: Cells, top: float, named: bool) -> None:
         light = np.isfinite(value) and abs(value) > 0.85 * top
         axes.text(j, i, table.words[i][j], ha="center", va="center", fontsize=7.8,
                   color="white" if light else INK)  # fmt: skip
-    heads = ["\n".join(wrap(c, 12)) for c in table.columns]
+    heads = ["\n".join(wrap(c, HEAD)) for c in table.columns]
     axes.xaxis.tick_top()
     axes.set_xticks(range(len(heads)), heads, fontsize=7.5, color=INK)
     labels = [shortened(row) for row in table.rows] if named else [""] * len(table.rows)

@@ -21,6 +21,8 @@ class Window:
     level: float | None = None
     """Where a thin line is drawn across, e.g. chance."""
     percent: tuple[bool, bool] = (True, True)
+    path: bool = False
+    """Whether lines are ways from one point to another, whose beginning has a ring."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,6 @@ class Cloud:
     x_label: str
     y_label: str
     fit: tuple[tuple[float, float], tuple[float, float]] | None = None
-    note: str = ""
-    """In a corner, e.g. R²."""
 
 
 @dataclass(frozen=True)

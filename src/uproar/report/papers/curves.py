@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from uproar.claims.found import bare
 from uproar.errors import NotApplicable
 from uproar.metrics.base import metrics, read_metric
@@ -33,16 +35,20 @@ def trace_window(seen: Seen, metric: str, title: str, names: Mapping[str, str]) 
     curves = None if judged is None else judged.traces.get(metric)
     if curves is None:
         raise NotApplicable(f"{metric} has no curve over levels")
-    trace = metrics[read_metric(metric).name].facts["trace"]
+    facts = metrics[read_metric(metric).name].facts
     series = []
     for method, line in curves.lines.items():
         ends = (line.mean, line.mean - line.half, line.mean + line.half)
-        mean, low, high = (tuple(some(round(float(v), 5)) for v in side) for side in ends)
+        within = (np.clip(side, facts["low"], facts["high"]) for side in ends)
+        mean, low, high = (tuple(some(round(float(v), 5)) for v in side) for side in within)
         x = tuple(float(level) for level in curves.fractions)
         label = clean(method)
         series.append(Series(label, seen.style(label), x, mean, low, high, tuple(line.n.tolist())))
     return _window(
-        Window(title, tuple(series), trace.x, trace.y, (0, 1), percent=(True, False)), names
+        Window(
+            title, tuple(series), facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False)
+        ),
+        names,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pandas as pd
+
 from uproar.claims.found import Found
 from uproar.claims.li2024 import POOLING, RECT, kind_of_marks
 from uproar.claims.statistics import Interval
@@ -242,7 +244,7 @@ def cues(seen: Seen) -> Exhibit:
     return Exhibit("cues", title, figure.reading, figure, Beside(heads, tuple(rows), note))
 
 
-def _bar(row: Mapping[str, float]) -> str:
+def _bar(row: pd.Series) -> str:
     return f"{row['accuracy']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
 
 
@@ -291,7 +293,7 @@ def road(seen: Seen) -> Exhibit:
     kind = kind_of_marks(found)
     metric = found.metric("road")
     what = f"ROAD on images marked by {kind}" if kind else "ROAD on images without marks"
-    window = metric_window(seen, metric, what, MARKED)
+    window = metric_window(seen, metric, "ROAD, most important first", MARKED)
     values = {label: _value(found, metric, name) for name, label in MARKED.items()}
     real = {label: v for label, v in values.items() if known(v)}
     order = sorted(real, key=lambda label: real[label])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -210,7 +211,7 @@ def trajectories(seen: Seen) -> Exhibit:
         lines = [_trajectory(seen, variation, names, name, t) for name in rows]
         windows.append(
             Window(f"{percent(t, 0)} removed", tuple(lines), "total variation of maps", "test accuracy",
-                   y_range(lines, None), percent=(False, True))
+                   y_range(lines, None), percent=(False, True), path=True)
         )  # fmt: skip
     steps = [
         (s.x[-1] - s.x[0], (s.mean[-1] or 0.0) - (s.mean[0] or 0.0))
@@ -220,8 +221,8 @@ def trajectories(seen: Seen) -> Exhibit:
     both = sum(dx < 0 and dy < 0 for dx, dy in steps)
     title = f"From plain to filtered maps, total variation and accuracy both fall in {both} of {len(steps)} cases"
     reading = (
-        "Each line goes from the plain map (right, as a rule) over the max filter to the Gaussian one; down and to the "
-        "left is what the paper saw."
+        "Each line goes from the plain map (ring) over the max filter to the Gaussian one; down and to the left is "
+        "what the paper saw."
     )
     return Exhibit("trajectories", title, reading, Multiples("", "", tuple(windows), 3))
 
@@ -231,11 +232,10 @@ def _trajectory(
 ) -> Series:
     steps = [n for n in (name, f"max({name})", f"gaussian({name})") if n in names]
     reached = [seen.section.accuracy(ROAR, seen.label(n, ROAR), t) for n in steps]
-    label = seen.label(name, ROAR)
-    none = (None,) * len(steps)
+    label, none = seen.label(name, ROAR), (None,) * len(steps)
     return Series(
-        label, seen.style(label), tuple(variation[n] for n in steps), tuple(some(v) for v in reached), none, none,
-        (1,) * len(steps),
+        label, replace(seen.style(label), dash="solid"), tuple(variation[n] for n in steps),
+        tuple(some(v) for v in reached), none, none, (1,) * len(steps),
     )  # fmt: skip
 
 
@@ -252,10 +252,8 @@ def _scatter(seen: Seen, squared: bool, name: str, published: str) -> Exhibit:
             for n in variation
         )
         falls = ", falling" if lines[t].effect < 0 else ""
-        clouds.append(
-            Cloud(f"{percent(t, 0)} removed", dots, "total variation of maps", "test accuracy", _fit(dots),
-                  f"R² = {abs(lines[t].effect):.2f}{falls}")
-        )  # fmt: skip
+        title = f"{percent(t, 0)} removed, R² = {abs(lines[t].effect):.2f}{falls}"
+        clouds.append(Cloud(title, dots, "total variation of maps", "test accuracy", _fit(dots)))
     rows = tuple(
         (f"{percent(t, 0)} removed", published, plain(Interval(m.effect, m.low, m.high, m.n)), str(m.n))
         for t, m in lines.items()

@@ -176,14 +176,14 @@ def _same_signs(a: Cells, b: Cells) -> tuple[int, int]:
 
 SETTINGS = tuple(itertools.product(("pixel", "region"), ("mean", "blur", "uniform")))
 INSERTION_PUBLISHED = {
-    ("mean+pixel", "blur+pixel"): 0.816, ("mean+pixel", "mean+region"): 0.873,
-    ("mean+pixel", "blur+region"): 0.775, ("blur+pixel", "mean+region"): 0.786,
-    ("blur+pixel", "blur+region"): 0.948, ("mean+region", "blur+region"): 0.807,
+    ("mean + pixel", "blur + pixel"): 0.816, ("mean + pixel", "mean + region"): 0.873,
+    ("mean + pixel", "blur + region"): 0.775, ("blur + pixel", "mean + region"): 0.786,
+    ("blur + pixel", "blur + region"): 0.948, ("mean + region", "blur + region"): 0.807,
 }  # fmt: skip
 DELETION_PUBLISHED = {
-    ("mean+pixel", "uniform+pixel"): 0.965, ("mean+pixel", "mean+region"): 0.890,
-    ("mean+pixel", "uniform+region"): 0.881, ("uniform+pixel", "mean+region"): 0.872,
-    ("uniform+pixel", "uniform+region"): 0.897, ("mean+region", "uniform+region"): 0.966,
+    ("mean + pixel", "uniform + pixel"): 0.965, ("mean + pixel", "mean + region"): 0.890,
+    ("mean + pixel", "uniform + region"): 0.881, ("uniform + pixel", "mean + region"): 0.872,
+    ("uniform + pixel", "uniform + region"): 0.897, ("mean + region", "uniform + region"): 0.966,
 }  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def _settings(seen: Seen, kind: str) -> dict[str, str]:
     found = {}
     for unit, fill in SETTINGS:
         try:
-            found[f"{fill}+{unit}"] = seen.found.metric(kind, unit=unit, fill=fill)
+            found[f"{fill} + {unit}"] = seen.found.metric(kind, unit=unit, fill=fill)
         except NotApplicable:
             continue
     return found
@@ -317,7 +317,7 @@ def binary(seen: Seen) -> Exhibit:
     names = [n for n in METHODS if (n, 0) in found and (n, 1) in found]
     if not names:
         raise NotApplicable("the study has none of its estimators")
-    columns = ("with values", "binary at 50 %")
+    columns = ("with values", "binary at 50\u00a0%")
     rows = [METHODS[n] for n in names]
     here = _cells("here", rows, columns, [[found[n, k] for k in (0, 1)] for n in names])
     theirs = _cells("published (ResNet-50, ImageNet)", rows, columns, [BINARY_PUBLISHED[n] for n in names])  # fmt: skip
@@ -346,8 +346,8 @@ def _configurations(seen: Seen, kind: str, better: str) -> Exhibit:
         metric_window(seen, metric, setting, METHODS) for setting, metric in names.items()
     )
     title = f"{kind.capitalize()} in {len(names)} settings ({better} is better)"
-    if {"mean+pixel", "mean+region"} <= set(names):
-        pixel, region = (_areas(seen, names[f"mean+{u}"], SPARSE) for u in ("pixel", "region"))
+    if {"mean + pixel", "mean + region"} <= set(names):
+        pixel, region = (_areas(seen, names[f"mean + {u}"], SPARSE) for u in ("pixel", "region"))
         moved = [
             f"{METHODS[n]} from {pixel[n]:.2f} to {region[n]:.2f}" for n in pixel if n in region
         ]
@@ -356,7 +356,12 @@ def _configurations(seen: Seen, kind: str, better: str) -> Exhibit:
         f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
         f"Sparse maps: {', '.join(METHODS[n] for n in SPARSE)}; coarse: {', '.join(METHODS[n] for n in COARSE)}."
     )
-    return Exhibit(f"{kind}-settings", title, reading, Multiples("", "", windows, 3))
+    return Exhibit(
+        f"{kind}-settings",
+        title,
+        reading,
+        Multiples("", "", windows, 2 if len(windows) == 4 else 3),
+    )
 
 
 @exhibit(PAPER, "Figure A1")
