@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.audits.made_up import textured
+from tests.audits.made_up import framed, textured
 from uproar.data import tasks
 
 
 @pytest.fixture
 def made_up_tasks():
-    """`textured(grain=blocks)` and `textured(grain=noise)` are tasks during a test."""
+    """`textured(grain=blocks)`, `textured(grain=noise)` and `framed(border=0.7)` are tasks during a test."""
     before = dict(tasks._entries)
-    tasks.add("textured", textured, images="made up", truth="none")
+    for made in (textured, framed):
+        tasks.add(made.__name__, made, images="made up", truth="none")
     yield
     tasks._entries.clear()
     tasks._entries.update(before)

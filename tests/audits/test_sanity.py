@@ -47,6 +47,8 @@ def test_who_ignores_the_model_is_found_out(impostor, tmp_path):
         ("sobel", "ignores the model"), ("impostor", "ignores the model"),
     }  # fmt: skip
     assert "2 of 3 estimators keep their maps" in found.sentence
+    (alone,) = uproar.run({**STUDY, "estimators": ["grad"]}, store=tmp_path, jobs=1).findings
+    assert alone.state != "misleads" and alone.marks == (), alone.sentence
     bars, layers = found.plots
     assert len(bars.data) == 5
     assert layers.data.groupby("estimator")["layers"].max().nunique() == 1

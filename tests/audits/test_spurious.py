@@ -8,10 +8,8 @@ import torch
 import uproar
 from uproar.audits.differences import Difference
 from uproar.audits.spurious import state
-from uproar.data import Split, Task, tasks
 from uproar.estimators.cue import label_cue
 from uproar.removal import removed_at
-from uproar.seeds import generator
 from uproar.study.audit import asked
 
 STUDY = {
@@ -20,30 +18,9 @@ STUDY = {
 }  # fmt: skip
 
 
-def framed(*, border: float = 0.0) -> Task:
-    """Bright or dark squares inside a border of one colour; the class is in the middle alone."""
-    splits = []
-    for name, n in (("train", 240), ("test", 120)):
-        labels = torch.arange(n) % 3
-        images = torch.full((n, 1, 8, 8), border)
-        noise = torch.rand(n, 1, 2, 2, generator=generator("framed", name))
-        images[:, :, 3:5, 3:5] = 0.1 + 0.2 * labels[:, None, None, None] + 0.5 * noise
-        splits.append(Split(name, images, labels))
-    return Task("framed", splits[0], splits[1], ("a", "b", "c"))
-
-
-@pytest.fixture
-def frames():
-    before = dict(tasks._entries)
-    tasks.add("framed", framed, images="made up", truth="none")
-    yield
-    tasks._entries.clear()
-    tasks._entries.update(before)
-
-
 @pytest.mark.parametrize(("border", "fooled"), [(0.7, True), (0.0, False)])
 def test_a_hole_that_shows_fools_retraining_and_one_that_does_not_show_cannot(
-    border, fooled, frames, tmp_path
+    border, fooled, made_up_tasks, tmp_path
 ):
     (found,) = uproar.run(
         {**STUDY, "tasks": f"framed(border={border})"}, store=tmp_path, jobs=1

@@ -123,6 +123,26 @@ def test_a_study_is_judged_by_its_own_answers(tmp_path):
     assert len(found.plots[0].data) == 9
 
 
+def test_a_cue_that_shows_with_one_fill_only_turns_round_and_honest_rankings_do_not(
+    made_up_tasks, tmp_path
+):
+    """Black holes in a black border tell nothing, noisy ones give the class away."""
+    study = {
+        "tasks": "framed(border=0.0)", "protocols": ["roar"], "fractions": [0.3], "seeds": 3, "fill": "zero",
+        "recipe": {"epochs": 8}, "audits": ["stability(fill=uniform)"],
+    }  # fmt: skip
+    found = {}
+    for other in ("label_cue", "sobel"):
+        names = {"estimators": ["centre", other]}
+        (found[other],) = uproar.run({**study, **names}, store=tmp_path, jobs=1).findings
+    assert found["label_cue"].state == "misleads", found["label_cue"].sentence
+    assert [(m.estimator, m.text) for m in found["label_cue"].marks] == [
+        ("label_cue", "turns round")
+    ]
+    assert found["sobel"].state != "misleads", found["sobel"].sentence
+    assert found["sobel"].marks == ()
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [({"seeds": 1}, "run at least 2 seeds"), ({"estimators": ["sobel"]}, "use at least 3"),
