@@ -92,6 +92,17 @@ def test_what_a_study_lacks_is_said_and_nothing_is_drawn_without_claims(make_cel
     assert any("add protocol 'roar:no-retrain'" in m.reason for m in chapter.missing)
 
 
+@pytest.mark.parametrize("paper", ["hooker2019", "song2023", "li2024", "vandersmissen2023"])
+def test_a_study_that_has_only_begun_draws_nothing_and_says_why(paper):
+    names = ("random", "block_random", "grad", "sq(grad)", "gaussian(sq(grad))")
+    begun = {p: {name: {} for name in names} for p in ("roar", "kar", "roar:no-retrain")}
+    found = results(accuracies(begun, 0.0))  # the plain network alone
+    (section,) = sections_of(found)
+    drawn_now, missing = exhibits_of(Seen(Found(found, TASK, MODEL), section, (), None), [paper])
+    assert not drawn_now
+    assert all(one.reason for one in missing)
+
+
 def test_every_figure_is_drawn_the_same_each_time(hooker):
     for one in shown(hooker).values():
         files = drawn(one.figure)

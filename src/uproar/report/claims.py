@@ -69,6 +69,7 @@ def exhibit_view(chapter: Chapter, one: Exhibit, files: Mapping[str, bytes]) -> 
         "title": clean(one.title), "reading": clean(one.reading), "paper": clean(one.paper),
         "place": clean(one.place), "stem": stem,
         "image": _drawn(files[f"{stem}.{kind}"], kind) if stem else "",
+        "width": _width(files[f"{stem}.png"]) if stem else 0,
         "table": one.table,
     }  # fmt: skip
 
@@ -76,6 +77,11 @@ def exhibit_view(chapter: Chapter, one: Exhibit, files: Mapping[str, bytes]) -> 
 def _drawn(content: bytes, kind: str) -> str:
     mime = "svg+xml" if kind == "svg" else kind
     return f"data:image/{mime};base64,{base64.b64encode(content).decode()}"
+
+
+def _width(png: bytes) -> int:
+    """Of a drawing on the page, in pixels: drawings have 150 to an inch, pages 96."""
+    return round(int.from_bytes(png[16:20], "big") * 96 / 150)
 
 
 def missing_views(missing: Sequence[Missing]) -> list[dict[str, str]]:

@@ -34,7 +34,7 @@ VARIANTS = {
 """What is done to a single estimate, as the paper calls it; VAR is from its NeurIPS version."""
 
 
-TITLES = {ROAR: "ROAR", CONTROLLED: "decoupled ROAR", KAR: "KAR"}
+TITLES = {ROAR: "ROAR", CONTROLLED: "decoupled", KAR: "KAR"}
 
 
 def name_of(base: str, variant: str) -> str:

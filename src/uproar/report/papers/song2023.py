@@ -52,6 +52,10 @@ def blocks(seen: Seen) -> Exhibit:
     """Random blocks beside random pixels, as published and here."""
     found = seen.found
     here = {name: found.accuracy(ROAR, name) for name in (BASELINE, BLOCKS)}
+    if ROAR not in seen.section.curves or not any(
+        t > 0 and t in here[BLOCKS] for t in here[BASELINE]
+    ):
+        raise NotApplicable("no fraction of ROAR is finished for random pixels and random blocks")
     looks = styles([BASELINE, BLOCKS])
     ours = [series_of(seen.section, ROAR, seen.label(name, ROAR)) for name in here]
     theirs = [

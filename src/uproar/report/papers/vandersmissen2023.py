@@ -63,6 +63,8 @@ def scores(seen: Seen) -> Exhibit:
     parts = []
     for what, metric in (("Insertion", insertion(seen.found)), ("deletion", deletion(seen.found))):
         areas = _areas(seen, metric, list(METHODS))
+        if not areas:
+            raise NotApplicable(f"{metric} has no value of its estimators yet")
         best = (min if what == "deletion" else max)(areas, key=lambda n: areas[n])
         parts.append(f"{what} favours {METHODS[best]} ({areas[best]:.2f})")
     reading = (
