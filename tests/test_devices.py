@@ -66,7 +66,7 @@ def test_worker_processes_know_their_number_and_a_new_one_takes_it_over(tmp_path
     pool.close()
 
 
-def test_a_machine_without_a_gpu_says_so(monkeypatch, small_study):
+def test_a_machine_without_a_gpu_says_so(monkeypatch, small_study, tmp_path):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert str(devices.chosen("auto")) == "cpu"
@@ -74,7 +74,8 @@ def test_a_machine_without_a_gpu_says_so(monkeypatch, small_study):
         with pytest.raises(BadInput, match=f"This machine has no device '{name}'; it has cpu"):
             devices.chosen(name)
     with pytest.raises(BadInput, match="no device 'cuda'"):
-        uproar.run(small_study, device="cuda", store="never-made")
+        uproar.run(small_study, device="cuda", store=tmp_path / "never-made")
+    assert not (tmp_path / "never-made").exists()
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "CPU", ""])

@@ -32,8 +32,8 @@ def test_an_unknown_name_answers_with_near_ones(things):
     ("options", "sentence"),
     [
         ({"sise": 1}, "takes no option 'sise'; it takes size, kind"),
-        ({"size": 0}, "size must be greater than or equal to 1, not 0"),
-        ({"size": "x"}, "size must be a valid integer"),
+        ({"size": 0}, "size must be at least 1, not 0"),
+        ({"size": "x"}, "size must be a whole number, not 'x'"),
         ({"kind": "c"}, "kind must be 'a' or 'b', not 'c'"),
     ],
 )

@@ -102,6 +102,14 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path):
         Store(tmp_path)
 
 
+def test_looking_leaves_no_trace_and_writing_begins_a_store(tmp_path, item):
+    store = Store(tmp_path / "new")
+    assert store.find("cell", "ab") is None
+    assert not (tmp_path / "new").exists()
+    store.write("cell", "ab", item)
+    assert json.loads((tmp_path / "new" / "FORMAT.json").read_text()) == {"format": FORMAT}
+
+
 def test_a_folder_that_is_something_else_is_refused(tmp_path):
     (tmp_path / "FORMAT.json").write_text("hello")
     with pytest.raises(StoreError, match="not a store"):

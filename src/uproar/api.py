@@ -22,6 +22,14 @@ from uproar.estimators import (
 from uproar.estimators.chain import Chain, Channels, Sign
 from uproar.estimators.evaluate import BATCH
 from uproar.expression import Call, parse
+from uproar.given import (
+    check_batch_size,
+    check_images,
+    check_like,
+    check_model,
+    classes_of,
+    colour_of,
+)
 from uproar.models import Room, borrowed
 from uproar.removal import Around, filled, ranks, removed_at
 from uproar.seeds import Draws
@@ -56,9 +64,15 @@ def explain(
     (colour) or `truth` (the important pixels, (n, h, w) bool). `batch_size` images are explained at a time, fewer when
     memory runs out; no map depends on it. The model is given back as it came.
     """
-    _check_images(x)
+    check_model(model)
+    check_images(x)
+    check_like(train, x, "train")
+    check_batch_size(batch_size)
+    mean = colour_of(mean, x, "mean")
     several = isinstance(estimator, Sequence) and not isinstance(estimator, str)
     asked: Any = estimator if several else [estimator]
+    if not asked:
+        raise BadInput("There are no estimators: give at least one.")
     chains = [_chain(e, sign, channels) for e in asked]
     room = Room(batch_size)
     classes = room.run(lambda size: _targets(model, x, target, size))
@@ -84,9 +98,12 @@ def removed(
     >>> removed(torch.zeros(2, 8, 8), 0.3).sum((1, 2))
     tensor([19, 19])
     """
-    if maps.dim() not in (3, 4):
-        raise BadShape(f"Maps are (n, h, w), or (n, c, h, w) per channel, not {tuple(maps.shape)}.")
+    if not isinstance(maps, Tensor) or maps.dim() not in (3, 4):
+        got = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
+        raise BadShape(f"Maps are a tensor (n, h, w), or (n, c, h, w) per channel, not {got}.")
     rows = range(len(maps)) if index is None else index
+    if len(rows) != len(maps):
+        raise BadShape(f"There are {len(maps)} maps but {len(rows)} indices.")
     places = ranks(maps.flatten(1).float(), Draws.of(seed, rows, split))
     return removed_at(places, fraction, maps.shape[1:])
 
@@ -108,16 +125,14 @@ def fill(
     The fill `mean` takes its colour from `value`, `linear` the size of its noise from `noise`, `resample` its pixels
     from the images `train`. Without `value`, the mean colour is that of `train` where it is given.
     """
-    _check_images(x)
+    check_images(x)
+    check_like(train, x, "train")
+    if not isinstance(removed, Tensor) or removed.dtype != torch.bool:
+        got = removed.dtype if isinstance(removed, Tensor) else type(removed).__name__
+        raise BadInput(f"`removed` is a tensor of bool, such as uproar.removed returns, not {got}.")
     if value is None and train is not None:
         value = train.mean((0, 2, 3))
-    colour = None if value is None else torch.as_tensor(value, dtype=x.dtype).flatten()
-    if colour is not None and len(colour) == 1:
-        colour = colour.expand(x.shape[1])
-    if colour is not None and len(colour) != x.shape[1]:
-        raise BadShape(
-            f"value has {len(colour)} colours, but the images have {x.shape[1]} channels."
-        )
+    colour = colour_of(value, x, "value")
     if noise is not None:
         call = parse(fill)
         fill = str(
@@ -159,17 +174,4 @@ def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Label
         return predict(model, x, batch_size).argmax(1)
     if isinstance(target, int):
         return torch.full((len(x),), target, device=x.device)
-    classes = torch.as_tensor(target, dtype=torch.long).to(x.device)
-    if classes.shape != (len(x),):
-        raise BadShape(f"There are {len(x)} images but targets of shape {tuple(classes.shape)}.")
-    return classes
-
-
-def _check_images(x: Any) -> None:
-    if not isinstance(x, Tensor) or x.dim() != 4:
-        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise BadShape(f"Images are a float tensor (n, c, h, w), not {got}.")
-    if not x.is_floating_point():
-        raise BadInput(f"Images are floats in [0, 1], not {x.dtype}; divide bytes by 255.")
-    if len(x) == 0:
-        raise BadInput("There are no images: give at least one.")
+    return classes_of(target, len(x), "targets").to(x.device)

@@ -24,6 +24,9 @@ class UproarError(Exception):
 class BadInput(UproarError, ValueError):
     """The caller gave something that cannot be used."""
 
+    setting = ""
+    """The setting of a study that it is about, where one is: a file's reader adds the line."""
+
 
 class UnknownName(BadInput):
     """No such thing; the message names what is near."""
@@ -64,6 +67,36 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = f" Known: {', '.join(names)}." if names else ""
     return UnknownName(f"No {kind} is called {name!r}.{guess}{listed}")
+
+
+_PLAINLY = (
+    ("Input should be a valid tuple", "must be a list"),
+    ("Input should be a valid list", "must be a list"),
+    ("Input should be a valid integer", "must be a whole number"),
+    ("Input should be a valid number", "must be a number"),
+    ("Input should be a valid string", "must be a text"),
+    ("Input should be a valid boolean", "must be true or false"),
+    ("Input should be a valid dictionary", "must be a table of settings"),
+    ("Input should be", "must be"),
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+    ("Value error, ", ""),
+)
+
+
+def plainly(message: str) -> str:
+    """What pydantic says of a value, in the words that are used everywhere else.
+
+    >>> plainly("Input should be greater than or equal to 1")
+    'must be at least 1'
+    >>> plainly("Input should be a valid integer, unable to parse string as an integer")
+    'must be a whole number'
+    """
+    for theirs, ours in _PLAINLY:
+        message = message.replace(theirs, ours)
+    for explained in (", unable to parse", ", unable to interpret", " or instance of"):
+        message = message.partition(explained)[0]
+    return message
 
 
 def one_line(error: BaseException) -> str:

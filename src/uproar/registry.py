@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 import pydantic
 
-from uproar.errors import BadInput, BadOption, unknown
+from uproar.errors import BadInput, BadOption, plainly, unknown
 from uproar.expression import Call, Value
 
 
@@ -60,7 +60,7 @@ class Entry:
             adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
             return adapter.validate_python(given[name])
         except pydantic.ValidationError as error:
-            reason = error.errors()[0]["msg"].replace("Input should be", "must be")
+            reason = plainly(error.errors()[0]["msg"])
             raise BadOption(f"{self.name}: {name} {reason}, not {given[name]!r}.") from None
 
     def complete(self, call: Call) -> Call:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from uproar.errors import BadInput
 from uproar.study.progress import Listener
 from uproar.study.run import run_study
 from uproar.study.spec import Study, study_of
@@ -56,6 +57,10 @@ def audit(
     from uproar.audits import audits
     from uproar.study.audit import asked, findings
 
+    if not hasattr(run, "place"):
+        raise BadInput(
+            f"audit takes what uproar.run returned, and names of audits; not {type(run).__name__}."
+        )
     study = study_of(run.study).with_changes(audits=names or tuple(audits), device=device)
     run_study(study, run.place, jobs, listen, ray)
     return findings(asked(study), run.place)

@@ -15,6 +15,14 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, BadShape
 from uproar.expression import Call, parse
+from uproar.given import (
+    check_batch_size,
+    check_images,
+    check_like,
+    check_model,
+    classes_of,
+    colour_of,
+)
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
@@ -76,8 +84,8 @@ def score(
     """A table with one row per method and metric: value, bootstrap interval over images, NaN and tie counts.
 
     `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
-    per image instead. Some metrics need `mean` (colour of the training images), `train` (those images), `truth` (the
-    important pixels, (n, h, w) bool), or `explain`, which makes maps of other images: see `uproar ls metrics`.
+    per image instead. Some metrics need `mean` (colour of the training images; else that of `train`), `train`,
+    `truth` (the important pixels, (n, h, w) bool), or `explain`, which makes maps of other images: `uproar ls metrics`.
     `output="probability"` says that the model ends in a softmax. Without `batch_size`, as many images at a time as
     memory holds; no number depends on it.
     """
@@ -98,9 +106,18 @@ def score_all(
     listen: Callable[[int, int], None] = lambda *_: None,
 ) -> Scores:  # fmt: skip
     """Scores with everything a report needs: the table, per-image values, paired comparisons and curves."""
-    calls = [read_metric(name) for name in metrics]
+    check_model(model)
+    check_images(x)
+    check_like(train, x, "train")
+    check_batch_size(batch_size)
+    calls = [read_metric(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
     methods = {name: _checked_maps(a, x, name) for name, a in _named(maps).items()}
-    y = _checked_labels(y, x)
+    if not calls or not methods:
+        raise BadInput(f"There are no {'maps' if calls else 'metrics'}: give at least one.")
+    y = classes_of(y, len(x), "labels").cpu()
+    if mean is None and train is not None:
+        mean = train.mean((0, 2, 3))
+    mean = colour_of(mean, x, "mean")
     # images are changed and compared on the CPU; the model is asked where it is
     x = x.cpu()
     truth, train, mean = (None if a is None else a.cpu() for a in (truth, train, mean))
@@ -168,7 +185,10 @@ def _named(maps: Tensor | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 def _checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
     """Maps as (n, h, w); channels are summed, another size is refused."""
-    a = torch.as_tensor(maps).float().cpu()
+    try:
+        a = torch.as_tensor(maps).float().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(f"The maps {name!r} are no array of numbers.") from None
     n, c, h, w = x.shape
     if a.dim() == 4 and a.shape[1] in (1, c):
         a = a.sum(1)
@@ -182,15 +202,6 @@ def _checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
             f"torch.nn.functional.interpolate(maps[:, None], ({h}, {w}), mode='bilinear')[:, 0]."
         )
     return a
-
-
-def _checked_labels(y: Any, x: Tensor) -> Tensor:
-    if not isinstance(x, Tensor) or x.dim() != 4 or not len(x):
-        raise BadShape("Images are a float tensor (n, c, h, w) with at least one image.")
-    labels = torch.as_tensor(y).long().cpu()
-    if labels.shape != (len(x),):
-        raise BadShape(f"There are {len(x)} images but labels of shape {tuple(labels.shape)}.")
-    return labels
 
 
 def _with_logits(

@@ -65,26 +65,37 @@ class Store:
         self.place = place_at(root)
         self.notices: list[str] = []
         self._layouts: dict[str, dict[str, tuple[int, int]]] = {}
-        self._open()
+        self._begun = self._found()
 
     @property
     def root(self) -> str:
         """Where it is, as another process can open it."""
         return self.place.root
 
-    def _open(self) -> None:
+    def begin(self) -> None:
+        """Make the place a store if it is none yet. Until then nothing is written: what only looks leaves no trace."""
+        if self._begun:
+            return
         try:
-            try:
-                content = self.place.start(MARKER, 1000)
-            except FileNotFoundError:
-                content = json.dumps({"format": FORMAT}).encode()
-                self.place.write(MARKER, content)
-            found = json.loads(content)["format"]
+            self.place.write(MARKER, json.dumps({"format": FORMAT}).encode())
         except OSError as error:
-            raise StoreError(
-                f"Cannot use {self.root} as a store: {error.strerror or error}; choose another place "
-                "with --store."
-            ) from None
+            raise self._unusable(error) from None
+        self._begun = True
+
+    def _unusable(self, error: OSError) -> StoreError:
+        reason = error.strerror or error
+        return StoreError(
+            f"Cannot use {self.root} as a store: {reason}; choose another place (--store, --out)."
+        )
+
+    def _found(self) -> bool:
+        """Whether there is a store already, of a version that can be read."""
+        try:
+            found = json.loads(self.place.start(MARKER, 1000))["format"]
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._unusable(error) from None
         except (ValueError, KeyError, TypeError):
             raise StoreError(
                 f"{self.place.full(MARKER)} is not a store's marker; choose an empty folder with --store."
@@ -94,6 +105,7 @@ class Store:
                 f"The store {self.root} was written by a newer uproar (format {found}, this one reads "
                 f"{FORMAT}); update uproar or choose another folder with --store."
             )
+        return True
 
     def name(self, kind: str, key: str) -> str:
         """Where an item is below the root, or would be."""
@@ -171,6 +183,7 @@ class Store:
         header = {"facts": json.dumps(item.facts, sort_keys=True), "digest": item.digest()}
         name = self.name(kind, key)
         self._layouts.pop(name, None)
+        self.begin()
         try:
             self.place.write(name, safetensors.numpy.save(arrays, metadata=header))
         except OSError as error:

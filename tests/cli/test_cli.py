@@ -125,14 +125,19 @@ def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
         (["run", "--fractions", "0.1,1.5"], 2, "between 0 and 1"),
         (["run", "--fractions", "0.1,0.1"], 2, "listed twice"),
         (["run", "--fractions", "x"], 2, "takes numbers"),
-        (["run", "--seeds", "0"], 2, "at least one seed"),
+        (["run", "--seeds", "0"], 2, "seeds must be at least 1, not 0"),
+        (["run", "--seeds", "-3"], 2, "seeds must be at least 1, not -3"),
         (["run", "--jobs", "0"], 2, "--jobs must be at least 1"),
         (["run", "--ray", "nobody"], 2, "--ray takes 'auto' or HOST:PORT"),
         (["run", "--ray", "127.0.0.1:1"], 2, "No Ray cluster answers at 127.0.0.1:1"),
         (["run", "--ray", "auto", "--jobs", "2"], 2, "--jobs for this machine or --ray for a"),
         (["run", "--store", "s4://x/y"], 2, "No file system is known for s4://"),
-        (["run", "--limit", "0"], 2, "--limit must be at least 1"),
-        (["run", "--epochs", "0"], 2, "epochs must be greater"),
+        (["run", "--limit", "0"], 2, "limit must be at least 1, not 0"),
+        (["run", "--epochs", "0"], 2, "epochs must be at least 1, not 0"),
+        (["run", "--model", "mine.py"], 2, "mine.py is a file: name the function in it"),
+        (["run", "--task", "cifar10"], 2, "The data set cifar10 was not found"),
+        (["run", "."], 2, ". is a folder, not a study file"),
+        (["run", "--weights", "empty.pt"], 2, "Cannot read the weights in empty.pt"),
         (["run", "--model", "nope"], 2, "No model is called 'nope'"),
         (["run", "--model", "nope.py:f"], 2, "no file nope.py"),
         (["run", "--task", "nope"], 2, "No task is called 'nope'"),
@@ -142,7 +147,19 @@ def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
         (["run", "--store", "/proc/nope"], 3, "choose another place"),
         (["report", "nope"], 2, "not the folder of a run"),
         (["validate", "nope.toml"], 2, "Cannot read the study"),
-        (["explain", "nope"], 2, "neither a folder"),
+        (["validate", "--jobs", "0"], 2, "--jobs must be at least 1, not 0"),
+        (["explain", "nope"], 2, "There is no file or folder nope."),
+        (["explain", "empty.pt"], 2, "neither a folder"),
+        (["explain", "nan.npz", "--classes", "3"], 2, "images in nan.npz have NaN or infinite"),
+        (["explain", "grey.npz", "--classes", "0"], 2, "--classes must be at least 1, not 0"),
+        (["explain", "--estimators", ","], 2, "--estimators takes one name or more"),
+        (["explain", "--save", "maps.txt"], 2, "--save writes .npz or .safetensors"),
+        (["score", "--metrics", "insertoin"], 2, "Did you mean 'insertion'"),
+        (["score", "--maps", "nope.npz"], 2, "There is no file nope.npz"),
+        (["score", "--maps", "grey.npz"], 2, "There are no maps in grey.npz"),
+        (["score", "--labels", "half.npy"], 2, "whole numbers, one per image, not float64"),
+        (["score", "--maps", "words.npz"], 2, "are numbers (n, h, w), not <U1"),
+        (["score", "--output", "logits"], 2, "--output is auto, logit, probability, not 'logits'"),
         (["explain", "--limit", "0"], 2, "at least 1"),
         (["explain", "--target", "x"], 2, "--target is predicted, label or the number"),
         (["explain", "--out", "maps.bmp"], 2, "ends in .png"),
@@ -151,12 +168,46 @@ def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
         (["ls", "nope"], 2, "is not one of"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_an_exit_code(here, capsys, arguments, code, sentence):
+def test_a_mistake_is_one_sentence_and_an_exit_code(
+    here, capsys, monkeypatch, arguments, code, sentence
+):
+    monkeypatch.setenv("UPROAR_DATA", str(here / "no-data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "no-cache"))
+    (here / "empty.pt").touch()
+    np.savez(here / "nan.npz", images=np.full((2, 1, 8, 8), np.nan))
+    np.savez(here / "grey.npz", images=np.full((2, 1, 8, 8), 0.5))
+    np.savez(here / "words.npz", mine=np.array(["a", "b"]))
+    np.save(here / "half.npy", np.full(500, 0.5))
+    there = set(here.rglob("*"))
     assert _exit_code(arguments) == code
     shown = capsys.readouterr().err
     assert sentence in re.sub(r"\s+", " ", shown)
     assert "Traceback" not in shown
-    assert not list(here.glob("runs/*/report.html"))
+    assert set(here.rglob("*")) == there, "a mistake leaves nothing behind"
+
+
+def test_an_estimator_of_ones_own_that_raises_or_gives_nan_is_told(here, capsys):
+    (here / "mine.py").write_text(
+        "def stumbles(model, x, target):\n    raise RuntimeError('no map')\n"
+        "def vague(model, x, target):\n    return x * float('nan')\n"
+    )
+    np.savez(here / "grey.npz", images=np.full((2, 1, 8, 8), 0.5))
+    given = ["explain", "grey.npz", "--classes", "3", "--plugin", "mine.py", "--estimators"]
+    assert _exit_code([*given, "stumbles"]) == 2
+    assert "mine.py, line 2, raised RuntimeError: no map." in capsys.readouterr().err
+    assert _exit_code([*given, "vague"]) == 0
+    shown = capsys.readouterr().err
+    assert "vague has NaN or infinite values in 2 of 2 maps" in shown
+    assert "cnn-small has random weights" in shown
+
+
+def test_a_run_whose_store_is_gone_is_not_reported_as_empty(here, capsys):
+    (here / "mine").mkdir()
+    told = {"study": {"seeds": 1}, "store": str(here / "gone"), "facts": {}}
+    (here / "mine" / "run.json").write_text(json.dumps(told))
+    assert _exit_code(["report", "mine"]) == 2
+    assert "which is not there" in capsys.readouterr().err
+    assert [p.name for p in (here / "mine").iterdir()] == ["run.json"]
 
 
 def test_an_unwritable_output_folder_is_refused(here, capsys):

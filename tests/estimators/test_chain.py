@@ -171,7 +171,7 @@ def test_the_cost_is_known_before_anything_runs():
         ("grad(ig)", BadInput, "takes options"),
         ("gaussian(bernoulli)", BadInput, "removes without ranking"),
         ("sq(bernoulli)", BadInput, "removes without ranking"),
-        ("var(grad, samples=1)", BadOption, "greater than or equal to 2"),
+        ("var(grad, samples=1)", BadOption, "at least 2"),
         ("max(grad, size=4)", BadOption, "odd"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_study_survives_json():
         (
             "epochs = 2",
             "epochs = 0",
-            r"line 8: recipe.epochs must be greater than or equal to 1, not 0",
+            r"line 8: recipe.epochs must be at least 1, not 0",
         ),
         (
             "[recipe]",
@@ -64,9 +64,13 @@ def test_a_study_survives_json():
         ),
         ("[recipe]", "[resources]\ncpus = 0\n[recipe]", "resources.cpus must be greater than 0"),
         ("[recipe]", "[resources]\ngpus = 1.5\n[recipe]", "resources.gpus is a whole number or a"),
-        ("seeds = 3", "seeds = 0", "needs at least one seed"),
+        ("seeds = 3", "seeds = 0", "line 5: seeds must be at least 1, not 0"),
         ("seeds = 3", "seeds = [1, 1]", "seed 1 is listed twice"),
-        ("seeds = 3", 'seeds = "x"', "seeds must be a valid tuple"),
+        (
+            "seeds = 3",
+            'seeds = "x"',
+            "line 5: seeds is a number of replicates, such as 5, or a list of seeds, not 'x'",
+        ),
         ("fractions = [0.1, 0.99]", "fractions = [0.1, 1.5]", "between 0 and 1, not 1.5"),
         ("fractions = [0.1, 0.99]", "fractions = [0.1, 0.1]", "fraction 0.1 is listed twice"),
         ("fractions = [0.1, 0.99]", "fractions = []", "at least one fraction"),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli.console import duration, listed, output
+from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.folder import gathered, recall, remember
 from uproar.cli.printed import finish, print_findings
 from uproar.cli.progress import shown
 from uproar.store import Store
-from uproar.study.execute import default_jobs
+from uproar.study.execute import workers
 from uproar.study.run import run_study
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def audit(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run, e.g. runs/digits")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits")
+    ],
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,17 +43,17 @@ def audit(
     from uproar.study.audit_cost import costs
 
     study, place, facts = recall(folder)
-    chosen = tuple(listed(names) or audits)
+    chosen = tuple(some("--audits", names, audits))
     before = [name for name in study.audits if name not in chosen]
     study = study.with_changes(audits=(*before, *chosen))
-    workers = default_jobs(study.device) if jobs is None else jobs
+    count = workers(jobs, study.device)
     new, seconds = 0, 0.0
-    for one in costs(study, Store(place), workers):
+    for one in costs(study, Store(place), count):
         output.print(escape(_words(one)), soft_wrap=True)
         new, seconds = new + one.cells, seconds + one.seconds
     output.print(
         f"{len(study.audits)} audit{'s' * (len(study.audits) > 1)}: {new} new cells, at most about "
-        f"{duration(seconds)} with {workers} process{'es' * (workers > 1)}."
+        f"{duration(seconds)} with {count} process{'es' * (count > 1)}."
     )  # fmt: skip
     if cost:
         return 0

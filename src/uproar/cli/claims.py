@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from uproar.cli.console import listed
+from uproar.cli.console import some
 from uproar.cli.data import DataRoot
 from uproar.cli.folder import gathered, recall
 from uproar.cli.printed import print_claims
@@ -15,7 +15,7 @@ from uproar.study.progress import left_in
 
 
 def claims(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run, e.g. runs/hooker2019-tiny")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/hooker2019-tiny")],
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -26,10 +26,11 @@ def claims(
     data_root: DataRoot = None,
 ) -> int:  # fmt: skip
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
-    from uproar.claims import PAPERS, judge
+    from uproar.claims import PAPERS, claims_named, judge
 
     study, place, facts = recall(folder)
-    chosen = listed(names) or study.claims or tuple(PAPERS)
+    chosen = some("--claims", names, study.claims or PAPERS)
+    claims_named(chosen)  # an unknown name is refused before results are gathered
     found = gathered(study, place, left_in(folder), facts)
     print_claims(judge(found, chosen))
     return 0

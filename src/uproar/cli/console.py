@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
+
+from uproar.errors import BadInput
 
 output = Console()
 errors = Console(stderr=True)
@@ -29,6 +32,16 @@ def listed(values: list[str] | None) -> list[str] | None:
                 found.append(value[start:i].strip())
                 start = i + 1
     return [name for name in found if name]
+
+
+def some(option: str, values: list[str] | None, default: Iterable[str]) -> list[str]:
+    """What an option lists, or the default without it; a list of nothing is refused."""
+    found = listed(values)
+    if found is None:
+        return list(default)
+    if not found:
+        raise BadInput(f"{option} takes one name or more, separated by commas, not {values[0]!r}.")  # type: ignore[index]
+    return found
 
 
 def duration(seconds: float | None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +15,10 @@ from rich.progress import Progress
 from torch import Tensor
 
 from uproar.arrays import write_arrays
-from uproar.cli.console import errors, listed, output
+from uproar.cli.console import errors, output, some
 from uproar.cli.data import DataRoot
 from uproar.data.pictures import read_images
-from uproar.errors import BadInput, BadOption
+from uproar.errors import BadInput, BadOption, UproarError, one_line
 from uproar.estimators import Chain, Context, estimators, read_chain
 from uproar.estimators.stored import name_of
 from uproar.extend import load_plugin
@@ -34,6 +35,7 @@ from uproar.training import predict
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
 PICTURES = (".png", ".svg", ".html")
+ARRAYS = (".npz", ".safetensors")
 LIMIT = 64
 """Images explained, if nobody says how many."""
 SHOWN = 8
@@ -44,7 +46,7 @@ def explain(
     images: Annotated[
         str | None,
         typer.Argument(
-            metavar="[IMAGES]", help="Folder of pictures, picture or array file; else a task"
+            metavar="IMAGES", help="Folder of pictures, picture or array file; else a task"
         ),
     ] = None,
     estimators: Annotated[
@@ -93,9 +95,11 @@ def explain(
         raise BadInput("--study goes with --split both.")
     if limit is not None and limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
+    if save is not None and save.suffix not in ARRAYS:
+        raise BadInput(f"--save writes {' or '.join(ARRAYS)}, not {save.name!r}.")
     for file in plugin or ():
         load_plugin(file)
-    chains = [read_chain(name) for name in listed(estimators) or DEFAULT]
+    chains = [read_chain(name) for name in some("--estimators", estimators, DEFAULT)]
     if split == "both":
         if images is not None:
             raise BadInput("--split both takes the images of a task or a study, none of your own.")
@@ -108,8 +112,9 @@ def explain(
         if images is None
         else subject_of_files(images, model, weights, classes, limit, target, seed)
     )
-    with bar("explaining") as listen:
+    with bar("explaining") as listen, told([*(plugin or ()), model]):
         maps = stored_maps(subject, chains, place, listen)
+    _note_undefined(maps)
     arrays = {name: a.numpy() for name, a in maps.items()}
     _draw(out, subject.x, arrays, titles)
     if save is not None:
@@ -205,13 +210,21 @@ def subject_of_files(
     seed: int,
 ) -> tuple[Subject, list[str], Tensor | None]:
     """Images of the user's own with a model, their names, and labels where there are any."""
+    if classes is not None and classes < 1:
+        raise BadInput(f"--classes must be at least 1, not {classes}.")
     x, titles, labels = read_images(images)
     x, labels = x[:limit], None if labels is None else labels[:limit]
     mean, std = x.mean((0, 2, 3)), x.std((0, 2, 3))
     c, h, w = x.shape[1:]
-    net = make(ModelSpec.of(model), seed, (c, h, w), classes, mean, std)
+    spec = ModelSpec.of(model)
+    net = make(spec, seed, (c, h, w), classes, mean, std)
     if weights is not None:
         load_weights(net, weights)
+    elif not spec.from_file:
+        errors.print(
+            f"[yellow]Note:[/] {escape(spec.name)} has random weights: give --weights to explain a trained network.",
+            soft_wrap=True,
+        )
     context = Context(Draws.of(seed, len(x)), mean)
     return Subject(net.eval(), x, _targets(net, x, labels, target), context), titles, labels
 
@@ -228,6 +241,35 @@ def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: s
     if not target.isdigit():
         raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
     return torch.full((len(x),), int(target))
+
+
+def _note_undefined(maps: dict[str, Tensor]) -> None:
+    """Say which maps cannot be ranked: a picture does not show it."""
+    for name, a in maps.items():
+        broken = int((~a.flatten(1).isfinite()).any(1).sum())
+        if broken:
+            said = f"{name} has NaN or infinite values in {broken} of {len(a)} maps."
+            errors.print(f"[yellow]Note:[/] {escape(said)}", soft_wrap=True)
+
+
+@contextmanager
+def told(files: Sequence[str]) -> Iterator[None]:
+    """An error raised inside one of the user's own files is theirs to mend: one sentence that says where."""
+    try:
+        yield
+    except UproarError:
+        raise
+    except Exception as error:
+        own = {
+            str(Path(file.partition(".py:")[0]).with_suffix(".py").resolve()): file
+            for file in files
+        }
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            if str(Path(frame.filename).resolve()) in own:
+                raise BadInput(
+                    f"{Path(frame.filename).name}, line {frame.lineno}, raised {one_line(error).rstrip('.')}."
+                ) from error
+        raise
 
 
 @contextmanager

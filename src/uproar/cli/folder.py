@@ -48,12 +48,13 @@ def recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
         place = str(content["store"])
         beside = folder / "store"
         also_look([str(root) for root in content.get("data", ())])
-        moved = "://" not in place and beside.is_dir() and not Path(place).is_dir()
-        return (
-            study_of(content["study"]),
-            str(beside) if moved else place,
-            dict(content["facts"]),
-        )
+        gone = "://" not in place and not Path(place).is_dir()
+        if gone and not beside.is_dir():
+            raise BadInput(
+                f"The results of {folder} were in {place}, which is not there: put that folder back, or move it to "
+                f"{beside}."
+            )
+        return study_of(content["study"]), str(beside) if gone else place, dict(content["facts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, BadInput):
             raise

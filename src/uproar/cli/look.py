@@ -55,7 +55,7 @@ _REGISTRIES: dict[str, Registry] = {
 
 
 def ls(
-    kind: Annotated[Kind, typer.Argument(help="What to list")] = Kind.estimators,
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What to list")] = Kind.estimators,
     plugin: Annotated[
         list[str] | None, typer.Option(help="File with estimators of your own")
     ] = None,

@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -24,7 +24,7 @@ from uproar.errors import BadInput
 from uproar.metrics.looks import LOOKS
 from uproar.store import Store
 from uproar.study.estimate import estimate
-from uproar.study.execute import default_jobs
+from uproar.study.execute import workers
 from uproar.study.outline import outline
 from uproar.study.progress import kept_in, left_in
 from uproar.study.run import run_study
@@ -33,13 +33,10 @@ from uproar.study.spec import Study
 from uproar.study.surroundings import surroundings
 from uproar.training import Recipe
 
-if TYPE_CHECKING:
-    pass
-
 File = Annotated[
     str | None,
     typer.Argument(
-        metavar="[STUDY]", help="A study file (TOML); without one, ROAR and KAR on digits."
+        metavar="STUDY", help="A study file (TOML); without one, ROAR and KAR on digits."
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for the report  [default: runs/NAME]")]
@@ -135,7 +132,9 @@ def _ended(wall: dict[str, Any], spent: float) -> dict[str, Any]:
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run, e.g. runs/digits")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits")
+    ],
     out: Annotated[Path | None, typer.Option(help="Write it elsewhere")] = None,
     markdown: Annotated[
         Path | None,
@@ -174,14 +173,14 @@ def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, 
 def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
     if ray is not None:
         return f"Ray cluster ({ray})"
-    workers = default_jobs(device) if jobs is None else jobs
-    return "serial" if workers == 1 else f"{workers} processes"
+    count = workers(jobs, device)
+    return "serial" if count == 1 else f"{count} processes"
 
 
 def validate(
     studies: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STUDY]…", help="Study files or names; without one, ROAR on digits."),
+        typer.Argument(metavar="STUDY…", help="Study files or names; without one, ROAR on digits."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
@@ -195,21 +194,22 @@ def validate(
     """
     for given in [study_named(text) for text in studies or ()] or [Study()]:
         chosen = given.with_changes(seeds=seeds)
+        count = workers(jobs, chosen.device)
         size = outline(chosen)
         print_outline(chosen, size)
         if not size.missing:
             folder = out if out is not None else Path("runs") / chosen.name
-            workers = default_jobs(chosen.device) if jobs is None else jobs
-            _print_estimate(chosen, store if store is not None else str(folder / "store"), workers)
+            place = store if store is not None else str(folder / "store")
+            _print_estimate(chosen, place, count)
     return 0
 
 
-def _print_estimate(study: Study, place: str, workers: int) -> None:
+def _print_estimate(study: Study, place: str, count: int) -> None:
     """What is still to be done and how long it would take on this machine; audits apart."""
-    found = estimate(study, Store(place), workers)
+    found = estimate(study, Store(place), count)
     shape = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
-    for kind, (count, seconds) in found.jobs.items():
-        shape.add_row(kind, str(count), f"{seconds:.2f}")
+    for kind, (jobs, seconds) in found.jobs.items():
+        shape.add_row(kind, str(jobs), f"{seconds:.2f}")
     output.print(shape)
     beside = " (what audits need beside it not counted)" if study.audits else ""
     output.print(
@@ -217,7 +217,7 @@ def _print_estimate(study: Study, place: str, workers: int) -> None:
         f"{found.cells - found.cached - found.skipped} to do."
     )
     output.print(
-        f"About {duration(found.seconds)} with {workers} process{'es' if workers > 1 else ''}, "
+        f"About {duration(found.seconds)} with {count} process{'es' if count > 1 else ''}, "
         f"{found.megabytes:.0f} MB for the store."
     )
 

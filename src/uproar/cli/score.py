@@ -14,9 +14,9 @@ from rich.markup import escape
 from torch import Tensor
 
 from uproar.arrays import read_arrays
-from uproar.cli.console import errors, listed, output, table
+from uproar.cli.console import errors, output, some, table
 from uproar.cli.data import DataRoot
-from uproar.cli.explain import bar, subject_of_files, subject_of_task
+from uproar.cli.explain import bar, subject_of_files, subject_of_task, told
 from uproar.cli.imputer import ready
 from uproar.errors import BadInput
 from uproar.estimators import Chain, explain_chains, read_chain
@@ -29,6 +29,7 @@ from uproar.study.maps import Subject, stored_maps
 
 ASIDE = {"images", "labels", "targets"}
 """Arrays in a file of maps that are not maps."""
+OUTPUTS = ("auto", "logit", "probability")
 DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
 DEFAULT_ESTIMATORS = ("random", "grad", "ig", "sg_sq(grad)")
 
@@ -36,7 +37,7 @@ DEFAULT_ESTIMATORS = ("random", "grad", "ig", "sg_sq(grad)")
 def score(
     images: Annotated[
         str | None,
-        typer.Argument(metavar="[IMAGES]", help="Folder of pictures or array file; else a task"),
+        typer.Argument(metavar="IMAGES", help="Folder of pictures or array file; else a task"),
     ] = None,
     maps: Annotated[
         list[str] | None, typer.Option(help="Your maps: .npz, .npy or .safetensors")
@@ -72,16 +73,20 @@ def score(
     """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
     for file in plugin or ():
         load_plugin(file)
-    place = Store(out / "store")
-    subject, y = _subject(images, task, model, weights, classes, limit, seed, place, labels)
-    names = listed(estimators) or ([] if maps else list(DEFAULT_ESTIMATORS))
-    chains = [read_chain(name) for name in names]
-    found = _given(maps, len(subject.x))
-    with bar("explaining") as listen:
-        found |= stored_maps(subject, chains, place, listen)
-    asked = listed(metrics) or list(DEFAULT_METRICS)
+    asked = some("--metrics", metrics, DEFAULT_METRICS)
     for name in asked:
         read_metric(name)
+    if answers not in OUTPUTS:
+        raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {answers!r}.")
+    place = Store(out / "store")
+    given = _read(maps)
+    classes_given = None if labels is None else _labels(labels)
+    subject, y = _subject(images, task, model, weights, classes, limit, seed, place, classes_given)
+    names = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
+    chains = [read_chain(name) for name in names]
+    found = _cut(given, len(subject.x))
+    with bar("explaining") as listen, told([*(plugin or ()), model]):
+        found |= stored_maps(subject, chains, place, listen)
     ready("mean", asked)
     from uproar.report import write_scores  # tables and plots load slowly
     from uproar.scoring import score_all
@@ -104,7 +109,7 @@ def score(
 
 def _subject(
     images: str | None, task: str, model: str, weights: str | None, classes: int | None, limit: int, seed: int,
-    store: Store, labels: str | None,
+    store: Store, labels: Tensor | None,
 ) -> tuple[Subject, Tensor]:  # fmt: skip
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
@@ -114,7 +119,7 @@ def _subject(
         else subject_of_files(images, model, weights, classes, limit, "predicted", seed)
     )
     if labels is not None:
-        y = torch.from_numpy(next(iter(read_arrays(labels).values()))).long()[:limit]
+        y = labels[:limit]
     if y is None:
         errors.print(
             "[yellow]Note:[/] no labels were given: the class the model predicts is followed."
@@ -123,8 +128,18 @@ def _subject(
     return replace(subject, target=y), y
 
 
-def _given(files: list[str] | None, n: int) -> dict[str, Tensor]:
-    maps: dict[str, Tensor] = {}
+def _labels(file: str) -> Tensor:
+    arrays = read_arrays(file)
+    a = arrays.get("labels", next(iter(arrays.values()), None))
+    if a is None or a.ndim != 1 or a.dtype.kind not in "iu":
+        got = "nothing" if a is None else f"{a.dtype} of shape {a.shape}"
+        raise BadInput(f"The labels in {file} are whole numbers, one per image, not {got}.")
+    return torch.from_numpy(a.astype("int64"))
+
+
+def _read(files: list[str] | None) -> dict[str, dict[str, Tensor]]:
+    """The maps of each file by name."""
+    found: dict[str, dict[str, Tensor]] = {}
     for file in files or ():
         arrays = {name: a for name, a in read_arrays(file).items() if name not in ASIDE}
         if {"train", "test"} <= set(arrays):
@@ -134,12 +149,27 @@ def _given(files: list[str] | None, n: int) -> dict[str, Tensor]:
         if not arrays:
             raise BadInput(f"There are no maps in {file}.")
         for name, a in arrays.items():
+            if a.ndim < 3 or a.dtype.kind not in "fiub":
+                raise BadInput(
+                    f"The maps {name!r} in {file} are numbers (n, h, w), not {a.dtype} of shape {a.shape}."
+                )
+            if any(name in others for others in found.values()):
+                raise BadInput(
+                    f"Two files have maps called {name!r}: give one of them another name."
+                )
+        found[file] = {name: torch.from_numpy(a) for name, a in arrays.items()}
+    return found
+
+
+def _cut(given: dict[str, dict[str, Tensor]], n: int) -> dict[str, Tensor]:
+    """As many maps of each as there are images."""
+    for file, arrays in given.items():
+        for name, a in arrays.items():
             if len(a) < n:
                 raise BadInput(
                     f"{file} has {len(a)} maps in {name!r}, but there are {n} images; lower --limit."
                 )
-            maps[name] = torch.from_numpy(a)[:n]
-    return maps
+    return {name: a[:n] for arrays in given.values() for name, a in arrays.items()}
 
 
 def _explainer(chain: Chain, subject: Subject) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli.console import listed, output, table
+from uproar.cli.console import output, some, table
 from uproar.estimators.contract import try_contract
 from uproar.extend import load_plugin
 
@@ -26,7 +26,7 @@ def try_estimators(
     """Check that an estimator keeps the rules that make its scores trustworthy."""
     names = load_plugin(what) if Path(what).suffix == ".py" else [what]
     broken = 0
-    for name in listed(estimators) or names:
+    for name in some("--estimators", estimators, names):
         checks, seconds = try_contract(name, model)
         shown = table(
             f"{name} on {model}, {seconds * 1e3:.1f} ms per image", "clause", "holds", "seen"

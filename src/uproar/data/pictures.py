@@ -28,6 +28,8 @@ def read_images(path: str | Path) -> tuple[Tensor, list[str], Tensor | None]:
         return _from_arrays(place)
     if place.suffix.lower() in PICTURES and place.is_file():
         return _stacked([place])
+    if not place.exists():
+        raise BadInput(f"There is no file or folder {path}.")
     raise BadInput(
         f"{path} is neither a folder of pictures nor a picture nor one of {', '.join(KINDS)}."
     )
@@ -75,6 +77,8 @@ def _from_arrays(file: Path) -> tuple[Tensor, list[str], Tensor | None]:
     if x.ndim != 4 or not len(x):
         raise BadShape(f"The images in {file.name} must be (n, c, h, w), not {x.shape}.")
     pixels = torch.from_numpy(np.ascontiguousarray(x)).float()
+    if not pixels.isfinite().all():
+        raise BadInput(f"The images in {file.name} have NaN or infinite pixels.")
     if x.dtype == np.uint8:
         pixels = pixels / 255
     elif float(pixels.min()) < 0 or float(pixels.max()) > 1:

@@ -37,6 +37,11 @@ class ModelSpec:
         if ".py:" in call.name:
             source_hash(call.name.partition(":")[0])
             return cls(call)
+        if call.name.endswith(".py"):
+            raise BadInput(
+                f"{call.name} is a file: name the function in it that makes the model, "
+                f"{call.name}:build."
+            )
         return cls(models.complete(call))
 
     @property

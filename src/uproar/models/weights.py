@@ -28,11 +28,13 @@ def weights_hash(path: str | Path) -> str:
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file or of a `torch.save` file that holds nothing but tensors."""
     file = file_at(path)
+    if not file.is_file():
+        raise BadInput(f"There is no weights file {path}.")
     try:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, safetensors.SafetensorError) as error:
+    except (OSError, EOFError, RuntimeError, ValueError, safetensors.SafetensorError) as error:
         raise BadInput(f"Cannot read the weights in {path}: {one_line(error)}") from None
     except Exception as error:  # the unpickler refuses what is not a tensor in its own words
         raise BadInput(

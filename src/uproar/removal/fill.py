@@ -42,7 +42,8 @@ class Around:
         """The mean colour, (c,), for a fill that cannot do without."""
         if self.mean is None:
             raise NotApplicable(
-                f"the fill {fill!r} needs the mean colour of the training images; give it as value="
+                f"the fill {fill!r} needs the mean colour of the training images; give it as mean= to "
+                "score, as value= to fill"
             )
         return self.mean
 

@@ -171,10 +171,15 @@ class Processes:
             worker.stop()
 
 
+def workers(jobs: int | None, device: str) -> int:
+    """How many processes were asked for; without a wish, as many as `default_jobs` says."""
+    if jobs is not None and jobs < 1:
+        raise BadInput(f"--jobs must be at least 1, not {jobs}.")
+    return default_jobs(device) if jobs is None else jobs
+
+
 def executor(root: str, jobs: int, plugins: tuple[str, ...] = ()) -> Executor:
     """The executor for so many jobs at a time: 1 runs here."""
-    if jobs < 1:
-        raise BadInput(f"--jobs must be at least 1, not {jobs}.")
     if jobs == 1:
         return Serial(root)
     if is_private(root):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from uproar.errors import BadInput
 from uproar.estimators import Chain, families
+from uproar.models import build
+from uproar.models.weights import load_weights
 from uproar.protocols import protocol_named
 from uproar.protocols.worn import FOLDS
 from uproar.store import Store
@@ -100,6 +102,7 @@ def plan(study: Study, store: Store) -> Plan:
     total = Plan([], 0)
     benches = [bench_for(setting, store.root) for setting in Setting.all_of(study)]
     _check_files(study, benches)
+    _check_weights(study, benches)
     for bench in benches:
         bench.store.place.refresh()  # others may have written since it was last asked
         _plan_setting(study, bench, total)
@@ -113,6 +116,19 @@ def _check_files(study: Study, benches: Sequence[Bench]) -> None:
         reasons = [misfit(chain, bench, both) for bench in benches] if chain.files else []
         if reasons and all(reasons):
             raise BadInput(f"{reasons[0]}.")
+
+
+def _check_weights(study: Study, benches: Sequence[Bench]) -> None:
+    """Refuse weights that fit none of the models; where they fit some, the cells of the others fail."""
+    reasons = []
+    for bench in benches if study.weights is not None else ():
+        try:
+            load_weights(build(bench.spec, bench.task, 0), study.weights or "")
+            return
+        except BadInput as error:
+            reasons.append(error)
+    if reasons:
+        raise reasons[0]
 
 
 def misfit(chain: Chain, bench: Bench, train: bool = True) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from uproar.errors import BadInput
 from uproar.store import Store
 from uproar.study.cell import Done, Failed, Outcome, Simulated, Unit
-from uproar.study.execute import Executor, default_jobs, executor
+from uproar.study.execute import Executor, executor, workers
 from uproar.study.plan import Job, Plan, plan
 from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
@@ -28,6 +28,8 @@ def run_study(
     that of the study; the outcomes are also those of its audits. `ray` is the address of a cluster that does the jobs
     instead of processes of this machine. After `budget` seconds nothing new is begun.
     """
+    if budget is not None and not budget > 0:
+        raise BadInput(f"budget is a time in seconds above 0, not {budget}.")
     study.check_files()
     whole = Progress(study=study.name)
     clock = Clock(budget)
@@ -35,6 +37,7 @@ def run_study(
         for name, todo in _parts(study, store):
             if clock.over and whole.total:
                 break
+            Store(store).begin()  # not before the plan: a study that cannot run leaves no store
             progress = _run(name, todo, runner, listen, clock)
             whole.outcomes |= progress.outcomes
             whole.notices += progress.notices
@@ -103,8 +106,7 @@ def _workers(
     if ray is not None:
         runner: Executor = Ray(root, ray, [study])
     else:
-        most = default_jobs(study.device) if jobs is None else jobs
-        runner = executor(root, most, study.plugins)
+        runner = executor(root, workers(jobs, study.device), study.plugins)
     try:
         yield runner
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from uproar.errors import unknown
+from uproar.errors import BadInput, unknown
 from uproar.study.spec import Study, study_of
 
 FOLDER = Path(__file__).parents[1] / "studies"
@@ -30,6 +30,10 @@ def summary(text: str) -> str:
 def file_named(text: str) -> Path:
     """The file of a study, or of one that comes with the package by its name."""
     path, known = Path(text), shipped()
+    if path.is_dir() and text not in known:
+        raise BadInput(
+            f"{text} is a folder, not a study file; uproar report writes the page of a run."
+        )
     if path.is_file() or path.suffix or path.name != text:
         return path
     if text not in known:

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from uproar.data.registry import check_task
 from uproar.devices import check_name
-from uproar.errors import BadInput, UproarError
+from uproar.errors import BadInput, UproarError, plainly
 from uproar.estimators import Chain, read_chain
 from uproar.estimators.stored import PREFIX as MAPS
 from uproar.estimators.stored import name_of, path_in
@@ -41,7 +41,19 @@ def _listed(value: Any) -> Any:
 
 
 def _seeds(value: Any) -> Any:
-    return tuple(range(value)) if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(value, bool | float | str):
+        raise BadInput(
+            f"seeds is a number of replicates, such as 5, or a list of seeds, not {value!r}."
+        )
+    if isinstance(value, int) and value < 1:
+        raise BadInput(f"seeds must be at least 1, not {value}: one replicate per seed.")
+    return tuple(range(value)) if isinstance(value, int) else value
+
+
+def _recipe(value: Any) -> Any:
+    if isinstance(value, Recipe | Mapping | str):
+        return value
+    raise BadInput(f"recipe is a table of settings or the name of a recipe, not {value!r}.")
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
@@ -94,11 +106,11 @@ class Study(BaseModel):
     """A file of trained weights: the base model is then given, not trained, and the same in all replicates."""
     pretrained: str | None = None
     """A file of weights from which every training starts; only with a recipe that says init = "pretrained"."""
-    limit: int | None = None
+    limit: Annotated[int | None, Field(ge=1)] = None
     device: Annotated[str, AfterValidator(check_name)] = "auto"
     """Where networks run: auto, cpu, cuda, cuda:1, mps. No part of any result's identity."""
     plugins: Names = ()
-    recipe: Recipe = Field(default_factory=Recipe)
+    recipe: Annotated[Recipe, BeforeValidator(_recipe)] = Field(default_factory=Recipe)
     resources: Resources = Field(default_factory=Resources)
     """What every job takes on a cluster (`--ray`)."""
 
@@ -204,6 +216,10 @@ def study_of(source: Study | Mapping[str, Any] | str | Path, **changes: Any) -> 
         return source.with_changes(**changes) if changes else source
     if isinstance(source, Mapping):
         return _validated({**source}, changes)
+    if not isinstance(source, str | Path):
+        raise BadInput(
+            f"A study is a file's path, a dict or a uproar.Study, not {type(source).__name__}."
+        )
     return _read(Path(source), changes)
 
 
@@ -266,24 +282,22 @@ def _validated(content: dict[str, Any], changes: Mapping[str, Any]) -> Study:
     return Study(**{**content, **changes})
 
 
-class _BadSetting(BadInput):
-    """A setting that cannot be used; a file's reader adds the line it stands on."""
-
-    setting = ""
-
-
 def _ours(error: ValidationError) -> BadInput:
     """The first problem of a validation as one sentence."""
     problem: Any = error.errors()[0]
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, BadInput):
-        return cause
+        return _placed(cause, problem["loc"])
     path = [str(part) for part in problem["loc"]]
-    reason = problem["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
-    sentence = f"{'.'.join(path)} {reason}, not {problem['input']!r}."
-    ours = _BadSetting(_no_setting(path) if problem["type"] == "extra_forbidden" else sentence)
-    ours.setting = next(part for part in reversed(path) if not part.isdigit())
-    return ours
+    sentence = f"{'.'.join(path)} {plainly(problem['msg'])}, not {problem['input']!r}."
+    ours = BadInput(_no_setting(path) if problem["type"] == "extra_forbidden" else sentence)
+    return _placed(ours, path)
+
+
+def _placed(error: BadInput, path: Sequence[Any]) -> BadInput:
+    """The error with the setting it is about, which has a line in a file."""
+    error.setting = next((str(part) for part in reversed(path) if not str(part).isdigit()), "")
+    return error
 
 
 def _no_setting(path: list[str]) -> str:
@@ -300,7 +314,8 @@ def _no_setting(path: list[str]) -> str:
 
 def _line_of(setting: str, text: str) -> int | None:
     for number, line in enumerate(text.splitlines(), 1):
-        if setting and re.match(rf"\s*\[?{re.escape(setting)}\s*[=\]]", line):
+        name = re.escape(setting.rstrip("s"))  # task = "digits" says tasks
+        if setting and re.match(rf"\s*\[?{name}s?\s*[=\]]", line):
             return number
     return None
 

@@ -1,0 +1,75 @@
+"""What callers hand over, checked before anything is computed: one sentence instead of an error from inside torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadInput, BadShape
+
+
+def check_model(model: Any) -> None:
+    """Refuse what is no network."""
+    if not isinstance(model, nn.Module):
+        raise BadInput(f"The model is a torch.nn.Module, not {type(model).__name__}.")
+
+
+def check_images(x: Any) -> None:
+    """Refuse what are no images: bytes, another number of dimensions, none at all, NaN."""
+    if not isinstance(x, Tensor) or x.dim() != 4:
+        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise BadShape(f"Images are a float tensor (n, c, h, w), not {got}.")
+    if not x.is_floating_point():
+        raise BadInput(f"Images are floats in [0, 1], not {x.dtype}; divide bytes by 255.")
+    if len(x) == 0:
+        raise BadInput("There are no images: give at least one.")
+    if not bool(x.isfinite().all()):
+        raise BadInput("The images have NaN or infinite pixels.")
+
+
+def check_like(images: Tensor | None, x: Tensor, name: str) -> None:
+    """Refuse other images, such as `train`, of another shape than those in question."""
+    if images is not None and images.shape[1:] != x.shape[1:]:
+        raise BadShape(
+            f"The images are {tuple(x.shape[1:])} each, but those of {name}= {tuple(images.shape[1:])}."
+        )
+
+
+def check_batch_size(rows: int | None) -> None:
+    """Refuse to take less than one image at a time."""
+    if rows is not None and rows < 1:
+        raise BadInput(f"batch_size must be at least 1, not {rows}.")
+
+
+def classes_of(given: Any, count: int, what: str) -> Tensor:
+    """One class for each of `count` images, from whatever holds whole numbers."""
+    try:
+        classes = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(f"The {what} are whole numbers, one per image, not {given!r}.") from None
+    if classes.is_floating_point() or classes.is_complex() or classes.dtype == torch.bool:
+        raise BadInput(
+            f"The {what} are whole numbers, not {str(classes.dtype).removeprefix('torch.')}."
+        )
+    if classes.shape != (count,):
+        raise BadShape(f"There are {count} images but {what} of shape {tuple(classes.shape)}.")
+    return classes.long()
+
+
+def colour_of(given: Any, x: Tensor, name: str) -> Tensor | None:
+    """A colour, (c,), of the images' kind; a single number stands for all channels."""
+    if given is None:
+        return None
+    try:
+        colour = torch.as_tensor(given, dtype=x.dtype).flatten()
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(f"{name}= is a colour, one number per channel, not {given!r}.") from None
+    if len(colour) == 1:
+        colour = colour.expand(x.shape[1])
+    if len(colour) != x.shape[1]:
+        raise BadShape(
+            f"{name}= has {len(colour)} numbers, but the images have {x.shape[1]} channels."
+        )
+    return colour
