@@ -144,7 +144,7 @@ def test_channels_are_summed_and_other_sizes_refused(case):
         uproar.score(model, x, y[:3], maps)
     with pytest.raises(BadInput, match="labels run from 0 to 7, but the model has 3 classes"):
         uproar.score(model, x, y.clone().fill_(0).index_fill(0, torch.tensor([2]), 7), maps)
-    with pytest.raises(BadShape, match="at least one image"):
+    with pytest.raises(BadInput, match="at least one"):
         uproar.score(model, x[:0], y[:0], torch.rand(0, 8, 8))
     with pytest.raises(BadInput, match="Did you mean 'deletion'"):
         uproar.score(model, x, y, maps, ["deletoin"])

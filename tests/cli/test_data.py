@@ -125,6 +125,7 @@ def test_a_report_remembers_where_its_run_found_the_data(here, monkeypatch):
     use_root("sets")
     study = study_of({"tasks": "mnist(train=20, test=10)"})
     remember(here / "mine", study, "store", {})
+    (here / "store").mkdir()
     monkeypatch.setenv("UPROAR_DATA", str(here / "first"))
     with pytest.raises(BadInput, match="was not found"):
         load("mnist")

@@ -54,7 +54,14 @@ def test_memory_that_runs_out_changes_no_map(images, name):
 
 def test_what_does_not_fit_at_all_is_an_error(images):
     with pytest.raises(torch.OutOfMemoryError):
-        uproar.score(Crowded(0), images, torch.zeros(40), images[:, 0], ["deletion"], batch_size=4)
+        uproar.score(
+            Crowded(0),
+            images,
+            torch.zeros(40, dtype=torch.long),
+            images[:, 0],
+            ["deletion"],
+            batch_size=4,
+        )
 
 
 def test_an_image_takes_the_outputs_of_all_layers():

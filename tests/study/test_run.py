@@ -267,9 +267,10 @@ def test_given_weights_make_the_base_model_fixed(tmp_path, small):
 
 
 @pytest.mark.parametrize("jobs", [0, -1])
-def test_no_jobs_are_refused(tmp_path, jobs):
+def test_no_jobs_are_refused(tmp_path, small, jobs):
     with pytest.raises(BadInput, match="--jobs must be at least 1"):
-        executor(str(tmp_path), jobs)
+        uproar.run(small(), store=tmp_path / "store", jobs=jobs)
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_disk_that_fills_stops_the_run_with_a_sentence_and_leaves_only_whole_files(

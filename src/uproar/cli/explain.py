@@ -105,6 +105,8 @@ def explain(
             raise BadInput("--split both takes the images of a task or a study, none of your own.")
         given = {"tasks": task, "models": model, "weights": weights, "target": target}
         return _explain_both(study or given, chains, limit, target, seed, save, out, store)
+    if target not in ("predicted", "label") and not target.isdigit():
+        raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
     limit = LIMIT if limit is None else limit
     place = Store(store)
     subject, titles, labels = (
@@ -238,8 +240,6 @@ def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: s
         return labels
     if target == "predicted":
         return predict(model, x).argmax(1)
-    if not target.isdigit():
-        raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
     return torch.full((len(x),), int(target))
 
 
