@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import uproar
-from uproar.errors import BadInput, BadShape
+from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.resampling import bootstrap, interval, p_value
@@ -148,6 +148,18 @@ def test_channels_are_summed_and_other_sizes_refused(case):
         uproar.score(model, x[:0], y[:0], torch.rand(0, 8, 8))
     with pytest.raises(BadInput, match="Did you mean 'deletion'"):
         uproar.score(model, x, y, maps, ["deletoin"])
+
+
+def test_a_metric_that_does_not_apply_is_left_out_by_name_and_alone_it_is_an_error(case):
+    model, task, maps = case
+    x, y = task.test.images, task.test.labels
+    asked = ["deletion(steps=5)", "pointing_game"]
+    with pytest.warns(UserWarning, match=r"pointing_game is left out: .*not known; give truth="):
+        found = uproar.score(model, x, y, maps, asked, mean=task.mean)
+    expected = uproar.score(model, x, y, maps, asked[:1], mean=task.mean)
+    pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(NotApplicable, match="pointing_game"):
+        uproar.score(model, x, y, maps, asked[1:], mean=task.mean)
 
 
 def test_a_model_that_answers_with_probabilities_is_noticed_and_scored_the_same(case):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from uproar.errors import BadInput, BadShape
+from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
 from uproar.given import (
     check_batch_size,
@@ -131,31 +131,65 @@ def score_all(
             f"The labels run from {int(y.min())} to {int(y.max())}, but the model has {clean.shape[1]} classes."
         )
     draws = Draws.of(seed, len(x) if index is None else index)
-    responses: dict[str, dict[str, Responses]] = {}
-    shown, done, total = len(x), 0, len(methods) * len(x)
-    for method, a in methods.items():
 
-        def scored(
-            span: slice, rows: int, method: str = method, a: Tensor = a
-        ) -> tuple[dict[str, Responses], int]:
-            batch = Batch(
-                model, x[span], y[span], a[span], clean[span], draws[span], mean,
-                None if truth is None else truth[span], explains.get(method), train,
-            )  # fmt: skip
-            return evaluate(calls, batch, rows)
+    def batch(method: str, span: slice) -> Batch:
+        return Batch(
+            model, x[span], y[span], methods[method][span], clean[span], draws[span], mean,
+            None if truth is None else truth[span], explains.get(method), train,
+        )  # fmt: skip
 
-        parts = []
-        for part, count in room.over(len(x), TOGETHER, scored):
-            parts.append(part)
-            shown += count
-            done += _n({method: part})
-            listen(done, total)
-        responses[method] = joined(parts)
+    try:
+        responses, shown = _asked(calls, methods, batch, room, len(x), listen)
+    except NotApplicable:
+        calls, left_out = _applicable(calls, methods, batch)
+        notices += left_out
+        responses, shown = _asked(calls, methods, batch, room, len(x), listen)
     return replace(
         _tables(calls, responses, methods, seed),
-        curves=_curves(calls, responses, x), forwards=shown, notices=tuple(notices), images=x[:SHOWN].numpy(),
+        curves=_curves(calls, responses, x), forwards=shown + len(x), notices=tuple(notices), images=x[:SHOWN].numpy(),
         maps={name: a[:SHOWN].numpy() for name, a in methods.items()}, titles=tuple(str(k) for k in y[:SHOWN].tolist()),
     )  # fmt: skip
+
+
+def _asked(
+    calls: Sequence[Call], methods: Collection[str], batch: Callable[[str, slice], Batch], room: Room, n: int,
+    listen: Callable[[int, int], None],
+) -> tuple[dict[str, dict[str, Responses]], int]:  # fmt: skip
+    """What every metric says of every image, by method, and how many images the model was shown."""
+    responses: dict[str, dict[str, Responses]] = {}
+    shown, total = 0, len(methods) * n
+    for method in methods:
+
+        def scored(
+            span: slice, rows: int, method: str = method
+        ) -> tuple[dict[str, Responses], int]:
+            return evaluate(calls, batch(method, span), rows)
+
+        parts: list[dict[str, Responses]] = []
+        for part, count in room.over(n, TOGETHER, scored):
+            parts.append(part)
+            shown += count
+            listen(len(responses) * n + sum(_n({method: each}) for each in parts), total)
+        responses[method] = joined(parts)
+    return responses, shown
+
+
+def _applicable(
+    calls: Sequence[Call], methods: Collection[str], batch: Callable[[str, slice], Batch]
+) -> tuple[list[Call], list[str]]:
+    """The metrics that apply to the first image under every method, and a sentence on each that does not."""
+    kept, left_out = [], []
+    for call in calls:
+        try:
+            for method in methods:
+                evaluate([call], batch(method, slice(0, 1)))
+        except NotApplicable as error:
+            left_out.append(f"{call} is left out: {error}.")
+        else:
+            kept.append(call)
+    if not kept or not left_out:
+        raise NotApplicable(" ".join(left_out) or "a metric does not apply to some of the images")
+    return kept, left_out
 
 
 def curve(
