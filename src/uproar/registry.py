@@ -41,6 +41,11 @@ class Entry:
         parameters = inspect.signature(self.function).parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
 
+    @functools.cached_property
+    def _readers(self) -> dict[str, Callable[[Any], Any]]:
+        """What checks the values of options, each made when it is first needed."""
+        return {}
+
     def bind(self, **given: Any) -> dict[str, Any]:
         """All options with their values; unknown names and impossible values are refused here."""
         for name in given:
@@ -55,10 +60,11 @@ class Entry:
     def _value(self, name: str, given: Mapping[str, Any]) -> Any:
         if name not in given:
             return self.options[name].default
-        hint = get_type_hints(self.function, include_extras=True).get(name, Any)
+        if name not in self._readers:  # kept, since making one takes longer than all else here
+            hint = get_type_hints(self.function, include_extras=True).get(name, Any)
+            self._readers[name] = pydantic.TypeAdapter(hint).validate_python
         try:
-            adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
-            return adapter.validate_python(given[name])
+            return self._readers[name](given[name])
         except pydantic.ValidationError as error:
             reason = plainly(error.errors()[0]["msg"])
             raise BadOption(f"{self.name}: {name} {reason}, not {given[name]!r}.") from None

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
+import subprocess
+import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from uproar.claims import PAPERS
+from uproar.claims import PAPERS, claims_named
 from uproar.cli.app import _exit_code
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.declared import declared
 from uproar.errors import BadInput, UproarError
-from uproar.running import run
+from uproar.metrics.resampling import DRAWS
 from uproar.study.outline import SPEED, outline
+from uproar.study.plan import cells_of
+from uproar.study.setting import Setting
+from uproar.study.shards import SQUEEZED
 from uproar.study.shipped import FOLDER, shipped, study_named, summary
 from uproar.study.spec import study_of
 
@@ -42,7 +48,7 @@ def test_every_paper_has_a_study_of_every_size():
 def test_every_study_is_read_and_says_what_it_is(name):
     study = study_named(name)
     assert study.name == name
-    assert 60 < len(summary(STUDIES[name])) < 500
+    assert 60 < len(summary(STUDIES[name].read_text(encoding="utf-8"))) < 500
 
 
 def test_a_study_is_found_by_name_and_by_path(no_data):
@@ -66,8 +72,9 @@ def test_paper_studies_are_counted_without_their_data(no_data, capsys):
     for word in ("cells", "trainings", "storage", "GPU hours"):
         assert said.out.count(word) >= len(names)
     assert said.err.count("was not found") == len(names)
+    assert "no file resnet50-imagenet.safetensors: give it as --pretrained FILE" in said.err
     assert "imagenet was not found" in said.err
-    assert "no weights file resnet50-0676ba61.pth" in said.err
+    assert "no file resnet50-0676ba61.pth: give it as --weights FILE" in said.err
 
 
 def test_counts_are_those_of_the_grid(no_data):
@@ -87,6 +94,40 @@ def test_counts_are_those_of_the_grid(no_data):
     forward = size.operations / (3 * (size.trained + size.explained) + size.shown)
     assert size.gpu_hours == pytest.approx(forward * (3 * (105000 + 3300) + 3600) / SPEED / 3600)
     assert "cifar10 was not found" in size.missing[0]
+
+
+def test_the_paper_study_of_hooker_is_counted_as_by_hand(no_data):
+    """17 estimators (random, Sobel, three methods in five forms), five fractions, three trials; random also at 99 %."""
+    size = outline(study_named("hooker2019-paper"))
+    assert size.cells == 3 * (
+        17 * 5 * 3 + 2
+    )  # roar, kar and roar without retraining; 99 % is not kept
+    assert size.trainings == 3 + 3 * (17 * 5 * 2 + 1)
+    assert size.trained == size.trainings * 1281167 * 90
+    assert size.explained == 3 * (1281167 + 50000) * (2 * (1 + 15) + 25 * (1 + 15))
+    assert size.shown == size.cells * 50000
+    levels = 17 * 3 * 3 * 224**2 * ((1281167 + 50000) * SQUEEZED + 50000 * 2)
+    assert size.bytes == pytest.approx(levels + size.cells * 50000 * 1000 * 2)
+
+
+def test_maps_of_metrics_are_counted_and_not_kept(no_data):
+    study = study_of({"tasks": ["cifar10(train=1000, test=100)"], "models": ["cnn-small"], "estimators": ["grad"],
+                      "seeds": 1, "protocols": [], "metrics": ["deletion(steps=10)"]})  # fmt: skip
+    size = outline(study)
+    assert size.explained == 100  # of random no network is asked
+    assert size.bytes == 2 * 8 * (100 * (1 + 11) + DRAWS)
+
+
+def test_random_alone_is_removed_further():
+    study = study_of({"estimators": ["random", "grad"], "fractions": [0.5], "random_fractions": 0.9, "seeds": 1,
+                      "protocols": ["roar", "kar"]})  # fmt: skip
+    (setting,) = Setting.all_of(study)
+    cells = {(c.protocol, c.estimator, c.fraction) for c in cells_of(study, setting)}
+    assert cells == {(p, e, 0.5) for p in ("roar", "kar") for e in ("random", "grad")} | {
+        ("roar", "random", 0.9)
+    }
+    with pytest.raises(BadInput, match=r"fraction 0.5 is listed twice"):
+        study.with_changes(random_fractions=(0.5,))
 
 
 def test_operations_are_those_of_the_network(no_data):
@@ -123,7 +164,7 @@ def test_tasks_of_the_package_are_simply_loaded():
 
 def test_running_without_the_weights_is_refused_before_anything_is_written(no_data, capsys):
     assert _exit_code(["run", "li2024-laptop"]) == 2
-    assert "resnet20-12fca82f.th" in capsys.readouterr().err
+    assert "no file resnet20-12fca82f.th: give it as --weights FILE" in capsys.readouterr().err
     assert not (no_data / "runs").exists()
 
 
@@ -133,7 +174,7 @@ def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypa
     given = ["run", "hooker2019-tiny", "--estimators", "random,grad,sg_sq(grad, samples=2)", "--seeds", "2", "--limit", "100",
              "--epochs", "1", "--protocols", "roar,kar", "--jobs", "1", "--out", "here"]  # fmt: skip
     assert _exit_code(given) == 0
-    assert "14 claims of Hooker et al. 2019" in capsys.readouterr().out.replace("\n", " ")
+    assert "16 claims of Hooker et al. 2019" in capsys.readouterr().out.replace("\n", " ")
     page = (tmp_path / "here" / "report.html").read_text()
     assert "What papers claim" in page
     assert "hooker2019:sg-sq" in page
@@ -141,21 +182,75 @@ def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypa
     assert anchor is not None
     assert f'id="{anchor[1]}"' in page
     table = (tmp_path / "here" / "claims.csv").read_text()
-    assert len(set(re.findall(r"^hooker2019:[\w-]+", table, re.M))) == 14
+    assert len(set(re.findall(r"^hooker2019:[\w-]+", table, re.M))) == 16
     assert _exit_code(["claims", "here", "--claims", "hooker2019:random-90"]) == 0
     assert "random-90" in capsys.readouterr().out
     assert _exit_code(["claims", "here", "--claims", "nobody"]) == 2
 
 
+SPURIOUS = {"li2024:cue-retrained", "li2024:cue-original", "li2024:cue-clean"}
+MARKS = {"li2024:rect", "li2024:pooling", "li2024:rect-road-marked", "li2024:rect-road-real"}
+
+
+def _names(paper: str) -> set[str]:
+    return {one.name for one in claims_named([paper])}
+
+
+def asked_in(name: str) -> set[str]:
+    """The claims that a tiny study can decide; Li et al. have three studies."""
+    parts = {
+        "li2024-spurious-tiny": SPURIOUS,
+        "li2024-marks-tiny": MARKS,
+        "li2024-tiny": _names("li2024") - SPURIOUS - MARKS,
+    }
+    return parts[name] if name in parts else _names(name.removesuffix("-tiny"))
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_claim_of_a_paper_is_asked_by_one_of_its_tiny_studies(paper):
+    mine = [asked_in(name) for name in TINY if name.startswith(paper)]
+    assert set.union(*mine) == _names(paper)
+
+
 @pytest.mark.slow
-@pytest.mark.skipif("UPROAR_TINY" not in os.environ, reason="takes minutes; set UPROAR_TINY=1")
 @pytest.mark.parametrize("name", TINY)
 def test_tiny_studies_run_whole(name, tmp_path):
-    """Every cell is done, the audits are answered, and claims of the paper are decided or undecided, with numbers."""
-    found = run(STUDIES[name], store=tmp_path / "store", jobs=2)
-    assert set(found.table["status"]) <= {"done"}
-    assert set(found.scores["status"]) <= {"done"}
-    assert all(f.state != "skipped" for f in found.findings)
-    asked = [c for c in found.claims if c.outcome != "not asked"]
-    assert len(asked) >= 3
-    assert all(c.deciding is not None and c.deciding.n >= 1 for c in asked)
+    """As a person runs them: every cell is done, every claim has its number or a reason, on screen, in the table, on the page."""
+    command = [
+        sys.executable,
+        "-m",
+        "uproar",
+        "run",
+        STUDIES[name],
+        "--jobs",
+        "1",
+        "--out",
+        tmp_path,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = re.sub(r"\s+", " ", done.stdout)
+    paper = name.partition("-")[0]
+    assert f"{len(_names(paper))} claims of {PAPERS[paper]}: " in said
+
+    table = pd.read_csv(tmp_path / "claims.csv")
+    assert set(table["claim"]) == _names(paper)
+    rest = table[table["outcome"] == "not asked"]
+    assert set(rest["claim"]) == _names(paper) - asked_in(name)
+    assert all(len(reason) > 10 for reason in rest["reason"])
+
+    decided = table[table["decides"]]
+    assert set(decided["claim"]) == asked_in(name)
+    assert set(decided["outcome"]) <= {"holds", "does not hold here", "undecided"}
+    assert decided["n"].ge(1).all()
+    assert np.isfinite(decided["effect"]).all()
+    ends = decided[decided["outcome"] != "undecided"]
+    assert (ends["low"] <= ends["effect"]).all()
+    assert (ends["effect"] <= ends["high"]).all()
+
+    page = (tmp_path / "report.html").read_text()
+    assert "What papers claim" in page
+    assert all(claim in page for claim in _names(paper))
+    status = [*pd.read_csv(tmp_path / "results.csv")["status"]]
+    status += [*pd.read_csv(tmp_path / "scores.csv")["status"]] if study_named(name).metrics else []
+    assert set(status) == {"done"}

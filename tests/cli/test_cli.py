@@ -10,7 +10,9 @@ import time
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 
+import uproar
 from uproar.cli.app import _exit_code
 
 SMALL = [
@@ -224,6 +226,40 @@ def test_validate_says_what_would_run(here, capsys):
     shown = capsys.readouterr().out
     assert "20 cells: 0 in the store, 0 do not apply, 20 to do." in shown
     assert "About" in shown
+
+
+def test_validate_takes_what_run_takes(here, capsys):
+    """The same options change the same study: the weights that are missing are found, the counts are those of the options."""
+    given = [*SMALL[:-2], "--weights"]
+    assert _exit_code(["validate", *given, "net.safetensors"]) == 0
+    said = capsys.readouterr()
+    assert "no file net.safetensors: give it as --weights FILE" in re.sub(r"\s+", " ", said.err)
+    _, path = _weights(here)
+    assert _exit_code(["validate", *given, path, "--jobs", "1"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "24 cells: 0 in the store, 0 do not apply, 24 to do." in said.out
+
+
+def _weights(folder) -> tuple[dict, str]:
+    values = uproar.build(SMALL[3], uproar.load(SMALL[1]), 0).state_dict()
+    save_file(values, folder / "given.safetensors")
+    return values, str(folder / "given.safetensors")
+
+
+def test_a_run_finds_its_weights_where_they_lie_now(here, capsys):
+    values, path = _weights(here)
+    alone = [*SMALL, "--out", "r"]
+    assert _exit_code(["run", *alone, "--weights", path]) == 0
+    (here / "given.safetensors").rename(here / "moved.safetensors")
+    capsys.readouterr()
+    assert _exit_code(["claims", "r"]) == 2
+    assert "give it as --weights FILE" in re.sub(r"\s+", " ", capsys.readouterr().err)
+    for command in ("claims", "report"):
+        assert _exit_code([command, "r", "--weights", "moved.safetensors"]) == 0
+    save_file({name: 2 * value for name, value in values.items()}, here / "other.safetensors")
+    assert _exit_code(["claims", "r", "--weights", "other.safetensors"]) == 2
+    assert "The run had other weights" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["estimators", "tasks", "models", "fills", "metrics", "protocols"])

@@ -196,7 +196,7 @@ def line_squared(found: Found) -> Weighed:
 
 @claim(
     "song2023:line-plain",
-    place="appendix, Figure 10",
+    place="supplement, Figure 10",
     says="Accuracy under ROAR is nearly linear in the total variation of maps that are not squared.",
     published="similar (figure)",
 )
@@ -212,7 +212,7 @@ def _counted(what: str, bits: float, **claimed: Unpack[Range]) -> Measure:
 
 @claim(
     "song2023:theorem-1",
-    place="Theorem 3.1",
+    place="section 3.1, Theorem 3.1",
     says="Processing an attribution without looking at the model adds no information about the model.",
     published="a theorem",
 )
@@ -223,7 +223,7 @@ def theorem_1(found: Found) -> Weighed:
 
 @claim(
     "song2023:theorem-2",
-    place="Theorem 3.2",
+    place="section 3.1, Theorem 3.2",
     says="An attribution can lose all it says of the model and score better under ROAR.",
     published="a theorem",
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from uproar.cli.changes import Weights
 from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.folder import gathered, recall, remember
@@ -36,13 +37,14 @@ def audit(
         str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
     ] = None,
     cost: Annotated[bool, typer.Option("--cost", help="Say what it would cost, and stop")] = False,
+    weights: Weights = None,
     data_root: DataRoot = None,
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
     from uproar.audits import audits
     from uproar.study.audit_cost import costs
 
-    study, place, facts = recall(folder)
+    study, place, facts = recall(folder, weights)
     chosen = tuple(some("--audits", names, audits))
     before = [name for name in study.audits if name not in chosen]
     study = study.with_changes(audits=(*before, *chosen))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from uproar.cli.changes import Weights
 from uproar.cli.console import some
 from uproar.cli.data import DataRoot
 from uproar.cli.folder import gathered, recall
@@ -23,12 +24,13 @@ def claims(
             help="Papers or single claims  [default: the study's own, else all]",
         ),
     ] = None,
+    weights: Weights = None,
     data_root: DataRoot = None,
 ) -> int:  # fmt: skip
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
     from uproar.claims import PAPERS, claims_named, judge
 
-    study, place, facts = recall(folder)
+    study, place, facts = recall(folder, weights)
     chosen = some("--claims", names, study.claims or PAPERS)
     claims_named(chosen)  # an unknown name is refused before results are gathered
     found = gathered(study, place, left_in(folder), facts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uproar.data.places import also_look, given_roots
 from uproar.errors import BadInput, StoreError
 from uproar.place import write_file
+from uproar.plugins import source_hash
 from uproar.study.progress import Progress
 from uproar.study.shipped import shipped, summary
 from uproar.study.spec import Study, study_of
@@ -31,6 +32,7 @@ def remember(
         "store": place if "://" in place else str(Path(place).expanduser().resolve()),
         "facts": facts,
         "data": given_roots(),
+        "weights": None if study.weights is None else source_hash(study.weights),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,8 +43,8 @@ def remember(
         raise StoreError(f"Cannot write into {folder}: {error.strerror or error}.") from None
 
 
-def recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
-    """The study, store and facts of a run."""
+def recall(folder: Path, weights: str | None = None) -> tuple[Study, str, dict[str, Any]]:
+    """The study, store and facts of a run; `weights` says where its file of weights lies now."""
     try:
         content = json.loads((folder / "run.json").read_text())
         place = str(content["store"])
@@ -54,7 +56,8 @@ def recall(folder: Path) -> tuple[Study, str, dict[str, Any]]:
                 f"The results of {folder} were in {place}, which is not there: put that folder back, or move it to "
                 f"{beside}."
             )
-        return study_of(content["study"]), str(beside) if gone else place, dict(content["facts"])
+        study = _given(study_of(content["study"]), weights, content.get("weights"))
+        return study, str(beside) if gone else place, dict(content["facts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, BadInput):
             raise
@@ -84,6 +87,18 @@ def told_of(folder: Path, study: Study) -> Told:
     file = kept if kept.is_file() else known.get(study.name)
     content = "" if file is None else file.read_text(encoding="utf-8")
     return Told(summary(content), content)
+
+
+def _given(study: Study, weights: str | None, known: str | None) -> Study:
+    """The study of a run with its file of weights where it lies now; another file is refused."""
+    if weights is not None:
+        if study.weights is None:
+            raise BadInput("The networks of this run were trained by it: leave out --weights.")
+        study = study.with_changes(weights=weights)
+    study.check_files()
+    if weights is not None and known not in (None, source_hash(weights)):
+        raise BadInput(f"The run had other weights than those in {weights}.")
+    return study
 
 
 def gathered(study: Study, place: str, state: Progress | None, facts: dict[str, Any]) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 import time
@@ -12,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from uproar.cli.console import duration, errors, listed, output, table
+from uproar.cli.changes import Changes, Weights, changing
+from uproar.cli.console import duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
 from uproar.cli.folder import earlier, gathered, recall, remember, told_of
@@ -20,7 +20,6 @@ from uproar.cli.imputer import ready
 from uproar.cli.outline import print_outline
 from uproar.cli.printed import finish, print_results
 from uproar.cli.progress import machine_lines, shown
-from uproar.errors import BadInput
 from uproar.metrics.looks import LOOKS
 from uproar.store import Store
 from uproar.study.estimate import estimate
@@ -28,10 +27,9 @@ from uproar.study.execute import workers
 from uproar.study.outline import outline
 from uproar.study.progress import kept_in, left_in
 from uproar.study.run import run_study
-from uproar.study.shipped import file_named, study_named
+from uproar.study.shipped import file_named
 from uproar.study.spec import Study
 from uproar.study.surroundings import surroundings
-from uproar.training import Recipe
 
 File = Annotated[
     str | None,
@@ -44,32 +42,13 @@ Place = Annotated[
     str | None,
     typer.Option("--store", help="Results: folder or URL (s3://…)  [default: OUT/store]"),
 ]
-Many = Annotated[list[str] | None, typer.Option(metavar="A,B,…")]
 
 
+@changing
 def run(
     study: File = None,
-    task: Annotated[str | None, typer.Option(help="Data set, e.g. digits")] = None,
-    model: Annotated[str | None, typer.Option(help="Network: a name or file.py:factory")] = None,
-    weights: Annotated[str | None, typer.Option(help="Trained weights of the base model")] = None,
-    estimators: Many = None,
-    protocols: Many = None,
-    metrics: Many = None,
-    audits: Many = None,
-    fractions: Many = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="How networks are trained: see `uproar ls recipes`")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of every training")] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps  [default: auto]")
-    ] = None,
-    fill: Annotated[str | None, typer.Option(help="What removed pixels become")] = None,
-    limit: Annotated[int | None, typer.Option(help="Use at most so many images per split")] = None,
-    plugin: Annotated[
-        list[str] | None, typer.Option(help="File with estimators of your own")
-    ] = None,
+    *,
+    changes: Changes,
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
     ray: Annotated[
         str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
@@ -91,10 +70,10 @@ def run(
     data_root: DataRoot = None,
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
-    chosen = _study(study, task, model, weights, estimators, protocols, metrics, audits, fractions, seeds,
-                    recipe, epochs, device, fill, limit, plugin)  # fmt: skip
+    chosen = changes.study(study)
     if until_decided:
-        chosen = chosen.with_changes(until_decided=True, seeds=LOOKS[-1] if seeds is None else None)
+        seeds = LOOKS[-1] if changes.seeds is None else None
+        chosen = chosen.with_changes(until_decided=True, seeds=seeds)
     limit_seconds = None if budget is None else seconds_of(budget)
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else str(folder / "store")
@@ -143,10 +122,11 @@ def report(
             help="Instead write a Markdown page with figures and tables, to keep under version control",
         ),
     ] = None,
+    weights: Weights = None,
     data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished, also while it runs."""
-    chosen, place, facts = recall(folder)
+    chosen, place, facts = recall(folder, weights)
     if markdown is not None:
         from uproar.report import write_results  # plots load slowly
 
@@ -177,12 +157,14 @@ def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
     return "serial" if count == 1 else f"{count} processes"
 
 
+@changing
 def validate(
     studies: Annotated[
         list[str] | None,
         typer.Argument(metavar="STUDY…", help="Study files or names; without one, ROAR on digits."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None,
+    *,
+    changes: Changes,
     jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
     out: Out = None,
     store: Place = None,
@@ -192,8 +174,7 @@ def validate(
 
     Without the data, cells, passes, storage and GPU hours follow from what is known of the set.
     """
-    for given in [study_named(text) for text in studies or ()] or [Study()]:
-        chosen = given.with_changes(seeds=seeds)
+    for chosen in [changes.study(text) for text in studies or (None,)]:
         count = workers(jobs, chosen.device)
         size = outline(chosen)
         print_outline(chosen, size)
@@ -220,32 +201,3 @@ def _print_estimate(study: Study, place: str, count: int) -> None:
         f"About {duration(found.seconds)} with {count} process{'es' if count > 1 else ''}, "
         f"{found.megabytes:.0f} MB for the store."
     )
-
-
-def _study(
-    file: str | None, task: str | None, model: str | None, weights: str | None,
-    estimators: list[str] | None, protocols: list[str] | None, metrics: list[str] | None,
-    audits: list[str] | None, fractions: list[str] | None, seeds: int | None, recipe: str | None,
-    epochs: int | None, device: str | None, fill: str | None, limit: int | None, plugin: list[str] | None,
-) -> Study:  # fmt: skip
-    base = study_named(file) if file else Study()
-    changes: dict[str, Any] = {
-        "tasks": task, "models": model, "weights": weights, "estimators": listed(estimators),
-        "protocols": listed(protocols), "metrics": listed(metrics), "audits": listed(audits),
-        "fractions": _numbers(listed(fractions)), "seeds": seeds, "device": device,
-        "fill": fill, "limit": limit, "plugins": plugin,
-    }  # fmt: skip
-    if recipe is not None or epochs is not None:
-        chosen = base.recipe if recipe is None else Recipe.named(recipe)
-        shorter = {} if epochs is None else {"epochs": epochs}
-        changes["recipe"] = {**chosen.model_dump(), **shorter}
-    if task is not None and file is None:
-        changes["name"] = re.sub(r"[^\w.-]+", "-", task.partition("(")[0])
-    return base.with_changes(**changes)
-
-
-def _numbers(texts: list[str] | None) -> list[float] | None:
-    try:
-        return None if texts is None else [float(text) for text in texts]
-    except ValueError as error:
-        raise BadInput(f"--fractions takes numbers such as 0.1,0.5,0.9 ({error}).") from None

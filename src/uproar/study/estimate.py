@@ -13,6 +13,7 @@ from uproar.removal.levels import bits_for
 from uproar.store import Store
 from uproar.study.plan import Job, plan
 from uproar.study.setting import Setting
+from uproar.study.shards import SQUEEZED
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
 from uproar.training import fit
@@ -21,8 +22,6 @@ PROBE = 0.4
 """Seconds spent on measuring each network."""
 START = 3.0
 """Seconds until a worker process has loaded torch."""
-SQUEEZED = 0.3
-"""Bytes per feature of levels in shards, at most about so much (docs/scale.md)."""
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,16 @@ from uproar.errors import BadInput, UproarError, one_line
 from uproar.estimators import families, read_chain
 from uproar.metrics import metrics
 from uproar.metrics.base import read_metric
+from uproar.metrics.probe import fractions_of, has_curve
+from uproar.metrics.resampling import DRAWS
 from uproar.models import ModelSpec
 from uproar.models.registry import make
-from uproar.plugins import file_at
 from uproar.protocols import protocol_named
 from uproar.removal.levels import bits_for
 from uproar.study.cell import Cell, Scored
 from uproar.study.plan import cells_of, scores_of
 from uproar.study.setting import Setting
+from uproar.study.shards import SQUEEZED, divided
 from uproar.study.spec import Study
 
 SPEED = 10e12
@@ -69,7 +71,7 @@ class Outline:
 
 def outline(study: Study) -> Outline:
     """What a study and its audits amount to, as if nothing of it were done."""
-    total = replace(Outline(), missing=_missing_files(study))
+    total = replace(Outline(), missing=study.missing_files)
     parts, unknown = _parts(study)
     done: set[tuple[Setting, Cell | Scored]] = set()
     models: set[tuple[Setting, int]] = set()
@@ -103,11 +105,6 @@ def _parts(study: Study) -> tuple[list[Study], tuple[str, ...]]:
     return parts, tuple(notes)
 
 
-def _missing_files(study: Study) -> tuple[str, ...]:
-    files = [name for name in (study.weights, study.pretrained) if name is not None]
-    return tuple(f"There is no weights file {name}." for name in files if not file_at(name).is_file())  # fmt: skip
-
-
 def _of_setting(
     study: Study, setting: Setting, cells: list[Cell], scores: list[Scored], replicates: int
 ) -> Outline:
@@ -125,29 +122,45 @@ def _of_setting(
     forward = _forward(setting.model, size)
     return Outline(
         len(cells) + len(scores), trainings, trained, explained, float(shown),
-        forward * (3 * (trained + explained) + shown), stored + len(cells) * size.test * size.classes * 2,
+        forward * (3 * (trained + explained) + shown),
+        stored + len(cells) * size.test * size.classes * 2 + _values(scores, size),
         (size.missing,) if size.missing else (),
     )  # fmt: skip
 
 
 def _maps(study: Study, size: Declared, cells: list[Cell], scores: list[Scored]) -> tuple[float, float]:  # fmt: skip
-    """Passes for the maps that cells and metrics need, and bytes of their levels and test maps."""
-    passes = stored = 0.0
-    c, h, w = size.shape
-    features = h * w * (c if study.features == "channel" else 1)
+    """Passes for the maps that cells and metrics need, and bytes of what the store keeps of those of cells.
+
+    Cells need the maps of both splits; metrics those of the test images, which are not kept.
+    """
+    passes, kept = 0.0, _kept(study, size)
+    stored = 0.0
     for seed in study.seeds:
-        retrained = {x.estimator for x in cells if x.seed == seed and protocol_named(x.protocol).retrains}  # fmt: skip
-        asked = {x.estimator for x in cells if x.seed == seed} | {
-            x.estimator for x in scores if x.seed == seed
-        }
-        for names, images in ((retrained, size.train + size.test), (asked - retrained, size.test)):
+        removed = {x.estimator for x in cells if x.seed == seed}
+        scored = {x.estimator for x in scores if x.seed == seed} - removed
+        for names, images in ((removed, size.train + size.test), (scored, size.test)):
             chains = [read_chain(n, study.sign, study.channels) for n in sorted(names)]
             for family in families([chain for chain in chains if not chain.is_direct]):
-                each = max(chain.passes_for(size.classes) for chain in family)
-                passes += images * each
-                levels = images * bits_for(len(study.fractions)) / 8 if names is retrained else 0
-                stored += len(family) * features * (levels + 4 * size.test)
+                passes += images * max(chain.passes_for(size.classes) for chain in family)
+                stored += len(family) * kept if names is removed else 0.0
     return passes, stored
+
+
+def _kept(study: Study, size: Declared) -> float:
+    """Bytes of one estimator's levels of both splits and maps of test images."""
+    c, h, w = size.shape
+    features = h * w * (c if study.features == "channel" else 1)
+    images = size.train + size.test
+    if divided(size.train, size.test, features):
+        return features * (images * SQUEEZED + 2 * size.test)
+    return features * (images * bits_for(len(study.fractions)) / 8 + 4 * size.test)
+
+
+def _values(scores: list[Scored], size: Declared) -> float:
+    """Bytes of the metrics' values and curves by image, and of their resamples."""
+    calls = [read_metric(unit.metric) for unit in scores]
+    points = [len(fractions_of(c, size.shape)) if has_curve(c) else 0 for c in calls]
+    return sum(8.0 * (size.test * (1 + n) + DRAWS) for n in points)
 
 
 def _judged(study: Study, size: Declared, scores: list[Scored]) -> float:

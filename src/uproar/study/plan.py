@@ -10,13 +10,13 @@ from uproar.errors import BadInput
 from uproar.estimators import Chain, families
 from uproar.models import build
 from uproar.models.weights import load_weights
-from uproar.protocols import protocol_named
+from uproar.protocols import Protocol, protocol_named
 from uproar.protocols.worn import FOLDS
 from uproar.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Simulated, Skipped, Unit
 from uproar.study.setting import Order, Setting
 from uproar.study.shards import Shard
-from uproar.study.spec import Study
+from uproar.study.spec import BASELINE, Study
 from uproar.study.steps import Bench, bench_for
 
 STACK = 8
@@ -82,9 +82,15 @@ def cells_of(study: Study, setting: Setting) -> list[Cell]:
         for seed in study.seeds
         for protocol in study.protocol_list
         for chain in study.chains
-        for fraction in study.fractions
+        for fraction in _fractions(study, protocol, chain)
         if fraction != protocol.plain
     ]
+
+
+def _fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, ...]:
+    """Where a curve is measured; that of random removal may go on where no other does."""
+    further = chain.name == BASELINE and not protocol.keeps
+    return study.fractions + (study.random_fractions if further else ())
 
 
 def scores_of(study: Study, setting: Setting) -> list[Scored]:

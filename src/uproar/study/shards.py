@@ -31,6 +31,9 @@ SHARD = 2**26
 MAPS = 2
 """Shards of test images are so many times smaller, since their maps are kept too."""
 
+SQUEEZED = 0.3
+"""Bytes per feature of levels in shards, at most about so much (docs/scale.md)."""
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -57,7 +60,7 @@ class Shard:
 
 def shards_of(task: Task, features: int) -> tuple[Shard, ...]:
     """The parts in which a task is explained; none if both its splits are small and held in memory."""
-    sizes = {"train": max(1, SHARD // features), "test": max(1, SHARD // MAPS // features)}
+    sizes = _sizes(features)
     parts = [
         Shard(split.name, rows.start, rows.stop)
         for split in (task.train, task.test)
@@ -65,6 +68,17 @@ def shards_of(task: Task, features: int) -> tuple[Shard, ...]:
     ]
     streams = task.train.streams or task.test.streams
     return tuple(parts) if streams or len(parts) > 2 else ()
+
+
+def divided(train: int, test: int, features: int) -> bool:
+    """Whether so many images are too many for one part of each split."""
+    sizes = _sizes(features)
+    return train > sizes["train"] or test > sizes["test"]
+
+
+def _sizes(features: int) -> dict[str, int]:
+    """Images in a shard at most, by split."""
+    return {"train": max(1, SHARD // features), "test": max(1, SHARD // MAPS // features)}
 
 
 class Squeezing:

@@ -23,7 +23,7 @@ from uproar.extend import load_plugin
 from uproar.metrics.base import read_metric
 from uproar.metrics.looks import LOOKS
 from uproar.models import ModelSpec
-from uproar.plugins import source_hash
+from uproar.plugins import file_at
 from uproar.protocols import Protocol, protocol_named
 from uproar.removal.fill import fills
 from uproar.removal.order import check_fraction
@@ -93,6 +93,8 @@ class Study(BaseModel):
     claims: Names = ()
     """Papers whose claims are tested on what was found, e.g. `hooker2019`, or single claims; nothing more is run."""
     fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = (0.1, 0.3, 0.5, 0.7, 0.9)
+    random_fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = ()
+    """Further fractions that are removed at random alone: how much can go before nothing is learned?"""
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
     """One whole replicate per seed; a number n means seeds 0..n-1."""
     until_decided: bool = False
@@ -125,6 +127,9 @@ class Study(BaseModel):
         for file in self.plugins:
             load_plugin(file)
         _distinct("fraction", [check_fraction(t) for t in self.fractions])
+        if self.random_fractions:
+            more = [check_fraction(t) for t in self.random_fractions]
+            _distinct("fraction", [*self.fractions, *more])
         _distinct("seed", self.seeds)
         if self.until_decided and len(self.seeds) < LOOKS[0]:
             raise BadInput(
@@ -161,11 +166,25 @@ class Study(BaseModel):
                 f"A study's name has letters, digits, spaces and . _ - only, not {self.name!r}."
             )
 
+    @property
+    def missing_files(self) -> tuple[str, ...]:
+        """A sentence for every file of weights that is not there, with what to do."""
+        uses = {
+            "weights": "explains a trained network",
+            "pretrained": "starts from trained weights",
+        }
+        named = {use: getattr(self, use) for use in uses}
+        return tuple(
+            f"The study {self.name} {uses[use]}, and there is no file {file}: give it as --{use} FILE, or put it "
+            "beside the study or where the command runs."
+            for use, file in named.items()
+            if file is not None and not file_at(file).is_file()
+        )
+
     def check_files(self) -> None:
         """Refuse to run without the files of weights; a study is read, counted and listed without them."""
-        for file in (self.weights, self.pretrained):
-            if file is not None:
-                source_hash(file)
+        for sentence in self.missing_files:
+            raise BadInput(sentence)
 
     @property
     def chains(self) -> list[Chain]:
