@@ -88,7 +88,7 @@ def test_shapes_and_names_that_do_not_fit_are_refused(x):
         fill(x, torch.zeros(5, 9, 7, dtype=torch.bool), "maen")
     with pytest.raises(NotApplicable, match="value="):
         fill(x, torch.zeros(5, 9, 7, dtype=torch.bool), "mean")
-    with pytest.raises(BadShape, match="2 colours"):
+    with pytest.raises(BadShape, match="2 numbers, but the images have 3 channels"):
         fill(x, torch.zeros(5, 9, 7, dtype=torch.bool), "mean", value=[0.1, 0.2])
 
 

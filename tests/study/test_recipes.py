@@ -58,7 +58,7 @@ def test_a_pretrained_start_needs_both_the_word_and_the_file(small, pretrained, 
     with pytest.raises(BadInput, match="set both or neither"):
         small(recipe="song2023-cub")
     study = small(recipe="song2023-cub", pretrained="nowhere.pt")
-    with pytest.raises(BadInput, match="There is no file"):
+    with pytest.raises(BadInput, match="there is no file nowhere.pt"):
         uproar.run(study, store=tmp_path / "store", jobs=1)
     assert not (tmp_path / "store").exists()
 
