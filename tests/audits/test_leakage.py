@@ -71,7 +71,7 @@ def test_a_mean_allows_for_other_replicates_and_other_images():
 
 BRIGHT = {
     "name": "bright", "task": "planted(size=8, classes=3, train=240, test=90, noise=0)",
-    "fractions": [0.14], "protocols": ["roar"], "seeds": 2, "recipe": {"epochs": 6, "batch": 32},
+    "fractions": [0.14], "protocols": ["roar", "kar"], "seeds": 2, "recipe": {"epochs": 6, "batch": 32},
     "audits": ["leakage(ways_out=false)", "information"],
 }  # fmt: skip
 
@@ -86,7 +86,10 @@ def test_the_best_possible_explanation_is_found_to_leak(store):
     run = uproar.run({**BRIGHT, "estimators": ["random", "oracle"]}, store=store, jobs=1)
     leak, bits = run.findings
     assert leak.state == "misleads", leak.sentence
-    assert [(m.protocol, m.estimator, m.text) for m in leak.marks] == [("roar", "oracle", "leaks")]
+    assert [(m.protocol, m.estimator, m.text) for m in leak.marks] == [
+        ("roar", "oracle", "leaks"), ("kar", "oracle", "leaks"),
+    ]  # fmt: skip
+    assert "KAR reads the mask for 1 of 1" in leak.sentence
     masks = leak.tables["masks alone against ROAR, accuracy"].set_index("estimator")
     assert masks.loc["oracle", "masks alone"] > 0.95 and masks.loc["oracle", "ROAR"] > 0.9
     assert masks.loc["random", "masks alone"] < 0.5

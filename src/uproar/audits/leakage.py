@@ -34,7 +34,8 @@ NEAR_ZERO = 0.05
 
 
 def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
-    protocols = (*DIAGNOSIS, *DECOUPLED, *(OTHER_WAYS if ways_out else ()))
+    asked = ("kar",) if "kar" in study.protocols else ()
+    protocols = (*DIAGNOSIS, *asked, *DECOUPLED, *(OTHER_WAYS if ways_out else ()))
     names = merged((RANDOM,), study.estimators)
     found = {"masks": study.with_changes(protocols=protocols, estimators=names, metrics=())}
     if ways_out:
@@ -54,8 +55,7 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     """Networks that see masks and no pixel, what pixels add to a mask, and ways to measure without the leak."""
     part = evidence["masks"]
     answered = Answered(part)
-    judged = [_judged(answered, name) for name in part.estimators if name != RANDOM]
-    known = [each for each in judged if each is not None]
+    known, kept = (_known(answered, protocol) for protocol in ("roar", "kar"))
     if not known:
         raise NotApplicable(
             "no estimator beside random has all its masks-alone trainings; run the audit to the end"
@@ -81,11 +81,13 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     leaking = [each for each in known if each.leaks]
     return Finding(
         _state(known),
-        _sentence(known, leaking, answered) + distance(worn),
+        _sentence(known, leaking, answered) + _also(kept) + distance(worn),
         plots=tuple(plots),
         tables=tables,
         marks=tuple(
-            Mark("roar", each.estimator, "leaks", each.why(answered.chance)) for each in leaking
+            Mark(each.protocol, each.estimator, "leaks", each.why(answered.chance))
+            for each in (*known, *kept)
+            if each.leaks
         ),
         notes=(*_NOTES, *warnings(worn)),
     )  # fmt: skip
@@ -94,6 +96,7 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
 _NOTES = (
     "An estimator leaks if its masks alone, without a pixel, reach more than half of the accuracy above chance that "
     "ROAR leaves, averaged over the fractions, and ROAR leaves some, with 95 % confidence over replicates and images.",
+    "A mask tells as much by what it keeps as by what it removes: the same networks without pixels judge KAR.",
     "What pixels add to the mask is a diagnosis and never a score: a mask that tells everything would look best.",
     "Decoupled ROAR trains with masks permuted across images, so that a mask says nothing of the class, and tests with "
     "each image's own. Own below permuted: the ranking finds what counts; own equal to it: geometry alone.",
@@ -109,12 +112,12 @@ _NOTES = (
 class _Judged:
     """One estimator: how far its masks alone go, and what pixels add."""
 
-    def __init__(self, estimator: str, mask: np.ndarray, roar: np.ndarray, added: np.ndarray | None,
-                 chance: float, bits: float) -> None:  # fmt: skip
-        self.estimator = estimator
-        self.mask, self.roar = float(mask.mean()), float(roar.mean())
-        self.beyond_half = mean_of(mask - (roar + chance) / 2)
-        self.left = mean_of(roar - chance)
+    def __init__(self, protocol: str, estimator: str, mask: np.ndarray, shown: np.ndarray,
+                 added: np.ndarray | None, chance: float, bits: float) -> None:  # fmt: skip
+        self.protocol, self.estimator = protocol, estimator
+        self.mask, self.shown = float(mask.mean()), float(shown.mean())
+        self.beyond_half = mean_of(mask - (shown + chance) / 2)
+        self.left = mean_of(shown - chance)
         self.added: Mean | None = None if added is None else mean_of(added)
         self.bits = bits
 
@@ -124,8 +127,8 @@ class _Judged:
 
     @property
     def size(self) -> float:
-        """The accuracy that ROAR leaves and that the mask could give."""
-        return min(self.mask, self.roar)
+        """The accuracy that the protocol leaves and that the mask could give."""
+        return min(self.mask, self.shown)
 
     @property
     def keeps_quiet(self) -> bool:
@@ -138,18 +141,29 @@ class _Judged:
 
     def why(self, chance: float) -> str:
         """The numbers behind a mark."""
-        text = f"masks alone {self.mask:.3f}, ROAR {self.roar:.3f}, chance {chance:.3f}"
+        text = f"masks alone {self.mask:.3f}, {self.protocol.upper()} {self.shown:.3f}, chance {chance:.3f}"
         return text + ("" if self.added is None else f"; pixels add {self.added.text()} bits")
 
 
-def _judged(answered: Answered, name: str) -> _Judged | None:
-    fractions = answered.part.study.fractions
-    mask = stacked([answered.right("roar:mask", name, t) for t in fractions])
-    roar = stacked([answered.right("roar", name, t) for t in fractions])
-    if mask is None or roar is None:
-        return None
-    added = stacked([_added(answered, name, t) for t in fractions])
-    return _Judged(name, mask, roar, added, answered.chance, answered.bits)
+def _known(answered: Answered, protocol: str) -> list[_Judged]:
+    """Every estimator but random of which all networks of a protocol, and those without pixels, are there."""
+    fractions, found = answered.part.study.fractions, []
+    for name in answered.part.estimators:
+        mask = stacked([answered.right("roar:mask", name, t) for t in fractions])
+        shown = stacked([answered.right(protocol, name, t) for t in fractions])
+        if name == RANDOM or mask is None or shown is None:
+            continue
+        bits = [_added(answered, name, t) for t in fractions] if protocol == "roar" else [None]
+        chance = answered.chance
+        found.append(_Judged(protocol, name, mask, shown, stacked(bits), chance, answered.bits))
+    return found
+
+
+def _also(kept: list[_Judged]) -> str:
+    if not kept:
+        return ""
+    count = sum(each.leaks for each in kept)
+    return f"; by the same measure KAR reads the mask for {count} of {len(kept)}"
 
 
 def _added(answered: Answered, name: str, fraction: float) -> np.ndarray | None:
@@ -170,7 +184,7 @@ def _sentence(known: list[_Judged], leaking: list[_Judged], answered: Answered) 
     found = (
         f"For {len(leaking)} of {len(known)} estimators the removed-masks alone, without a single pixel, reach more "
         f"than half of the accuracy above chance that ROAR leaves; most for {worst.estimator}: masks "
-        f"{worst.mask:.3f}, ROAR {worst.roar:.3f}, chance {answered.chance:.3f}"
+        f"{worst.mask:.3f}, ROAR {worst.shown:.3f}, chance {answered.chance:.3f}"
     )
     lost = [each.estimator for each in known if each.unrankable]
     if lost:
