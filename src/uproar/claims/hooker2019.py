@@ -6,7 +6,7 @@ Random removal, the ranking of estimators under ROAR and KAR, and what retrainin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
@@ -17,6 +17,11 @@ from uproar.judgement import Measure, Weighed
 
 SINGLE = ("grad", "ig", "guided_backprop")
 ROAR, KAR, UNTRAINED, CONTROLLED = "roar", "kar", "roar:no-retrain", "decoupled"
+
+ALONE = "where masks cannot give the class away (decoupled ROAR)"
+
+Test = Callable[[Found, str], Weighed]
+"""What a ranking says under a protocol."""
 
 NEGLIGIBLE = 0.01
 """One accuracy point: an advantage that is surely smaller counts as none."""
@@ -59,6 +64,34 @@ def random_99(found: Found) -> Weighed:
     return every(found.over_replicates(what, _kept(found, 0.99), above=0.25))
 
 
+def ranking(name: str, *, place: str, says: str, published: str) -> Callable[[Test], Test]:
+    """Declare a claim on the ranking twice: of ROAR as published, and of decoupled ROAR as `NAME-controlled`.
+
+    `{where}` in what it says becomes the words for either.
+    """
+
+    def keep(test: Test) -> Test:
+        for suffix, protocol, where, numbers in (
+            ("", ROAR, "under ROAR", published),
+            ("-controlled", CONTROLLED, ALONE, "the paper has no such control"),
+        ):
+            declared = claim(
+                name + suffix, place=place, says=says.format(where=where), published=numbers
+            )
+            declared(_asked(test, protocol))
+        return test
+
+    return keep
+
+
+def _asked(test: Test, protocol: str) -> Callable[[Found], Weighed]:
+    def asked(found: Found) -> Weighed:
+        return test(found, protocol)
+
+    asked.__doc__ = test.__doc__
+    return asked
+
+
 def _no_better(found: Found, names: Sequence[str], protocol: str) -> Weighed:
     return every(*(found.area(protocol, name, below=NEGLIGIBLE) for name in names))
 
@@ -68,27 +101,15 @@ def _far_better(found: Found, how: str, protocol: str) -> Weighed:
     return every(*(found.area(protocol, name, above=FAR) for name in names))
 
 
-@claim(
+@ranking(
     "hooker2019:single",
     place="section 4.2.3, Figure 5",
-    says="Gradient, integrated gradients and guided backprop rank pixels no better than chance under ROAR.",
+    says="Gradient, integrated gradients and guided backprop rank pixels no better than chance {where}.",
     published="at 90 %: Grad 67.76, IG 67.52, random 63.71; worse than random at all fractions (figure)",
 )
-def single(found: Found) -> Weighed:
+def single(found: Found, protocol: str) -> Weighed:
     """Their areas against random."""
-    return _no_better(found, found.there(SINGLE, ROAR), ROAR)
-
-
-@claim(
-    "hooker2019:single-controlled",
-    place="section 4.2.3, Figure 5",
-    says="Gradient, integrated gradients and guided backprop rank pixels no better than chance where masks cannot give "
-    "the class away (decoupled ROAR).",
-    published="the paper has no such control",
-)
-def single_controlled(found: Found) -> Weighed:
-    """Their areas against random under decoupled ROAR."""
-    return _no_better(found, found.there(SINGLE, CONTROLLED), CONTROLLED)
+    return _no_better(found, found.there(SINGLE, protocol), protocol)
 
 
 @claim(
@@ -102,31 +123,16 @@ def grad_like_ig(found: Found) -> Weighed:
     return every(found.area(ROAR, "ig", "grad", at=0.9, above=-0.02, below=0.02))
 
 
-def _single_and_sg(found: Found, protocol: str) -> Weighed:
-    names = _wrapped(found, "sg", protocol)
-    return every(*(found.area(protocol, n, n[3:-1], below=NEGLIGIBLE) for n in names))
-
-
-@claim(
+@ranking(
     "hooker2019:sg",
     place="section 4.2.4, Figure 6",
-    says="Averaging over noise (SG) is no better than the single estimate under ROAR.",
+    says="Averaging over noise (SG) is no better than the single estimate {where}.",
     published="at 90 %: SG-Grad 2.52 and SG-IG 2.6 points worse, SG-GB 4.13 better",
 )
-def sg(found: Found) -> Weighed:
+def sg(found: Found, protocol: str) -> Weighed:
     """SG against its own base."""
-    return _single_and_sg(found, ROAR)
-
-
-@claim(
-    "hooker2019:sg-controlled",
-    place="section 4.2.4, Figure 6",
-    says="SG is no better than the single estimate where masks cannot give the class away (decoupled ROAR).",
-    published="the paper has no such control",
-)
-def sg_controlled(found: Found) -> Weighed:
-    """SG against its own base under decoupled ROAR."""
-    return _single_and_sg(found, CONTROLLED)
+    names = _wrapped(found, "sg", protocol)
+    return every(*(found.area(protocol, n, n[3:-1], below=NEGLIGIBLE) for n in names))
 
 
 @claim(
@@ -140,76 +146,38 @@ def sg_random(found: Found) -> Weighed:
     return _no_better(found, _wrapped(found, "sg", ROAR), ROAR)
 
 
-def _single_and_sq(found: Found, protocol: str) -> Weighed:
-    """A little is less than ten points over the curve."""
+@ranking(
+    "hooker2019:sq",
+    place="section 4.2.5, Figure 6",
+    says="Squaring alone (SQ) improves every estimator by a little {where}.",
+    published="at 90 %: SQ-Grad 5.45 points better than Grad, SQ-GB 8.43 ± 0.97 better than GB",
+)
+def sq(found: Found, protocol: str) -> Weighed:
+    """SQ against its own base; a little is less than ten points over the curve."""
     names = _wrapped(found, "sq", protocol)
     return every(*(found.area(protocol, n, n[3:-1], above=0.0, below=0.1) for n in names))
 
 
-@claim(
-    "hooker2019:sq",
-    place="section 4.2.5, Figure 6",
-    says="Squaring alone (SQ) improves every estimator under ROAR, by a little.",
-    published="at 90 %: SQ-Grad 5.45 points better than Grad, SQ-GB 8.43 ± 0.97 better than GB",
-)
-def sq(found: Found) -> Weighed:
-    """SQ against its own base."""
-    return _single_and_sq(found, ROAR)
-
-
-@claim(
-    "hooker2019:sq-controlled",
-    place="section 4.2.5, Figure 6",
-    says="Squaring alone improves every estimator by a little where masks cannot give the class away (decoupled ROAR).",
-    published="the paper has no such control",
-)
-def sq_controlled(found: Found) -> Weighed:
-    """SQ against its own base under decoupled ROAR."""
-    return _single_and_sq(found, CONTROLLED)
-
-
-@claim(
+@ranking(
     "hooker2019:sg-sq",
     place="section 4.2.3, Figure 5",
-    says="Squared and averaged estimates (SG-SQ) are far better than chance under ROAR.",
+    says="Squared and averaged estimates (SG-SQ) are far better than chance {where}.",
     published="at 90 %: SG-SQ-Grad 10.78 ± 7.85, SG-SQ-GB 17 ± 3.45, random 63.71 ± 0.13",
 )
-def sg_sq(found: Found) -> Weighed:
+def sg_sq(found: Found, protocol: str) -> Weighed:
     """SG-SQ against random."""
-    return _far_better(found, "sg_sq", ROAR)
+    return _far_better(found, "sg_sq", protocol)
 
 
-@claim(
-    "hooker2019:sg-sq-controlled",
-    place="section 4.2.3, Figure 5",
-    says="SG-SQ is far better than chance where masks cannot give the class away (decoupled ROAR).",
-    published="the paper has no such control",
-)
-def sg_sq_controlled(found: Found) -> Weighed:
-    """SG-SQ against random under decoupled ROAR."""
-    return _far_better(found, "sg_sq", CONTROLLED)
-
-
-@claim(
+@ranking(
     "hooker2019:var",
     place="NeurIPS 2019 version, section 4",
-    says="The variance over noise (VarGrad) is far better than chance under ROAR.",
+    says="The variance over noise (VarGrad) is far better than chance {where}.",
     published="as SG-SQ (figure of that version)",
 )
-def var(found: Found) -> Weighed:
+def var(found: Found, protocol: str) -> Weighed:
     """VAR against random."""
-    return _far_better(found, "var", ROAR)
-
-
-@claim(
-    "hooker2019:var-controlled",
-    place="NeurIPS 2019 version, section 4",
-    says="VarGrad is far better than chance where masks cannot give the class away (decoupled ROAR).",
-    published="the paper has no such control",
-)
-def var_controlled(found: Found) -> Weighed:
-    """VAR against random under decoupled ROAR."""
-    return _far_better(found, "var", CONTROLLED)
+    return _far_better(found, "var", protocol)
 
 
 def _range(found: Found, protocol: str, fraction: float, names: Sequence[str]) -> pd.Series:

@@ -159,7 +159,7 @@ PLACES = ("--out", "--store", "--data-root")
 def placeless(command: str) -> str:
     """A command as it would be typed elsewhere: without the places of one machine.
 
-    >>> placeless("/usr/bin/uproar run x --out /tmp/x --store=/s --weights /data/net.th --jobs 2")
+    >>> placeless("/usr/bin/uproar run x --out runs/x --store=/s --weights /data/net.th --jobs 2")
     'uproar run x --weights net.th --jobs 2'
     """
     kept: list[str] = []
