@@ -19,6 +19,10 @@ EVERY = 2.0
 """Seconds between two writings of the file."""
 
 
+EARLY = 0.01
+"""Share of the work below which the pace is that of starting up: the first job would promise days."""
+
+
 @dataclass
 class Machine:
     """A node of a cluster: jobs it has done, and those under way."""
@@ -50,8 +54,8 @@ class Progress:
 
     @property
     def left(self) -> float | None:
-        """Seconds still to go at the pace so far; None before anything ended."""
-        if self.work_done <= 0:
+        """Seconds still to go at the pace so far; None until enough has ended to know the pace."""
+        if self.work_done <= EARLY * self.work:
             return None
         spent = time.perf_counter() - self.started
         return spent / self.work_done * (self.work - self.work_done)
