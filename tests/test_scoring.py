@@ -162,6 +162,24 @@ def test_a_metric_that_does_not_apply_is_left_out_by_name_and_alone_it_is_an_err
         uproar.score(model, x, y, maps, asked[1:], mean=task.mean)
 
 
+def test_boxes_are_for_the_pointing_game_and_for_all_where_there_are_no_masks(case):
+    model, task, _ = case
+    x, y, masks, boxes = (task.test.images, task.test.labels, task.test.masks, task.test.boxes)
+    hollow = (task.test.boxed(slice(None)) & ~masks).float()  # in the box, beside the glyph
+    asked = ["pointing_game", "relevance_mass"]
+
+    def found(**known):
+        return uproar.score(model, x, y, hollow, asked, **known)["value"].tolist()
+
+    assert found(truth=masks) == [0, 0]
+    assert found(truth=masks, boxes=boxes) == [1, 0]
+    assert found(boxes=boxes) == found(boxes=boxes[:, None]) == [1, 1]
+    with pytest.raises(BadInput, match=r"boxes= are whole numbers x0, y0, x1, y1, not float32"):
+        found(boxes=boxes.float())
+    with pytest.raises(BadShape, match=r"boxes= are of shape .*must be \(\d+, 4\), or"):
+        found(boxes=boxes[:-1])
+
+
 def test_a_model_that_answers_with_probabilities_is_noticed_and_scored_the_same(case):
     model, task, maps = case
     soft = nn.Sequential(model, nn.Softmax(1))
@@ -224,7 +242,7 @@ def test_the_better_method_comes_first_whatever_the_direction(case):
 def test_metrics_are_cells_of_a_study(tmp_path):
     study = {
         "task": "planted(size=8, classes=3, train=60, test=30)", "model": "cnn-small(width=4)", "estimators": ["random", "grad", "bernoulli"],
-        "metrics": ["deletion(steps=5)", "pointing_game"], "protocols": [], "seeds": 2, "recipe": {"epochs": 1},
+        "metrics": ["deletion(steps=5)", "pointing_game", "relevance_mass"], "protocols": [], "seeds": 2, "recipe": {"epochs": 1},
     }  # fmt: skip
     results = uproar.run(study, store=tmp_path, jobs=1)
     status = results.scores.groupby("estimator")["status"].unique().str[0].to_dict()
@@ -241,6 +259,7 @@ def test_metrics_are_cells_of_a_study(tmp_path):
         study["metrics"],
         mean=task.mean,
         truth=task.test.masks,
+        boxes=task.test.boxes,
         seed=1,
     )
     found = results.scores.query("estimator == 'grad' and seed == 1").set_index("metric")["value"]

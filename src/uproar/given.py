@@ -58,6 +58,24 @@ def classes_of(given: Any, count: int, what: str) -> Tensor:
     return classes.long()
 
 
+def boxes_of(given: Any, count: int) -> Tensor:
+    """The boxes of `count` images, (n, 4) or (n, m, 4), from whatever holds whole numbers."""
+    try:
+        boxes = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput("boxes= are whole numbers x0, y0, x1, y1 for every image.") from None
+    if boxes.is_floating_point() or boxes.is_complex() or boxes.dtype == torch.bool:
+        raise BadInput(
+            f"boxes= are whole numbers x0, y0, x1, y1, not {str(boxes.dtype).removeprefix('torch.')}."
+        )
+    if boxes.dim() not in (2, 3) or len(boxes) != count or boxes.shape[-1] != 4:
+        raise BadShape(
+            f"boxes= are of shape {tuple(boxes.shape)}; for {count} images they must be ({count}, 4), or "
+            f"({count}, m, 4) for several in an image."
+        )
+    return boxes
+
+
 def colour_of(given: Any, x: Tensor, name: str) -> Tensor | None:
     """A colour, (c,), of the images' kind; a single number stands for all channels."""
     if given is None:

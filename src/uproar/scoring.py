@@ -13,9 +13,11 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from uproar.data.boxes import box_pixels
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
 from uproar.given import (
+    boxes_of,
     check_batch_size,
     check_images,
     check_like,
@@ -75,6 +77,7 @@ def score(
     mean: Tensor | None = None,
     train: Tensor | None = None,
     truth: Tensor | None = None,
+    boxes: Tensor | None = None,
     explain: Mapping[str, Explain] | None = None,
     output: Output = "auto",
     seed: int = 0,
@@ -86,12 +89,14 @@ def score(
     `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
     per image instead. Some metrics need `mean` (colour of the training images; else that of `train`), `train`,
     `truth` (the important pixels, (n, h, w) bool), or `explain`, which makes maps of other images: `uproar ls metrics`.
+    `boxes` (whole numbers x0, y0, x1, y1, the last column and row included; (n, 4), or (n, m, 4) for several in an
+    image) are what the pointing game is played on, and the `truth` of all else where that is not given.
     `output="probability"` says that the model ends in a softmax. Without `batch_size`, as many images at a time as
     memory holds; no number depends on it.
     """
     found = score_all(
-        model, x, y, maps, metrics, mean=mean, train=train, truth=truth, explain=explain, output=output, seed=seed,
-        index=index, batch_size=batch_size,
+        model, x, y, maps, metrics, mean=mean, train=train, truth=truth, boxes=boxes, explain=explain, output=output,
+        seed=seed, index=index, batch_size=batch_size,
     )  # fmt: skip
     for notice in found.notices:
         warnings.warn(notice, stacklevel=2)
@@ -101,7 +106,7 @@ def score(
 def score_all(
     model: nn.Module, x: Tensor, y: Tensor, maps: Tensor | Mapping[str, Tensor], metrics: Sequence[str] = DEFAULT, *,
     mean: Tensor | None = None, train: Tensor | None = None, truth: Tensor | None = None,
-    explain: Mapping[str, Explain] | None = None,
+    boxes: Tensor | None = None, explain: Mapping[str, Explain] | None = None,
     output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int | None = None,
     listen: Callable[[int, int], None] = lambda *_: None,
 ) -> Scores:  # fmt: skip
@@ -120,6 +125,8 @@ def score_all(
     mean = colour_of(mean, x, "mean")
     # images are changed and compared on the CPU; the model is asked where it is
     x = x.cpu()
+    boxed = None if boxes is None else box_pixels(boxes_of(boxes, len(x)).cpu(), *x.shape[2:])
+    truth = boxed if truth is None else truth
     truth, train, mean = (None if a is None else a.cpu() for a in (truth, train, mean))
     explains = {name: explained_there(each) for name, each in (explain or {}).items()}
     model = from_here(model)
@@ -136,6 +143,7 @@ def score_all(
         return Batch(
             model, x[span], y[span], methods[method][span], clean[span], draws[span], mean,
             None if truth is None else truth[span], explains.get(method), train,
+            None if boxed is None else boxed[span],
         )  # fmt: skip
 
     try:

@@ -36,9 +36,9 @@ def batch_of(
 def part(batch: Batch, rows: Sequence[int]) -> Batch:
     """Some images of a batch."""
     rows = list(rows)
-    truth = None if batch.truth is None else batch.truth[rows]
+    truth, boxed = (None if known is None else known[rows] for known in (batch.truth, batch.boxed))
     return Batch(batch.model, batch.x[rows], batch.target[rows], batch.maps[rows], batch.clean[rows],
-                 batch.draws[rows], batch.mean, truth, batch.explain)  # fmt: skip
+                 batch.draws[rows], batch.mean, truth, batch.explain, boxed=boxed)  # fmt: skip
 
 
 def run(name: str, batch: Batch, **options) -> Mapping[str, Tensor]:

@@ -8,8 +8,12 @@ import torch
 from tests.metrics.looking import batch_of, part, value
 from tests.metrics.looking import run as responses
 from tests.reference import maps_slow
+from uproar.data import load
+from uproar.data.boxes import box_pixels
 from uproar.errors import BadShape, NotApplicable
+from uproar.expression import Call
 from uproar.metrics import localisation
+from uproar.metrics.probe import evaluate
 
 NAMES = [
     "pointing_game", "pointing_game:coherency", "pointing_game:torchray", "relevance_mass",
@@ -99,6 +103,51 @@ def test_torchray_counts_within_15_pixels_and_averages_over_classes():
     assert localisation.class_mean(out) == pytest.approx((1 + 1 / 3) / 2)
     out["value"][0] = torch.nan
     assert localisation.class_mean(out) == pytest.approx(1 / 3)
+
+
+def test_pointing_is_played_on_boxes_and_the_pixels_count_for_all_else():
+    task = load("planted(size=16, test=40)")
+    masks, boxed = task.test.truth(slice(None)), task.test.boxed(slice(None))
+    assert masks.sum((1, 2)).unique().tolist() == [9]
+    assert boxed.sum((1, 2)).unique().tolist() == [25]
+    beside = (boxed & ~masks).float()  # peaks in the box, none on the glyph
+    both, pixels_only = batch_of(beside, masks, boxed=boxed), batch_of(beside, masks)
+    for name in ("pointing_game", "pointing_game:coherency"):
+        assert value(name, both).unique().tolist() == [1], name
+    assert value("pointing_game", pixels_only).unique().tolist() == [0]
+    for name in ("relevance_mass", "attr_percent", "relevance_rank", "iou", "iou:coherency"):
+        assert value(name, both).unique().tolist() == [0], name
+    assert responses("pointing_game", both)["chance"].unique().item() == pytest.approx(25 / 256)
+    assert responses("attr_percent", both)["chance"].unique().item() == pytest.approx(9 / 256)
+
+
+def test_torchray_measures_the_tolerance_from_the_box():
+    boxed, masks = box(2, 40, 40, 0, 0, 5, 5), box(2, 40, 40, 0, 0, 0, 0)
+    maps = peak_at(40, 40, [(0, 19), (0, 20)])
+    assert value("pointing_game:torchray", batch_of(maps, masks, boxed=boxed)).tolist() == [1, 0]
+    assert value("pointing_game:torchray", batch_of(maps, masks)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (3, 5), (6, 4)])
+def test_a_random_map_hits_a_box_by_its_area(height, width):
+    n = 2000
+    maps = torch.rand(n, 8, 8, generator=torch.Generator().manual_seed(5))
+    boxed = box_pixels(torch.tensor([[1, 2, width, height + 1]]).expand(n, 4), 8, 8)
+    share = height * width / 64
+    out = responses("pointing_game", batch_of(maps, box(n, 8, 8, 0, 0, 7, 7), boxed=boxed))
+    assert (out["chance"] == share).all()
+    spread = (share * (1 - share) / n) ** 0.5
+    assert out["value"].mean().item() == pytest.approx(share, abs=4 * spread)
+
+
+@pytest.mark.parametrize("name", ["pointing_game", "pointing_game:coherency", "attr_percent"])
+def test_boxes_are_cut_with_the_images_when_few_fit_at_a_time(name):
+    maps = torch.rand(7, 9, 8, generator=torch.Generator().manual_seed(6))
+    masks = torch.rand(7, 9, 8, generator=torch.Generator().manual_seed(7)) < 0.2
+    boxed = torch.rand(7, 9, 8, generator=torch.Generator().manual_seed(8)) < 0.5
+    batch, call = batch_of(maps, masks, boxed=boxed), Call(name)
+    together, apart = (evaluate([call], batch, rows)[0][name]["value"] for rows in (7, 2))
+    assert torch.equal(together, apart)
 
 
 @pytest.mark.parametrize("name", NAMES)

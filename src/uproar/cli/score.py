@@ -95,7 +95,8 @@ def score(
     with bar("scoring") as listen:
         scores = score_all(
             subject.model, subject.x, y, found, asked, mean=subject.context.mean,
-            truth=subject.context.truth, explain=explain, output=answers, seed=seed, listen=listen,  # type: ignore[arg-type]
+            truth=subject.context.truth, boxes=_boxes(subject), explain=explain,
+            output=answers, seed=seed, listen=listen,  # type: ignore[arg-type]
         )  # fmt: skip
     command = shlex.join(["uproar", *sys.argv[1:]])
     page = write_scores(replace(scores, provenance={"command": command, "seed": seed}), out)
@@ -126,6 +127,12 @@ def _subject(
         )
         y = subject.target
     return replace(subject, target=y), y
+
+
+def _boxes(subject: Subject) -> Tensor | None:
+    """The boxes of the images, where their task has any."""
+    samples = subject.context.samples
+    return None if samples is None or samples.boxes is None else samples.boxes[: len(subject.x)]
 
 
 def _labels(file: str) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from uproar.batches import spans
+from uproar.data.boxes import box_pixels
 from uproar.data.stream import Rows, Source, row_numbers
 from uproar.errors import BadInput, BadShape
 from uproar.types import Images
@@ -85,18 +86,12 @@ class Split:
         return part.float() / 255 if part.dtype == torch.uint8 else part
 
     def truth(self, rows: Rows) -> Tensor | None:
-        """The important pixels of some images as (n, h, w) bool, where they are known."""
-        if self.masks is not None:
-            return self.masks[rows]
-        if self.boxes is None:
-            return None
-        _, h, w = self.shape
-        row, column = torch.arange(h)[:, None], torch.arange(w)[None, :]
-        found = torch.zeros(1, dtype=torch.bool)
-        for box in self.boxes[rows].reshape(-1, self.boxes[0].numel() // 4, 4).unbind(1):
-            x0, y0, x1, y1 = (edge[:, None, None] for edge in box.unbind(1))
-            found = found | ((row >= y0) & (row <= y1) & (column >= x0) & (column <= x1))
-        return found
+        """The important pixels of some images as (n, h, w) bool, where they are known: masks, else boxes."""
+        return self.boxed(rows) if self.masks is None else self.masks[rows]
+
+    def boxed(self, rows: Rows) -> Tensor | None:
+        """The pixels in the boxes of some images as (n, h, w) bool, where boxes are known."""
+        return None if self.boxes is None else box_pixels(self.boxes[rows], *self.shape[1:])
 
     def take(self, rows: Tensor | slice) -> Split:
         """Some of the samples as a split of their own."""

@@ -42,11 +42,13 @@ class Batch:
     mean: Tensor | None = None
     """Mean colour of the training images, (c,)."""
     truth: Tensor | None = None
-    """The important pixels, (n, h, w) bool, where they are known."""
+    """The important pixels, (n, h, w) bool, where they are known; those in the boxes where only boxes are."""
     explain: Callable[[nn.Module, Images, Labels, Draws], Maps] | None = None
     """Makes maps of other images or of another model, where the maps came from an estimator."""
     train: Tensor | None = None
     """Training images, for fills that draw from them."""
+    boxed: Tensor | None = None
+    """The pixels in the boxes around what is important, (n, h, w) bool, where boxes are known."""
 
 
 @runtime_checkable

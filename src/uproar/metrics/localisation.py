@@ -1,7 +1,9 @@
 """Does the map lie on the pixels that are known to be important?
 
-They are given as masks; a box is a mask too. An image without a known region has no value: it is NaN and counted, never
-a hit. `chance` in the responses is what a random map gets on that image, since small objects are harder to hit.
+The pointing game and its variants are played on boxes; where a task has none, on the important pixels themselves. All
+other metrics here are of those pixels; where a task has boxes only, these are the pixels in them. An image without a
+known region has no value: it is NaN and counted, never a hit. `chance` in the responses is what a random map gets on
+that image, since small objects are harder to hit.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ Pixels = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 _NEEDS = "known important pixels"
+_BOXES = "known boxes, or important pixels where there are none"
 _SIZE = "the region's share of the image"
 _CONTEXT = "a model may rightly look outside the region, at context; larger regions are easier"
 
 
-@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS, paper="Zhang et al. 2016",
+@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_BOXES, version=2, paper="Zhang et al. 2016",
         formula="1 if the map's maximum lies in the region, else 0",
         biases=f"one pixel decides; {_CONTEXT}; a tolerance favours small images")  # fmt: skip
 def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
@@ -36,19 +39,19 @@ def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
 
     Among several highest pixels one is chosen at random, by the sample's own seed; `tied` is how many there were.
     """
-    region, known = _region(batch)
+    region, known = _region(batch, boxes=True)
     peaks, finite = _peaks(batch.maps)
     point = _one_of(peaks, batch.draws)
     return _hits(near(region, tolerance), point, known & finite) | {"tied": peaks.sum(1).float()}
 
 
-@metric(name="pointing_game:coherency", higher_is_better=True, low=0, high=1, needs=_NEEDS,
+@metric(name="pointing_game:coherency", higher_is_better=True, low=0, high=1, needs=_BOXES, version=2,
         chance="the share of the image that the larger boxes cover", paper="Vandersmissen and Oramas 2023",
         formula="pointing_game with boxes one pixel larger to the right and below",
         biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts")  # fmt: skip
 def pointing_game_coherency(batch: Batch) -> Responses:
     """Whether the first highest pixel lies in a box or one pixel right of it or below, as released code does."""
-    region, known = _region(batch)
+    region, known = _region(batch, boxes=True)
     larger = torch.nn.functional.pad(region, (1, 0, 1, 0))
     larger = larger[:, 1:, 1:] | larger[:, :-1, 1:] | larger[:, 1:, :-1] | larger[:, :-1, :-1]
     peaks, finite = _peaks(batch.maps)
@@ -65,14 +68,14 @@ def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
     return float(torch.stack([value[known & (target == c)].mean() for c in classes]).mean())
 
 
-@metric(name="pointing_game:torchray", higher_is_better=True, low=0, high=1, needs=_NEEDS, whole=class_mean,
+@metric(name="pointing_game:torchray", higher_is_better=True, low=0, high=1, needs=_BOXES, version=2, whole=class_mean,
         chance="the share of the image within 15 pixels of the region; 1 on images under 15 pixels",
         paper="Fong et al. 2019", formula="pointing_game(tolerance=15), averaged over classes",
         biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts; meant for images of "
                "a few hundred pixels")  # fmt: skip
 def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses:
     """Whether the first highest pixel is less than 15 pixels from the region; rare classes count as much as others."""
-    region, known = _region(batch)
+    region, known = _region(batch, boxes=True)
     peaks, finite = _peaks(batch.maps)
     hits = _hits(near(region, tolerance), peaks.int().argmax(1), known & finite)
     return hits | {"target": batch.target}
@@ -147,16 +150,19 @@ def near(region: Tensor, tolerance: float) -> Tensor:
     return torch.stack([grown(mask) for mask in region.cpu()]).to(region.device)
 
 
-def _region(batch: Batch) -> tuple[Tensor, Tensor]:
-    """The important pixels and which images have any."""
-    if batch.truth is None:
-        raise NotApplicable("the important pixels of these images are not known; give truth=")
-    if batch.truth.shape != batch.maps.shape:
+def _region(batch: Batch, *, boxes: bool = False) -> tuple[Tensor, Tensor]:
+    """The important pixels, or those in the boxes where boxes are known, and which images have any."""
+    given = batch.boxed if boxes and batch.boxed is not None else batch.truth
+    if given is None:
+        raise NotApplicable(
+            "the important pixels of these images are not known; give truth= or boxes="
+        )
+    if given.shape != batch.maps.shape:
         raise BadShape(
             f"The maps are {tuple(batch.maps.shape)} but the important pixels "
-            f"{tuple(batch.truth.shape)}; they must be alike."
+            f"{tuple(given.shape)}; they must be alike."
         )
-    region = batch.truth.bool()
+    region = given.bool()
     return region, region.flatten(1).any(1)
 
 

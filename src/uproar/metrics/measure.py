@@ -41,10 +41,10 @@ def case(task: str = TASK, epochs: int = 12) -> Batch:
     fit(model, data.train.read(slice(None)), data.train.labels, Recipe(epochs=epochs), 0)
     x, truth = data.test.read(slice(None)), data.test.truth(slice(None))
     assert truth is not None
-    draws = Draws.of(0, len(x))
     return Batch(
-        model, x, data.test.labels, truth.float(), predict(model, x), draws, data.mean, truth
-    )
+        model, x, data.test.labels, truth.float(), predict(model, x), Draws.of(0, len(x)), data.mean,
+        truth, boxed=data.test.boxed(slice(None)),
+    )  # fmt: skip
 
 
 def _measure(name: str, base: Batch, sets: int) -> Measured:

@@ -154,8 +154,9 @@ def _parts(batch: Prepared, rows: int) -> Iterator[tuple[Prepared, slice]]:
         changes: dict[str, Any] = {
             name: getattr(batch, name)[where] for name in ("x", "target", "maps", "clean", "draws")
         }
-        if batch.truth is not None:
-            changes["truth"] = batch.truth[where]
+        for name in ("truth", "boxed"):
+            known = getattr(batch, name)
+            changes[name] = None if known is None else known[where]
         yield Prepared.of(dataclasses.replace(batch, **changes)), where
 
 

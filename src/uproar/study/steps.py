@@ -114,7 +114,9 @@ class Bench(Retraining):
 
         maps, asked = mapped(model, x, target), from_here(model)
         again = None if chain.files else explain
-        return Batch(asked, x, y, maps, clean, draws, self.task.mean, truth, explain=again)
+        return Batch(
+            asked, x, y, maps, clean, draws, self.task.mean, truth, explain=again, boxed=test.boxed(rows)
+        )  # fmt: skip
 
 
 def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
