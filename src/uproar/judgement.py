@@ -52,6 +52,12 @@ class Measure:
         return "does not hold here" if self.high <= self.above or self.low >= self.below else "undecided"  # fmt: skip
 
     @property
+    def margin(self) -> float:
+        """How far the interval lies inside the claimed range; negative by as much as it reaches out of it."""
+        inside = min(self.low - self.above, self.below - self.high)
+        return -math.inf if math.isnan(inside) else inside
+
+    @property
     def claimed(self) -> str:
         """The claimed range in words."""
         if math.isfinite(self.above) and math.isfinite(self.below):

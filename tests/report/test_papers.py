@@ -117,7 +117,7 @@ def test_every_figure_is_drawn_the_same_each_time(hooker):
 def song():
     """Blur lowers variation and accuracy of Grad and leaves Grad-CAM alone; accuracy is linear in variation."""
     variation = {"random": 0.8, "block_random": 0.1, "sobel": 0.5, "sq(grad)": 0.6, "sq(ig)": 0.7, "sq(grad_cam)": 0.2,
-                 "gaussian(sq(grad))": 0.3, "max(sq(grad))": 0.4, "gaussian(sq(grad_cam))": 0.2}  # fmt: skip
+                 "sq(lrp)": 0.65, "sq(grad_input)": 0.55, "var(grad)": 0.35, "gaussian(sq(grad))": 0.3, "max(sq(grad))": 0.4, "gaussian(sq(grad_cam))": 0.2}  # fmt: skip
     curves = {name: {0.3: 0.9 - 0.1 * (1 - v), 0.5: 0.4 + 0.5 * v} for name, v in variation.items()}
     draws = np.random.default_rng(0)
     values = {("total_variation", n): v + 1e-4 * draws.normal(size=20) for n, v in variation.items()}  # fmt: skip
@@ -136,11 +136,15 @@ def test_song_s_differences_are_filtered_minus_plain(song):
 
 
 def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
-    one = exhibits(song, "song2023")["variation-squared"]
+    """What knows no model is shown beside the line, which ends with the roughest and smoothest estimators."""
+    one = exhibits(song, "song2023")["variation-maps-squared"]
     cloud = one.figure.windows[1]
     assert {dot.label for dot in cloud.dots} == {
-        "random", "block_random", "sobel", "sq(grad)", "sq(ig)", "sq(grad_cam)",
+        "random", "block_random", "sobel", "sq(grad)", "sq(ig)", "sq(grad_cam)", "sq(lrp)", "sq(grad_input)",
+        "var(grad)",
     }  # fmt: skip
+    assert "random, block_random and sobel" in one.reading
+    assert cloud.fit[0] == pytest.approx((0.2, 0.7), abs=1e-3)
     assert cloud.title == "50\u00a0% removed, R² = 1.00"
     (x0, x1), (y0, y1) = cloud.fit
     assert (y1 - y0) / (x1 - x0) == pytest.approx(0.5, abs=1e-2)

@@ -108,11 +108,12 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
 
 
 def every(*measures: Measure, evidence: str = "") -> Weighed:
-    """Holds if every part does; fails if one does."""
+    """Holds if every part does; fails if one does; decided by the part whose interval is least in its range."""
     parts = _some(measures)
     order: tuple[Outcome, ...] = ("does not hold here", "undecided", "holds")
     worst = next(state for state in order if any(m.outcome == state for m in parts))
-    return Weighed(worst, parts, next(m for m in parts if m.outcome == worst), evidence)
+    decisive = min((m for m in parts if m.outcome == worst), key=lambda m: m.margin)
+    return Weighed(worst, parts, decisive, evidence)
 
 
 def most(*measures: Measure, evidence: str = "") -> Weighed:

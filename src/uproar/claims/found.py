@@ -14,8 +14,8 @@ from uproar.claims.statistics import (
     Interval,
     correlation,
     correlation_interval,
+    line_interval,
     mean_interval,
-    r_squared_interval,
     spread_interval,
 )
 from uproar.errors import NotApplicable
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 BASELINE = "random"
 
+At = float | tuple[float, ...] | None
+"""One fraction, some, or all that the study has."""
+
 
 class Found:
     """One task and model of a study's results.
@@ -39,7 +42,7 @@ class Found:
 
     def __init__(self, results: Results, task: str, model: str) -> None:
         self.results, self.task, self.model = results, task, model
-        self._comparisons: dict[tuple[str, str, float | None], pd.DataFrame] = {}
+        self._comparisons: dict[tuple[str, str, At], pd.DataFrame] = {}
 
     # what there is
 
@@ -118,37 +121,41 @@ class Found:
 
     # retraining: intervals over replicates
 
-    def _tidy(self, protocol: str, fraction: float | None = None) -> pd.DataFrame:
+    def _tidy(self, protocol: str, at: At = None) -> pd.DataFrame:
         rows = self.cells[self.cells["protocol"] == protocol]
-        own = rows.groupby("estimator", sort=False).filter(lambda r: r["fraction"].nunique() > 1)
-        own = own if fraction is None else own[(own["fraction"] - fraction).abs() < 1e-9]
+        whole = 1.0 if self.results.higher_is_better[protocol] else 0.0
+        own = rows[rows["fraction"] != whole]
+        if at is not None:
+            wanted = np.atleast_1d(np.array(at, dtype=float))
+            own = own[
+                np.isclose(own["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9).any(1)
+            ]
         if own.empty:
-            at = "" if fraction is None else f" at {fraction:g}"
-            raise NotApplicable(f"the study has no finished cells of {protocol}{at}")
+            raise NotApplicable(f"the study has no finished cells of {protocol}{_where(at)}")
         tidy = own.rename(columns={"seed": "replicate", "accuracy": "value"})
         return tidy[["estimator", "replicate", "fraction", "value"]]
 
     def area(
-        self, protocol: str, estimator: str, over: str = BASELINE, *, at: float | None = None,
+        self, protocol: str, estimator: str, over: str = BASELINE, *, at: At = None,
         **claimed: Unpack[Range],
     ) -> Measure:  # fmt: skip
-        """The advantage of one estimator over another under a protocol, the area between their curves.
+        """The advantage of one estimator over another under a protocol, the mean height between their curves.
 
-        The residual variance is pooled over all estimators of the study, as in its verdicts. `at` takes one
-        fraction instead of the whole curve.
+        The residual variance is pooled over all estimators of the study, as in its verdicts. Unlike there, the curves
+        begin with the first fraction that changes something: where nothing is removed all are the same network.
+        `at` takes one or some fractions instead of the whole curve.
         """
         a, b = self.estimator(estimator, protocol), self.estimator(over, protocol)
         table = self._compared(protocol, b, at)
         if a not in table.index:
             raise NotApplicable(f"{a} shares no finished curve with {b} under {protocol}")
         row = table.loc[a]
-        where = "" if at is None else f" at {at:g}"
         return Measure(
-            f"{protocol}{where}: {a} against {b}, accuracy", float(row["advantage"]), float(row["low"]),
+            f"{protocol}{_where(at)}: {a} against {b}, accuracy", float(row["advantage"]), float(row["low"]),
             float(row["high"]), int(row["n"]), **claimed,
         )  # fmt: skip
 
-    def _compared(self, protocol: str, baseline: str, at: float | None) -> pd.DataFrame:
+    def _compared(self, protocol: str, baseline: str, at: At) -> pd.DataFrame:
         """All estimators against one under a protocol; several claims ask for the same."""
         asked = (protocol, baseline, at)
         if asked not in self._comparisons:
@@ -210,6 +217,12 @@ class Found:
         groups = self.values.groupby(["metric", "estimator"], sort=False, observed=True)
         return {(str(m), str(e)): rows.set_index("image")["value"] for (m, e), rows in groups}
 
+    @functools.cached_property
+    def _by_replicate(self) -> dict[tuple[str, str, int], pd.Series]:
+        keys = ["metric", "estimator", "seed"]
+        groups = self._own(self.results.image_scores).groupby(keys, sort=False, observed=True)
+        return {(str(m), str(e), int(s)): r.set_index("image")["value"] for (m, e, s), r in groups}
+
     def scored_by(self, *metrics_: str) -> list[str]:
         """The estimators beside random that have values of all these metrics."""
         return [
@@ -219,13 +232,14 @@ class Found:
         ]
 
     def correlation(
-        self, metric: str, other: str, *, binary: bool = False, **claimed: Unpack[Range]
-    ) -> Measure:
-        """Correlation over images of two metrics, both so that higher is better, averaged over estimators.
+        self, metric: str, other: str, names: Sequence[str] | None = None, *, binary: bool = False,
+        **claimed: Unpack[Range],
+    ) -> Measure:  # fmt: skip
+        """Correlation over images of two metrics, both so that higher is better, mean over estimators and replicates.
 
         Spearman's; with `binary`, one metric is a hit or a miss and Pearson's is taken (the point-biserial one).
         """
-        names = self.scored_by(metric, other)
+        names = self.scored_by(metric, other) if names is None else names
         tables = self._tables(metric, other, names)
         interval = correlation_interval(tables, ranked=not binary)
         mean = "" if len(names) == 1 else f", mean of {len(names)} estimators"
@@ -233,13 +247,16 @@ class Found:
 
     def correlations(self, metric: str, other: str, *, binary: bool = False) -> dict[str, float]:
         """The same for every estimator by itself, without intervals."""
-        names = self.scored_by(metric, other)
-        tables = self._tables(metric, other, names)
-        return {n: correlation(t, not binary) for n, t in zip(names, tables, strict=True)}
+        return {
+            name: float(np.mean([correlation(t, not binary) for t in self._tables(metric, other, [name])]))
+            for name in self.scored_by(metric, other)
+        }  # fmt: skip
 
-    def spread(self, metric: str, first: str, second: str, **claimed: Unpack[Range]) -> Measure:
+    def spread(
+        self, metric: str, first: str, second: str, names: Sequence[str] | None = None, **claimed: Unpack[Range]
+    ) -> Measure:  # fmt: skip
         """How much more the correlation of `first` with a metric differs between estimators than that of `second`."""
-        names = self.scored_by(metric, first, second)
+        names = self.scored_by(metric, first, second) if names is None else names
         if len(names) < 3:
             raise NotApplicable(f"{len(names)} estimators are too few to compare; use at least 3")
         interval = spread_interval(
@@ -249,43 +266,64 @@ class Found:
         return _measure(what, interval, "images", claimed)
 
     def _tables(self, metric: str, other: str, names: Sequence[str]) -> list[np.ndarray]:
-        """By estimator: both metrics of all images, (images, 2)."""
+        """By estimator and replicate: both metrics of all images, higher is better, (images, 2)."""
         images = pd.Index(self.values["image"].unique())
         if len(images) < 10 or not names:
             raise NotApplicable(f"fewer than 10 images have both {metric} and {other}")
+        signs = [1 if read_higher(m) else -1 for m in (metric, other)]
+        found = self._by_replicate
+        seeds = sorted({seed for _, _, seed in found})
+        asked = [[(m, name, seed) for m in (metric, other)] for name in names for seed in seeds]
         return [
-            np.stack([self.per_image(m, name).reindex(images).to_numpy(float) for m in (metric, other)], 1)
-            for name in names
+            np.stack([sign * found[k].reindex(images).to_numpy(float) for sign, k in zip(signs, pair, strict=True)], 1)
+            for pair in asked
+            if all(k in found for k in pair)
         ]  # fmt: skip
 
     def between(self, metric: str, other: str, estimator: str, **claimed: Unpack[Range]) -> Measure:
         """What an estimator gains by one metric instead of another of the same direction, image by image."""
         name = self.estimator(estimator)
-        gap = (self.per_image(metric, name) - self.per_image(other, name)).dropna()
-        if len(gap) < 2:
+        gap = self.per_image(metric, name) - self.per_image(other, name)
+        if gap.count() < 2:
             raise NotApplicable(f"{name} has no values of both {metric} and {other}")
         what = f"{name}: {metric} minus {other}, higher is better"
-        return _measure(what, mean_interval(gap.to_numpy(float)), "images", claimed)
+        return self.over_images(what, gap, **claimed)
 
-    def line(self, what: str, x: np.ndarray, y: np.ndarray, **claimed: Unpack[Range]) -> Measure:
-        """R² of a line through points, negative where it falls, with its interval."""
+    def over_images(self, what: str, values: pd.Series, **claimed: Unpack[Range]) -> Measure:
+        """The mean of one number per image; the networks are taken as given."""
+        return _measure(what, mean_interval(values.to_numpy(dtype=float)), "images", claimed)
+
+    def line(self, what: str, x: pd.Series, y: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
+        """R² of a line through estimators, negative where it falls; y has a row per replicate."""
         if len(x) < 5:
             raise NotApplicable(f"{len(x)} estimators are too few for a line; use at least 5")
-        return _measure(what, r_squared_interval(x, y), "estimators", claimed)
+        whole = y[x.index].dropna()
+        interval = line_interval(x.to_numpy(float), whole.to_numpy(float))
+        return _measure(what, interval, "replicates", claimed)
 
     # audits
 
+    def table(self, audit: str, title: str) -> pd.DataFrame:
+        """A table of an audit."""
+        found = self.finding(audit)
+        if title not in found.tables:
+            raise NotApplicable(f"the audit {audit} has no table {title!r} here")
+        return found.tables[title]
+
     def row(self, audit: str, table: str, **where: Any) -> pd.Series:
         """The one row of an audit's table that has these values."""
-        found = self.finding(audit)
-        if table not in found.tables:
-            raise NotApplicable(f"the audit {audit} has no table {table!r} here")
-        rows = found.tables[table]
+        rows = self.table(audit, table)
         for column, value in where.items():
             rows = rows[rows[column] == value]
         if len(rows) != 1:
             raise NotApplicable(f"the audit {audit} says nothing of {', '.join(map(str, where.values()))}")  # fmt: skip
         return rows.iloc[0]
+
+
+def _where(at: At) -> str:
+    if at is None:
+        return ""
+    return f" at {', '.join(f'{t:g}' for t in (at if isinstance(at, tuple) else (at,)))}"
 
 
 @functools.lru_cache(maxsize=512)

@@ -119,18 +119,27 @@ def _spread(found: np.ndarray) -> np.ndarray:
     return np.where(n >= 3, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
 
 
-def r_squared_interval(x: np.ndarray, y: np.ndarray) -> Interval:
-    """The share of y's variance that a line over x explains, with Fisher's interval; negative for a falling line.
+def line_interval(x: np.ndarray, y: np.ndarray) -> Interval:
+    """The share of the variance of y's mean that a line over x explains; negative for a falling line.
+
+    y is (replicates, points). The interval is the jackknife's over replicates: the points are taken as given.
 
     >>> x = np.arange(8.0)
-    >>> found = r_squared_interval(x, 2 * x + np.array([0.3, -0.3] * 4))
-    >>> found.value > 0.99, found.low > 0.9
-    (True, True)
+    >>> noise = np.random.default_rng(0).normal(size=(5, 8))
+    >>> found = line_interval(x, 2 * x + noise)
+    >>> found.value > 0.95, found.low > 0.9, found.n
+    (True, True, 5)
     """
-    n = len(x)
-    r = float(_correlations(np.stack([x, y], 1).astype(float), False, np.ones((1, n)))[0])
-    if not math.isfinite(r) or n < 4:
-        return Interval(r * abs(r), math.nan, math.nan, n)
-    z, half = math.atanh(min(max(r, -1 + 1e-12), 1 - 1e-12)), 1.959964 / math.sqrt(n - 3)
-    low, high = (math.tanh(end) for end in (z - half, z + half))
-    return Interval(r * abs(r), low * abs(low), high * abs(high), n)
+    n = len(y)
+    value = _explained(x, y.mean(0))
+    if not math.isfinite(value) or n < 2:
+        return Interval(value, math.nan, math.nan, n)
+    without = np.array([_explained(x, np.delete(y, i, 0).mean(0)) for i in range(n)])
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    half = float(stats.t.ppf(0.975, n - 1)) * error
+    return Interval(value, max(value - half, -1.0), min(value + half, 1.0), n)
+
+
+def _explained(x: np.ndarray, y: np.ndarray) -> float:
+    r = correlation(np.stack([x, y], 1).astype(float), ranked=False)
+    return r * abs(r)

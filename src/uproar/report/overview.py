@@ -2,7 +2,7 @@
 
 It is made from the files beside the pages (`NAME/facts.json`, `NAME/claims.csv`) and put between two marks of
 `index.md`; all other text of that page is left as it is. `causes.md`, written by hand, has a heading per claim that
-does not hold: the tables link to it, and say where there is none.
+does not hold, or holds for another reason than it seems: the tables link to it, and say where one is missing.
 """
 
 from __future__ import annotations
@@ -102,11 +102,20 @@ def _tables(studies: Sequence[Kept], causes: Mapping[str, str]) -> str:
     parts = ["### What was run", _studies(studies)]
     large = [one for one in studies if not one.tiny]
     if large:
-        parts += ["### What became of the claims", _counts(large)]
+        once = "A claim that several studies ask counts once for each of them."
+        parts += ["### What became of the claims", once, _counts(large)]
     for key, paper in PAPERS.items():
         rows = _claim_rows(key, large, causes)
         if rows:
-            heads = ["claim", "outcome", "why", "study", "found, 95 % interval", "claimed", "n"]
+            heads = [
+                "claim",
+                "outcome",
+                "why",
+                "study",
+                "the number that decides, 95 % interval",
+                "claimed",
+                "n",
+            ]
             parts += [f"### {text(paper)}", table([*heads, "published"], rows)]
     return "\n\n".join(parts)
 
@@ -170,7 +179,7 @@ def _claim_rows(paper: str, studies: Sequence[Kept], causes: Mapping[str, str]) 
         rows.append(
             [
                 _says(row), f"**{outcome}**", _why(str(row["claim"]), outcome, causes),
-                f"[{text(one.name)}]({one.name}.md#claims)", effect(row["effect"], row["low"], row["high"]),
+                f"[{text(one.name)}]({one.name}.md#claims)", _found(one, row),
                 text(row["claimed"]).replace("-", "−"), f"{row['n']:.0f} {row['of']}", text(row["published"]),
             ]
         )  # fmt: skip
@@ -180,11 +189,18 @@ def _claim_rows(paper: str, studies: Sequence[Kept], causes: Mapping[str, str]) 
     return rows
 
 
+def _found(one: Kept, row: pd.Series) -> str:
+    """The number that decides, what it is, and of how many it is one."""
+    own = one.claims[["claim", "task", "model"]].eq(row[["claim", "task", "model"]]).all(axis=1)
+    parts = f" (1 of {own.sum()})" if own.sum() > 1 else ""
+    return f"{effect(row['effect'], row['low'], row['high'])}: {text(row['what'])}{parts}"
+
+
 def _says(row: pd.Series) -> str:
     return f"{text(row['says'])} {code(row['claim'])}, {text(row['place'])}"
 
 
 def _why(claim: str, outcome: str, causes: Mapping[str, str]) -> str:
-    if claim in causes and outcome != "holds":
-        return f"[cause]({causes[claim]})"
+    if claim in causes:
+        return f"[{'note' if outcome == 'holds' else 'cause'}]({causes[claim]})"
     return "cause not written down" if outcome == "does not hold here" else ""

@@ -10,12 +10,14 @@ import numpy as np
 
 from uproar.claims.found import bare
 from uproar.claims.song2023 import (
+    BLOCKS,
     FILTERS,
+    RATES,
     ROAD,
     ROAR,
-    VARIATION,
-    line_through,
-    variation_points,
+    Of,
+    variation_by_name,
+    variation_lines,
 )
 from uproar.claims.statistics import Interval
 from uproar.errors import NotApplicable
@@ -36,12 +38,9 @@ from uproar.report.words import LEVEL, NOTHING, known, listed, percent, points
 from uproar.results import BASELINE
 
 PAPER = "song2023"
-BLOCKS = "block_random"
 PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
 BLOCKS_PUBLISHED = {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0533}
 """CUB-200, ResNet-50."""
-RATES = (0.1, 0.3, 0.5)
-"""Of the paper's figures."""
 
 
 # Table 1
@@ -201,11 +200,7 @@ def _differences(
 @exhibit(PAPER, "Figures 6, 8 and 9")
 def trajectories(seen: Seen) -> Exhibit:
     """Total variation and accuracy of an estimator, from plain to filtered, a plot per rate."""
-    metric = seen.found.metric(VARIATION)
-    variation = {
-        bare(str(n)): -float(seen.found.per_image(metric, str(n)).mean())
-        for n in seen.found.scored_by(metric)
-    }
+    variation = variation_by_name(seen.found)
     names = seen.found.there(variation, ROAR)
     rows = _filtered(names)
     if not rows:
@@ -243,38 +238,46 @@ def _trajectory(
     )  # fmt: skip
 
 
-def _scatter(seen: Seen, squared: bool, name: str, published: str) -> Exhibit:
-    kind = "squared maps" if squared else "maps that are not squared"
-    variation, reached = variation_points(seen.found, squared)
-    if not reached:
+def _scatter(seen: Seen, squared: bool, of: Of, published: str) -> Exhibit:
+    """Accuracy over the total variation of maps or masks, a plot per rate."""
+    kind = f"{of} of squared estimators" if squared else f"{of} of estimators that are not squared"
+    lines = variation_lines(seen.found, squared, of)
+    if not lines:
         raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
-    lines = {t: line_through(seen.found, variation, y, t) for t, y in reached.items()}
     clouds = []
-    for t, y in reached.items():
-        dots = tuple(
-            Dot(label := seen.label(n, ROAR), seen.style(label), variation[n], y[n])
-            for n in variation
+    for t, line in lines.items():
+        dots = {
+            n: Dot(label := seen.label(n, ROAR), seen.style(label), line.x[n], line.y[n])
+            for n in line.x
+        }
+        on = [dot for n, dot in dots.items() if n not in line.beside]
+        falls = ", falling" if line.r2.effect < 0 else ""
+        title = f"{percent(t, 0)} removed, R² = {abs(line.r2.effect):.2f}{falls}"
+        clouds.append(
+            Cloud(
+                title, tuple(dots.values()), f"total variation of {of}", "test accuracy", _fit(on)
+            )
         )
-        falls = ", falling" if lines[t].effect < 0 else ""
-        title = f"{percent(t, 0)} removed, R² = {abs(lines[t].effect):.2f}{falls}"
-        clouds.append(Cloud(title, dots, "total variation of maps", "test accuracy", _fit(dots)))
+    measures = {t: line.r2 for t, line in lines.items()}
     rows = tuple(
         (f"{percent(t, 0)} removed", published, plain(Interval(m.effect, m.low, m.high, m.n)), str(m.n))
-        for t, m in lines.items()
+        for t, m in measures.items()
     )  # fmt: skip
-    ends = [f"{v:.2f}".replace("-", "−") for v in sorted(m.effect for m in lines.values())]
+    ends = [f"{v:.2f}".replace("-", "−") for v in sorted(m.effect for m in measures.values())]
     title = (
         f"A line over the total variation of {kind} has R² {' to '.join(dict.fromkeys((ends[0], ends[-1])))} "
         f"for accuracy under ROAR; published: {published}"
     )
+    apart = list(dict.fromkeys(n for line in lines.values() for n in line.beside))
     reading = (
         "One point per unfiltered estimator, and the line of least squares. Left is smoother, down is better under "
-        "ROAR."
+        f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
     )
     note = (
         f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
     )
     table = Beside(("R² of the line", "published", "here", "estimators"), rows, note)
+    name = f"variation-{of}-squared" if squared else f"variation-{of}"
     return Exhibit(name, title, reading, Multiples("", "", tuple(clouds), 3), table)
 
 
@@ -290,10 +293,22 @@ def _fit(dots: Sequence[Dot]) -> tuple[tuple[float, float], tuple[float, float]]
 @exhibit(PAPER, "Figure 7")
 def scatter_squared(seen: Seen) -> Exhibit:
     """Accuracy over total variation, squared maps."""
-    return _scatter(seen, True, "variation-squared", "0.83 to 0.96")
+    return _scatter(seen, True, "maps", "0.83 to 0.96")
+
+
+@exhibit(PAPER, "Figure 7, by masks")
+def scatter_squared_masks(seen: Seen) -> Exhibit:
+    """Accuracy over total variation, masks of squared maps."""
+    return _scatter(seen, True, "masks", "0.83 to 0.96")
 
 
 @exhibit(PAPER, "Figure 10")
 def scatter_plain(seen: Seen) -> Exhibit:
     """Accuracy over total variation, maps that are not squared."""
-    return _scatter(seen, False, "variation", "similar (figure)")
+    return _scatter(seen, False, "maps", "similar (figure)")
+
+
+@exhibit(PAPER, "Figure 10, by masks")
+def scatter_plain_masks(seen: Seen) -> Exhibit:
+    """Accuracy over total variation, masks of maps that are not squared."""
+    return _scatter(seen, False, "masks", "similar (figure)")
