@@ -155,6 +155,13 @@ def test_declared_sizes_follow_the_options(name, no_data):
     assert (some.train, some.test, some.classes) == (1000, 500, whole.classes)
 
 
+def test_declared_sizes_are_those_of_the_classes_kept(no_data):
+    some = declared("tiny-imagenet(only=[n01641577, n02106662, n02124075])")
+    assert (some.train, some.test, some.classes) == (1500, 150, 3)
+    fewer = declared("tiny-imagenet(only=[n01641577, n02106662], test=60)")
+    assert (fewer.train, fewer.test, fewer.classes) == (1000, 60, 2)
+
+
 def test_tasks_of_the_package_are_simply_loaded():
     assert declared("digits").shape == (1, 8, 8)
     assert declared("digits").missing == ""

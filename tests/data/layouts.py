@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import pickle
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -156,20 +157,24 @@ def write_birdsnap(folder: Path, urls: str = "http://127.0.0.1:9") -> None:
     write_lines(folder / "test_images.txt", "path", paths[0], paths[3])
 
 
-def write_tiny_imagenet(folder: Path) -> None:
+def write_tiny_imagenet(
+    folder: Path, wnids: Sequence[str] = ("n02", "n01"), kept: Sequence[str] | None = None
+) -> None:
+    """Two training images and one for validation of each class, as grey as its number; or only those of some classes."""
     box = "\t".join(map(str, BOX))
-    wnids = ("n02", "n01")
-    write_lines(folder / "wnids.txt", *wnids)
+    rows = [(i, wnid) for i, wnid in enumerate(wnids) if kept is None or wnid in kept]
+    write_lines(folder / "wnids.txt", *(wnid for _, wnid in rows))
     write_lines(folder / "words.txt", "n01\tcrane, a bird", "n02\tfrog", "n03\tcrane, a machine")
-    for wnid in wnids:
-        for i in range(2):
-            write_picture(folder / "train" / wnid / "images" / f"{wnid}_{i}.JPEG", size=(64, 64))
-        write_lines(folder / "train" / wnid / f"{wnid}_boxes.txt",
-                    *(f"{wnid}_{i}.JPEG\t{box}" for i in range(2)))  # fmt: skip
-    write_lines(folder / "val" / "val_annotations.txt",
-                *(f"val_{i}.JPEG\t{wnid}\t{box}" for i, wnid in enumerate(wnids)))  # fmt: skip
-    for i in range(2):
-        write_picture(folder / "val" / "images" / f"val_{i}.JPEG", 90, size=(64, 64))
+    for number, wnid in rows:
+        level, names = 10 * int(wnid[1:]), [f"{wnid}_{i}.JPEG" for i in range(2)]
+        for name in names:
+            write_picture(folder / "train" / wnid / "images" / name, level, size=(64, 64))
+        write_lines(
+            folder / "train" / wnid / f"{wnid}_boxes.txt", *(f"{name}\t{box}" for name in names)
+        )
+        write_picture(folder / "val" / "images" / f"val_{number}.JPEG", level, size=(64, 64))
+    table = (f"val_{number}.JPEG\t{wnid}\t{box}" for number, wnid in rows)
+    write_lines(folder / "val" / "val_annotations.txt", *table)
 
 
 WNIDS = ("n01440764", "n01443537")

@@ -110,6 +110,39 @@ def test_tiny_imagenet_counts_classes_as_its_list_does(here):
     boxes_fit(load("tiny-imagenet(size=32)").train)
 
 
+def test_tiny_imagenet_keeps_the_classes_asked_for_in_their_order(here):
+    folder = here / "data" / "tiny-imagenet-200"
+    write_tiny_imagenet(folder, ("n02", "n01", "n03"))
+    task = load("tiny-imagenet(only=[n03, n02])")
+    assert task.classes == ("crane", "frog"), "the other crane is no class of this task"
+    levels = task.train.read(slice(None))[:, 0, 0, 0] * 255
+    assert task.train.labels.tolist() == [0, 0, 1, 1] and levels.round().tolist() == [30, 30, 20, 20]  # fmt: skip
+    assert task.test.labels.tolist() == [1, 0], "in the order of the table, without the second"
+    assert [path[-10:] for path in task.test.images.paths] == ["val_0.JPEG", "val_2.JPEG"]
+    assert task.test.boxes.tolist() == [list(BOX)] * 2
+    every = load("tiny-imagenet(only=[n02, n01, n03])")
+    assert every.fingerprint == load("tiny-imagenet").fingerprint != task.fingerprint
+    assert [len(load("tiny-imagenet(only=[n03, n02], train=2)").train), len(task.train)] == [2, 4]
+    # with these classes alone on the disk it is the same task
+    write_tiny_imagenet(here / "some" / "tiny-imagenet-200", ("n02", "n01", "n03"), ("n02", "n03"))
+    assert load("tiny-imagenet(only=[n03, n02], root=some)").fingerprint == task.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [
+        ("[n01, n07, n08]", "only= names n07, n08, but wnids.txt in .* has no such class"),
+        ("[n01]", r"only must name at least two classes, each once, not \('n01',\)"),
+        ("[n01, n02, n01]", "only must name at least two classes, each once"),
+        ("[1, 2]", r"only must be a text, not \(1, 2\)"),
+    ],
+)
+def test_classes_that_tiny_imagenet_cannot_keep_get_one_sentence(here, only, said):
+    write_tiny_imagenet(here / "data" / "tiny-imagenet-200")
+    with pytest.raises(BadOption, match=said):
+        load(f"tiny-imagenet(only={only})")
+
+
 @pytest.mark.parametrize("labels", ["folders", "solution", "kit", "xml"])
 def test_imagenet_finds_the_labels_of_its_validation_photos(here, labels):
     write_imagenet(here / "data" / "imagenet", labels)

@@ -41,15 +41,17 @@ def _declared(call: Call) -> Declared:
         return _loaded(call)
     known = known_set(call.name)
     options = tasks[call.name].bind(**dict(call.options))
+    classes = len(options.get("only", ())) or known.classes
     train, test = (
-        options.get(split) or n for split, n in zip(("train", "test"), known.counts, strict=True)
+        options.get(split) or n * classes // known.classes
+        for split, n in zip(("train", "test"), known.counts, strict=True)
     )
     c, h, w = known.shape
     size = options.get("size")
     shape = (c, h, w) if size is None else (c, size, size)
     root = options.get("root")
     absent = "" if find(known, root) is not None else missing(known, root)
-    return Declared(train, test, known.classes, shape, absent)
+    return Declared(train, test, classes, shape, absent)
 
 
 def _loaded(call: Call) -> Declared:

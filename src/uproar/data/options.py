@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import torch
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from uproar.data.task import Split, Task, balanced_rows
@@ -14,6 +14,16 @@ from uproar.errors import BadOption
 
 Count = Annotated[int, Field(ge=1)] | None
 """How many images of a split are used, the same number of each class as far as possible; none means all."""
+
+
+def _several(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) == 1 or len(set(names)) < len(names):
+        raise ValueError("must name at least two classes, each once")
+    return names
+
+
+Only = Annotated[tuple[str, ...], AfterValidator(_several)]
+"""Which classes of a set are used, in this order; none means all."""
 
 Root = str | None
 """Where the set lies; none means the usual places."""
