@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,11 @@ from uproar.claims import Found, judge
 from uproar.finding import Plot
 from uproar.report.document import chapters_of
 from uproar.report.draw import drawn
+from uproar.report.figures import Curves, Series
 from uproar.report.papers import Seen, exhibits_of
+from uproar.report.score_document import Document
 from uproar.report.sections import sections_of
+from uproar.report.style import styles
 
 ROAR = {"random": 0.80, "grad": 0.85, "sg_sq(grad, samples=4)": 0.30, "ig": 0.82}
 KAR = {"random": 0.50, "grad": 0.70, "sg_sq(grad, samples=4)": 0.65, "ig": 0.60}
@@ -63,6 +67,16 @@ def test_published_numbers_stand_beside_ours(hooker):
     assert rows["Grad, 90 % removed"][1].startswith("85.0\u00a0% (")
     assert rows["range of estimators under ROAR, 90 % removed, points"][1].startswith("+55.0 (")
     assert rows["random, 99 % removed"][1] == "not asked"
+    gap = rows["SG-SQ-Grad minus Grad, 90 % removed, points"]
+    assert gap[0] == "−56.97"
+    assert gap[1].startswith("−55.0 (")
+
+
+def test_squaring_alone_is_no_ensemble(make_cells, make_results):
+    rows = make_cells({"roar": {"random": 0.8, "grad": 0.7, "sq(grad)": 0.2, "sg(grad)": 0.6}})
+    found = make_results(rows, provenance={"classes": {"digits": 10}})
+    title = shown(replace(found, claims=tuple(judge(found, ["hooker2019"]))))["roar-kar"].title
+    assert "the best ensemble (SG-Grad) 60.0\u00a0%" in title
 
 
 def test_pictures_are_in_the_paper_s_order_and_the_best_is_of_those_shown(hooker):
@@ -88,7 +102,7 @@ def test_what_a_study_lacks_is_said_and_nothing_is_drawn_without_claims(make_cel
     asked = replace(found, claims=tuple(judge(found, ["hooker2019"])))
     (chapter,) = chapters_of(asked)
     assert [one.name for one in chapter.exhibits] == ["paper-hooker2019-roar-kar"]
-    assert {m.place for m in chapter.missing} == {"Figure 4", "Figures 3 and 8", "Figure 7"}
+    assert {m.place for m in chapter.missing} == {"Figure 4", "Figures 2 and 8", "Figure 7"}
     assert any("add protocol 'roar:no-retrain'" in m.reason for m in chapter.missing)
 
 
@@ -197,6 +211,38 @@ def test_settings_and_binary_maps(coherency):
     rows = {row[0]: row[1:] for row in found["consistency"].table.rows}
     assert rows["insertion: mean + pixel and blur + pixel"] == ("0.816", "1.000")
     assert found["binary"].figure.windows[0].words == (("−1.00", "1.00"), ("−1.00", "1.00"))
+
+
+def _with_curves(found, *metrics: str) -> Seen:
+    """What the figures see, with a flat curve of every estimator under some metrics."""
+    (section,) = sections_of(found)
+    names = dict.fromkeys(found.scores["estimator"])
+    lines = tuple(
+        Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40))
+        for n in names
+    )
+    curves = {m: Curves(m, "", "", "", "", "", (0, 1), lines) for m in metrics}
+    return Seen(Found(found, TASK, MODEL), section, (), Mock(spec=Document, curves=curves))
+
+
+@pytest.mark.parametrize(
+    ("blurs", "drawn_blur"),
+    [(["gaussian"], "gaussian"), (["coarse"], "coarse"), (["gaussian", "coarse"], "coarse")],
+)
+def test_blurred_maps_are_those_of_the_claims(blurs, drawn_blur):
+    """The paper's blur, or a plain one where a study has no other."""
+    levels = {"ig(steps=8)": 0.2, "gaussian(ig(steps=8))": 0.4, "coarse(ig(steps=8))": 0.6, "sg(grad)": 0.3}  # fmt: skip
+    names = ["ig(steps=8)", "sg(grad)", *(f"{how}(ig(steps=8))" for how in blurs)]
+    wave = np.linspace(-0.1, 0.1, 20)
+    values = {(m, n): levels[n] + wave for m in ("insertion", "deletion", "average_drop(scale=minmax)") for n in names}  # fmt: skip
+    seen = _with_curves(results(**scored(values)), "insertion", "deletion")
+    (one,) = (e for e in exhibits_of(seen, ["vandersmissen2023"])[0] if e.name.endswith("-blurred"))
+    level = levels[f"{drawn_blur}(ig(steps=8))"]
+    assert f"insertion of IG 0.20 to {level:.2f}; deletion of IG 0.20 to {level:.2f}" in one.title
+    assert [s.label for s in one.figure.windows[0].series] == ["IG", "blurred IG"]
+    rows = {row[0]: row[1:] for row in one.table.rows}
+    assert rows["IG: average drop %"] == ("96.85", "44.99", "20", f"{100 * level:.0f}")
+    assert rows["SmoothGrad: average drop %"][2:] == ("30", "–")
 
 
 # Li et al.

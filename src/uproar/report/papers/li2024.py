@@ -18,9 +18,10 @@ from uproar.report.words import LEVEL, NOTHING, known, listed, percent
 PAPER = "li2024"
 ENSEMBLES = {"ig": "IG", "sg(ig)": "IG-SG", "sg_sq(ig)": "IG-SQ", "var(ig)": "IG-Var"}
 METHODS = {
-    "grad_cam": "GradCAM", "extremal_perturbation": "ExPerturb", "deep_shap": "DeepSHAP", "ig": "IG", "iba": "IBA",
-    "input_iba": "InputIBA",
+    "grad_cam": "GradCAM", "extremal_perturbation": "ExPerturb", "deep_shap": "DeepSHAP",
+    "deep_lift": "DeepSHAP (one baseline)", "ig": "IG", "iba": "IBA", "input_iba": "InputIBA",
 }  # fmt: skip
+"""With the one baseline 0, as in the paper, DeepSHAP is DeepLIFT."""
 MARKED = {"ig": "IG", "grad_cam": "GradCAM", "deep_shap": "DeepSHAP", RECT: "Rect", POOLING: "Pooling"}  # fmt: skip
 _READING = (
     "Soundness: of the attribution shown so far, the share that raised accuracy, over the accuracy reached; "
@@ -172,7 +173,7 @@ def distances(seen: Seen) -> Exhibit:
     )
     return Exhibit(
         "distances", title, figure.reading, figure,
-        Beside(heads, tuple(rows), f"{BRACKETS} Published: mean and standard deviation."),
+        Beside(heads, tuple(rows), f"{BRACKETS} The paper does not say what its ± is."),
     )  # fmt: skip
 
 

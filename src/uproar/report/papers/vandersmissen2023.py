@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from uproar.claims.found import bare, read_higher
 from uproar.claims.vandersmissen2023 import (
     BLURRED,
+    BLURS,
     COARSE,
     SPARSE,
     average_drop,
@@ -29,7 +30,6 @@ METHODS = {
     "sg(grad)": "SmoothGrad", "tame": "TAME",
 }  # fmt: skip
 """By what they are, as the paper calls them, in its order."""
-BLUR = {f"gaussian({name})": f"blurred {METHODS[name]}" for name in BLURRED}
 
 
 def _areas(seen: Seen, metric: str, names: Sequence[str]) -> dict[str, float]:
@@ -246,13 +246,22 @@ BLUR_PUBLISHED = {
 }  # fmt: skip
 
 
+def _pairs(seen: Seen) -> dict[str, str]:
+    """What each of IG and SmoothGrad is called blurred, where the study has both; the paper's blur comes first."""
+    blurs = {n: seen.found.there([f"{how}({n})" for how in BLURS]) for n in seen.found.there(BLURRED)}  # fmt: skip
+    return {name: found[0] for name, found in blurs.items() if found}
+
+
 @exhibit(PAPER, "Figure 4")
 def blurred(seen: Seen) -> Exhibit:
     """IG and SmoothGrad before and after blurring."""
-    names = {n: label for n, label in (METHODS | BLUR).items() if n in BLURRED or n in BLUR}
-    names = {n: names[n] for n in seen.found.there(names)}
-    if not any(n in BLUR for n in names):
-        raise NotApplicable("the study has no gaussian(ig) or gaussian(sg(grad))")
+    pairs = _pairs(seen)
+    if not pairs:
+        raise NotApplicable(
+            "the study has neither IG nor SmoothGrad both plain and blurred; add coarse(ig) or coarse(sg(grad))"
+        )
+    names = {n: METHODS[n] for n in pairs}
+    names |= {blur: f"blurred {METHODS[n]}" for n, blur in pairs.items()}
     windows = tuple(
         metric_window(seen, metric, f"{kind} ({better} is better)", names)
         for kind, metric, better in (
@@ -263,36 +272,37 @@ def blurred(seen: Seen) -> Exhibit:
     for kind, metric in (("insertion", insertion(seen.found)), ("deletion", deletion(seen.found))):
         areas = _areas(seen, metric, list(names))
         told = [
-            f"{METHODS[n]} {areas[n]:.2f} to {areas[f'gaussian({n})']:.2f}"
-            for n in BLURRED
-            if n in areas and f"gaussian({n})" in areas
+            f"{METHODS[n]} {areas[n]:.2f} to {areas[blur]:.2f}"
+            for n, blur in pairs.items()
+            if n in areas and blur in areas
         ]
-        parts.append(f"{kind} of {' and '.join(told)}")
+        parts += [f"{kind} of {' and '.join(told)}"] if told else []
+    if not parts:
+        raise NotApplicable("neither insertion nor deletion has values of maps plain and blurred")
     reading = (
         "Curves as in Figure 2, before and after a Gaussian blur of the maps. "
         f"Bands: {LEVEL} interval over images."
     )
     return Exhibit(
-        "blurred", f"Blurring maps moves {'; '.join(parts)}", reading, Multiples("", "", windows, 2), _blurred(seen)
+        "blurred", f"Blurring maps moves {'; '.join(parts)}", reading, Multiples("", "", windows, 2),
+        _blurred(seen, pairs),
     )  # fmt: skip
 
 
-def _blurred(seen: Seen) -> Beside:
+def _blurred(seen: Seen, pairs: Mapping[str, str]) -> Beside:
     rows = []
     for name, published in BLUR_PUBLISHED.items():
+        both = (name, pairs.get(name, ""))
         for kind, before, after in published:
             scale = 1 if kind == "road" else 100
             try:
                 metric = (
                     average_drop(seen.found) if kind == "average_drop" else seen.found.metric(kind)
                 )
-                found = _areas(seen, metric, [name, f"gaussian({name})"])
+                found = _areas(seen, metric, both)
             except NotApplicable:
                 found = {}
-            here = [
-                number(scale * found[n], 3) if n in found else NOTHING
-                for n in (name, f"gaussian({name})")
-            ]
+            here = [number(scale * found[n], 3) if n in found else NOTHING for n in both]
             what = f"{METHODS[name]}: {kind.replace('_', ' ')}{'' if scale == 1 else ' %'}"
             rows.append((what, number(before, 4), number(after, 4), *here))
     heads = ("", "published, plain", "published, blurred", "here, plain", "here, blurred")
