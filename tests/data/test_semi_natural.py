@@ -72,7 +72,9 @@ def test_the_mark_tells_the_class_and_the_old_label_does_not():
 def test_digits_of_numbers_differ_in_place_and_shape():
     mark = number_mark(100, 64, 64)
     assert len({tuple(picture.flatten().tolist()) for picture in mark.bright}) == 100
-    assert mark.bright.shape[1:] == (14, 18), "two cells per pixel of the letters at 64"
+    assert mark.bright.shape[1:] == (17, 18), "18 by two digits, 17 rows as 60 of 224"
+    lit = mark.bright.amax((0, 2)).nonzero().flatten().tolist()
+    assert lit == list(range(3, 13)), "letters of ten rows, two to a pixel, in the middle"
     assert mark.bright[7, :, :9].sum() == 0, "7 stands on the right, without a zero before it"
     with pytest.raises(
         BadInput, match="A number of 2 digits needs 9×7 pixels, but the images have 6×6"

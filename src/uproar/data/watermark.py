@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from uproar.data.photos import NOWHERE
@@ -21,6 +22,8 @@ _DIGITS = (
     "### #.# ### #.# ###", "### #.# ### ..# ###",
 )  # fmt: skip
 _WIDE, _HIGH = 3, 5
+_SHARE = 60 / 224
+"""Of the image's sides, the least that a rectangle takes: what Li et al. expect a mark to measure."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Mark:
 
 
 def number_mark(classes: int, height: int, width: int) -> Mark:
-    """The number of the class in white on a black rectangle, the same rectangle for every class."""
+    """The number of the class in white in the middle of a black rectangle, the same rectangle for every class."""
     places = len(str(classes - 1))
     cell = max(1, min(height, width) // 32)
     high, wide = cell * (_HIGH + 2), cell * (places * (_WIDE + 1) + 1)
@@ -68,6 +71,12 @@ def number_mark(classes: int, height: int, width: int) -> Mark:
                 left = 1 + place * (_WIDE + 1)
                 bright[label, 1 : 1 + _HIGH, left : left + _WIDE] = _digit(int(digit))
     bright = bright.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
+    more_high, more_wide = (
+        max(0, round(_SHARE * side) - own) for side, own in ((height, high), (width, wide))
+    )
+    left, above = more_wide // 2, more_high // 2
+    bright = F.pad(bright, (left, more_wide - left, above, more_high - above))
+    high, wide = bright.shape[1:]
     box = torch.tensor([[[0, 0, wide - 1, high - 1]]]).repeat(classes, 1, 1)
     return Mark(bright, torch.ones_like(bright, dtype=torch.bool), box)
 
