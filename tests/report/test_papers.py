@@ -170,11 +170,13 @@ def test_song_s_trajectories_go_from_plain_over_max_to_gaussian(song):
     grad = next(s for s in window.series if s.label == "sq(grad)")
     assert grad.x == pytest.approx((0.6, 0.4, 0.3), abs=1e-3)
     assert grad.mean == pytest.approx((0.7, 0.6, 0.55))
+    title = exhibits(song, "song2023")["trajectories"].title
+    assert title.endswith("both fall in 4 of 4 cases, Grad-CAM apart")  # two filters at two rates
 
 
 def test_blocks_stand_beside_the_published_ones(song):
     rows = {row[0]: row[1:] for row in exhibits(song, "song2023")["blocks"].table.rows}
-    assert rows["blocks, published"] == ("65.9", "43.8", "28.1", "17.1", "5.3")
+    assert rows["blocks, published"] == ("65.86", "43.84", "28.15", "17.05", "5.33")
     assert rows["blocks, here"][2].startswith("45.0\u00a0%")
     assert rows["blocks, here"][0] == "–"
 

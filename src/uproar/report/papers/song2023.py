@@ -95,7 +95,7 @@ def blocks(seen: Seen) -> Exhibit:
 
 
 def _of(curve: dict[float, float]) -> Callable[[float], str]:
-    return lambda t: f"{100 * curve[t]:.1f}" if t in curve else NOTHING
+    return lambda t: f"{100 * curve[t]:.2f}" if t in curve else NOTHING
 
 
 def _reached(seen: Seen, name: str, t: float) -> str:
@@ -213,12 +213,18 @@ def trajectories(seen: Seen) -> Exhibit:
                    y_range(lines, None), percent=(False, True), path=True)
         )  # fmt: skip
     steps = [
-        (s.x[-1] - s.x[0], (s.mean[-1] or 0.0) - (s.mean[0] or 0.0))
+        (x - s.x[0], y - s.mean[0])
         for window in windows
         for s in window.series
+        if "grad_cam" not in s.label and s.mean[0] is not None
+        for x, y in zip(s.x[1:], s.mean[1:], strict=True)
+        if y is not None
     ]
     both = sum(dx < 0 and dy < 0 for dx, dy in steps)
-    title = f"From plain to filtered maps, total variation and accuracy both fall in {both} of {len(steps)} cases"
+    title = (
+        f"From plain to filtered maps, total variation and accuracy both fall in {both} of {len(steps)} cases, "
+        "Grad-CAM apart"
+    )
     reading = (
         "Each line goes from the plain map (ring) over the max filter to the Gaussian one; down and to the left is "
         "what the paper saw."
