@@ -89,6 +89,12 @@ def sobel(
     return dx.abs() if axis == "x" else dy.abs()
 
 
+@estimator(passes=0, model=False, channels=False, formula="mean over channels of x")
+def brightness(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """The image itself, bright pixels first: what a method that multiplies by the image gains by it alone."""
+    return x.mean(1, keepdim=True)
+
+
 @estimator(passes=0, model=False, channels=False, formula="0")
 def constant(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     """The same value everywhere: the order is the tie-break alone."""
