@@ -319,7 +319,7 @@ def ensembles_deletion(found: Found) -> Weighed:
 
 def _sounder(found: Found, name: str) -> Weighed:
     metric = found.metric("soundness")
-    others = found.there(("extremal_perturbation", "deep_shap", "ig", "input_iba"))
+    others = found.there(("extremal_perturbation", "deep_shap", "deep_lift", "ig", "input_iba"))
     return most(*(found.gap(metric, name, other, above=0.0) for other in others))
 
 
