@@ -49,9 +49,7 @@ def test_a_page_has_the_command_the_file_the_claims_and_the_figures(run, tmp_pat
     assert 'claims = ["hooker2019"]' in page
     claim = cells(page, "`hooker2019:sg-sq`")
     assert claim[1] == "**does not hold here**"
-    assert claim[2].startswith(
-        f"−{(0.5 * 0.15 + 0.4 * 0.3) / 0.9:.3f} ("
-    )  # the area between the lines
+    assert claim[2].startswith("−0.300 (")  # the mean height between the lines from 50 to 90 %
     assert claim[3:5] == ["above 0.05", "3 replicates"]
     assert "`hooker2019:random-99`: the study has no roar of random at 0.99." in page
     assert cells(page, "| `grad` |")[-1] == "worse than random"
