@@ -211,7 +211,7 @@ def test_correlations_of_metrics_are_oriented_and_stand_beside_the_published_one
 def test_settings_and_binary_maps(coherency):
     found = exhibits(coherency, "vandersmissen2023")
     rows = {row[0]: row[1:] for row in found["consistency"].table.rows}
-    assert rows["insertion: mean + pixel and blur + pixel"] == ("0.816", "1.000")
+    assert rows["insertion: mean + pixel and blur + pixel"] == ("0.817", "1.000")
     assert found["binary"].figure.windows[0].words == (("−1.00", "1.00"), ("−1.00", "1.00"))
 
 
