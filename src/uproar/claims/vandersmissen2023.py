@@ -44,6 +44,14 @@ def deletion(found: Found, **options: str) -> str:
     return found.metric("deletion", **(MAIN | options))
 
 
+def road(found: Found) -> str:
+    """ROAD by the probability of the class, as insertion and deletion go, else by accuracy."""
+    try:
+        return found.metric("road", by="probability")
+    except NotApplicable:
+        return found.metric("road")
+
+
 def average_drop(found: Found) -> str:
     """Average drop with the values of the maps."""
     for options in ({"binarise": None}, {"threshold": None, "percentile": None}):
@@ -95,7 +103,7 @@ def insertion_deletion(found: Found) -> Weighed:
 )
 def deletion_road(found: Found) -> Weighed:
     """Spearman's correlation over images, mean over estimators."""
-    return every(_correlation(found, deletion(found), found.metric("road"), above=HIGH))
+    return every(_correlation(found, deletion(found), road(found), above=HIGH))
 
 
 @claim(
@@ -106,7 +114,7 @@ def deletion_road(found: Found) -> Weighed:
 )
 def insertion_road(found: Found) -> Weighed:
     """Spearman's correlation over images, mean over estimators."""
-    return every(_correlation(found, insertion(found), found.metric("road"), below=-HIGH))
+    return every(_correlation(found, insertion(found), road(found), below=-HIGH))
 
 
 @claim(
@@ -118,7 +126,7 @@ def insertion_road(found: Found) -> Weighed:
 def road_blur_deletion(found: Found) -> Weighed:
     """Spearman's correlation over images, mean over estimators."""
     blurred = deletion(found, fill="blur")
-    return every(_correlation(found, found.metric("road"), blurred, above=HIGH))
+    return every(_correlation(found, road(found), blurred, above=HIGH))
 
 
 @claim(
@@ -131,7 +139,7 @@ def road_blur_deletion(found: Found) -> Weighed:
 def pointing(found: Found) -> Weighed:
     """Point-biserial correlations over images, mean over estimators."""
     game = found.metric("pointing_game")
-    others = [insertion(found), deletion(found), found.metric("road"), average_drop(found)]
+    others = [insertion(found), deletion(found), road(found), average_drop(found)]
     return every(
         *(
             found.correlation(
@@ -324,7 +332,7 @@ def region_deletion(found: Found) -> Weighed:
 def binary_coherent(found: Found) -> Weighed:
     """The spread over methods of the correlation with each metric: with values minus binary."""
     first, second = average_drop(found), binary_drop(found)
-    others = [insertion(found), deletion(found), found.metric("road")]
+    others = [insertion(found), deletion(found), road(found)]
     return most(
         *(
             found.spread(m, first, second, methods(found, m, first, second), above=0.0)

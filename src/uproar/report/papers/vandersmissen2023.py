@@ -17,6 +17,7 @@ from uproar.claims.vandersmissen2023 import (
     deletion,
     insertion,
     methods,
+    road,
 )
 from uproar.errors import NotApplicable
 from uproar.report.figures import some
@@ -72,6 +73,12 @@ def scores(seen: Seen) -> Exhibit:
     )
 
 
+def _metric(seen: Seen, kind: str) -> str:
+    """The study's metric of a kind, in the setting of the claims where there are several."""
+    chosen = {"average_drop": average_drop, "road": road}
+    return chosen[kind](seen.found) if kind in chosen else seen.found.metric(kind)
+
+
 def _scores(seen: Seen) -> Beside:
     there = {bare(n) for m in seen.found.values["metric"].unique() for n in seen.found.scored_by(str(m))}  # fmt: skip
     rows = []
@@ -79,7 +86,7 @@ def _scores(seen: Seen) -> Beside:
         rows.append((f"{what}, published", *(number(v, 4) for v in published)))
         scale = 1 if kind == "road" else 100
         try:
-            metric = average_drop(seen.found) if kind == "average_drop" else seen.found.metric(kind)
+            metric = _metric(seen, kind)
             areas = _areas(seen, metric, list(METHODS))
         except NotApplicable:
             areas = {}
@@ -98,7 +105,7 @@ def _scores(seen: Seen) -> Beside:
 
 KINDS: dict[str, Callable[..., str]] = {
     "insertion": insertion, "deletion": deletion, "avg. drop": average_drop,
-    "pointing": lambda found: found.metric("pointing_game"), "ROAD": lambda found: found.metric("road"),
+    "pointing": lambda found: found.metric("pointing_game"), "ROAD": road,
 }  # fmt: skip
 
 
@@ -264,9 +271,7 @@ def _blurred(seen: Seen, pairs: Mapping[str, str]) -> Beside:
         for kind, before, after in published:
             scale = 1 if kind == "road" else 100
             try:
-                metric = (
-                    average_drop(seen.found) if kind == "average_drop" else seen.found.metric(kind)
-                )
+                metric = _metric(seen, kind)
                 found = _areas(seen, metric, both)
             except NotApplicable:
                 found = {}
