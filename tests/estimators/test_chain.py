@@ -181,13 +181,13 @@ def test_an_expression_that_makes_no_sense_is_refused(text, error, sentence):
 
 
 def test_a_plain_function_is_an_estimator():
-    def brightness(model, x, target):
+    def summed(model, x, target):
         return x.sum(1)
 
     x = torch.rand(3, 3, 4, 4)
     model = nn.Sequential(nn.Flatten(), nn.Linear(48, 2))
-    torch.testing.assert_close(explain(model, x, brightness), x.sum(1))
-    torch.testing.assert_close(explain(model, x, "sq(brightness)"), x.sum(1).square())
+    torch.testing.assert_close(explain(model, x, summed), x.sum(1))
+    torch.testing.assert_close(explain(model, x, "sq(summed)"), x.sum(1).square())
 
 
 def test_a_function_that_returns_no_map_is_named():
