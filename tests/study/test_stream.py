@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import uproar
+from tests.data.layouts import write_lines, write_picture
 from uproar import place
 from uproar.data import Source, Split, load, tasks
 from uproar.errors import Damaged, StoreError
@@ -268,3 +269,21 @@ def test_shown_images_are_made_row_by_row():
 
     lazy = Shown(split, change)
     assert len(lazy) == 40 and torch.equal(lazy[3:5], split.read(slice(3, 5)) * 0.5) and made == [2]
+
+
+def test_photos_of_few_of_the_classes_are_judged_and_pictured(tmp_path, monkeypatch):
+    """A network of many classes and a handful of photos: none of the first classes has an image."""
+    monkeypatch.chdir(tmp_path)
+    rows = ["image,label"]
+    for i in range(12):
+        write_picture(tmp_path / "photos" / f"{i}.png", 20 * i, box=(2 + i, 2, 20, 20))
+        rows.append(f"{i}.png,{5 + 2 * (i % 2)}")
+    write_lines(tmp_path / "photos" / "list.csv", *rows)
+    study = {
+        "task": "folder(root=photos, csv=list.csv, classes=9, share=0.5, size=16)", "model": "cnn-small",
+        "estimators": ["random", "grad"], "protocols": ["roar"], "metrics": ["road"], "fractions": [0.5],
+        "seeds": 1, "recipe": {"epochs": 1},
+    }  # fmt: skip
+    found = uproar.run(study, store=tmp_path / "store", jobs=1)
+    assert set(found.table["status"]) == {"done"}
+    assert len(found.pictures) == 2  # one of each class that is there

@@ -215,7 +215,7 @@ def _cost_row(study: Study, bench: Bench, chain: Chain) -> dict[str, Any]:
 def _pictures(study: Study, bench: Bench) -> list[Picture]:
     """The first test images of different classes, as every estimator and fraction of seed one leaves them."""
     labels = bench.task.test.labels.tolist()
-    firsts = [labels.index(k) for k in range(len(bench.task.classes))][:PICTURES]
+    firsts = [labels.index(k) for k in sorted(set(labels))[:PICTURES]]
     return [picture for row in firsts if (picture := _picture(study, bench, row)) is not None]
 
 
