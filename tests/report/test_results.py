@@ -113,3 +113,14 @@ def test_facts_are_read_by_programs(run, tmp_path):
     assert facts["cells"] == {"done": 36}
     assert facts["work_seconds"] == {"cells": 100.0}
     assert (facts["replicates"], facts["estimators"], facts["test_images"]) == (3, 3, [100])
+
+
+def test_a_page_does_not_say_where_a_model_lies(tmp_path, run):
+    """A model of one's own is named by its file, in the page, the tables and the facts."""
+    place = "/home/somebody/nets/net.py:build"
+    moved = replace(run, table=run.table.assign(model=place), claims=())
+    path = write_results(moved, TOLD, tmp_path)
+    texts = [f.read_bytes() for f in tmp_path.rglob("*") if f.is_file()]
+    assert any(b"net.py:build" in text for text in texts)
+    assert not any(b"/home/somebody" in text for text in texts)
+    assert "`net.py:build`" in path.read_text()

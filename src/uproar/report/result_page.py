@@ -67,7 +67,22 @@ def result_files(results: Results, told: Told) -> dict[str, bytes]:
     facts = facts_of(results, told)
     files[f"{name}/{FACTS}"] = (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
     page = _page(name, results, told, chapters, sorted(files))
-    return {**files, f"{name}.md": page.encode()}
+    whole = {**files, f"{name}.md": page.encode()}
+    folders = _folders(results)
+    return {place: _without(folders, content) for place, content in whole.items()}
+
+
+def _folders(results: Results) -> list[bytes]:
+    """Where models of one's own lie on this machine, e.g. `/home/me/` of `/home/me/net.py:build`."""
+    own = {model for _, model in results.settings if Path(model).is_absolute()}
+    folders = [f"{Path(model).parent}/" for model in sorted(own)]
+    return [form.encode() for folder in folders for form in (folder, text(folder))]
+
+
+def _without(folders: Sequence[bytes], content: bytes) -> bytes:
+    for folder in folders:
+        content = content.replace(folder, b"")
+    return content
 
 
 def _kind(one: Exhibit) -> str:
