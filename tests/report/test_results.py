@@ -45,7 +45,7 @@ def test_a_page_has_the_command_the_file_the_claims_and_the_figures(run, tmp_pat
     page = path.read_text()
     assert path == tmp_path / "mine-laptop.md"
     assert "| command | `uproar run mine` |" in page
-    assert "| wall time | 1 min 05 s, without 1 session that was stopped |" in page
+    assert "| wall time | 1 min 05 s, without 1 stopped session |" in page
     assert 'claims = ["hooker2019"]' in page
     claim = cells(page, "`hooker2019:sg-sq`")
     assert claim[1] == "**does not hold here**"

@@ -154,7 +154,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
         ("estimators", str(facts["estimators"])),
         ("cells", ", ".join(f"{n} {state}" for state, n in facts["cells"].items()) or NOTHING),
         ("wall time", duration(facts["wall_seconds"])
-         + (f", without {count(stopped, 'session')} that was stopped" if stopped > 0 else "")),
+         + (f", without {count(stopped, 'stopped session')}" if stopped > 0 else "")),
         ("time inside the work, all processes together, audits apart",
          f"{duration(sum(work.values()))} ({', '.join(f'{k} {duration(v)}' for k, v in work.items() if v)})"
          if any(work.values()) else NOTHING),
