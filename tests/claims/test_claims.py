@@ -11,7 +11,8 @@ import pytest
 
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.claims import PAPERS, claim, claims, claims_named, every, judge, most
-from uproar.claims.found import Found, bare
+from uproar.claims.found import Found
+from uproar.claims.names import bare
 from uproar.claims.song2023 import variation_lines
 from uproar.claims.statistics import correlation_interval, line_interval, spread_interval
 from uproar.claims.vandersmissen2023 import methods

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
+from uproar.claims.names import bare, options_of, read_higher
 from uproar.claims.statistics import (
     Interval,
     correlation,
@@ -19,10 +20,9 @@ from uproar.claims.statistics import (
     spread_interval,
 )
 from uproar.errors import NotApplicable
-from uproar.expression import Call, parse
+from uproar.expression import parse
 from uproar.finding import Finding
 from uproar.judgement import Measure, Range
-from uproar.metrics.base import metrics, read_metric
 from uproar.metrics.verdicts import compare
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Found:
         own = self._own(self.results.scores)
         done = own[own["status"] == "done"]
         for name in (str(n) for n in dict.fromkeys(done["metric"])):
-            base, has = _options(name)
+            base, has = options_of(name)
             if base == wanted and all(k in has and has[k] == v for k, v in options.items()):
                 return name
         also = f" with {', '.join(f'{k}={v}' for k, v in options.items())}" if options else ""
@@ -274,11 +274,14 @@ class Found:
         found = self._by_replicate
         seeds = sorted({seed for _, _, seed in found})
         asked = [[(m, name, seed) for m in (metric, other)] for name in names for seed in seeds]
-        return [
+        tables = [
             np.stack([sign * found[k].reindex(images).to_numpy(float) for sign, k in zip(signs, pair, strict=True)], 1)
             for pair in asked
             if all(k in found for k in pair)
         ]  # fmt: skip
+        if not tables:
+            raise NotApplicable(f"no replicate has both {metric} and {other} yet")
+        return tables
 
     def between(self, metric: str, other: str, estimator: str, **claimed: Unpack[Range]) -> Measure:
         """What an estimator gains by one metric instead of another of the same direction, image by image."""
@@ -324,33 +327,6 @@ def _where(at: At) -> str:
     if at is None:
         return ""
     return f" at {', '.join(f'{t:g}' for t in (at if isinstance(at, tuple) else (at,)))}"
-
-
-@functools.lru_cache(maxsize=512)
-def bare(name: str) -> str:
-    """An estimator's name without options.
-
-    >>> bare("gaussian(sg_sq(ig(steps=50), samples=20), sigma=2.0)")
-    'gaussian(sg_sq(ig))'
-    """
-
-    def stripped(call: Call) -> Call:
-        return Call(call.name, tuple(stripped(arg) for arg in call.args), ())
-
-    return str(stripped(parse(name)))
-
-
-@functools.lru_cache(maxsize=256)
-def _options(metric: str) -> tuple[str, dict[str, Any]]:
-    """A metric's name without its variant, and all its options."""
-    call = read_metric(metric)
-    return call.name.partition(":")[0], metrics[call.name].bind(**dict(call.options))
-
-
-@functools.lru_cache(maxsize=256)
-def read_higher(metric: str) -> bool:
-    """Whether higher values of a metric are better."""
-    return bool(metrics[read_metric(metric).name].facts["higher_is_better"])
 
 
 def _measure(what: str, interval: Interval, of: str, claimed: Range) -> Measure:

@@ -11,7 +11,8 @@ import pandas as pd
 from uproar.audits.filtered import SQUARES
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.claims.base import claim, every, most
-from uproar.claims.found import BASELINE, Found, bare
+from uproar.claims.found import BASELINE, Found
+from uproar.claims.names import bare
 from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.judgement import Measure, Range, Weighed
@@ -256,63 +257,36 @@ def _unfiltered(name: str, squared: bool) -> bool:
     return not chain.filters and (square == squared or not (square or chain.needs_model))
 
 
-def _lines(found: Found, squared: bool, of: Of, baselines: bool = False) -> Weighed:
-    return every(*(line.r2 for line in variation_lines(found, squared, of, baselines).values()))
+def _line_claim(
+    name: str, place: str, says: str, squared: bool, of: Of = "maps", baselines: bool = False
+) -> None:
+    """Declare that accuracy lies on a line over total variation at every rate."""
+
+    def test(found: Found) -> Weighed:
+        lines = variation_lines(found, squared, of, baselines)
+        return every(*(line.r2 for line in lines.values()))
+
+    published = "R² 0.83 to 0.96" if squared else "similar (figure)"
+    claim(f"song2023:line-{name}", place=place, says=says, published=published)(test)
 
 
-@claim(
-    "song2023:line-squared",
-    place="section 4.3, Figure 7",
-    says="Accuracy under ROAR is strongly linear in the total variation of squared maps.",
-    published="R² 0.83 to 0.96",
-)
-def line_squared(found: Found) -> Weighed:
-    """A line through estimators at every rate."""
-    return _lines(found, True, "maps")
+_FIGURE_7, _FIGURE_10 = "section 4.3, Figure 7", "supplement, Figure 10"
+_LINEAR = "Accuracy under ROAR is strongly linear in the total variation of"
 
-
-@claim(
-    "song2023:line-squared-masks",
-    place="section 4.3, Figure 7, whose caption speaks of masks",
-    says="Accuracy under ROAR is strongly linear in the total variation of the masks that squared maps remove.",
-    published="R² 0.83 to 0.96",
-)
-def line_squared_masks(found: Found) -> Weighed:
-    """A line through estimators at every rate."""
-    return _lines(found, True, "masks")
-
-
-@claim(
-    "song2023:line-squared-baselines",
-    place="section 4.3, Figure 7, which may or may not have the baselines",
-    says="The line over squared maps goes through the baselines random and Sobel as well.",
-    published="R² 0.83 to 0.96",
-)
-def line_squared_baselines(found: Found) -> Weighed:
-    """A line through estimators and what knows no model at every rate."""
-    return _lines(found, True, "maps", baselines=True)
-
-
-@claim(
-    "song2023:line-plain",
-    place="supplement, Figure 10",
-    says="Accuracy under ROAR is strongly linear in the total variation of maps that are not squared.",
-    published="similar (figure)",
-)
-def line_plain(found: Found) -> Weighed:
-    """A line through estimators at every rate."""
-    return _lines(found, False, "maps")
-
-
-@claim(
-    "song2023:line-plain-masks",
-    place="supplement, Figure 10, whose caption speaks of masks",
-    says="Accuracy under ROAR is strongly linear in the total variation of the masks of maps that are not squared.",
-    published="similar (figure)",
-)
-def line_plain_masks(found: Found) -> Weighed:
-    """A line through estimators at every rate."""
-    return _lines(found, False, "masks")
+_line_claim("squared", _FIGURE_7, f"{_LINEAR} squared maps.", squared=True)
+_line_claim(
+    "squared-masks", f"{_FIGURE_7}, whose caption speaks of masks",
+    f"{_LINEAR} the masks that squared maps remove.", squared=True, of="masks",
+)  # fmt: skip
+_line_claim(
+    "squared-baselines", f"{_FIGURE_7}, which may or may not have the baselines",
+    "The line over squared maps goes through the baselines random and Sobel as well.", squared=True, baselines=True,
+)  # fmt: skip
+_line_claim("plain", _FIGURE_10, f"{_LINEAR} maps that are not squared.", squared=False)
+_line_claim(
+    "plain-masks", f"{_FIGURE_10}, whose caption speaks of masks",
+    f"{_LINEAR} the masks of maps that are not squared.", squared=False, of="masks",
+)  # fmt: skip
 
 
 def _counted(what: str, bits: float, **claimed: Unpack[Range]) -> Measure:

@@ -6,7 +6,6 @@ The same run gives the same bytes: nothing is dated, and numbers are those of th
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from uproar.report.draw import drawn
 from uproar.report.markdown import code, table, text
 from uproar.report.papers import Exhibit
 from uproar.report.pictures import Panel
+from uproar.report.places import folders_of, placeless, without
 from uproar.report.sections import own_cells
 from uproar.report.tables import table_files
 from uproar.report.words import (
@@ -68,21 +68,8 @@ def result_files(results: Results, told: Told) -> dict[str, bytes]:
     files[f"{name}/{FACTS}"] = (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
     page = _page(name, results, told, chapters, sorted(files))
     whole = {**files, f"{name}.md": page.encode()}
-    folders = _folders(results)
-    return {place: _without(folders, content) for place, content in whole.items()}
-
-
-def _folders(results: Results) -> list[bytes]:
-    """Where models of one's own lie on this machine, e.g. `/home/me/` of `/home/me/net.py:build`."""
-    own = {model for _, model in results.settings if Path(model).is_absolute()}
-    folders = [f"{Path(model).parent}/" for model in sorted(own)]
-    return [form.encode() for folder in folders for form in (folder, text(folder))]
-
-
-def _without(folders: Sequence[bytes], content: bytes) -> bytes:
-    for folder in folders:
-        content = content.replace(folder, b"")
-    return content
+    folders = folders_of(results)
+    return {place: without(folders, content) for place, content in whole.items()}
 
 
 def _kind(one: Exhibit) -> str:
@@ -165,28 +152,6 @@ def _facts(facts: Mapping[str, Any]) -> str:
         ("fingerprint of the settings", code(str(facts["settings"])[:16])),
     ]  # fmt: skip
     return table(["what", "value"], rows)
-
-
-PLACES = ("--out", "--store", "--data-root")
-"""Options that say where things are on one machine."""
-
-
-def placeless(command: str) -> str:
-    """A command as it would be typed elsewhere: without the places of one machine.
-
-    >>> placeless("/usr/bin/uproar run x --out runs/x --store=/s --weights /data/net.th --jobs 2")
-    'uproar run x --weights net.th --jobs 2'
-    """
-    kept: list[str] = []
-    words = iter(shlex.split(command))
-    for word in words:
-        name, given, _ = word.partition("=")
-        if name in PLACES:
-            if not given:
-                next(words, None)
-            continue
-        kept.append(Path(word).name if word.startswith("/") else word)
-    return shlex.join(kept)
 
 
 def duration(seconds: float | None) -> str:

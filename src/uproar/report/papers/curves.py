@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from uproar.claims.found import bare
+from uproar.claims.names import bare
 from uproar.errors import NotApplicable
 from uproar.metrics.base import metrics, read_metric
 from uproar.report.figures import Series, some

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from uproar.claims.found import bare
+from uproar.claims.names import bare
 from uproar.claims.song2023 import (
     BLOCKS,
     FILTERS,

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from uproar.claims.found import bare, read_higher
+from uproar.claims.names import bare, read_higher
 from uproar.claims.vandersmissen2023 import (
     BLURRED,
     BLURS,

@@ -1,0 +1,36 @@
+"""Names of estimators and metrics, whatever options a study gives them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from uproar.expression import Call, parse
+from uproar.metrics.base import metrics, read_metric
+
+
+@functools.lru_cache(maxsize=512)
+def bare(name: str) -> str:
+    """An estimator's name without options.
+
+    >>> bare("gaussian(sg_sq(ig(steps=50), samples=20), sigma=2.0)")
+    'gaussian(sg_sq(ig))'
+    """
+
+    def stripped(call: Call) -> Call:
+        return Call(call.name, tuple(stripped(arg) for arg in call.args), ())
+
+    return str(stripped(parse(name)))
+
+
+@functools.lru_cache(maxsize=256)
+def options_of(metric: str) -> tuple[str, dict[str, Any]]:
+    """A metric's name without its variant, and all its options."""
+    call = read_metric(metric)
+    return call.name.partition(":")[0], metrics[call.name].bind(**dict(call.options))
+
+
+@functools.lru_cache(maxsize=256)
+def read_higher(metric: str) -> bool:
+    """Whether higher values of a metric are better."""
+    return bool(metrics[read_metric(metric).name].facts["higher_is_better"])
