@@ -152,33 +152,59 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
     pd.testing.assert_series_equal(apart.scores["value"], here.scores["value"])
 
 
+HELD = """
+import time
+from pathlib import Path
+
+FOLDER = Path("WHERE")
+
+def held(model, x, target):
+    begun = FOLDER / "begun"
+    if not begun.exists():
+        begun.touch()
+        time.sleep(300)
+    return x.sum(1)
+
+def waits(model, x, target):
+    deadline = time.monotonic() + 300
+    while not (FOLDER / "killed").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return -x.sum(1)
+"""
+
+
 def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, small):
-    """The other node does the rest; numbers as in one process, and per node one sees what was done where."""
+    """The other node does the rest; numbers as in one process, and per node one sees what was done where.
+
+    One estimator holds its node until that is dead, the other waits for it: the node dies at work.
+    """
+    killed = tmp_path / "killed"
+    (tmp_path / "plug.py").write_text(HELD.replace("WHERE", str(tmp_path)))
     study = small(
-        estimators=["random", "sobel"], protocols=["roar"], seeds=1,
-        fractions=[0.2, 0.6], recipe={"epochs": 100, "batch": 16},
+        estimators=["held", "waits"], plugins=[str(tmp_path / "plug.py")], protocols=["roar"],
+        seeds=1, fractions=[0.2, 0.6],
     )  # fmt: skip
-    killed: list[str] = []
-    before: dict[str, list] = {}
     seen: dict[str, int] = {}
 
     def listen(progress) -> None:
         seen.update({name: node.done for name, node in progress.machines.items()})
-        busy = {name: node.doing for name, node in progress.machines.items() if node.doing}
-        fresh = [name for name, doing in busy.items() if doing != before.get(name)]
-        before.update(busy)
-        if not killed and len(busy) == 2 and progress.done > 0 and fresh:
-            killed.append(fresh[0])
-            node = next(n for n in cluster.worker_nodes if fresh[0].endswith(n.node_id[:5]))
+        at = {job: name for name, node in progress.machines.items() for job in node.doing}
+        if {"explain held seed 0", "explain waits seed 0"} <= at.keys() and not killed.exists():
+            name = at["explain held seed 0"]
+            node = next(n for n in cluster.worker_nodes if name.endswith(n.node_id[:5]))
             cluster.remove_node(node, allow_graceful=False)
+            killed.touch()
 
     jobs = len(plan(study, Store(tmp_path / "a")).jobs)
     ray.shutdown()
     results = uproar.run(study, store=tmp_path / "a", ray=cluster.address, listen=listen)
     assert not ray.is_initialized()
-    assert len(killed) == 1
+    assert killed.exists(), "the two nodes were never at work at the same time"
     assert set(results.table["status"]) == {"done"}
-    assert any("died on" in notice and "elsewhere" in notice for notice in results.notices)
+    assert any(
+        notice.startswith("explain held seed 0") and "died on" in notice and "elsewhere" in notice
+        for notice in results.notices
+    )
     assert len(seen) == 2 and sum(seen.values()) == jobs
     here = uproar.run(study, store=tmp_path / "b", jobs=1)
     pd.testing.assert_frame_equal(numbers(results), numbers(here))
