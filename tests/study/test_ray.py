@@ -25,8 +25,12 @@ from uproar.study.ray_executor import Ray
 ray = pytest.importorskip("ray", reason="needs uproar[ray]")
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500}
-"""A node that is gone is noticed within seconds, not half a minute."""
+QUICK = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "worker_niceness": 0,
+}
+"""A node that is gone is noticed within seconds, not half a minute; workers do not starve beside other tests."""
 
 
 @pytest.fixture(scope="module")
