@@ -7,6 +7,7 @@ from torch import nn
 
 from tests.metrics.looking import batch_of, part
 from tests.reference import probing_slow as slow
+from uproar.errors import BadInput
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.probe import evaluate, fractions_of, joined, summarise
@@ -118,6 +119,21 @@ def test_the_value_at_a_level_is_taken_at_the_first_step_that_reaches_it():
     assert float(at_level(level, shares, 0.2)) == 1
     assert float(at_level(level, shares, 0.7)) == pytest.approx(0.7)
     assert math.isnan(float(at_level(level, shares, 0.9)))
+
+
+def test_over_several_levels_the_value_is_their_mean():
+    maps = torch.rand(8, 4, 5, generator=torch.Generator().manual_seed(0))
+
+    def value(levels: str) -> float:
+        call = parse(f"soundness(fill=mean, steps=9, level={levels})")
+        return summarise(call, run(str(call), corner(maps)))["value"]
+
+    low, high = value("0.3"), value("0.9")
+    assert low != high
+    assert value("[0.3, 0.9]") == pytest.approx((low + high) / 2)
+    assert math.isnan(value("[0.3, 1.1]")), "a level that is not reached was passed over"
+    with pytest.raises(BadInput, match="level"):
+        value("[]")
 
 
 class Corner(nn.Module):

@@ -67,6 +67,18 @@ def test_the_same_run_gives_the_same_bytes(run, tmp_path):
     assert written(tmp_path / "a") == written(tmp_path / "b")
 
 
+def test_what_only_an_earlier_page_linked_to_is_removed(run, tmp_path):
+    """A figure that is no longer drawn goes; files that somebody else put there stay."""
+    path = write_results(run, TOLD, tmp_path)
+    written = set((tmp_path / path.stem).iterdir())
+    for name in ("old.svg", "notes.txt"):
+        (tmp_path / path.stem / name).write_text("x")
+    path.write_text(f"{path.read_text()}\n![old]({path.stem}/old.svg) ![index](index.md)\n")
+    write_results(run, TOLD, tmp_path)
+    assert set((tmp_path / path.stem).iterdir()) == {*written, tmp_path / path.stem / "notes.txt"}
+    assert (tmp_path / "index.md").exists()
+
+
 def test_the_overview_links_causes_and_leaves_text_alone(run, tmp_path):
     write_results(run, TOLD, tmp_path)
     page = tmp_path / "index.md"

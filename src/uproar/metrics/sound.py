@@ -26,7 +26,9 @@ from uproar.metrics.prepared import Prepared, with_values
 from uproar.removal import count
 
 Steps = Annotated[int, Field(ge=1, le=100_000)]
-Level = Annotated[float, Field(gt=0)]
+_Level = Annotated[float, Field(gt=0)]
+Level = _Level | Annotated[tuple[_Level, ...], Field(min_length=1)]
+"""Where the curve of soundness is read: at one level of accuracy, or the mean over several."""
 Ratios = tuple[Annotated[float, Field(ge=0, le=1)], ...]
 
 TENTHS: Ratios = tuple(i / 10 for i in range(1, 10))
@@ -89,6 +91,12 @@ def _steps_of(curves: Tensor) -> Tensor:
     return curves.diff(dim=1, prepend=torch.zeros_like(curves[:, :1]))
 
 
+def at_levels(level: Tensor, shares: Tensor, wanted: Level) -> Tensor:
+    """The mean of the shares at the wanted levels; NaN where one of them is not reached."""
+    levels = wanted if isinstance(wanted, tuple) else (wanted,)
+    return torch.stack([at_level(level, shares, one) for one in levels]).mean(0)
+
+
 def at_level(level: Tensor, shares: Tensor, wanted: float) -> Tensor:
     """The share at the first step whose level reaches `wanted`; NaN where none does. Both are (..., steps)."""
     reached = level >= wanted
@@ -103,14 +111,14 @@ def included_at(values: Tensor, kept: Sequence[int]) -> Tensor:
 
 
 def _respond(
-    batch: Batch, seen: Seen, points: Points, kept: Sequence[int], by: By, rule: Rule, level: float,
+    batch: Batch, seen: Seen, points: Points, kept: Sequence[int], by: By, rule: Rule, level: Level,
     defined: Tensor,
 ) -> Responses:  # fmt: skip
     ready = Prepared.of(batch)
     included = included_at(ready.values("max"), kept)
     score = curve_of(batch, seen, points, by)
     alone = sound_shares(_steps_of(score), score, included, rule)
-    value = only(defined, at_level(score, alone, level))
+    value = only(defined, at_levels(score, alone, level))
     return {"value": value, "curve": score, "included": included, "defined": defined}
 
 
@@ -128,9 +136,9 @@ def _points(shape: Sequence[int], *, steps: int, fill: str, **_: Any) -> Points:
 
 
 def _whole(
-    responses: Mapping[str, Tensor], *, level: float, epsilon: float, by: By, **_: Any
+    responses: Mapping[str, Tensor], *, level: Level, epsilon: float, by: By, **_: Any
 ) -> float:
-    return float(at_level(*sound_curve(responses, by, Rule(epsilon)), level))
+    return float(at_levels(*sound_curve(responses, by, Rule(epsilon)), level))
 
 
 def _traced(
@@ -149,14 +157,15 @@ def _sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
         points, "share of pixels still hidden", done="hidden", falls=True, level="level",
         remark="Pixels come in from left to right, the most important first. The lines are the {score} that decides "
         "which attribution counts as false, not soundness itself: that is the sound share of the attribution shown "
-        "when the line of the data set first reaches the level.",
+        "when the line of the data set first reaches the level (the mean over several, where several are asked for).",
     )  # fmt: skip
 
 
 @metric(higher_is_better=True, low=0, high=1, chance="that of a random map", biases=_SOUND_BIAS,
         paper=f"{_LI}, algorithm 3", asks=flat(_points), whole=_whole, axis=_sound_axis(_mask_ratios), trace=TRACE,
         formula="mean over images of (included − false) / included attribution, at the first step whose "
-                "accuracy reaches `level`; a step's attribution is false if accuracy grows by less than ε")  # fmt: skip
+                "accuracy reaches `level` (the mean over levels, if several are given); a step's attribution is false "
+                "if accuracy grows by less than ε")  # fmt: skip
 def soundness(
     batch: Batch, seen: Seen, *, level: Level = 0.5, epsilon: float = 0.01, steps: Steps = 99,
     fill: str = "linear", by: By = "accuracy",
@@ -184,9 +193,9 @@ def _soco_rule(epsilon: float, gate: float) -> Rule:
 
 
 def _soco_whole(
-    responses: Mapping[str, Tensor], *, level: float, epsilon: float, gate: float, by: By, **_: Any
+    responses: Mapping[str, Tensor], *, level: Level, epsilon: float, gate: float, by: By, **_: Any
 ) -> float:
-    return float(at_level(*soco_curve(responses, epsilon=epsilon, gate=gate, by=by), level))
+    return float(at_levels(*soco_curve(responses, epsilon=epsilon, gate=gate, by=by), level))
 
 
 def soco_curve(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from uproar.report.files import write_files
+from uproar.report.files import remove_files, write_files
 from uproar.results import Results
 from uproar.scores import Scores
 
@@ -34,14 +34,16 @@ def write_scores(scores: Scores, folder: str | Path) -> Path:
 def write_results(results: Results, told: Told, folder: str | Path) -> Path:
     """Write a run as a Markdown page with its figures and tables into a folder of results; the page's path.
 
-    The overview of the folder is made again.
+    What an earlier page of the run linked to and this one does not is removed, and the overview is made again.
     """
-    from uproar.report.result_page import result_files
+    from uproar.report.result_page import linked_files, result_files
 
     files = result_files(results, told)
-    place = write_files(files, folder)
-    write_overview(place)
-    return place / next(name for name in files if name.endswith(".md"))
+    page = Path(folder).expanduser() / next(name for name in files if name.endswith(".md"))
+    before = linked_files(page)
+    write_overview(write_files(files, folder))
+    remove_files(before - files.keys(), folder)
+    return page
 
 
 def write_overview(folder: str | Path) -> Path:

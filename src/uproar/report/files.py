@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from uproar.errors import StoreError
@@ -22,3 +22,13 @@ def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:
                 f"Cannot write the report to {path}: {error.strerror or error}."
             ) from None
     return place
+
+
+def remove_files(names: Iterable[str], folder: str | Path) -> None:
+    """Remove files of a folder that are there."""
+    for name in names:
+        path = Path(folder).expanduser() / name
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"Cannot remove {path}: {error.strerror or error}.") from None

@@ -6,6 +6,7 @@ The same run gives the same bytes: nothing is dated, and numbers are those of th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,13 @@ def result_files(results: Results, told: Told) -> dict[str, bytes]:
     whole = {**files, f"{name}.md": page.encode()}
     folders = folders_of(results)
     return {place: without(folders, content) for place, content in whole.items()}
+
+
+def linked_files(page: Path) -> set[str]:
+    """The files in a page's own folder that it links to, by place in the folder of results; none if it is not there."""
+    if not page.is_file():
+        return set()
+    return set(re.findall(rf"\]\(({re.escape(page.stem)}/[^)/]+)\)", page.read_text("utf-8")))
 
 
 def _kind(one: Exhibit) -> str:

@@ -107,7 +107,9 @@ def axes_of(metric: Metric) -> Axes:
         return Axes("fraction", "value", "value", "")
     by = str(metric.options.get("by", "probability"))
     words = {"by": by, "score": by if by == "accuracy" else f"{by} of the target"}
-    level = metric.options.get(axis.level) if axis.level else None
+    level = metric.options.get(axis.level)
+    if not isinstance(level, float):  # several levels are not one line
+        level = None
     texts = (axis.x, axis.y, axis.noun, axis.done, axis.remark)
     x, y, noun, done, remark = (text.format(**words) for text in texts)
     return Axes(x, y, noun, done, axis.falls, level, remark)
