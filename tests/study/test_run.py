@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,13 +21,13 @@ from uproar.errors import BadInput, StoreError
 from uproar.removal import ranks
 from uproar.seeds import Draws
 from uproar.store import Store
-from uproar.study.cell import Cell
+from uproar.study.cell import Cell, Scored
 from uproar.study.collect import collect
 from uproar.study.execute import Processes, Serial, executor
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.setting import Order, Setting
-from uproar.study.steps import bench_for
+from uproar.study.steps import Bench, bench_for
 from uproar.training import accuracy, fit, predict
 
 ORDER = ["protocol", "estimator", "fraction", "seed"]
@@ -146,6 +147,22 @@ def test_replicates_are_whole_and_paired(done, small):
         for s in (0, 1)
     ]
     assert len({bench.cell_key(cell) for cell in cells}) == 4
+
+
+def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
+    def keys(moved: int) -> tuple[str, str, str]:
+        bench = Bench(setting, Store(tmp_path))
+        test = replace(bench.task.test, boxes=bench.task.test.boxes + moved)
+        bench.task = replace(bench.task, test=test)
+        scored = Scored(setting.task, setting.model, "oracle", "pointing_game", 0)
+        chain = bench.chain("oracle")
+        return bench.model_key(0), bench.score_key(scored), bench.order_key(chain, 0)
+
+    study = small(task="planted(size=8, classes=3, train=60, test=30)", seeds=1)
+    setting = Setting.all_of(study)[0]
+    (model, score, order), (same, other_score, other_order) = keys(0), keys(1)
+    assert keys(0) == (model, score, order)
+    assert model == same and score != other_score and order != other_order
 
 
 def test_a_cell_keeps_the_test_scores_of_every_image_in_float16(done):

@@ -154,10 +154,22 @@ class Task:
         for split in (self.train, self.test):
             if isinstance(split.images, Source):
                 total.update(repr((split.images.shape, split.images.digest())).encode())
-            held = (c for c in (split.images, split.labels) if isinstance(c, Tensor))
-            for column in held:
-                total.update(repr((column.dtype, tuple(column.shape))).encode())
-                total.update(column.contiguous().numpy().reshape(-1).view("uint8").data)
+            for column in (split.images, split.labels):
+                if isinstance(column, Tensor):
+                    _add(column, total)
+        return total.hexdigest()[:40]
+
+    @functools.cached_property
+    def annotations(self) -> str:
+        """A hash of what is known to be important, masks and boxes; empty where nothing is."""
+        columns = [c for s in (self.train, self.test) for c in (s.masks, s.boxes)]
+        if all(column is None for column in columns):
+            return ""
+        total = hashlib.sha256()
+        for column in columns:
+            total.update(repr(column is None).encode())
+            if column is not None:
+                _add(column, total)
         return total.hexdigest()[:40]
 
     @functools.cached_property
@@ -187,6 +199,11 @@ class Task:
     def limited(self, limit: int) -> Task:
         """The same task with at most `limit` training and `limit` test images, classes balanced."""
         return replace(self, train=balanced(self.train, limit), test=balanced(self.test, limit))
+
+
+def _add(column: Tensor, total: hashlib._Hash) -> None:
+    total.update(repr((column.dtype, tuple(column.shape))).encode())
+    total.update(column.contiguous().numpy().reshape(-1).view("uint8").data)
 
 
 def _sums(part: Tensor) -> Tensor:

@@ -70,6 +70,12 @@ class Identity:
         return {"data": self.task.fingerprint}
 
     @functools.cached_property
+    def _annotated(self) -> dict[str, Any]:
+        """The data with what is known to be important in them, which networks do not see but maps and metrics may."""
+        known = self.task.annotations
+        return {**self._data, **({"annotations": known} if known else {})}
+
+    @functools.cached_property
     def _learning(self) -> dict[str, Any]:
         recipe, start = self.setting.recipe, {}
         if recipe.init == "pretrained" and self.setting.pretrained is not None:
@@ -90,7 +96,7 @@ class Identity:
         if chain.needs_model:
             makers = [self.model_key(seed, fold) for fold in self._folds(crossed)]
             inputs |= {"model": makers if crossed else makers[0], "target": self.setting.target}
-        return key_of("order", {**self._data, **inputs, "seed": seed})
+        return key_of("order", {**self._annotated, **inputs, "seed": seed})
 
     def orders(self, cell: Cell) -> tuple[Order, Order]:
         """The orders that decide what goes in the training and in the test images of a cell."""

@@ -60,7 +60,7 @@ class Bench(Retraining):
             "model": self.model_key(unit.seed), "target": self.setting.target, "seed": unit.seed,
             "resamples": RESAMPLES,
         }  # fmt: skip
-        return key_of("score", {**self._data, **inputs})
+        return key_of("score", {**self._annotated, **inputs})
 
     def score(self, units: Sequence[Scored]) -> None:
         """Metrics of one chain's maps of all test images; each changed image is shown to the model once."""
