@@ -180,6 +180,16 @@ def test_boxes_are_for_the_pointing_game_and_for_all_where_there_are_no_masks(ca
         found(boxes=boxes[:-1])
 
 
+def test_images_that_were_normalised_before_are_noticed(case):
+    model, task, maps = case
+    x, y = task.test.images, task.test.labels
+    with pytest.warns(UserWarning, match=r"run from -4 to \S+, not from 0 to 1: .*normalised"):
+        uproar.score(model, x * 8 - 4, y, maps, ["deletion(steps=5)"], mean=task.mean)
+    uproar.score(
+        model, x * 1.1 - 0.05, y, maps, ["deletion(steps=5)"], mean=task.mean
+    )  # cubic splines overshoot
+
+
 def test_a_model_that_answers_with_probabilities_is_noticed_and_scored_the_same(case):
     model, task, maps = case
     soft = nn.Sequential(model, nn.Softmax(1))

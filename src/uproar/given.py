@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, BadShape
 
+OVERSHOOT = 0.1
+"""How far beyond [0, 1] pixels may lie: resizing with cubic splines leaves some there."""
+
 
 def check_model(model: Any) -> None:
     """Refuse what is no network."""
@@ -27,6 +30,18 @@ def check_images(x: Any) -> None:
         raise BadInput("There are no images: give at least one.")
     if not bool(x.isfinite().all()):
         raise BadInput("The images have NaN or infinite pixels.")
+
+
+def unusual_pixels(x: Tensor) -> list[str]:
+    """What to keep in mind of images that do not lie in [0, 1], in a sentence; nothing of others."""
+    low, high = float(x.min()), float(x.max())
+    if low >= -OVERSHOOT and high <= 1 + OVERSHOOT:
+        return []
+    return [
+        f"The images run from {low:.3g} to {high:.3g}, not from 0 to 1: black, grey and the noise of imputation are "
+        "those numbers in their units. For pixels, give images before they are normalised, and a model that does it "
+        "first: torch.nn.Sequential(normalise, model)."
+    ]
 
 
 def check_like(images: Tensor | None, x: Tensor, name: str) -> None:

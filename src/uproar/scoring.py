@@ -24,6 +24,7 @@ from uproar.given import (
     check_model,
     classes_of,
     colour_of,
+    unusual_pixels,
 )
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
@@ -132,6 +133,7 @@ def score_all(
     model = from_here(model)
     room = Room.of(model, x) if batch_size is None else Room(batch_size)
     model, notices = _with_logits(model, x, output, room)
+    notices += unusual_pixels(x)
     clean = room.run(lambda rows: predict(model, x, rows))
     if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
         raise BadInput(
