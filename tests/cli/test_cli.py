@@ -110,6 +110,12 @@ def test_what_is_finished_is_reported_from_another_terminal_while_the_study_runs
     assert "not run yet" not in (here / "mine" / "report.html").read_text()
 
 
+def test_to_collect_what_was_never_begun_writes_nothing(here, capsys):
+    assert _exit_code(["run", *SMALL, "--out", "mine", "--collect"]) == 2
+    assert "is finished in mine/store: run it first" in capsys.readouterr().err
+    assert not (here / "mine").exists()
+
+
 def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
     (here / "bad.py").write_text("def bad(model, x, target):\n    raise KeyError('oops')\n")
     options = [o if o != "random,grad,sg_sq(grad, samples=3)" else "random,bad" for o in SMALL]

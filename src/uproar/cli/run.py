@@ -20,6 +20,7 @@ from uproar.cli.imputer import ready
 from uproar.cli.outline import print_outline
 from uproar.cli.printed import finish, print_results
 from uproar.cli.progress import machine_lines, shown
+from uproar.errors import BadInput
 from uproar.metrics.looks import LOOKS
 from uproar.store import Store
 from uproar.study.estimate import estimate
@@ -139,6 +140,13 @@ def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, 
     """A report of what the store has, with what the run in `folder` said of the rest."""
     state = left_in(folder)
     results = gathered(study, place, state, facts)
+    if state is None and not {"done", "failed"} & {
+        *results.table["status"],
+        *results.scores["status"],
+    }:
+        raise BadInput(
+            f"Nothing of {study.name} is finished in {place}: run it first, or give the --store that has it."
+        )
     page = results.report(out)
     print_results(results)
     if state is not None and state.done < state.total:
