@@ -33,12 +33,19 @@ class Answered:
         shares = shares[shares > 0]
         return float(-(shares * shares.log()).sum()) / math.log(2)
 
+    def explained(self) -> np.ndarray:
+        """What the base networks answer to the unchanged test images, classes (replicates, images)."""
+        return np.stack([self.part.base_answers(seed).argmax(1) for seed in self.seeds])
+
+    def classes(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+        """The classes that were answered."""
+        answers = self._answers(protocol, estimator, fraction)
+        return None if answers is None else np.stack([a.argmax(1) for a in answers])
+
     def right(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """1 where the answer is the label."""
-        answers = self._answers(protocol, estimator, fraction)
-        if answers is None:
-            return None
-        return np.stack([a.argmax(1) == self.labels.numpy() for a in answers]).astype(float)
+        said = self.classes(protocol, estimator, fraction)
+        return None if said is None else (said == self.labels.numpy()).astype(float)
 
     def surprise(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """Bits of surprise at the label, calibrated on other images."""

@@ -71,6 +71,10 @@ class Part(ABC):
         """Log probabilities of the test images, (n, classes), float64."""
 
     @abstractmethod
+    def base_answers(self, seed: int) -> np.ndarray:
+        """Log probabilities that the network which is explained gives the unchanged test images."""
+
+    @abstractmethod
     def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
         """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
 

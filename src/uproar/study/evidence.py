@@ -16,7 +16,7 @@ from uproar.data import Task
 from uproar.errors import NotApplicable
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of
-from uproar.store import Store
+from uproar.store import Item, Store
 from uproar.study.cell import Cell, Outcome, Scored, Unit
 from uproar.study.collect import collect
 from uproar.study.setting import Order, Setting
@@ -76,7 +76,14 @@ class Part(base.Part):
         item = self._store.find("cell", self._bench.cell_key(cell))
         if item is None:
             raise NotApplicable(f"the cell {cell} is not finished")
-        return log_softmax(item.arrays["test_scores"].astype(np.float64), axis=1)
+        return _log_probabilities(item)
+
+    def base_answers(self, seed: int) -> np.ndarray:
+        """Log probabilities that the network which is explained gives the unchanged test images."""
+        item = self._store.find("model", self._bench.model_key(seed))
+        if item is None:
+            raise NotApplicable(f"the base network of seed {seed} is not finished")
+        return _log_probabilities(item)
 
     def responses(self, metric: str, estimator: str, seed: int) -> Mapping[str, np.ndarray]:
         """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
@@ -113,6 +120,10 @@ class Part(base.Part):
                 f"{estimator} was not ranked for seed {seed} at t={fraction:g}"
             ) from None
         return torch.as_tensor(gone).numpy()
+
+
+def _log_probabilities(item: Item) -> np.ndarray:
+    return log_softmax(item.arrays["test_scores"].astype(np.float64), axis=1)
 
 
 class Evidence(base.Evidence):

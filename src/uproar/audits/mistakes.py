@@ -1,0 +1,269 @@
+"""Do retrained networks make the mistakes of the network that was explained? Then they read its answers off the masks.
+
+A network that is trained afresh on what is left of the images makes mistakes of its own. Where it repeats the wrong
+answers of the explained network far more often than networks do that cannot know them, those answers reached it through
+the only thing that the explained network decided: which pixels are gone. This costs nothing after ROAR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from uproar.audits.answered import Answered, stacked
+from uproar.audits.base import Evidence, audit, merged
+from uproar.audits.crossed import Mean, mean_of
+from uproar.errors import NotApplicable
+from uproar.finding import Finding, Mark, Plot, State
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
+
+RANDOM = "random"
+PROTOCOLS = ("roar", "kar", "roar:mask", "kar:mask")
+
+
+def _studies(study: Study, *, margin: float) -> Mapping[str, Study]:
+    """The study's own retraining: nothing new where it has a random ranking."""
+    asked = tuple(p for p in study.protocols if p in PROTOCOLS) or ("roar",)
+    names = merged((RANDOM,), study.estimators)
+    return {"retrained": study.with_changes(protocols=asked, estimators=names, metrics=())}
+
+
+@audit(
+    title="Whose mistakes",
+    question="Do retrained networks repeat the mistakes of the network that was explained?",
+    studies=_studies,
+    needs="a protocol that retrains",
+)
+def mistakes(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] = 0.05) -> Finding:
+    """How many of the explained network's wrong answers come again, beside networks that cannot know them.
+
+    `misleads` needs some estimator to repeat more than those, by `margin`, with 95 % confidence.
+    """
+    part = evidence["retrained"]
+    base = _Base(Answered(part))
+    judged = [
+        found
+        for protocol in part.study.protocols
+        for name in part.estimators
+        if name != RANDOM and (found := _judged(base, protocol, name)) is not None
+    ]
+    if not judged:
+        raise NotApplicable(
+            "no estimator beside random has all its retrainings; run the audit to the end"
+        )
+    repeating = [each for each in judged if each.beyond.low > margin]
+    table, state = _by_fraction(base), _state(judged, margin)
+    return Finding(
+        state,
+        _sentence(judged, repeating, base, state),
+        plots=_plots(table, repeating, judged),
+        tables={
+            "mistakes of the explained network, shares that come again": table,
+            "mean over fractions": pd.DataFrame([each.row for each in judged]),
+        },
+        marks=tuple(
+            Mark(each.protocol, each.estimator, "repeats mistakes", each.why)
+            for each in repeating
+        ),
+        notes=_NOTES,
+    )  # fmt: skip
+
+
+_NOTES = (
+    "A mistake is a test image that the explained network of the replicate gets wrong; it is repeated where the "
+    "retrained network gives the same wrong class, and put right where it gives the label.",
+    "Images that every network gets wrong come again whatever is removed. The yardstick is the largest share that "
+    "networks repeat which cannot know the answers: the explained network of another replicate, which saw whole "
+    "images, and those retrained with the random ranking, which start from the same random numbers as the explained "
+    "one.",
+    "Repeated more often than that, the explained network's answers have reached the retrained one through the masks, "
+    "since nothing else depends on them: part of its accuracy is then that of the explained network. Repeated no more "
+    "often, masks may still tell the class (`leakage`).",
+    "Maps of the label instead of the predicted class hand on the label: then mistakes are put right, not repeated.",
+    "A ranking that knows no network (`sobel`) cannot hand anything on: what it repeats shows how good a control is.",
+)
+
+
+@dataclass(frozen=True)
+class _Yardstick:
+    """Who repeats most mistakes without knowing them."""
+
+    name: str
+    counted: np.ndarray
+    """For each replicate and mistake, how often it is repeated."""
+
+
+class _Base:
+    """The networks that were explained: where they are wrong, and what they say there."""
+
+    def __init__(self, answered: Answered) -> None:
+        self.answered = answered
+        self.said = answered.explained()
+        self.wrong = self.said != answered.labels.numpy()
+        if not self.wrong.any():
+            raise NotApplicable("the explained network makes no mistake on the test images")
+        self._yardsticks: dict[str, _Yardstick | None] = {}
+
+    def yardstick(self, protocol: str) -> _Yardstick | None:
+        """The networks of a protocol that repeat most and cannot know; None where there are none."""
+        pixels = protocol.partition(":")[0]  # without pixels a random mask tells nothing at all
+        if pixels not in self._yardsticks:
+            found = [*self._another_replicate(), *self._random(pixels)]
+            largest = max(found, key=lambda each: float(each.counted.mean()), default=None)
+            self._yardsticks[pixels] = largest
+        return self._yardsticks[pixels]
+
+    def _another_replicate(self) -> list[_Yardstick]:
+        count = len(self.said)
+        if len({said.tobytes() for said in self.said}) < max(
+            2, count
+        ):  # one file of weights for all
+            return []
+        same = (self.said[:, None] == self.said[None]).astype(float)
+        return [_Yardstick("another replicate", self.wrong * (same.sum(1) - 1) / (count - 1))]
+
+    def _random(self, protocol: str) -> list[_Yardstick]:
+        counted = {
+            t: self.repeated(protocol, RANDOM, t) for t in self.answered.part.study.fractions
+        }
+        return [_Yardstick(f"random at {t:.0%}", a) for t, a in counted.items() if a is not None]
+
+    def repeated(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+        """1 where a mistake comes again, (replicates, images)."""
+        said = self.answered.classes(protocol, estimator, fraction)
+        return None if said is None else (self.wrong & (said == self.said)).astype(float)
+
+    def put_right(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+        """1 where a mistake becomes right."""
+        right = self.answered.right(protocol, estimator, fraction)
+        return None if right is None else self.wrong * right
+
+    def share(self, counted: np.ndarray) -> Mean:
+        """What is counted as a share of the mistakes, with an interval of the ratio (linearised)."""
+        rate = float(self.wrong.mean())
+        share = float(counted.mean()) / rate
+        off = mean_of((counted - share * self.wrong) / rate)
+        return Mean(share, share + off.low - off.mean, share + off.high - off.mean)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """One estimator under one protocol, over all fractions."""
+
+    protocol: str
+    estimator: str
+    repeated: Mean
+    beyond: Mean
+    """Repeated minus what the yardstick repeats."""
+    yardstick: _Yardstick
+    right: Mean
+    natural: Mean
+    """What the yardstick repeats."""
+
+    @property
+    def row(self) -> dict[str, object]:
+        """For the table."""
+        low, high = _shares(self.repeated)
+        return {
+            "protocol": self.protocol, "estimator": self.estimator, "repeated": self.repeated.mean,
+            "low": low, "high": high,
+            "yardstick": self.natural.mean, "which": self.yardstick.name,
+            "beyond it": self.beyond.mean, "beyond, low": self.beyond.low,
+            "beyond, high": self.beyond.high, "put right": self.right.mean,
+        }  # fmt: skip
+
+    @property
+    def why(self) -> str:
+        """The numbers behind a mark."""
+        natural = f"{self.yardstick.name} {100 * self.natural.mean:.1f} %"
+        return (
+            f"repeats {self.repeated.text(100, 1)} % of the explained network's mistakes, {natural}"
+        )
+
+
+def _judged(base: _Base, protocol: str, name: str) -> _Judged | None:
+    fractions = base.answered.part.study.fractions
+    repeated = stacked([base.repeated(protocol, name, t) for t in fractions])
+    right = stacked([base.put_right(protocol, name, t) for t in fractions])
+    yardstick = base.yardstick(protocol)
+    if repeated is None or right is None or yardstick is None:
+        return None
+    beyond, natural = base.share(repeated - yardstick.counted), base.share(yardstick.counted)
+    return _Judged(
+        protocol, name, base.share(repeated), beyond, yardstick, base.share(right), natural
+    )
+
+
+def _by_fraction(base: _Base) -> pd.DataFrame:
+    part = base.answered.part
+    rows = []
+    for protocol in part.study.protocols:
+        for name in part.estimators:
+            for t in part.study.fractions:
+                repeated = base.repeated(protocol, name, t)
+                right = base.put_right(protocol, name, t)
+                if repeated is None or right is None:
+                    continue
+                share = base.share(repeated)
+                low, high = _shares(share)
+                rows.append({
+                    "protocol": protocol, "estimator": name, "fraction": t, "repeated": share.mean, "low": low,
+                    "high": high, "put right": base.share(right).mean,
+                    "mistakes": float(base.wrong.sum(axis=1).mean()),
+                })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _shares(share: Mean) -> tuple[float, float]:
+    """The ends of the interval of a share, which is neither below 0 nor above 1."""
+    return max(share.low, 0.0), min(share.high, 1.0)
+
+
+def _state(judged: list[_Judged], margin: float) -> State:
+    if any(each.beyond.low > margin for each in judged):
+        return "misleads"
+    return "holds" if all(each.beyond.high < margin for each in judged) else "cannot tell"
+
+
+def _sentence(judged: list[_Judged], repeating: list[_Judged], base: _Base, state: State) -> str:
+    most = max(repeating or judged, key=lambda each: each.repeated.mean)
+    count = round(float(base.wrong.sum(axis=1).mean()))
+    ends: dict[State, str] = {
+        "misleads": f"under {len(repeating)} of {len(judged)} rankings and protocols masks hand its answers on",
+        "holds": "no ranking hands its answers on",
+        "cannot tell": "whether masks hand its answers on cannot be told from these replicates",
+    }
+    return (
+        f"Retrained networks repeat up to {most.repeated.text(100, 1)} % of the {count} mistakes of the network that "
+        f"was explained ({most.estimator}, {most.protocol}), networks that cannot know them at most "
+        f"{most.natural.text(100, 1)} % ({most.yardstick.name}): {ends[state]}"
+    )
+
+
+def _plots(
+    table: pd.DataFrame, repeating: list[_Judged], judged: list[_Judged]
+) -> tuple[Plot, ...]:
+    found = []
+    for protocol, rows in table.groupby("protocol", sort=False):
+        own = [each for each in judged if each.protocol == protocol]
+        if not own:
+            continue
+        marked = sum(each.protocol == protocol for each in repeating)
+        found.append(Plot(
+            f"mistakes-{str(protocol).replace(':', '-')}", "lines",
+            f"{protocol}: {marked} of {len(own)} rankings hand the explained network's mistakes on",
+            "Share of the explained network's mistakes that the retrained network repeats. Dashed: the most that "
+            "networks repeat which cannot know them; above it, masks hand answers on. Bands are 95 % intervals over "
+            "replicates and images.",
+            rows, "fraction", "repeated", "share removed" if str(protocol).startswith("roar") else "share kept",
+            "mistakes repeated", "estimator", "low", "high",
+            reference=own[0].natural.mean, reference_label=own[0].yardstick.name, percent=True,
+        ))  # fmt: skip
+    return tuple(found)

@@ -1,0 +1,152 @@
+"""Retrained networks that repeat the explained one's mistakes, that make their own, and what the store has of both."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import uproar
+from tests.audits.handmade import Handed, Handmade
+from uproar.audits.mistakes import mistakes
+from uproar.errors import NotApplicable
+from uproar.store import Store
+from uproar.study.cell import Cell
+from uproar.study.setting import Setting
+from uproar.study.spec import study_of
+from uproar.study.steps import Bench
+from uproar.training import predict
+
+CLASSES, IMAGES = 5, 400
+DRAW = np.random.default_rng(0)
+LABELS = DRAW.integers(CLASSES, size=IMAGES)
+
+
+def mistaken(rate: float, seed: int) -> np.ndarray:
+    """The labels with some of them replaced by another class."""
+    draw = np.random.default_rng(seed)
+    wrong = draw.random(IMAGES) < rate
+    return np.where(wrong, (LABELS + draw.integers(1, CLASSES, IMAGES)) % CLASSES, LABELS)
+
+
+class Said(Handmade):
+    """A part whose networks say given classes: by (protocol, estimator, fraction, seed), the explained ones by seed."""
+
+    def __init__(self, base: list[np.ndarray], said: dict) -> None:
+        held = SimpleNamespace(test=SimpleNamespace(labels=torch.from_numpy(LABELS)))
+        super().__init__(
+            accuracies={(key[0], key[1]): {} for key in said},
+            fractions=sorted({key[2] for key in said}), task=held,
+        )  # fmt: skip
+        self.study.seeds = tuple(range(len(base)))
+        self._base, self._said = base, said
+
+    def answers(self, protocol, estimator, fraction, seed):
+        return np.eye(CLASSES)[self._said[protocol, estimator, fraction, seed]]
+
+    def base_answers(self, seed):
+        return np.eye(CLASSES)[self._base[seed]]
+
+
+def found(base, networks, **options):
+    """The finding, where every ranking's networks are given by a function of replicate and fraction."""
+    said = {
+        ("roar", name, t, seed): say(seed, t)
+        for name, say in networks.items()
+        for t in (0.3, 0.7)
+        for seed in range(len(base))
+    }
+    return mistakes(Handed(retrained=Said(base, said)), **options)
+
+
+BASE = [mistaken(0.2, seed) for seed in (1, 2, 3)]
+
+
+def own(seed, fraction):
+    return mistaken(0.3, hash((seed, fraction)) % 1000 + 10)
+
+
+def copied(seed, fraction):
+    """The explained network's answers, but for every tenth image."""
+    return np.where(np.arange(IMAGES) % 10 == 0, LABELS, BASE[seed])
+
+
+def test_copied_answers_are_found_and_own_mistakes_are_not():
+    result = found(BASE, {"random": own, "sobel": own, "grad": copied})
+    assert result.state == "misleads", result.sentence
+    assert [(m.protocol, m.estimator, m.text) for m in result.marks] == [
+        ("roar", "grad", "repeats mistakes")
+    ]
+    rows = result.tables["mean over fractions"].set_index("estimator")
+    counts = [[((b != LABELS) & (copied(k, 0) == b)).sum(), (b != LABELS).sum()] for k, b in enumerate(BASE)]  # fmt: skip
+    again, all_of = np.sum(counts, axis=0)
+    assert rows.loc["grad", "repeated"] == pytest.approx(again / all_of)
+    assert rows.loc["grad", "put right"] == pytest.approx(1 - again / all_of)
+    assert rows.loc["grad", "low"] < again / all_of < rows.loc["grad", "high"] <= 1
+    # by chance a network that is wrong on 30 % gives the same wrong class on 30 % / 4
+    assert rows.loc["sobel", "repeated"] == pytest.approx(0.3 / 4, abs=0.05)
+    assert rows.loc["sobel", "beyond, high"] < 0.05 < rows.loc["grad", "beyond, low"]
+    assert all(plot.title and plot.reading and len(plot.data) for plot in result.plots)
+
+
+def test_where_nothing_is_handed_on_it_holds_and_a_few_images_cannot_tell():
+    assert found(BASE, {"random": own, "grad": own}).state == "holds"
+    few = [np.where(np.arange(IMAGES) < 8, b, LABELS) for b in BASE]
+    assert found(few, {"random": own, "grad": own}).state == "cannot tell"
+
+
+def test_images_that_every_network_gets_wrong_are_no_sign():
+    """The other replicates' networks, and a random ranking's, repeat them too: the larger share is the yardstick."""
+    hard = np.arange(IMAGES) % 4 == 0
+    always = [np.where(hard, (LABELS + 1) % CLASSES, b) for b in BASE]
+
+    def misled(seed, fraction):
+        return np.where(hard, (LABELS + 1) % CLASSES, own(seed, fraction))
+
+    result = found(always, {"random": own, "grad": misled})
+    assert result.state != "misleads", result.sentence
+    assert result.tables["mean over fractions"]["which"].tolist() == ["another replicate"]
+    one = found(always[:1], {"random": misled, "grad": misled})
+    assert one.tables["mean over fractions"]["which"].tolist() in (["random at 30%"], ["random at 70%"])  # fmt: skip
+    assert one.state != "misleads", one.sentence
+    same = found([always[0]] * 3, {"random": misled, "grad": misled})
+    assert "random at" in same.tables["mean over fractions"]["which"].iloc[0], (
+        "networks from one file of weights were compared with each other"
+    )
+
+
+def test_without_mistakes_or_retrainings_there_is_nothing_to_ask():
+    with pytest.raises(NotApplicable, match="makes no mistake"):
+        found([LABELS, LABELS], {"random": own, "grad": own})
+    with pytest.raises(NotApplicable, match="no estimator beside random"):
+        found(BASE, {"random": own})
+
+
+STUDY = {
+    "name": "mistaken", "task": "planted(size=8, classes=3, train=120, test=90, noise=0.5)", "fractions": [0.3],
+    "protocols": ["roar"], "estimators": ["grad"], "seeds": 2, "recipe": {"epochs": 3, "batch": 32},
+    "audits": ["mistakes"],
+}  # fmt: skip
+
+
+def test_what_the_store_has_is_what_networks_said(tmp_path):
+    """A study without a random ranking gets one; the numbers are those of the networks, asked again."""
+    run = uproar.run(STUDY, store=tmp_path, jobs=1)
+    rows = run.findings[0].tables["mistakes of the explained network, shares that come again"]
+    rows = rows.set_index("estimator")
+    assert set(rows.index) == {"random", "grad"}
+    setting = Setting.all_of(study_of(STUDY))[0]
+    bench = Bench(setting, Store(tmp_path))
+    task = bench.task
+    again = all_of = 0
+    for seed in (0, 1):
+        base = predict(bench.base(seed)[0], task.test.images).argmax(1)
+        cell = Cell(setting.task, setting.model, "grad", "roar", 0.3, seed)
+        said = bench.store.read("cell", bench.cell_key(cell)).arrays["test_scores"].argmax(1)
+        for label, first, second in zip(task.test.labels, base, said, strict=True):
+            all_of += int(first != label)
+            again += int(first != label and first == second)
+    assert all_of > 10 and rows.loc["grad", "repeated"] == pytest.approx(again / all_of)
+    assert rows.loc["grad", "mistakes"] == pytest.approx(all_of / 2)
