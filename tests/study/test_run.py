@@ -149,6 +149,32 @@ def test_replicates_are_whole_and_paired(done, small):
     assert len({bench.cell_key(cell) for cell in cells}) == 4
 
 
+def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alone(tmp_path, small):
+    """An ensemble's noisy copies are made once for all that is made of them; what fails, fails alone."""
+    noisy = [f"{kind}(ig(steps=8), samples=6)" for kind in ("sg", "sg_sq", "var")]
+    metrics = ["total_variation", "pointing_game"]  # the second has no boxes here
+
+    def scored(names, folder):
+        study = small(
+            task="digits", limit=60, estimators=names, metrics=metrics, protocols=[], seeds=1
+        )
+        jobs = [job for job in plan(study, Store(folder)).jobs if job.kind == "score"]
+        table = uproar.run(study, store=folder, jobs=1).scores
+        values = table[table["estimator"] != "random"].set_index(["estimator", "metric"])
+        return [len({cell.estimator for cell in job.cells}) for job in jobs], values
+
+    jobs, together = scored([*noisy, "grad"], tmp_path / "together")
+    assert sorted(jobs) == [1, 1, 3], "random, grad and the three of one noise"
+    for name in noisy:
+        one, alone = scored([name], tmp_path / name[:3])
+        assert sorted(one) == [1, 1]
+        for metric in metrics:
+            columns = ["status", "value", "low", "high"]
+            a, b = together.loc[(name, metric), columns], alone.loc[(name, metric), columns]
+            pd.testing.assert_series_equal(a, b, check_exact=True)
+        assert alone["status"].tolist() == ["done", "skipped"]
+
+
 def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
     def keys(moved: int) -> tuple[str, str, str]:
         bench = Bench(setting, Store(tmp_path))

@@ -8,6 +8,7 @@ summarise(call, everything[str(call)])            # {"value": …, "n": …, "na
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from torch import Tensor
 from uproar.batches import spans
 from uproar.errors import BadInput, BadShape
 from uproar.expression import Call
-from uproar.metrics.base import Batch, Change, Responses, Seen, metrics
+from uproar.metrics.base import Batch, Change, Responses, Seen, metrics, read_metric
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared import Prepared
 from uproar.models.answer import called
@@ -183,6 +184,20 @@ def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> R
     if "seen" in entry.inputs:
         return entry.function(batch, seen, **options)
     return entry.function(batch, **options)
+
+
+@functools.lru_cache(maxsize=64)
+def images_shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
+    """How many images metrics show to the model for one image and map; they share changed images."""
+    changes, more = set(), 0.0
+    for name in names:
+        call = read_metric(name)
+        entry = metrics[call.name]
+        options = entry.bind(**dict(call.options))
+        if entry.facts["asks"] is not None:
+            changes |= set(entry.facts["asks"](shape, **options))
+        more += _beside(call, options)
+    return len(changes) + more
 
 
 def _beside(call: Call, options: dict[str, Any]) -> float:

@@ -16,9 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from uproar.data.declared import Declared, declared, limited
 from uproar.errors import BadInput, UproarError, one_line
 from uproar.estimators import families, read_chain
-from uproar.metrics import metrics
 from uproar.metrics.base import read_metric
-from uproar.metrics.probe import fractions_of, has_curve
+from uproar.metrics.probe import fractions_of, has_curve, images_shown
 from uproar.metrics.resampling import DRAWS
 from uproar.models import ModelSpec
 from uproar.models.registry import make
@@ -168,21 +167,7 @@ def _judged(study: Study, size: Declared, scores: list[Scored]) -> float:
     by_map: dict[tuple[str, int], list[str]] = {}
     for unit in scores:
         by_map.setdefault((unit.estimator, unit.seed), []).append(unit.metric)
-    return sum(size.test * _shown(tuple(names), size.shape) for names in by_map.values())
-
-
-@functools.lru_cache(maxsize=64)
-def _shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
-    changes, more = set(), 0.0
-    for name in names:
-        call = read_metric(name)
-        entry = metrics[call.name]
-        options = entry.bind(**dict(call.options))
-        if entry.facts["asks"] is not None:
-            changes |= set(entry.facts["asks"](shape, **options))
-        forwards = entry.facts["forwards"]
-        more += forwards(**options) if callable(forwards) else forwards
-    return len(changes) + more
+    return sum(size.test * images_shown(tuple(names), size.shape) for names in by_map.values())
 
 
 @functools.lru_cache(maxsize=16)

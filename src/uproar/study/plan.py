@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from uproar.errors import BadInput
 from uproar.estimators import Chain, families
+from uproar.metrics.probe import images_shown
 from uproar.models import build
 from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named
@@ -57,7 +58,8 @@ class Job:
         if self.kind == "retrain" or isinstance(first, Simulated):
             more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
             return f"{first}{more}"
-        return f"{self.kind} {first.estimator} seed {self.seed}"
+        names = dict.fromkeys(cell.estimator for cell in self.cells)  # type: ignore[union-attr]
+        return f"{self.kind} {', '.join(names)} seed {self.seed}"
 
 
 @dataclass
@@ -242,24 +244,43 @@ def _cell_jobs(
 
 
 def _score_jobs(bench: Bench, seed: int, units: list[Scored], others: list[Job]) -> list[Job]:
-    """One job per estimator: its metrics share the changed images."""
+    """One job per estimator, whose metrics share the changed images; several, where maps are dear and share passes."""
     train = tuple(job.id for job in others if job.kind == "train")
     by_chain: dict[str, list[Scored]] = defaultdict(list)
     for unit in units:
         by_chain[unit.estimator].append(unit)
-    name = f"{bench.setting.task}/{bench.setting.model}/{seed}"
-    return [
-        Job(
-            f"{name}/score {chain}",
-            "score",
-            bench.setting,
-            seed,
-            cells=tuple(scored),
-            needs=train,
-            cost=len(bench.task.test) * 60 * len(scored) / 3,
-        )
-        for chain, scored in by_chain.items()
-    ]
+    judging = {name: _judging(bench, scored) for name, scored in by_chain.items()}
+    jobs = []
+    for group in _scored_together(bench, judging):
+        names = [chain.name for chain in group]
+        cost = _explaining(bench, group) + sum(judging[name] for name in names)
+        jobs.append(Job(
+            f"{_place(bench, seed)}/score {', '.join(names)}", "score", bench.setting, seed,
+            cells=tuple(unit for name in names for unit in by_chain[name]), needs=train,
+            cost=len(bench.task.test) * cost,
+        ))  # fmt: skip
+    return jobs
+
+
+def _scored_together(bench: Bench, judging: Mapping[str, float]) -> list[list[Chain]]:
+    """Chains by job: those that share passes are one, unless these are less than half of its work."""
+    chains = [bench.chain(name) for name in judging]
+    groups = [[chain] for chain in chains if chain.is_direct]
+    for family in families([chain for chain in chains if not chain.is_direct]):
+        dear = _explaining(bench, family) >= sum(judging[chain.name] for chain in family)
+        groups += [family] if dear else [[chain] for chain in family]
+    return groups
+
+
+def _explaining(bench: Bench, family: Sequence[Chain]) -> float:
+    """Passes forward and backward for the maps of an image under chains that share them."""
+    classes = len(bench.task.classes)
+    return max(0.0 if chain.is_direct else chain.passes_for(classes) for chain in family)
+
+
+def _judging(bench: Bench, scored: Sequence[Scored]) -> float:
+    """The images that metrics show for one, in passes forward and backward."""
+    return images_shown(tuple(unit.metric for unit in scored), bench.task.shape) / 3
 
 
 def _explain_jobs(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from uproar.estimators import (
     Context,
     explain_chains,
 )
+from uproar.expression import Call
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
@@ -63,39 +64,57 @@ class Bench(Retraining):
         return key_of("score", {**self._annotated, **inputs})
 
     def score(self, units: Sequence[Scored]) -> None:
-        """Metrics of one chain's maps of all test images; each changed image is shown to the model once."""
-        chain, seed = self.chain(units[0].estimator), units[0].seed
-        if chain.is_direct:
-            raise NotApplicable(
-                f"{chain.name} removes without ranking, so there is no map to score"
-            )
-        model = self.base(seed)[0]
-        calls = [read_metric(unit.metric) for unit in units]
-        states = self._states(model, [chain], seed)
-        parts, ties, shown, started = [], [], 0, time.perf_counter()
+        """Metrics of the maps of all test images, under chains of one replicate that share passes.
 
-        def scored(span: slice, rows: int) -> tuple[dict[str, Responses], int, Tensor]:
-            batch = self._batch(model, chain, seed, span, states)
-            return (*evaluate(calls, batch, rows), tied_pixels(batch.maps))
+        Each changed image is shown to the model once.
+        """
+        seed = units[0].seed
+        asked: dict[str, list[Scored]] = {}
+        for unit in units:
+            asked.setdefault(unit.estimator, []).append(unit)
+        chains = [self.chain(name) for name in asked]
+        for chain in chains:
+            if chain.is_direct:
+                raise NotApplicable(
+                    f"{chain.name} removes without ranking, so there is no map to score"
+                )
+        model = self.base(seed)[0]
+        calls = {name: [read_metric(unit.metric) for unit in own] for name, own in asked.items()}
+        states = self._states(model, chains, seed)
+        parts: dict[str, list[dict[str, Responses]]] = {name: [] for name in asked}
+        ties: dict[str, list[Tensor]] = {name: [] for name in asked}
+        shown, started = dict.fromkeys(asked, 0), time.perf_counter()
+
+        def scored(span: slice, rows: int) -> list[tuple[dict[str, Responses], int, Tensor]]:
+            batches = self._batches(model, chains, seed, span, states)
+            return [
+                (*evaluate(own, batch, rows), tied_pixels(batch.maps))
+                for own, batch in zip(calls.values(), batches, strict=True)
+            ]
 
         room = Room.of(model, self.task.test.read(slice(0, 2)))
-        for responses, passed, tied_in in room.over(len(self.task.test), SCORED, scored):
-            parts.append(responses)
-            ties.append(tied_in)
-            shown += passed
-        tied = float(torch.cat(ties).mean())
+        for found in room.over(len(self.task.test), SCORED, scored):
+            for name, (responses, passed, tied_in) in zip(asked, found, strict=True):
+                parts[name].append(responses)
+                ties[name].append(tied_in)
+                shown[name] += passed
         seconds = (time.perf_counter() - started) / len(units)
-        everything = joined(parts)
-        for unit, call in zip(units, calls, strict=True):
-            kept = everything[str(call)]
-            arrays = {name: value.contiguous().numpy() for name, value in kept.items()}
-            arrays[RESAMPLES] = bootstrap(call, kept)
-            facts = {**summarise(call, kept), "tied": tied, "seconds": seconds, "forwards": shown}
-            self.store.write("score", self.score_key(unit), Item(arrays, _jsonable(facts)))
+        for name, own in asked.items():
+            everything, tied = joined(parts[name]), float(torch.cat(ties[name]).mean())
+            for unit, call in zip(own, calls[name], strict=True):
+                facts = {"tied": tied, "seconds": seconds, "forwards": shown[name]}
+                self._keep(unit, call, everything[str(call)], facts)
 
-    def _batch(
-        self, model: nn.Module, chain: Chain, seed: int, rows: slice, states: dict[str, Any]
-    ) -> Batch:
+    def _keep(self, unit: Scored, call: Call, kept: Responses, facts: dict[str, Any]) -> None:
+        arrays = {name: value.contiguous().numpy() for name, value in kept.items()}
+        arrays[RESAMPLES] = bootstrap(call, kept)
+        item = Item(arrays, _jsonable({**summarise(call, kept), **facts}))
+        self.store.write("score", self.score_key(unit), item)
+
+    def _batches(
+        self, model: nn.Module, chains: Sequence[Chain], seed: int, rows: slice, states: dict[str, Any]
+    ) -> list[Batch]:  # fmt: skip
+        """Some test images with their maps under each chain; the maps share passes."""
         test = self.task.test
         x, y, truth = test.read(rows), test.labels[rows], test.truth(rows)
         draws = Draws.of(seed, range(rows.start, rows.stop), "test")
@@ -103,20 +122,26 @@ class Bench(Retraining):
         context = Context(draws, self.task.mean, self.task.train, truth, states, test)
         target = clean.argmax(1) if self.setting.target == "predicted" else y
 
-        @explained_there
-        def explain(other: nn.Module, images: Tensor, classes: Tensor, own: Draws) -> Tensor:
-            around = Context(own, self.task.mean, self.task.train, None, states)
-            return explain_chains(other, images, classes, around, [chain])[0]
+        def explains(chain: Chain) -> Callable[..., Tensor]:
+            @explained_there
+            def explain(other: nn.Module, images: Tensor, classes: Tensor, own: Draws) -> Tensor:
+                around = Context(own, self.task.mean, self.task.train, None, states)
+                return explain_chains(other, images, classes, around, [chain])[0]
+
+            return explain
 
         @explained_there
         def mapped(model: nn.Module, images: Tensor, classes: Tensor) -> Tensor:
-            return explain_chains(model, images, classes, context, [chain])[0]
+            return torch.stack(explain_chains(model, images, classes, context, list(chains)))
 
         maps, asked = mapped(model, x, target), from_here(model)
-        again = None if chain.files else explain
-        return Batch(
-            asked, x, y, maps, clean, draws, self.task.mean, truth, explain=again, boxed=test.boxed(rows)
-        )  # fmt: skip
+        return [
+            Batch(
+                asked, x, y, own, clean, draws, self.task.mean, truth,
+                explain=None if chain.files else explains(chain), boxed=test.boxed(rows),
+            )
+            for chain, own in zip(chains, maps, strict=True)
+        ]  # fmt: skip
 
 
 def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:

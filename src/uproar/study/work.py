@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from uproar.devices import steady
 from uproar.errors import NotApplicable, StoreError, one_line
-from uproar.study.cell import Done, Failed, Outcome, Skipped, Unit
+from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit
 from uproar.study.plan import Job
 from uproar.study.steps import Bench, bench_for
 
@@ -73,11 +73,19 @@ def _measure(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
 
 
 def _score(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
-    """All metrics of an estimator together; if that fails, one by one, so that only the guilty one fails."""
-    together = attempt(lambda: bench.score(job.cells))  # type: ignore[arg-type]
-    if isinstance(together, Done) or len(job.cells) == 1:
-        return dict.fromkeys(job.cells, together)
-    return {unit: attempt(lambda unit=unit: bench.score([unit])) for unit in job.cells}  # type: ignore[misc]
+    """All together; if that fails, an estimator at a time, then a metric, so that only the guilty one fails."""
+    return _scored(bench, job.cells)  # type: ignore[arg-type, return-value]
+
+
+def _scored(bench: Bench, units: Sequence[Scored]) -> dict[Scored, Outcome]:
+    together = attempt(lambda: bench.score(units))
+    if isinstance(together, Done) or len(units) == 1:
+        return dict.fromkeys(units, together)
+    by_chain: dict[str, list[Scored]] = {}
+    for unit in units:
+        by_chain.setdefault(unit.estimator, []).append(unit)
+    parts = list(by_chain.values()) if len(by_chain) > 1 else [[unit] for unit in units]
+    return {unit: done for part in parts for unit, done in _scored(bench, part).items()}
 
 
 def _simulate(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
