@@ -12,6 +12,7 @@ import pytest
 
 from uproar.claims import judge
 from uproar.errors import BadInput
+from uproar.finding import Finding, Plot
 from uproar.report import write_overview, write_results
 from uproar.report.result_page import Told
 
@@ -56,6 +57,19 @@ def test_a_page_has_the_command_the_file_the_claims_and_the_figures(run, tmp_pat
     for link in re.findall(r"\]\(([^)#]+)\)", page):
         assert (tmp_path / link).stat().st_size > 0, link
     assert not list(tmp_path.rglob("*.html"))
+
+
+def test_audits_are_on_the_page_with_their_figures(run, tmp_path):
+    task, model = run.settings[0]
+    data = pd.DataFrame({"fraction": [0.1, 0.5], "repeated": [0.9, 0.8], "estimator": ["grad"] * 2})
+    plot = Plot("again", "lines", "Grad hands its answers on", "Higher: more of them.", data, "fraction", "repeated",
+                "share removed", "repeated", "estimator")  # fmt: skip
+    found = Finding("misleads", "They come again.", plots=(plot,), audit="mistakes", title="Whose", question="Whose?",
+                    task=task, model=model)  # fmt: skip
+    page = write_results(replace(run, findings=(found,)), TOLD, tmp_path).read_text()
+    assert "| Whose | Whose? | misleads | They come again. |" in page
+    (link,) = re.findall(r"!\[Grad hands its answers on\]\(([^)]+)\)", page)
+    assert b"<svg" in (tmp_path / link).read_bytes() and "Higher: more of them." in page
 
 
 def test_the_same_run_gives_the_same_bytes(run, tmp_path):

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from uproar.judgement import OUTCOMES, Judgement
+from uproar.report.audit_figures import AuditFigure
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.draw import drawn
 from uproar.report.markdown import code, table, text
@@ -65,6 +66,8 @@ def result_files(results: Results, told: Told) -> dict[str, bytes]:
                 kind = _kind(one)
                 content = drawn(one.figure)[f"{one.figure.name}.{kind}"]
                 files[f"{name}/{chapter.prefix}{one.figure.name}.{kind}"] = content
+        for figure in (figure for part in chapter.audits for figure in part.figures):
+            files[_audit_file(name, chapter, figure)] = drawn(figure)[f"{figure.name}.svg"]
     facts = facts_of(results, told)
     files[f"{name}/{FACTS}"] = (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
     page = _page(name, results, told, chapters, sorted(files))
@@ -126,7 +129,7 @@ def _page(
     for chapter in chapters:
         own = f" ({text(chapter.section.name)})" if several else ""
         parts += _exhibits(name, chapter, own)
-        parts += [*_verdicts(chapter, own), *_metrics(chapter, own), *_audits(chapter, own)]
+        parts += [*_verdicts(chapter, own), *_metrics(chapter, own), *_audits(name, chapter, own)]
     parts += _not_drawn(chapters)
     parts += _problems(results)
     linked = [
@@ -311,14 +314,26 @@ def _metrics(chapter: Chapter, own: str) -> list[str]:
     ]
 
 
-def _audits(chapter: Chapter, own: str) -> list[str]:
+def _audits(name: str, chapter: Chapter, own: str) -> list[str]:
     if not chapter.audits:
         return []
     rows = [
         [text(p.finding.title), text(p.finding.question), p.finding.state, text(p.finding.sentence)]
         for p in chapter.audits
     ]
-    return [f"## Audits{own}", table(["audit", "question", "state", "finding"], rows)]
+    found = [f"## Audits{own}", table(["audit", "question", "state", "finding"], rows)]
+    for figure in (figure for part in chapter.audits for figure in part.figures):
+        file = _audit_file(name, chapter, figure)
+        found += [
+            f"### {text(figure.title)}",
+            text(figure.reading),
+            f"![{text(figure.title)}]({file})",
+        ]
+    return found
+
+
+def _audit_file(name: str, chapter: Chapter, figure: AuditFigure) -> str:
+    return f"{name}/{chapter.prefix}{figure.name}.svg"
 
 
 def _problems(results: Results) -> list[str]:
