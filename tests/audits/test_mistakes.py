@@ -36,8 +36,12 @@ class Said(Handmade):
 
     def __init__(self, base: list[np.ndarray], said: dict) -> None:
         held = SimpleNamespace(test=SimpleNamespace(labels=torch.from_numpy(LABELS)))
+        right: dict = {}
+        for (protocol, name, t, _), classes in said.items():
+            curve = right.setdefault((protocol, name), {}).setdefault(t, [])
+            curve.append(float((classes == LABELS).mean()))
         super().__init__(
-            accuracies={(key[0], key[1]): {} for key in said},
+            accuracies=right,
             fractions=sorted({key[2] for key in said}), task=held,
         )  # fmt: skip
         self.study.seeds = tuple(range(len(base)))
@@ -89,6 +93,26 @@ def test_copied_answers_are_found_and_own_mistakes_are_not():
     assert rows.loc["sobel", "repeated"] == pytest.approx(0.3 / 4, abs=0.05)
     assert rows.loc["sobel", "beyond, high"] < 0.05 < rows.loc["grad", "beyond, low"]
     assert all(plot.title and plot.reading and len(plot.data) for plot in result.plots)
+    title = next(name for name in result.tables if name.startswith("over rankings"))
+    assert result.tables[title].empty, "one ranking that knows the network is not enough"
+
+
+def test_over_rankings_accuracy_goes_with_what_is_handed_on():
+    """Four rankings that copy more and more: the more they copy, the more accurate, and the less is put right."""
+
+    def copies(share):
+        def say(seed, fraction):
+            draw = np.random.default_rng(hash((seed, fraction, share)) % 1000)
+            return np.where(draw.random(IMAGES) < share, BASE[seed], own(seed, fraction))
+
+        return say
+
+    names = {"grad": 0.2, "ig": 0.4, "sg(grad)": 0.6, "grad_input": 0.8}
+    result = found(BASE, {"random": own, "sobel": own, **{n: copies(s) for n, s in names.items()}})
+    title = next(name for name in result.tables if name.startswith("over rankings"))
+    table = result.tables[title]
+    assert table["rankings"].tolist() == [4, 4], "random and sobel know no network"
+    assert (table["with repeated"] > 0.9).all() and (table["with put right"] < -0.9).all()
 
 
 def test_where_nothing_is_handed_on_it_holds_and_a_few_images_cannot_tell():

@@ -19,6 +19,7 @@ from uproar.audits.answered import Answered, stacked
 from uproar.audits.base import Evidence, audit, merged
 from uproar.audits.crossed import Mean, mean_of
 from uproar.errors import NotApplicable
+from uproar.estimators import read_chain
 from uproar.finding import Finding, Mark, Plot, State
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 RANDOM = "random"
 PROTOCOLS = ("roar", "kar", "roar:mask", "kar:mask")
+FEW = 4
+"""Rankings below which a correlation over them says nothing."""
 
 
 def _studies(study: Study, *, margin: float) -> Mapping[str, Study]:
@@ -67,6 +70,7 @@ def mistakes(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
         tables={
             "mistakes of the explained network, shares that come again": table,
             "mean over fractions": pd.DataFrame([each.row for each in judged]),
+            "over rankings that know the network, correlation of accuracy with these shares": _over_rankings(table),
         },
         marks=tuple(
             Mark(each.protocol, each.estimator, "repeats mistakes", each.why)
@@ -86,6 +90,8 @@ _NOTES = (
     "Repeated more often than that, the explained network's answers have reached the retrained one through the masks, "
     "since nothing else depends on them: part of its accuracy is then that of the explained network. Repeated no more "
     "often, masks may still tell the class (`leakage`).",
+    "A network that read more off the pixels would put more mistakes right. Where accuracy over rankings goes with "
+    "what is repeated and against what is put right, rankings differ in how much of its answers they hand on.",
     "Maps of the label instead of the predicted class hand on the label: then mistakes are put right, not repeated.",
     "A ranking that knows no network (`sobel`) cannot hand anything on: what it repeats shows how good a control is.",
 )
@@ -217,8 +223,23 @@ def _by_fraction(base: _Base) -> pd.DataFrame:
                     "protocol": protocol, "estimator": name, "fraction": t, "repeated": share.mean, "low": low,
                     "high": high, "put right": base.share(right).mean,
                     "mistakes": float(base.wrong.sum(axis=1).mean()),
+                    "accuracy": base.answered.accuracy(protocol, name, t),
                 })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _over_rankings(table: pd.DataFrame) -> pd.DataFrame:
+    """Whether the rankings after which networks are most accurate are those that hand most on."""
+    known = {name for name in table["estimator"].unique() if read_chain(name).needs_model}
+    columns = ["protocol", "fraction", "rankings", "with repeated", "with put right"]
+    rows = []
+    for (protocol, t), group in table[table["estimator"].isin(known)].groupby(
+        ["protocol", "fraction"], sort=False
+    ):
+        if len(group) >= FEW and group["accuracy"].nunique() > 1:
+            found = [group["accuracy"].corr(group[name]) for name in ("repeated", "put right")]
+            rows.append((protocol, t, len(group), *found))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _shares(share: Mean) -> tuple[float, float]:
