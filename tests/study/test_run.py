@@ -175,6 +175,17 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
         assert alone["status"].tolist() == ["done", "skipped"]
 
 
+def test_a_metric_that_does_not_fit_the_images_fails_alone(tmp_path, small):
+    """Its whole windows need larger images; what a job costs is guessed before that is found out."""
+    metrics = ["total_variation", "deletion:coherency(unit=region)"]
+    study = small(estimators=["random"], metrics=metrics, protocols=[], seeds=1)
+    found = uproar.run(study, store=tmp_path, jobs=1).scores.set_index("metric")
+    assert found.loc["total_variation", "status"] == "done"
+    (other,) = [name for name in found.index if name.startswith("deletion")]
+    assert found.loc[other, "status"] in ("failed", "skipped")
+    assert "windows" in found.loc[other, "reason"]
+
+
 def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
     def keys(moved: int) -> tuple[str, str, str]:
         bench = Bench(setting, Store(tmp_path))

@@ -16,11 +16,12 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.answered import Answered, stacked
-from uproar.audits.base import Evidence, audit, merged
+from uproar.audits.base import Evidence, Part, audit, merged
 from uproar.audits.crossed import Mean, mean_of
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.finding import Finding, Mark, Plot, State
+from uproar.protocols import protocol_named
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -29,11 +30,14 @@ RANDOM = "random"
 PROTOCOLS = ("roar", "kar", "roar:mask", "kar:mask")
 FEW = 4
 """Rankings below which a correlation over them says nothing."""
+FEWEST = 20
+"""Mistakes of a network below which shares of them say nothing."""
 
 
 def _studies(study: Study, *, margin: float) -> Mapping[str, Study]:
     """The study's own retraining: nothing new where it has a random ranking."""
     asked = tuple(p for p in study.protocols if p in PROTOCOLS) or ("roar",)
+    asked = merged([_with_pixels(p) for p in asked], asked)
     names = merged((RANDOM,), study.estimators)
     return {"retrained": study.with_changes(protocols=asked, estimators=names, metrics=())}
 
@@ -55,11 +59,11 @@ def mistakes(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
         found
         for protocol in part.study.protocols
         for name in part.estimators
-        if name != RANDOM and (found := _judged(base, protocol, name)) is not None
+        if read_chain(name).needs_model and (found := _judged(base, protocol, name)) is not None
     ]
     if not judged:
         raise NotApplicable(
-            "no estimator beside random has all its retrainings; run the audit to the end"
+            "no estimator that asks the network has all its retrainings; name one, or run the audit to the end"
         )
     repeating = [each for each in judged if each.beyond.low > margin]
     table, state = _by_fraction(base), _state(judged, margin)
@@ -70,7 +74,7 @@ def mistakes(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
         tables={
             "mistakes of the explained network, shares that come again": table,
             "mean over fractions": pd.DataFrame([each.row for each in judged]),
-            "over rankings that know the network, correlation of accuracy with these shares": _over_rankings(table),
+            "over rankings that ask the network, correlation of accuracy with repeated mistakes": _over_rankings(table),
         },
         marks=tuple(
             Mark(each.protocol, each.estimator, "repeats mistakes", each.why)
@@ -85,16 +89,25 @@ _NOTES = (
     "retrained network gives the same wrong class, and put right where it gives the label.",
     "Images that every network gets wrong come again whatever is removed. The yardstick is the largest share that "
     "networks repeat which cannot know the answers: the explained network of another replicate, which saw whole "
-    "images, and those retrained with the random ranking, which start from the same random numbers as the explained "
-    "one.",
+    "images, and those retrained with rankings that ask no network (random; sobel, brightness, ... where the study has "
+    "them), which start from the same random numbers as the explained one.",
     "Repeated more often than that, the explained network's answers have reached the retrained one through the masks, "
     "since nothing else depends on them: part of its accuracy is then that of the explained network. Repeated no more "
     "often, masks may still tell the class (`leakage`).",
-    "A network that read more off the pixels would put more mistakes right. Where accuracy over rankings goes with "
-    "what is repeated and against what is put right, rankings differ in how much of its answers they hand on.",
+    "Accuracy and repeated mistakes rise together in any case, since both are agreement with the explained network; "
+    "only what exceeds the yardstick is evidence that masks carry it. Mistakes that are repeated cannot be put right.",
     "Maps of the label instead of the predicted class hand on the label: then mistakes are put right, not repeated.",
-    "A ranking that knows no network (`sobel`) cannot hand anything on: what it repeats shows how good a control is.",
 )
+
+
+def _with_pixels(protocol: str) -> str:
+    """The protocol whose networks see pixels, of one whose networks see masks."""
+    return protocol.partition(":")[0]
+
+
+def changing(part: Part, protocol: str) -> list[float]:
+    """The fractions at which a protocol changes images at all."""
+    return [t for t in part.study.fractions if t != protocol_named(protocol).plain]
 
 
 @dataclass(frozen=True)
@@ -113,15 +126,19 @@ class _Base:
         self.answered = answered
         self.said = answered.explained()
         self.wrong = self.said != answered.labels.numpy()
-        if not self.wrong.any():
-            raise NotApplicable("the explained network makes no mistake on the test images")
+        mistakes = self.wrong.sum(axis=1).mean()
+        if mistakes < FEWEST:
+            raise NotApplicable(
+                f"the explained network makes {mistakes:.0f} mistakes on the test images, fewer than {FEWEST}; "
+                "give more images"
+            )
         self._yardsticks: dict[str, _Yardstick | None] = {}
 
     def yardstick(self, protocol: str) -> _Yardstick | None:
         """The networks of a protocol that repeat most and cannot know; None where there are none."""
-        pixels = protocol.partition(":")[0]  # without pixels a random mask tells nothing at all
+        pixels = _with_pixels(protocol)  # without pixels a random mask tells nothing at all
         if pixels not in self._yardsticks:
-            found = [*self._another_replicate(), *self._random(pixels)]
+            found = [*self._another_replicate(), *self._blind(pixels)]
             largest = max(found, key=lambda each: float(each.counted.mean()), default=None)
             self._yardsticks[pixels] = largest
         return self._yardsticks[pixels]
@@ -135,11 +152,15 @@ class _Base:
         same = (self.said[:, None] == self.said[None]).astype(float)
         return [_Yardstick("another replicate", self.wrong * (same.sum(1) - 1) / (count - 1))]
 
-    def _random(self, protocol: str) -> list[_Yardstick]:
-        counted = {
-            t: self.repeated(protocol, RANDOM, t) for t in self.answered.part.study.fractions
-        }
-        return [_Yardstick(f"random at {t:.0%}", a) for t, a in counted.items() if a is not None]
+    def _blind(self, protocol: str) -> list[_Yardstick]:
+        """The rankings that ask no network."""
+        part, found = self.answered.part, []
+        for name in (name for name in part.estimators if not read_chain(name).needs_model):
+            for t in changing(part, protocol):
+                counted = self.repeated(protocol, name, t)
+                if counted is not None:
+                    found.append(_Yardstick(f"{name} at {t:.0%}", counted))
+        return found
 
     def repeated(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """1 where a mistake comes again, (replicates, images)."""
@@ -195,7 +216,7 @@ class _Judged:
 
 
 def _judged(base: _Base, protocol: str, name: str) -> _Judged | None:
-    fractions = base.answered.part.study.fractions
+    fractions = changing(base.answered.part, protocol)
     repeated = stacked([base.repeated(protocol, name, t) for t in fractions])
     right = stacked([base.put_right(protocol, name, t) for t in fractions])
     yardstick = base.yardstick(protocol)
@@ -212,7 +233,7 @@ def _by_fraction(base: _Base) -> pd.DataFrame:
     rows = []
     for protocol in part.study.protocols:
         for name in part.estimators:
-            for t in part.study.fractions:
+            for t in changing(part, protocol):
                 repeated = base.repeated(protocol, name, t)
                 right = base.put_right(protocol, name, t)
                 if repeated is None or right is None:
@@ -231,14 +252,14 @@ def _by_fraction(base: _Base) -> pd.DataFrame:
 def _over_rankings(table: pd.DataFrame) -> pd.DataFrame:
     """Whether the rankings after which networks are most accurate are those that hand most on."""
     known = {name for name in table["estimator"].unique() if read_chain(name).needs_model}
-    columns = ["protocol", "fraction", "rankings", "with repeated", "with put right"]
+    columns = ["protocol", "fraction", "rankings", "correlation"]
     rows = []
     for (protocol, t), group in table[table["estimator"].isin(known)].groupby(
         ["protocol", "fraction"], sort=False
     ):
         if len(group) >= FEW and group["accuracy"].nunique() > 1:
-            found = [group["accuracy"].corr(group[name]) for name in ("repeated", "put right")]
-            rows.append((protocol, t, len(group), *found))
+            found = group["accuracy"].corr(group["repeated"])
+            rows.append((protocol, t, len(group), found))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -258,7 +279,7 @@ def _sentence(judged: list[_Judged], repeating: list[_Judged], base: _Base, stat
     count = round(float(base.wrong.sum(axis=1).mean()))
     ends: dict[State, str] = {
         "misleads": f"under {len(repeating)} of {len(judged)} rankings and protocols masks hand its answers on",
-        "holds": "no ranking hands its answers on",
+        "holds": "no ranking repeats more than these",
         "cannot tell": "whether masks hand its answers on cannot be told from these replicates",
     }
     return (

@@ -80,6 +80,7 @@ def run(
     place = store if store is not None else str(folder / "store")
     facts: dict[str, Any] = {"command": shlex.join(["uproar", *sys.argv[1:]])}
     if collect:
+        _check_begun(chosen, place, folder, facts)
         return _report(chosen, place, folder, folder, facts)
     chosen.check_files()
     file = file_named(study).read_text(encoding="utf-8") if study else None
@@ -136,17 +137,25 @@ def report(
     return _report(chosen, place, folder, out or folder, facts)
 
 
-def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any]) -> int:
-    """A report of what the store has, with what the run in `folder` said of the rest."""
-    state = left_in(folder)
-    results = gathered(study, place, state, facts)
-    if state is None and not {"done", "failed"} & {
+def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) -> None:
+    """Refuse to collect from a store that has nothing of a study, where no run has left word of itself."""
+    if left_in(folder) is not None:
+        return
+    results = gathered(study, place, None, facts)
+    answered = any(found.state != "skipped" for found in results.findings)
+    if not answered and not {"done", "failed"} & {
         *results.table["status"],
         *results.scores["status"],
     }:
         raise BadInput(
             f"Nothing of {study.name} is finished in {place}: run it first, or give the --store that has it."
         )
+
+
+def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any]) -> int:
+    """A report of what the store has, with what the run in `folder` said of the rest."""
+    state = left_in(folder)
+    results = gathered(study, place, state, facts)
     page = results.report(out)
     print_results(results)
     if state is not None and state.done < state.total:

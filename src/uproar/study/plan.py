@@ -279,8 +279,11 @@ def _explaining(bench: Bench, family: Sequence[Chain]) -> float:
 
 
 def _judging(bench: Bench, scored: Sequence[Scored]) -> float:
-    """The images that metrics show for one, in passes forward and backward."""
-    return images_shown(tuple(unit.metric for unit in scored), bench.task.shape) / 3
+    """The images that metrics show for one, in passes forward and backward; a guess where one does not fit them."""
+    try:
+        return images_shown(tuple(unit.metric for unit in scored), bench.task.shape) / 3
+    except Exception:  # its own job will say why; the others go on
+        return 20.0 * len(scored)
 
 
 def _explain_jobs(

@@ -282,7 +282,7 @@ def _scatter(seen: Seen, squared: bool, of: Of, published: str) -> Exhibit:
     note = (
         f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
     )
-    table = Beside(("R² of the line", "published", "here", "estimators"), rows, note)
+    table = Beside(("R² of the line", "published", "here", "replicates"), rows, note)
     name = f"variation-{of}-squared" if squared else f"variation-{of}"
     return Exhibit(name, title, reading, Multiples("", "", tuple(clouds), 3), table)
 
