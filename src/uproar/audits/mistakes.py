@@ -105,7 +105,7 @@ def _with_pixels(protocol: str) -> str:
     return protocol.partition(":")[0]
 
 
-def changing(part: Part, protocol: str) -> list[float]:
+def _changing(part: Part, protocol: str) -> list[float]:
     """The fractions at which a protocol changes images at all."""
     return [t for t in part.study.fractions if t != protocol_named(protocol).plain]
 
@@ -144,10 +144,8 @@ class _Base:
         return self._yardsticks[pixels]
 
     def _another_replicate(self) -> list[_Yardstick]:
-        count = len(self.said)
-        if len({said.tobytes() for said in self.said}) < max(
-            2, count
-        ):  # one file of weights for all
+        count, distinct = len(self.said), len({said.tobytes() for said in self.said})
+        if count < 2 or distinct < count:  # one network, or one file of weights for all
             return []
         same = (self.said[:, None] == self.said[None]).astype(float)
         return [_Yardstick("another replicate", self.wrong * (same.sum(1) - 1) / (count - 1))]
@@ -156,7 +154,7 @@ class _Base:
         """The rankings that ask no network."""
         part, found = self.answered.part, []
         for name in (name for name in part.estimators if not read_chain(name).needs_model):
-            for t in changing(part, protocol):
+            for t in _changing(part, protocol):
                 counted = self.repeated(protocol, name, t)
                 if counted is not None:
                     found.append(_Yardstick(f"{name} at {t:.0%}", counted))
@@ -216,7 +214,7 @@ class _Judged:
 
 
 def _judged(base: _Base, protocol: str, name: str) -> _Judged | None:
-    fractions = changing(base.answered.part, protocol)
+    fractions = _changing(base.answered.part, protocol)
     repeated = stacked([base.repeated(protocol, name, t) for t in fractions])
     right = stacked([base.put_right(protocol, name, t) for t in fractions])
     yardstick = base.yardstick(protocol)
@@ -233,7 +231,7 @@ def _by_fraction(base: _Base) -> pd.DataFrame:
     rows = []
     for protocol in part.study.protocols:
         for name in part.estimators:
-            for t in changing(part, protocol):
+            for t in _changing(part, protocol):
                 repeated = base.repeated(protocol, name, t)
                 right = base.put_right(protocol, name, t)
                 if repeated is None or right is None:

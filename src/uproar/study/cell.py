@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,14 @@ class Scored:
 
     def __str__(self) -> str:
         return f"{self.metric} of {self.estimator} seed {self.seed}"
+
+
+def by_estimator(units: Iterable[Scored]) -> dict[str, list[Scored]]:
+    """The metrics of each estimator's maps."""
+    found: dict[str, list[Scored]] = {}
+    for unit in units:
+        found.setdefault(unit.estimator, []).append(unit)
+    return found
 
 
 @dataclass(frozen=True, order=True)

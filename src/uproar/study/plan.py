@@ -14,7 +14,7 @@ from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named
 from uproar.protocols.worn import FOLDS
 from uproar.store import Store
-from uproar.study.cell import Cell, Outcome, Scored, Simulated, Skipped, Unit
+from uproar.study.cell import Cell, Outcome, Scored, Simulated, Skipped, Unit, by_estimator
 from uproar.study.setting import Order, Setting
 from uproar.study.shards import Shard
 from uproar.study.spec import BASELINE, Study
@@ -246,9 +246,7 @@ def _cell_jobs(
 def _score_jobs(bench: Bench, seed: int, units: list[Scored], others: list[Job]) -> list[Job]:
     """One job per estimator, whose metrics share the changed images; several, where maps are dear and share passes."""
     train = tuple(job.id for job in others if job.kind == "train")
-    by_chain: dict[str, list[Scored]] = defaultdict(list)
-    for unit in units:
-        by_chain[unit.estimator].append(unit)
+    by_chain = by_estimator(units)
     judging = {name: _judging(bench, scored) for name, scored in by_chain.items()}
     jobs = []
     for group in _scored_together(bench, judging):

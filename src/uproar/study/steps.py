@@ -37,7 +37,7 @@ from uproar.models.remote import explained_there, from_here
 from uproar.removal.order import tied_pixels
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
-from uproar.study.cell import Scored
+from uproar.study.cell import Scored, by_estimator
 from uproar.study.retraining import Retraining
 from uproar.study.setting import Setting
 from uproar.training import predict
@@ -68,10 +68,7 @@ class Bench(Retraining):
 
         Each changed image is shown to the model once.
         """
-        seed = units[0].seed
-        asked: dict[str, list[Scored]] = {}
-        for unit in units:
-            asked.setdefault(unit.estimator, []).append(unit)
+        seed, asked = units[0].seed, by_estimator(units)
         chains = [self.chain(name) for name in asked]
         for chain in chains:
             if chain.is_direct:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from uproar.devices import steady
 from uproar.errors import NotApplicable, StoreError, one_line
-from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit
+from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit, by_estimator
 from uproar.study.plan import Job
 from uproar.study.steps import Bench, bench_for
 
@@ -81,10 +81,9 @@ def _scored(bench: Bench, units: Sequence[Scored]) -> dict[Scored, Outcome]:
     together = attempt(lambda: bench.score(units))
     if isinstance(together, Done) or len(units) == 1:
         return dict.fromkeys(units, together)
-    by_chain: dict[str, list[Scored]] = {}
-    for unit in units:
-        by_chain.setdefault(unit.estimator, []).append(unit)
-    parts = list(by_chain.values()) if len(by_chain) > 1 else [[unit] for unit in units]
+    parts = list(by_estimator(units).values())
+    if len(parts) == 1:
+        parts = [[unit] for unit in units]
     return {unit: done for part in parts for unit, done in _scored(bench, part).items()}
 
 
