@@ -20,7 +20,8 @@ from pathlib import Path
 import uproar
 from uproar.store import Store
 from uproar.study.execute import Processes, Serial
-from uproar.study.plan import Job, plan
+from uproar.study.job import Job
+from uproar.study.plan import plan
 from uproar.study.ray_executor import Ray
 
 TARGET = 1.7

@@ -14,7 +14,7 @@ from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.study import identity
 from uproar.study.execute import Processes, default_jobs, executor
-from uproar.study.plan import Job
+from uproar.study.job import Job
 from uproar.study.setting import Setting
 from uproar.study.steps import bench_for
 from uproar.training import Recipe, fit, predict

@@ -11,7 +11,8 @@ import torch
 from uproar.models import build
 from uproar.removal.levels import bits_for
 from uproar.store import Store
-from uproar.study.plan import Job, plan
+from uproar.study.job import Job
+from uproar.study.plan import plan
 from uproar.study.setting import Setting
 from uproar.study.shards import SQUEEZED
 from uproar.study.spec import Study

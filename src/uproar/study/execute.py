@@ -20,7 +20,7 @@ from uproar import devices
 from uproar.errors import BadInput, UproarError
 from uproar.place import is_private
 from uproar.study.cell import Failed, Outcome, Unit
-from uproar.study.plan import Job
+from uproar.study.job import Job
 from uproar.study.work import Report, do
 
 ATTEMPTS = 2

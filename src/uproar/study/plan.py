@@ -8,58 +8,20 @@ from dataclasses import dataclass, field
 
 from uproar.errors import BadInput
 from uproar.estimators import Chain, families
-from uproar.metrics.probe import images_shown
 from uproar.models import build
 from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named
 from uproar.protocols.worn import FOLDS
 from uproar.store import Store
-from uproar.study.cell import Cell, Outcome, Scored, Simulated, Skipped, Unit, by_estimator
+from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
+from uproar.study.job import Job, place
+from uproar.study.score_jobs import score_jobs
 from uproar.study.setting import Order, Setting
-from uproar.study.shards import Shard
 from uproar.study.spec import BASELINE, Study
 from uproar.study.steps import Bench, bench_for
 
 STACK = 8
 """Networks trained at once at most."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A piece of work for one process: a training, the maps of a family, some evaluations, or some trials."""
-
-    id: str
-    kind: str
-    setting: Setting
-    seed: int
-    names: tuple[str, ...] = ()
-    """The chains to explain."""
-    fractions: tuple[float, ...] = ()
-    cells: tuple[Unit, ...] = ()
-    needs: tuple[str, ...] = ()
-    """Jobs that must have ended before."""
-    fold: int | None = None
-    """Train: the part of the data that is left out."""
-    crossed: bool = False
-    """Explain: each image by a base model that has not seen it."""
-    shard: Shard | None = None
-    """Explain: the images, if not all."""
-    cost: float = 1.0
-    """Expected work, in images passed forward and backward."""
-
-    def __str__(self) -> str:
-        if self.kind == "train":
-            return f"train {self.setting.model} seed {self.seed}"
-        if self.kind == "explain":
-            crossed = " cross-fitted" * self.crossed
-            part = "" if self.shard is None else f", {self.shard}"
-            return f"explain {', '.join(self.names)}{crossed} seed {self.seed}{part}"
-        first = self.cells[0]
-        if self.kind == "retrain" or isinstance(first, Simulated):
-            more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
-            return f"{first}{more}"
-        names = dict.fromkeys(cell.estimator for cell in self.cells)  # type: ignore[union-attr]
-        return f"{self.kind} {', '.join(names)} seed {self.seed}"
 
 
 @dataclass
@@ -174,7 +136,7 @@ def _plan_setting(study: Study, bench: Bench, total: Plan) -> None:
         cells = [cell for cell in missing if cell.seed == seed]
         scored = [unit for unit in unscored if unit.seed == seed]
         total.jobs += makers[seed] + _cell_jobs(bench, cells, makers[seed], explained)
-        total.jobs += _score_jobs(bench, seed, scored, makers[seed])
+        total.jobs += score_jobs(bench, seed, scored, makers[seed])
 
 
 def _wanted(bench: Bench, missing: list[Cell]) -> dict[Order, set[float]]:
@@ -194,7 +156,7 @@ def _maker_jobs(bench: Bench, seed: int, wanted: dict[Order, set[float]]) -> lis
     folds = [None, *range(FOLDS)] if any(order.crossed for order in mine) else [None]
     trains = [
         Job(
-            f"{_place(bench, seed)}/train" + ("" if fold is None else f" without part {fold}"),
+            f"{place(bench.setting, seed)}/train" + ("" if fold is None else f" without part {fold}"),
             "train", bench.setting, seed, fold=fold,
             cost=_training_cost(bench) * (1 if fold is None else 1 - 1 / FOLDS),
         )
@@ -206,10 +168,6 @@ def _maker_jobs(bench: Bench, seed: int, wanted: dict[Order, set[float]]) -> lis
         for crossed in (False, True)
         for job in _explain_jobs(bench, seed, mine, crossed, trains)
     ]
-
-
-def _place(bench: Bench, seed: int) -> str:
-    return f"{bench.setting.task}/{bench.setting.model}/{seed}"
 
 
 def _cell_jobs(
@@ -231,57 +189,16 @@ def _cell_jobs(
         for cells in _chunks(bench, group):
             cost = _training_cost(bench) * len({bench.training_key(cell) for cell in cells})
             needs = _needed(bench, cells, explained)
-            name = f"{_place(bench, cells[0].seed)}/{cells[0]} +{len(cells) - 1}"
+            name = f"{place(bench.setting, cells[0].seed)}/{cells[0]} +{len(cells) - 1}"
             jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells),
                             needs=needs, cost=cost))  # fmt: skip
     for chain, cells in fixed.items():
         cost = len(cells) * len(bench.task.test) / 3
         needs = train + _needed(bench, cells, explained)
-        name = f"{_place(bench, cells[0].seed)}/evaluate {chain}"
+        name = f"{place(bench.setting, cells[0].seed)}/evaluate {chain}"
         jobs.append(Job(name, "evaluate", bench.setting, cells[0].seed, cells=tuple(cells),
                         needs=needs, cost=cost))  # fmt: skip
     return jobs
-
-
-def _score_jobs(bench: Bench, seed: int, units: list[Scored], others: list[Job]) -> list[Job]:
-    """One job per estimator, whose metrics share the changed images; several, where maps are dear and share passes."""
-    train = tuple(job.id for job in others if job.kind == "train")
-    by_chain = by_estimator(units)
-    judging = {name: _judging(bench, scored) for name, scored in by_chain.items()}
-    jobs = []
-    for group in _scored_together(bench, judging):
-        names = [chain.name for chain in group]
-        cost = _explaining(bench, group) + sum(judging[name] for name in names)
-        jobs.append(Job(
-            f"{_place(bench, seed)}/score {', '.join(names)}", "score", bench.setting, seed,
-            cells=tuple(unit for name in names for unit in by_chain[name]), needs=train,
-            cost=len(bench.task.test) * cost,
-        ))  # fmt: skip
-    return jobs
-
-
-def _scored_together(bench: Bench, judging: Mapping[str, float]) -> list[list[Chain]]:
-    """Chains by job: those that share passes are one, unless these are less than half of its work."""
-    chains = [bench.chain(name) for name in judging]
-    groups = [[chain] for chain in chains if chain.is_direct]
-    for family in families([chain for chain in chains if not chain.is_direct]):
-        dear = _explaining(bench, family) >= sum(judging[chain.name] for chain in family)
-        groups += [family] if dear else [[chain] for chain in family]
-    return groups
-
-
-def _explaining(bench: Bench, family: Sequence[Chain]) -> float:
-    """Passes forward and backward for the maps of an image under chains that share them."""
-    classes = len(bench.task.classes)
-    return max(0.0 if chain.is_direct else chain.passes_for(classes) for chain in family)
-
-
-def _judging(bench: Bench, scored: Sequence[Scored]) -> float:
-    """The images that metrics show for one, in passes forward and backward; a guess where one does not fit them."""
-    try:
-        return images_shown(tuple(unit.metric for unit in scored), bench.task.shape) / 3
-    except Exception:  # its own job will say why; the others go on
-        return 20.0 * len(scored)
 
 
 def _explain_jobs(
@@ -307,7 +224,7 @@ def _family_jobs(
     """One job for all images, or one for each shard that is missing; shards wait for what the first prepares."""
     family = [order.chain for order in orders]
     names, seed, crossed = tuple(c.name for c in family), orders[0].seed, orders[0].crossed
-    label = f"{_place(bench, seed)}/explain {'cross-fitted ' * crossed}{names} {fractions}"
+    label = f"{place(bench.setting, seed)}/explain {'cross-fitted ' * crossed}{names} {fractions}"
     needs = train if any(chain.needs_model for chain in family) else ()
     classes = len(bench.task.classes)
     jobs: list[Job] = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from uproar.place import write_file
 from uproar.study.cell import Cell, Failed, Outcome, Scored, Simulated, Skipped, Unit
-from uproar.study.plan import Job
+from uproar.study.job import Job
 
 FILE = "progress.json"
 EVERY = 2.0

@@ -24,7 +24,7 @@ from uproar.errors import BadInput, UproarError
 from uproar.place import is_private, place_at
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.execute import taken
-from uproar.study.plan import Job
+from uproar.study.job import Job
 from uproar.study.ray_cluster import connect, imported, sentence
 from uproar.study.ray_worker import Orders, Started, Unfit, serve
 from uproar.study.setting import Setting

@@ -17,7 +17,7 @@ from uproar.errors import BadInput, StoreError, UproarError, one_line
 from uproar.extend import load_plugin
 from uproar.place import place_at
 from uproar.plugins import lend
-from uproar.study.plan import Job
+from uproar.study.job import Job
 from uproar.study.setting import Setting
 from uproar.study.steps import bench_for
 from uproar.study.work import do

@@ -11,7 +11,8 @@ from uproar.errors import BadInput
 from uproar.store import Store
 from uproar.study.cell import Done, Failed, Outcome, Simulated, Unit
 from uproar.study.execute import Executor, executor, workers
-from uproar.study.plan import Job, Plan, plan
+from uproar.study.job import Job
+from uproar.study.plan import Plan, plan
 from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
 from uproar.study.spec import Study

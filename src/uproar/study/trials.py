@@ -12,7 +12,8 @@ from uproar.audits.worlds import WORLDS
 from uproar.errors import NotApplicable
 from uproar.store import Item, Store, key_of
 from uproar.study.cell import Simulated
-from uproar.study.plan import Job, Plan
+from uproar.study.job import Job
+from uproar.study.plan import Plan
 from uproar.study.setting import Setting
 
 TOGETHER = 50

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from uproar.devices import steady
 from uproar.errors import NotApplicable, StoreError, one_line
 from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit, by_estimator
-from uproar.study.plan import Job
+from uproar.study.job import Job
 from uproar.study.steps import Bench, bench_for
 
 

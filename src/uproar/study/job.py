@@ -1,0 +1,52 @@
+"""A piece of a study that is done at once, by one process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from uproar.study.cell import Simulated, Unit
+from uproar.study.setting import Setting
+from uproar.study.shards import Shard
+
+
+@dataclass(frozen=True)
+class Job:
+    """A piece of work for one process: a training, the maps of a family, some evaluations, or some trials."""
+
+    id: str
+    kind: str
+    setting: Setting
+    seed: int
+    names: tuple[str, ...] = ()
+    """The chains to explain."""
+    fractions: tuple[float, ...] = ()
+    cells: tuple[Unit, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Jobs that must have ended before."""
+    fold: int | None = None
+    """Train: the part of the data that is left out."""
+    crossed: bool = False
+    """Explain: each image by a base model that has not seen it."""
+    shard: Shard | None = None
+    """Explain: the images, if not all."""
+    cost: float = 1.0
+    """Expected work, in images passed forward and backward."""
+
+    def __str__(self) -> str:
+        if self.kind == "train":
+            return f"train {self.setting.model} seed {self.seed}"
+        if self.kind == "explain":
+            crossed = " cross-fitted" * self.crossed
+            part = "" if self.shard is None else f", {self.shard}"
+            return f"explain {', '.join(self.names)}{crossed} seed {self.seed}{part}"
+        first = self.cells[0]
+        if self.kind == "retrain" or isinstance(first, Simulated):
+            more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
+            return f"{first}{more}"
+        names = dict.fromkeys(cell.estimator for cell in self.cells)  # type: ignore[union-attr]
+        return f"{self.kind} {', '.join(names)} seed {self.seed}"
+
+
+def place(setting: Setting, seed: int) -> str:
+    """Where a job belongs, as its name begins."""
+    return f"{setting.task}/{setting.model}/{seed}"
