@@ -25,12 +25,12 @@ def shown() -> Iterator[Listener]:
         return
     columns = (
         BarColumn(bar_width=30),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} cells"),
+        TextColumn("{task.fields[count]}"),
         TextColumn("[cyan]{task.fields[left]}"),
         TextColumn("[dim]{task.description}"),
     )
     with Progress(*columns, console=errors, transient=True) as bar:
-        line = bar.add_task("planning", total=None, left="")
+        line = bar.add_task("planning", total=None, count="", left="")
 
         def listen(state: State) -> None:
             part = f"{state.study}: " if ": " in state.study else ""
@@ -40,6 +40,7 @@ def shown() -> Iterator[Listener]:
                 line,
                 total=state.total,
                 completed=state.done,
+                count=f"{state.done}/{state.total} cells",
                 left=_left(state),
                 description=working,
             )
