@@ -99,7 +99,17 @@ def plainly(message: str) -> str:
     return message
 
 
+CODE_ERRORS = (Exception, SystemExit)
+"""What code of a user may raise: `sys.exit` in it ends what it was asked for, not the program; an interrupt does."""
+
+
 def one_line(error: BaseException) -> str:
-    """An error as a single line, for tables and reports."""
+    """An error as a single line, for tables and reports.
+
+    >>> one_line(ValueError("no such\\nlayer")), one_line(SystemExit(7))
+    ('ValueError: no such layer', 'sys.exit(7) was called')
+    """
+    if isinstance(error, SystemExit):
+        return f"sys.exit({'' if error.code is None else repr(error.code)}) was called"
     text = " ".join(str(error).split())
     return text if isinstance(error, UproarError) else f"{type(error).__name__}: {text}"

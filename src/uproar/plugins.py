@@ -9,10 +9,14 @@ import importlib.util
 import shutil
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from types import ModuleType
 
-from uproar.errors import BadInput, one_line
+from uproar.errors import CODE_ERRORS, BadInput, one_line
+
+PREFIX = "uproar_file_"
+"""How the names of modules begin that are files of the user."""
 
 
 def source_hash(path: str | Path) -> str:
@@ -43,6 +47,22 @@ def file_at(path: str | Path) -> Path:
     return _LENT.get(str(path)) or Path(path).expanduser()
 
 
+def line_in_file(error: BaseException) -> str:
+    """Where in a user's file an error came about, e.g. `my_method.py, line 7`; empty if it did not in any."""
+    frames = [
+        f"{Path(frame.f_code.co_filename).name}, line {line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__", "")).startswith(PREFIX)
+    ]
+    return frames[-1] if frames else ""
+
+
+def blamed(error: BaseException) -> str:
+    """An error as one line; an exit also says in which user's file it was asked for."""
+    where = line_in_file(error) if isinstance(error, SystemExit) else ""
+    return f"{where}: {one_line(error)}" if where else one_line(error)
+
+
 def _existing(path: str | Path) -> Path:
     file = file_at(path).resolve()
     if not file.is_file():
@@ -52,7 +72,7 @@ def _existing(path: str | Path) -> Path:
 
 @functools.cache
 def _load(file: Path, text_hash: str) -> ModuleType:
-    name = f"uproar_file_{file.stem}_{text_hash}"
+    name = f"{PREFIX}{file.stem}_{text_hash}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise BadInput(f"{file} is not a Python file.")
@@ -60,7 +80,7 @@ def _load(file: Path, text_hash: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickling inside the file look themselves up here
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except CODE_ERRORS as error:
         del sys.modules[name]
         raise BadInput(f"{file.name} raises when it is loaded: {one_line(error)}") from error
     return module

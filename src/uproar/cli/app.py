@@ -9,7 +9,8 @@ from rich.markup import escape
 
 from uproar.cli import audit, claims, data, explain, look, results, run, score, trial
 from uproar.cli.console import errors
-from uproar.errors import StoreError, UproarError
+from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line
+from uproar.plugins import blamed, line_in_file
 
 app = typer.Typer(
     name="uproar",
@@ -55,4 +56,13 @@ def _exit_code(arguments: list[str] | None) -> int:
         return 3 if isinstance(error, StoreError) else 2
     except _UsageError as error:  # type: ignore[misc]
         error.show()
+        return 2
+    except CODE_ERRORS as error:
+        where = line_in_file(error)
+        if not where and not isinstance(error, SystemExit):
+            raise  # a fault of the program, not of a user's file
+        raised = (
+            blamed(error) if isinstance(error, SystemExit) else f"{where}, raised {one_line(error)}"
+        )
+        errors.print(f"[bold red]Error:[/] {escape(raised.rstrip('.'))}.", soft_wrap=True)
         return 2

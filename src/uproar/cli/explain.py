@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ from uproar.arrays import write_arrays
 from uproar.cli.console import errors, output, some
 from uproar.cli.data import DataRoot
 from uproar.data.pictures import read_images
-from uproar.errors import BadInput, BadOption, UproarError, one_line
+from uproar.errors import BadInput, BadOption
 from uproar.estimators import Chain, Context, estimators, read_chain
 from uproar.estimators.stored import name_of
 from uproar.extend import load_plugin
@@ -114,7 +113,7 @@ def explain(
         if images is None
         else subject_of_files(images, model, weights, classes, limit, target, seed)
     )
-    with bar("explaining") as listen, told([*(plugin or ()), model]):
+    with bar("explaining") as listen:
         maps = stored_maps(subject, chains, place, listen)
     _note_undefined(maps)
     arrays = {name: a.numpy() for name, a in maps.items()}
@@ -250,26 +249,6 @@ def _note_undefined(maps: dict[str, Tensor]) -> None:
         if broken:
             said = f"{name} has NaN or infinite values in {broken} of {len(a)} maps."
             errors.print(f"[yellow]Note:[/] {escape(said)}", soft_wrap=True)
-
-
-@contextmanager
-def told(files: Sequence[str]) -> Iterator[None]:
-    """An error raised inside one of the user's own files is theirs to mend: one sentence that says where."""
-    try:
-        yield
-    except UproarError:
-        raise
-    except Exception as error:
-        own = {
-            str(Path(file.partition(".py:")[0]).with_suffix(".py").resolve()): file
-            for file in files
-        }
-        for frame in reversed(traceback.extract_tb(error.__traceback__)):
-            if str(Path(frame.filename).resolve()) in own:
-                raise BadInput(
-                    f"{Path(frame.filename).name}, line {frame.lineno}, raised {one_line(error).rstrip('.')}."
-                ) from error
-        raise
 
 
 @contextmanager

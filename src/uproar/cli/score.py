@@ -16,7 +16,7 @@ from torch import Tensor
 from uproar.arrays import read_arrays
 from uproar.cli.console import errors, output, some, table
 from uproar.cli.data import DataRoot
-from uproar.cli.explain import bar, subject_of_files, subject_of_task, told
+from uproar.cli.explain import bar, subject_of_files, subject_of_task
 from uproar.cli.imputer import ready
 from uproar.errors import BadInput
 from uproar.estimators import Chain, explain_chains, read_chain
@@ -85,7 +85,7 @@ def score(
     names = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
     chains = [read_chain(name) for name in names]
     found = _cut(given, len(subject.x))
-    with bar("explaining") as listen, told([*(plugin or ()), model]):
+    with bar("explaining") as listen:
         found |= stored_maps(subject, chains, place, listen)
     ready("mean", asked)
     from uproar.report import write_scores  # tables and plots load slowly

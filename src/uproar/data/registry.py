@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from uproar.data.task import Task
-from uproar.errors import BadInput
+from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.expression import Call, parse
+from uproar.plugins import line_in_file
 from uproar.registry import Entry, Registry
 
 tasks = Registry("task", "uproar.tasks")
@@ -24,7 +25,22 @@ def check_task(name: str) -> None:
 def _load(call: Call) -> Task:
     entry = _entry(call)
     inner = [_load(arg) for arg in call.args]
-    return entry.function(*inner, **entry.bind(**dict(call.options)))
+    try:
+        task = entry.function(*inner, **entry.bind(**dict(call.options)))
+    except UproarError:
+        raise
+    except CODE_ERRORS as error:
+        where = line_in_file(error)
+        if not where:
+            raise
+        raise BadInput(
+            f"The task {call.name} cannot be loaded: {where}: {one_line(error)}"
+        ) from error
+    if not isinstance(task, Task):
+        raise BadInput(
+            f"The task {call.name} must return a uproar.Task, not {type(task).__name__}."
+        )
+    return task
 
 
 def _entry(call: Call) -> Entry:

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from uproar.data import Task, load
-from uproar.errors import NotApplicable, one_line
+from uproar.errors import CODE_ERRORS, NotApplicable, one_line
 from uproar.estimators.base import Context
 from uproar.estimators.chain import read_chain
 from uproar.estimators.evaluate import prepare_states, raw_maps
 from uproar.models import ModelSpec, borrowed, build
+from uproar.plugins import blamed
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
 
@@ -99,8 +100,8 @@ def _run(clause: str, judge: Callable[[], str]) -> Check:
         seen = judge()
     except NotApplicable as reason:
         return Check(clause, False, f"not applicable here: {one_line(reason)}")
-    except Exception as error:
-        return Check(clause, False, one_line(error))
+    except CODE_ERRORS as error:
+        return Check(clause, False, blamed(error))
     return Check(clause, not seen, seen)
 
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uproar.errors import BadInput, NotApplicable, one_line
+from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, one_line
 from uproar.metrics.base import Batch, Responses, metric
 from uproar.models.borrow import home
 from uproar.models.remote import bare
@@ -203,7 +203,7 @@ def _calls(model: nn.Module, x: Images) -> dict[str, int]:
 def _copied(model: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(model).eval()
-    except Exception as error:
+    except CODE_ERRORS as error:
         raise BadInput(
             f"The model cannot be copied, so its weights cannot be drawn anew: {one_line(error)}"
         ) from error

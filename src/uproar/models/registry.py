@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from uproar.data.task import Task
-from uproar.errors import BadInput, NotApplicable, UproarError, one_line
+from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, UproarError
 from uproar.expression import Call, parse
-from uproar.plugins import load_file, source_hash
+from uproar.plugins import blamed, load_file, source_hash
 from uproar.registry import Registry
 from uproar.seeds import key
 
@@ -109,10 +109,8 @@ def make(
             model = factory(**given, **options)
         except UproarError:
             raise
-        except Exception as error:
-            raise BadInput(
-                f"The model {spec.name} could not be built: {one_line(error)}"
-            ) from error
+        except CODE_ERRORS as error:
+            raise BadInput(f"The model {spec.name} could not be built: {blamed(error)}") from error
     if not isinstance(model, nn.Module):
         raise BadInput(f"{spec.name} must return a torch.nn.Module, not {type(model).__name__}.")
     return model
@@ -125,9 +123,9 @@ def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> Non
     try:
         with torch.inference_mode():
             out: Any = model(sample)
-    except Exception as error:
+    except CODE_ERRORS as error:
         raise BadInput(
-            f"The model {name} cannot take images of shape {tuple(sample.shape[1:])}: {one_line(error)}"
+            f"The model {name} cannot take images of shape {tuple(sample.shape[1:])}: {blamed(error)}"
         ) from error
     finally:
         model.train(was_training)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uproar.audits import OWN, Trials, audits, read_audit, studies_of, trials_of
-from uproar.errors import NotApplicable, one_line
+from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
 from uproar.expression import Call
 from uproar.finding import Finding
 from uproar.models import ModelSpec
+from uproar.plugins import blamed, line_in_file
 from uproar.store import Store
 from uproar.study.cell import Outcome, Unit
 from uproar.study.evidence import Evidence
@@ -89,8 +90,12 @@ def _finding(one: Asked, store: Store, outcomes: Mapping[Unit, Outcome] | None) 
             raise NotApplicable(one.refused)
         evidence = Evidence(one.studies, store, outcomes, one.trials)
         found = entry.function(evidence, **entry.bind(**dict(one.call.options)))
-    except NotApplicable as error:
-        found = Finding("skipped", f"Not answered: {one_line(error)}.".replace("..", "."))
+    except StoreError:
+        raise
+    except CODE_ERRORS as error:
+        if not isinstance(error, NotApplicable) and not line_in_file(error):
+            raise
+        found = Finding("skipped", f"Not answered: {blamed(error)}.".replace("..", "."))
     return replace(
         found, audit=str(one.call), title=entry.facts["title"], question=entry.facts["question"],
         task=one.task, model=one.model,

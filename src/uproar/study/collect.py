@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from uproar.errors import UproarError
+from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
 from uproar.protocols import PROTOCOLS, Protocol
 from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
@@ -238,8 +239,9 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
             except (UproarError, KeyError):
                 continue
             for protocol in families.values():
-                shown = protocol.change(x, important, study.fill, around)[0]
-                changed[protocol.name, chain.name, fraction] = _bytes(shown)
+                with contextlib.suppress(*CODE_ERRORS):  # a fill of the user: its cells say why
+                    shown = protocol.change(x, important, study.fill, around)[0]
+                    changed[protocol.name, chain.name, fraction] = _bytes(shown)
         if not chain.is_direct:
             a = bench.test_map(chain, seed, row)
             if a is not None:

@@ -14,13 +14,14 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from uproar.data.declared import Declared, declared, limited
-from uproar.errors import BadInput, UproarError, one_line
+from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import families, read_chain
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of, has_curve, images_shown
 from uproar.metrics.resampling import DRAWS
 from uproar.models import ModelSpec
 from uproar.models.registry import make
+from uproar.plugins import blamed
 from uproar.protocols import protocol_named
 from uproar.removal.levels import bits_for
 from uproar.study.cell import Cell, Scored
@@ -178,8 +179,8 @@ def _forward(model: str, size: Declared) -> float:
     try:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             network(torch.zeros(1, *size.shape))
-    except Exception as error:
+    except CODE_ERRORS as error:
         raise BadInput(
-            f"The model {model} cannot take images of shape {size.shape}: {one_line(error)}"
+            f"The model {model} cannot take images of shape {size.shape}: {blamed(error)}"
         ) from error
     return float(counter.get_total_flops())

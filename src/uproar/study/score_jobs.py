@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from uproar.errors import CODE_ERRORS
 from uproar.estimators import Chain, families
 from uproar.metrics.probe import images_shown
 from uproar.study.cell import Scored, by_estimator
@@ -48,5 +49,5 @@ def _judging(bench: Bench, scored: Sequence[Scored]) -> float:
     """The images that metrics show for one, in passes forward and backward; a guess where one does not fit them."""
     try:
         return images_shown(tuple(unit.metric for unit in scored), bench.task.shape) / 3
-    except Exception:  # its own job will say why; the others go on
+    except CODE_ERRORS:  # its own job will say why; the others go on
         return 20.0 * len(scored)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from uproar.devices import steady
-from uproar.errors import NotApplicable, StoreError, one_line
+from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
+from uproar.plugins import blamed
 from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit, by_estimator
 from uproar.study.job import Job
 from uproar.study.steps import Bench, bench_for
@@ -36,15 +37,15 @@ def do(job: Job, root: str) -> Report:
 
 
 def attempt(work: Callable[[], object]) -> Outcome:
-    """`Done`, or why not. A full disk is not an outcome of a cell: it stops the run."""
+    """`Done`, or why not: what code of a user asks for ends its own cell. A full disk stops the run."""
     try:
         work()
     except NotApplicable as error:
         return Skipped(one_line(error))
     except StoreError:
         raise
-    except Exception as error:
-        return Failed(one_line(error), traceback.format_exc())
+    except CODE_ERRORS as error:
+        return Failed(blamed(error), traceback.format_exc())
     return Done()
 
 
