@@ -13,46 +13,68 @@
 A whole study, resumable: `uproar.run("study.toml").verdicts`.
 """
 
-from importlib import import_module as _import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _CHECKING
 from typing import Any as _Any
 
-from torch import nn as _nn
-
-from uproar import models as _models
-from uproar.api import explain, fill, removed
-from uproar.data import Split, Task, load
-from uproar.errors import BadInput, NotApplicable, UproarError
-from uproar.estimators import direct, estimator
-from uproar.metrics import metric
-from uproar.running import audit, run
-from uproar.study.spec import Study, study_of
-from uproar.training import Recipe, fit, predict
+from uproar.lazy import lazy_names as _lazy_names
 
 if _CHECKING:
+    from uproar.api import build, explain, fill, removed
+    from uproar.data.registry import load
+    from uproar.data.task import Split, Task
+    from uproar.errors import BadInput, NotApplicable, UproarError
+    from uproar.estimators.base import direct, estimator
+    from uproar.metrics.base import metric
+    from uproar.running import audit, run
     from uproar.runs import Run
     from uproar.scoring import Curve, curve, score
+    from uproar.study.spec import Study, study_of
+    from uproar.training import Recipe, fit, predict
 
-_LATE = {
-    "Run": "uproar.runs",
-    "Curve": "uproar.scoring",
-    "curve": "uproar.scoring",
-    "score": "uproar.scoring",
-}
-__version__ = _version("uproar")
+    __version__: str
+
+_load = _lazy_names(
+    __name__,
+    {
+        "BadInput": "uproar.errors",
+        "Curve": "uproar.scoring",
+        "NotApplicable": "uproar.errors",
+        "Recipe": "uproar.training",
+        "Run": "uproar.runs",
+        "Split": "uproar.data.task",
+        "Study": "uproar.study.spec",
+        "Task": "uproar.data.task",
+        "UproarError": "uproar.errors",
+        "audit": "uproar.running",
+        "build": "uproar.api",
+        "curve": "uproar.scoring",
+        "direct": "uproar.estimators",
+        "estimator": "uproar.estimators",
+        "explain": "uproar.api",
+        "fill": "uproar.api",
+        "fit": "uproar.training",
+        "load": "uproar.data.registry",
+        "metric": "uproar.metrics",
+        "predict": "uproar.training",
+        "removed": "uproar.api",
+        "run": "uproar.running",
+        "score": "uproar.scoring",
+        "study_of": "uproar.study.spec",
+    },
+)
 
 
 def __getattr__(name: str) -> _Any:
-    """Names that need tables or plots, loaded when first asked for: that takes longer than all the rest."""
-    if name in _LATE:
-        return getattr(_import_module(_LATE[name]), name)
-    raise AttributeError(f"module 'uproar' has no attribute {name!r}")
+    """Everything is imported when it is first used: torch takes seconds, and much needs none of it."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("uproar")
+    return _load(name)
 
 
-def build(name: str, task: Task, seed: int = 0) -> _nn.Module:
-    """A fresh network for a task, by name or `file.py:factory`."""
-    return _models.build(_models.ModelSpec.of(name), task, seed)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The Python face for tensors at hand: explain, removed, fill."""
+"""The Python face for tensors at hand: build, explain, removed, fill."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from uproar.data import Split
+from uproar.data import Split, Task
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import (
     Context,
@@ -30,13 +30,19 @@ from uproar.given import (
     classes_of,
     colour_of,
 )
-from uproar.models import Room, borrowed
+from uproar.models import ModelSpec, Room, borrowed
+from uproar.models import build as build_model
 from uproar.removal import Around, filled, ranks, removed_at
 from uproar.seeds import Draws
 from uproar.training import predict
 from uproar.types import Images, Labels
 
 Estimator = str | Callable[..., Tensor]
+
+
+def build(name: str, task: Task, seed: int = 0) -> nn.Module:
+    """A fresh network for a task, by name or `file.py:factory`."""
+    return build_model(ModelSpec.of(name), task, seed)
 
 
 def explain(

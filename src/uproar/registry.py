@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import Any, get_type_hints
 
 import pydantic
@@ -78,15 +78,19 @@ class Entry:
 class Registry:
     """All entries of one kind, found by name; packages add theirs through entry points."""
 
-    def __init__(self, kind: str, group: str | None = None) -> None:
+    def __init__(self, kind: str, group: str | None = None, modules: tuple[str, ...] = ()) -> None:
+        """`modules` declare entries of the package itself; they are imported before the first lookup."""
         self.kind = kind
         self._group = group
+        self._modules, self._waiting = modules, modules
         self._entries: dict[str, Entry] = {}
         self.makers: dict[str, Callable[[str], Entry]] = {}
         """By prefix: makes the entry of a name that starts with it, e.g. `captum:Saliency`."""
 
     def add(self, name: str, function: Callable[..., Any], **facts: Any) -> Entry:
         """Declare `function` under `name`."""
+        if function.__module__ not in self._modules:
+            self._import_modules()  # a name of the package is taken before anybody else asks for it
         known = self._entries.get(name)
         if known is not None and _origin(known.function) != _origin(function):
             raise BadInput(
@@ -107,6 +111,7 @@ class Registry:
         return keep
 
     def __getitem__(self, name: str) -> Entry:
+        self._import_modules()
         for prefix, make in self.makers.items():
             if name.startswith(prefix):
                 return make(name)
@@ -142,7 +147,13 @@ class Registry:
         return True
 
     def _load_entry_points(self) -> None:
+        self._import_modules()
         assert self._loaded
+
+    def _import_modules(self) -> None:
+        waiting, self._waiting = self._waiting, ()
+        for module in waiting:
+            import_module(module)
 
 
 def _origin(function: Callable) -> str:

@@ -7,6 +7,7 @@ from safetensors.torch import save_file
 import uproar
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
+from uproar.models.weights import read_weights
 from uproar.store import Store
 from uproar.study.setting import Setting
 from uproar.study.steps import Bench
@@ -33,7 +34,7 @@ def test_pretrained_weights_start_every_training_and_every_result_says_so(
     bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))
     model = bench.base(0)[0]
     start = build(ModelSpec.of("cnn-small(width=4)"), bench.task, 0).state_dict()
-    given = dict(uproar.models.weights.read_weights(pretrained))
+    given = dict(read_weights(pretrained))
     for name, value in model.named_parameters():
         whence = start if value.shape != given[name].shape else given
         torch.testing.assert_close(value, whence[name], atol=1e-6, rtol=0)
@@ -46,7 +47,7 @@ def test_other_pretrained_weights_are_other_results(small, pretrained, tmp_path)
     study = small(**ONE, recipe=recipe, pretrained=str(pretrained))
     setting, store = Setting.all_of(study)[0], Store(tmp_path / "store")
     before = Bench(setting, store).model_key(0)
-    weights = uproar.models.weights.read_weights(pretrained)
+    weights = read_weights(pretrained)
     save_file({name: value + 1 for name, value in weights.items()}, pretrained)
     assert Bench(setting, store).model_key(0) != before
 

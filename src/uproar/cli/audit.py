@@ -11,12 +11,6 @@ from rich.markup import escape
 from uproar.cli.changes import Weights
 from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
-from uproar.cli.folder import gathered, recall, remember
-from uproar.cli.printed import finish, print_findings
-from uproar.cli.progress import shown
-from uproar.store import Store
-from uproar.study.execute import workers
-from uproar.study.run import run_study
 
 if TYPE_CHECKING:
     from uproar.study.audit_cost import Cost
@@ -41,8 +35,14 @@ def audit(
     data_root: DataRoot = None,
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
-    from uproar.audits import audits
+    from uproar.audits import audits  # torch and tables load slowly
+    from uproar.cli.folder import gathered, recall, remember
+    from uproar.cli.printed import finish, print_findings
+    from uproar.cli.progress import shown
+    from uproar.store import Store
     from uproar.study.audit_cost import costs
+    from uproar.study.execute import workers
+    from uproar.study.run import run_study
 
     study, place, facts = recall(folder, weights)
     chosen = tuple(some("--audits", names, audits))

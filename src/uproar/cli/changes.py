@@ -7,15 +7,15 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from uproar.cli.console import listed
 from uproar.errors import BadInput
-from uproar.study.shipped import study_named
-from uproar.study.spec import Study
-from uproar.training import Recipe
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
 
 Many = Annotated[list[str] | None, typer.Option(metavar="A,B,…")]
 Weights = Annotated[
@@ -54,6 +54,9 @@ class Changes:
 
     def study(self, file: str | None) -> Study:
         """A study by its file or name, changed; without one, the default study, named after its task."""
+        from uproar.study.shipped import study_named  # torch loads slowly
+        from uproar.study.spec import Study
+
         base = study_named(file) if file else Study()
         changes: dict[str, Any] = {
             "tasks": self.task, "models": self.model, "weights": self.weights,
@@ -70,6 +73,8 @@ class Changes:
     def _recipe(self, base: Study) -> dict[str, Any] | None:
         if self.recipe is None and self.epochs is None:
             return None
+        from uproar.training.recipe import Recipe
+
         chosen = base.recipe if self.recipe is None else Recipe.named(self.recipe)
         shorter = {} if self.epochs is None else {"epochs": self.epochs}
         return {**chosen.model_dump(), **shorter}

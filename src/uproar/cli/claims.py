@@ -10,9 +10,6 @@ import typer
 from uproar.cli.changes import Weights
 from uproar.cli.console import some
 from uproar.cli.data import DataRoot
-from uproar.cli.folder import gathered, recall
-from uproar.cli.printed import print_claims
-from uproar.study.progress import left_in
 
 
 def claims(
@@ -28,7 +25,10 @@ def claims(
     data_root: DataRoot = None,
 ) -> int:  # fmt: skip
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
-    from uproar.claims import PAPERS, claims_named, judge
+    from uproar.claims import PAPERS, claims_named, judge  # torch and tables load slowly
+    from uproar.cli.folder import gathered, recall
+    from uproar.cli.printed import print_claims
+    from uproar.study.progress import left_in
 
     study, place, facts = recall(folder, weights)
     chosen = some("--claims", names, study.claims or PAPERS)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from uproar.cli.console import errors, output
-from uproar.data.catalogue import known_set
-from uproar.data.download import Listener, get
 from uproar.data.places import download_root, use_root
-from uproar.data.verify import leave_out, verify
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from uproar.data.download import Listener
 
 SHOWN = 10
 """Unreadable pictures that are named; the others are counted."""
@@ -42,6 +43,17 @@ def get_set(
     data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TransferSpeedColumn,
+    )
+
+    from uproar.data.catalogue import known_set
+    from uproar.data.download import get
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
@@ -67,6 +79,10 @@ def verify_set(
     data_root: DataRoot = None,
 ) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""
+    from rich.progress import Progress
+
+    from uproar.data.verify import leave_out, verify  # torch loads slowly
+
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as shown:
         line = shown.add_task("reading", total=None)
         verdict = verify(name, lambda done, total: shown.update(line, completed=done, total=total))

@@ -5,32 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.markup import escape
-from rich.progress import Progress
-from torch import Tensor
 
-from uproar.arrays import write_arrays
 from uproar.cli.console import errors, output, some
 from uproar.cli.data import DataRoot
-from uproar.data.pictures import read_images
 from uproar.errors import BadInput, BadOption
-from uproar.estimators import Chain, Context, estimators, read_chain
-from uproar.estimators.stored import name_of
-from uproar.extend import load_plugin
-from uproar.models import ModelSpec, make
-from uproar.models.weights import load_weights
-from uproar.seeds import Draws
-from uproar.store import Store
-from uproar.study.mapfile import write_maps
-from uproar.study.maps import Subject, stored_maps
-from uproar.study.setting import Setting
-from uproar.study.spec import study_of
-from uproar.study.steps import bench_for
-from uproar.training import predict
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from uproar.estimators import Chain
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
 PICTURES = (".png", ".svg", ".html")
@@ -96,6 +83,9 @@ def explain(
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     if save is not None and save.suffix not in ARRAYS:
         raise BadInput(f"--save writes {' or '.join(ARRAYS)}, not {save.name!r}.")
+    from uproar.estimators import read_chain  # torch loads slowly
+    from uproar.extend import load_plugin
+
     for file in plugin or ():
         load_plugin(file)
     chains = [read_chain(name) for name in some("--estimators", estimators, DEFAULT)]
@@ -106,6 +96,11 @@ def explain(
         return _explain_both(study or given, chains, limit, target, seed, save, out, store)
     if target not in ("predicted", "label") and not target.isdigit():
         raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
+    from uproar.arrays import write_arrays
+    from uproar.cli.subjects import subject_of_files, subject_of_task
+    from uproar.store import Store
+    from uproar.study.maps import stored_maps
+
     limit = LIMIT if limit is None else limit
     place = Store(store)
     subject, titles, labels = (
@@ -136,6 +131,13 @@ def _explain_both(
         raise BadInput("--split both writes its maps to a file: give --save maps.safetensors.")
     if target not in ("predicted", "label"):
         raise BadOption(f"--target is predicted or label with --split both, not {target!r}.")
+    from uproar.estimators import estimators
+    from uproar.estimators.stored import name_of
+    from uproar.study.mapfile import write_maps
+    from uproar.study.setting import Setting
+    from uproar.study.spec import study_of
+    from uproar.study.steps import bench_for
+
     changes: dict[str, Any] = {"estimators": [chain.name for chain in chains]}
     if limit is not None:
         changes["limit"] = limit
@@ -185,63 +187,6 @@ def _draw(out: Path, x: Tensor, maps: dict[str, Any], titles: list[str]) -> None
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
 
 
-def subject_of_task(
-    task: str, model: str, weights: str | None, limit: int, target: str, seed: int, store: Store
-) -> tuple[Subject, list[str], Tensor]:
-    """The test images of a task with its base model, their names and labels."""
-    study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
-    bench = bench_for(Setting.all_of(study)[0], store.root)
-    test = bench.task.test
-    x, y = test.read(slice(0, limit)), test.labels[:limit]
-    net = bench.base(seed)[0]
-    truth = test.truth(slice(0, limit))
-    draws = Draws.of(seed, len(x))
-    context = Context(draws, bench.task.mean, bench.task.train, truth, samples=test)
-    subject = Subject(net, x, _targets(net, x, y, target), context)
-    return subject, [bench.task.classes[k] for k in y.tolist()], y
-
-
-def subject_of_files(
-    images: str,
-    model: str,
-    weights: str | None,
-    classes: int | None,
-    limit: int,
-    target: str,
-    seed: int,
-) -> tuple[Subject, list[str], Tensor | None]:
-    """Images of the user's own with a model, their names, and labels where there are any."""
-    if classes is not None and classes < 1:
-        raise BadInput(f"--classes must be at least 1, not {classes}.")
-    x, titles, labels = read_images(images)
-    x, labels = x[:limit], None if labels is None else labels[:limit]
-    mean, std = x.mean((0, 2, 3)), x.std((0, 2, 3))
-    c, h, w = x.shape[1:]
-    spec = ModelSpec.of(model)
-    net = make(spec, seed, (c, h, w), classes, mean, std)
-    if weights is not None:
-        load_weights(net, weights)
-    elif not spec.from_file:
-        errors.print(
-            f"[yellow]Note:[/] {escape(spec.name)} has random weights: give --weights to explain a trained network.",
-            soft_wrap=True,
-        )
-    context = Context(Draws.of(seed, len(x)), mean)
-    return Subject(net.eval(), x, _targets(net, x, labels, target), context), titles, labels
-
-
-def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: str) -> Tensor:
-    if target == "label":
-        if labels is None:
-            raise BadInput(
-                "--target label needs labels: give an array file with 'labels', or a task."
-            )
-        return labels
-    if target == "predicted":
-        return predict(model, x).argmax(1)
-    return torch.full((len(x),), int(target))
-
-
 def _note_undefined(maps: dict[str, Tensor]) -> None:
     """Say which maps cannot be ranked: a picture does not show it."""
     for name, a in maps.items():
@@ -254,6 +199,8 @@ def _note_undefined(maps: dict[str, Tensor]) -> None:
 @contextmanager
 def bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar for `listen(done, total)` on a terminal; nothing elsewhere."""
+    from rich.progress import Progress
+
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as shown:
         line = shown.add_task(what, total=None)
         yield lambda done, total: shown.update(line, completed=done, total=total)

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-import os
-import platform
+import json
 from enum import StrEnum
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.markup import escape
 
-from uproar import devices
 from uproar.cli.console import output, table
 from uproar.cli.data import DataRoot
-from uproar.data import tasks
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.places import find
-from uproar.estimators import estimators
-from uproar.extend import load_plugin
-from uproar.metrics import metrics
-from uproar.models import models
-from uproar.protocols import PROTOCOLS
-from uproar.registry import Entry, Registry
-from uproar.removal import fills
-from uproar.study.execute import default_jobs
-from uproar.study.shipped import shipped, summary
-from uproar.training.papers import RECIPES
+
+LISTINGS = Path(__file__).with_name("listings.json")
+"""What the package itself declares; written by `python -m uproar.cli.listings`, and a test says if it is old."""
 
 
 class Kind(StrEnum):
@@ -46,12 +35,11 @@ class Kind(StrEnum):
     studies = "studies"
 
 
-_REGISTRIES: dict[str, Registry] = {
-    "estimators": estimators,
-    "tasks": tasks,
-    "models": models,
-    "fills": fills,
+NOTES = {
+    "tasks": "Get one with: uproar data get NAME. Also hf:NAME, any set of Hugging Face datasets.",
+    "studies": "Run one with: uproar run NAME; what it takes: uproar validate NAME.",
 }
+"""What can be done with the names of a list, below it."""
 
 
 def ls(
@@ -62,121 +50,53 @@ def ls(
     data_root: DataRoot = None,
 ) -> int:
     """List what there is, with options and their defaults."""
-    for file in plugin or ():
-        load_plugin(file)
-    if kind is Kind.protocols:
-        shown = table("protocols", "name", "what it does", "better is")
-        for protocol in PROTOCOLS.values():
-            better = "higher accuracy" if protocol.higher_is_better else "lower accuracy"
-            shown.add_row(protocol.name, protocol.summary, better)
+    for listing in _tables(kind.value, plugin or []):
+        columns, rows = listing["columns"], listing["rows"]
+        if kind is Kind.tasks:
+            columns = [columns[0], "where", *columns[1:]]
+            rows = [[name, _where(name), *rest] for name, *rest in rows]
+        shown = table(listing["title"], *columns)
+        for row in rows:
+            shown.add_row(*map(escape, row))
         output.print(shown)
-        return 0
-    if kind is Kind.metrics:
-        _show_metrics()
-        return 0
-    if kind is Kind.audits:
-        _show_audits()
-        return 0
-    if kind is Kind.claims:
-        _show_claims()
-        return 0
-    if kind is Kind.studies:
-        shown = table("studies", "name", "what it is")
-        for study, path in shipped().items():
-            shown.add_row(study, escape(summary(path.read_text(encoding="utf-8"))))
-        output.print(shown)
-        output.print("Run one with: uproar run NAME; what it takes: uproar validate NAME.")
-        return 0
-    if kind is Kind.recipes:
-        shown = table("recipes", "name", "what it is")
-        for name, recipe in RECIPES.items():
-            shown.add_row(name, escape(recipe.summary))
-        output.print(shown)
-        return 0
-    entries = _REGISTRIES[kind.value].values()
-    roles = {"estimator": "estimators", "direct": "controls that are not rankings",
-             "transform": "transforms, e.g. sq(grad)", "ensemble": "ensembles, e.g. sg(grad)",
-             "classes": "maps that do not depend on the class asked for, e.g. class_sum(grad)",
-             "postprocess": "filters, outermost, e.g. gaussian(sq(grad))"}  # fmt: skip
-    if kind is Kind.tasks:
-        _show_tasks(entries)
-        return 0
-    if kind is not Kind.estimators:
-        _show(kind.value, entries)
-        return 0
-    for role, title in roles.items():
-        _show(title, [entry for entry in entries if entry.facts.get("role") == role])
+    if kind.value in NOTES:
+        output.print(NOTES[kind.value])
     return 0
 
 
-def _show(title: str, entries: list[Entry]) -> None:
-    shown = table(title, "name", "options", "what it is")
-    for entry in entries:
-        options = ", ".join(f"{name}={_default(p.default)}" for name, p in entry.options.items())
-        shown.add_row(entry.name, escape(options), escape(entry.summary))
-    output.print(shown)
+def _tables(kind: str, plugins: list[str]) -> list[dict]:
+    """The tables of a kind: from the file in the package, or from the registries if anything else adds to them."""
+    if not plugins and not _others_declare():
+        return json.loads(LISTINGS.read_text(encoding="utf-8"))[kind]
+    from uproar.cli.listings import tables_of  # torch loads slowly
+    from uproar.extend import load_plugin
+
+    for file in plugins:
+        load_plugin(file)
+    return tables_of(kind)
 
 
-def _show_tasks(entries: list[Entry]) -> None:
-    shown = table("tasks", "name", "where", "what it is")
-    shown.columns[1].overflow = "fold"
-    for entry in entries:
-        known = CATALOGUE.get(entry.name)
-        place = None if known is None else find(known)
-        where = "–" if known is None else "not found" if place is None else str(place)
-        facts = [f"{entry.summary} {str(entry.facts.get('images', '')).capitalize()}.".strip()]
-        facts += [f"Options: {', '.join(entry.options)}."] if entry.options else []
-        shown.add_row(entry.name, escape(where), escape(" ".join(facts)))
-    output.print(shown)
-    output.print(
-        "Get one with: uproar data get NAME. Also hf:NAME, any set of Hugging Face datasets."
-    )
+def _others_declare() -> bool:
+    """Whether an installed package declares anything through an entry point."""
+    return any(group.startswith("uproar.") for group in metadata.entry_points().groups)
 
 
-def _show_metrics() -> None:
-    shown = table("metrics", "name", "better", "what it is")
-    for entry in metrics.values():
-        facts = entry.facts
-        lines = [
-            f"{entry.summary} From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}."
-        ]
-        lines += [f"Needs {facts['needs']}."] if facts["needs"] else []
-        lines += [f"Options: {', '.join(entry.options)}."] if entry.options else []
-        better = "higher" if facts["higher_is_better"] else "lower"
-        shown.add_row(entry.name, better, escape(" ".join(lines)))
-    output.print(shown)
-
-
-def _show_audits() -> None:
-    from uproar.audits import audits
-
-    shown = table("audits", "name", "question", "options")
-    for entry in audits.values():
-        lines = [entry.facts["question"], entry.summary]
-        lines += [f"Needs {entry.facts['needs']}."] if entry.facts["needs"] else []
-        options = ", ".join(f"{n}={_default(p.default)}" for n, p in entry.options.items())
-        shown.add_row(entry.name, escape(" ".join(lines)), escape(options))
-    output.print(shown)
-
-
-def _show_claims() -> None:
-    from uproar.claims import PAPERS, claims_named
-
-    shown = table("claims", "name", "what it says", "published")
-    for one in claims_named(tuple(PAPERS)):
-        says = f"{one.says} ({one.paper}, {one.place})"
-        shown.add_row(one.name, escape(says), escape(one.published))
-    output.print(shown)
-
-
-def _default(value: object) -> str:
-    if value is inspect.Parameter.empty:
-        return "…"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _where(task: str) -> str:
+    known = CATALOGUE.get(task)
+    place = None if known is None else find(known)
+    return "–" if known is None else "not found" if place is None else str(place)
 
 
 def doctor() -> int:
     """Say what this installation and machine have: versions, threads, devices."""
+    import os
+    import platform
+
+    import torch
+
+    from uproar import devices
+    from uproar.study.execute import default_jobs
+
     shown = table("uproar", "what", "found")
     for name in ("uproar", "torch", "numpy", "scipy", "pandas", "plotly", "captum", "ray"):
         try:

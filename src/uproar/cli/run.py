@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -15,22 +15,10 @@ from uproar.cli.changes import Changes, Weights, changing
 from uproar.cli.console import duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
-from uproar.cli.folder import earlier, gathered, recall, remember, told_of
-from uproar.cli.imputer import ready
-from uproar.cli.outline import print_outline
-from uproar.cli.printed import finish, print_results
-from uproar.cli.progress import machine_lines, shown
 from uproar.errors import BadInput
-from uproar.metrics.looks import LOOKS
-from uproar.store import Store
-from uproar.study.estimate import estimate
-from uproar.study.execute import workers
-from uproar.study.outline import outline
-from uproar.study.progress import kept_in, left_in
-from uproar.study.run import run_study
-from uproar.study.shipped import file_named
-from uproar.study.spec import Study
-from uproar.study.surroundings import surroundings
+
+if TYPE_CHECKING:
+    from uproar.study.spec import Study
 
 File = Annotated[
     str | None,
@@ -71,6 +59,16 @@ def run(
     data_root: DataRoot = None,
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
+    from uproar.cli.folder import earlier, gathered, remember  # torch loads slowly
+    from uproar.cli.imputer import ready
+    from uproar.cli.printed import finish, print_results
+    from uproar.cli.progress import shown
+    from uproar.metrics.looks import LOOKS
+    from uproar.study.progress import kept_in
+    from uproar.study.run import run_study
+    from uproar.study.shipped import file_named
+    from uproar.study.surroundings import surroundings
+
     chosen = changes.study(study)
     if until_decided:
         seeds = LOOKS[-1] if changes.seeds is None else None
@@ -128,6 +126,10 @@ def report(
     data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished, also while it runs."""
+    from uproar.cli.folder import gathered, recall, told_of  # torch loads slowly
+    from uproar.cli.printed import finish
+    from uproar.study.progress import left_in
+
     chosen, place, facts = recall(folder, weights)
     if markdown is not None:
         from uproar.report import write_results  # plots load slowly
@@ -139,6 +141,9 @@ def report(
 
 def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) -> None:
     """Refuse to collect from a store that has nothing of a study, where no run has left word of itself."""
+    from uproar.cli.folder import gathered
+    from uproar.study.progress import left_in
+
     if left_in(folder) is not None:
         return
     results = gathered(study, place, None, facts)
@@ -154,6 +159,11 @@ def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) 
 
 def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any]) -> int:
     """A report of what the store has, with what the run in `folder` said of the rest."""
+    from uproar.cli.folder import gathered
+    from uproar.cli.printed import finish, print_results
+    from uproar.cli.progress import machine_lines
+    from uproar.study.progress import left_in
+
     state = left_in(folder)
     results = gathered(study, place, state, facts)
     page = results.report(out)
@@ -170,6 +180,8 @@ def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, 
 def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
     if ray is not None:
         return f"Ray cluster ({ray})"
+    from uproar.study.execute import workers
+
     count = workers(jobs, device)
     return "serial" if count == 1 else f"{count} processes"
 
@@ -191,6 +203,10 @@ def validate(
 
     Without the data, cells, passes, storage and GPU hours follow from what is known of the set.
     """
+    from uproar.cli.outline import print_outline  # torch loads slowly
+    from uproar.study.execute import workers
+    from uproar.study.outline import outline
+
     for chosen in [changes.study(text) for text in studies or (None,)]:
         count = workers(jobs, chosen.device)
         size = outline(chosen)
@@ -204,6 +220,9 @@ def validate(
 
 def _print_estimate(study: Study, place: str, count: int) -> None:
     """What is still to be done and how long it would take on this machine; audits apart."""
+    from uproar.store import Store
+    from uproar.study.estimate import estimate
+
     found = estimate(study, Store(place), count)
     shape = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
     for kind, (jobs, seconds) in found.jobs.items():

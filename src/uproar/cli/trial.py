@@ -9,8 +9,6 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import output, some, table
-from uproar.estimators.contract import try_contract
-from uproar.extend import load_plugin
 
 
 def try_estimators(
@@ -24,6 +22,9 @@ def try_estimators(
     model: Annotated[str, typer.Option(help="Network: a name or file.py:factory")] = "cnn-small",
 ) -> int:
     """Check that an estimator keeps the rules that make its scores trustworthy."""
+    from uproar.estimators.contract import try_contract  # torch loads slowly
+    from uproar.extend import load_plugin
+
     names = load_plugin(what) if Path(what).suffix == ".py" else [what]
     broken = 0
     for name in some("--estimators", estimators, names):

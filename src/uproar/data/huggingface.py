@@ -15,6 +15,7 @@ from torch import Tensor
 
 from uproar.data.framing import Framing
 from uproar.data.options import Count, Shorter, chosen
+from uproar.data.registry import tasks
 from uproar.data.stream import Source
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, one_line
@@ -53,6 +54,9 @@ def hf_entry(name: str) -> Entry:
 
     read.__doc__ = f"The set {short} of Hugging Face datasets."
     return Entry("task", name, read, {"images": "pictures", "truth": "none"})
+
+
+tasks.makers[PREFIX] = hf_entry
 
 
 def _splits(name: str, config: str | None, learn: str, judge: str | None) -> dict[str, Any]:

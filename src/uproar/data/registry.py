@@ -8,7 +8,14 @@ from uproar.expression import Call, parse
 from uproar.plugins import line_in_file
 from uproar.registry import Entry, Registry
 
-tasks = Registry("task", "uproar.tasks")
+DECLARED_IN = tuple(
+    f"uproar.data.{module}"
+    for module in (
+        "birdsnap", "blank", "cifar", "cub", "digits", "folder", "food", "huggingface", "imagenet", "mnist",
+        "planted", "semi_natural", "shuffled", "svhn", "tiny_imagenet",
+    )
+)  # fmt: skip
+tasks = Registry("task", "uproar.tasks", DECLARED_IN)
 
 
 def load(name: str) -> Task:

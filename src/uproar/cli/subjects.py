@@ -1,0 +1,78 @@
+"""Images with the model that is explained or judged on them: those of a task, or files of the user's own."""
+
+from __future__ import annotations
+
+import torch
+from rich.markup import escape
+from torch import Tensor
+
+from uproar.cli.console import errors
+from uproar.data.pictures import read_images
+from uproar.errors import BadInput
+from uproar.estimators import Context
+from uproar.models import ModelSpec, make
+from uproar.models.weights import load_weights
+from uproar.seeds import Draws
+from uproar.store import Store
+from uproar.study.maps import Subject
+from uproar.study.setting import Setting
+from uproar.study.spec import study_of
+from uproar.study.steps import bench_for
+from uproar.training import predict
+
+
+def subject_of_task(
+    task: str, model: str, weights: str | None, limit: int, target: str, seed: int, store: Store
+) -> tuple[Subject, list[str], Tensor]:
+    """The test images of a task with its base model, their names and labels."""
+    study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
+    bench = bench_for(Setting.all_of(study)[0], store.root)
+    test = bench.task.test
+    x, y = test.read(slice(0, limit)), test.labels[:limit]
+    net = bench.base(seed)[0]
+    truth = test.truth(slice(0, limit))
+    draws = Draws.of(seed, len(x))
+    context = Context(draws, bench.task.mean, bench.task.train, truth, samples=test)
+    subject = Subject(net, x, _targets(net, x, y, target), context)
+    return subject, [bench.task.classes[k] for k in y.tolist()], y
+
+
+def subject_of_files(
+    images: str,
+    model: str,
+    weights: str | None,
+    classes: int | None,
+    limit: int,
+    target: str,
+    seed: int,
+) -> tuple[Subject, list[str], Tensor | None]:
+    """Images of the user's own with a model, their names, and labels where there are any."""
+    if classes is not None and classes < 1:
+        raise BadInput(f"--classes must be at least 1, not {classes}.")
+    x, titles, labels = read_images(images)
+    x, labels = x[:limit], None if labels is None else labels[:limit]
+    mean, std = x.mean((0, 2, 3)), x.std((0, 2, 3))
+    c, h, w = x.shape[1:]
+    spec = ModelSpec.of(model)
+    net = make(spec, seed, (c, h, w), classes, mean, std)
+    if weights is not None:
+        load_weights(net, weights)
+    elif not spec.from_file:
+        errors.print(
+            f"[yellow]Note:[/] {escape(spec.name)} has random weights: give --weights to explain a trained network.",
+            soft_wrap=True,
+        )
+    context = Context(Draws.of(seed, len(x)), mean)
+    return Subject(net.eval(), x, _targets(net, x, labels, target), context), titles, labels
+
+
+def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: str) -> Tensor:
+    if target == "label":
+        if labels is None:
+            raise BadInput(
+                "--target label needs labels: give an array file with 'labels', or a task."
+            )
+        return labels
+    if target == "predicted":
+        return predict(model, x).argmax(1)
+    return torch.full((len(x),), int(target))

@@ -1,0 +1,80 @@
+"""What a command imports before it does anything: help, versions and lists do not wait for torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import uproar
+from uproar.cli.look import LISTINGS, Kind
+
+HEAVY = (
+    "torch", "pandas", "plotly", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy",
+)  # fmt: skip
+COMMANDS = (
+    "run", "report", "validate", "audit", "claims", "results", "explain", "score", "try", "ls", "doctor", "data",
+)  # fmt: skip
+
+
+def _imported(*lines: list[str]) -> dict[str, list[str]]:
+    """By command line: the heavy packages that were imported in one process up to and including it."""
+    code = (
+        "import contextlib, io, json, sys\n"
+        "from uproar.cli.app import _exit_code\n"
+        "found = {}\n"
+        f"for line in {list(lines)!r}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()):\n"
+        "        assert _exit_code(line) == 0, line\n"
+        f"    found[' '.join(line)] = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        "print(json.dumps(found))\n"
+    )
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return json.loads(made.stdout)
+
+
+def test_help_and_lists_import_nothing_heavy():
+    helps = [["--help"], *([name, "--help"] for name in COMMANDS), ["data", "get", "--help"]]
+    lists = [["ls", kind.value] for kind in Kind]
+    found = _imported(*helps, *lists)
+    assert len(found) == len(helps) + len(lists)
+    assert {line: heavy for line, heavy in found.items() if heavy} == {}
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = f"import sys, uproar; print([name for name in {HEAVY!r} if name in sys.modules])"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == "[]"
+
+
+def test_names_of_the_package_are_there_when_asked_for_and_in_its_listing():
+    assert set(uproar.__all__) <= set(dir(uproar))
+    assert uproar.errors.BadInput is uproar.BadInput
+    assert uproar.data.Task is uproar.Task
+    for module in (uproar, uproar.data):
+        with pytest.raises(
+            AttributeError, match=f"module '{module.__name__}' has no attribute 'x'"
+        ):
+            _ = module.x
+
+
+def test_the_lists_that_come_with_the_package_are_what_it_declares():
+    """If this fails: python -m uproar.cli.listings"""
+    code = "from uproar.cli.listings import listings_text; print(listings_text(), end='')"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert LISTINGS.read_text(encoding="utf-8") == made.stdout
+
+
+def test_a_plug_in_is_listed_beside_what_the_package_declares(tmp_path, capsys):
+    from uproar.cli.app import _exit_code
+
+    (tmp_path / "listed_here.py").write_text(
+        "def listed_here(model, x, target):\n"
+        '    """A map of ones."""\n    return x.sum(1) * 0 + 1\n'
+    )
+    assert _exit_code(["ls", "--plugin", str(tmp_path / "listed_here.py")]) == 0
+    shown = capsys.readouterr().out
+    assert "listed_here" in shown and "guided_backprop" in shown
