@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
+import socket
+import subprocess
 import sys
 import textwrap
 import threading
@@ -16,11 +19,16 @@ import pytest
 import uproar
 from tests.study.executors import ExecutorTests, ended
 from tests.study.test_run import numbers
+from uproar.audits import audits
 from uproar.errors import BadInput
 from uproar.plugins import lend, load_file, source_hash
 from uproar.store import Store
+from uproar.study.audit import asked, needed, simulations
+from uproar.study.cell import Done
 from uproar.study.plan import plan
 from uproar.study.ray_executor import Ray
+from uproar.study.ray_token import Token
+from uproar.study.trials import plan_trials
 
 ray = pytest.importorskip("ray", reason="needs uproar[ray]")
 
@@ -105,7 +113,7 @@ class TestRay(ExecutorTests):
     def test_a_store_that_no_node_sees_is_one_sentence(self, tmp_path, small):
         runner = self.make(str(tmp_path), small())
         try:
-            (tmp_path / runner.token).unlink()
+            (tmp_path / runner.token.name).unlink()
             runner.submit(plan(small(), Store(tmp_path)).jobs[0])
             with pytest.raises(
                 BadInput, match="No node .* does not see the store .*: give a folder"
@@ -117,6 +125,50 @@ class TestRay(ExecutorTests):
     def test_more_than_any_node_has_is_refused(self, tmp_path, small):
         with pytest.raises(BadInput, match=r"No node of the Ray cluster has 1 CPUs and 2 GPUs"):
             self.make(str(tmp_path), small(resources={"gpus": 2}))
+
+
+def test_jobs_of_every_audit_are_done_on_a_cluster(joined, tmp_path, small):
+    """Audits need other data, models and recipes than the study they judge: nodes are given the main study alone."""
+    study = small(
+        estimators=["random", "grad", "sobel", "block_random", "sq(grad)"], protocols=["roar"], fractions=[0.5],
+        seeds=1, audits=list(audits),
+    )  # fmt: skip
+    every = asked(study)
+    assert not [one.refused for one in every if one.refused]
+    store = Store(tmp_path)
+    plans = [plan(part, store) for part in needed(every).values()]
+    plans += [plan_trials(*trials, store) for trials in simulations(every).values()]
+    firsts = {(job.setting, job.kind): job for todo in plans for job in todo.jobs[:1]}
+    assert len({setting for setting, _ in firsts}) > 4 and "simulate" in {k for _, k in firsts}
+    runner = Ray(str(tmp_path), joined, [study])
+    try:
+        for job in firsts.values():
+            runner.submit(job)
+        reports = [ended(runner) for _ in firsts]
+    finally:
+        runner.close()
+    assert {type(outcome) for report in reports for outcome in report.outcomes.values()} == {Done}
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_the_token_of_a_run_that_was_killed_goes_with_the_next_run(tmp_path):
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True
+    )
+    ours = {"host": socket.gethostname(), "begun": time.time()}
+    said = {
+        "dead": {**ours, "pid": int(gone.stdout)}, "alive": {**ours, "pid": os.getppid()},
+        "elsewhere": {**ours, "host": "another", "pid": 1}, "old": {"host": "another", "pid": 1, "begun": 0},
+    }  # fmt: skip
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for name, content in said.items():
+        (folder / name).write_text(json.dumps(content))
+    token = Token(str(tmp_path))
+    token.write()
+    assert {file.name for file in folder.iterdir()} == {"alive", "elsewhere", Path(token.name).name}
+    token.remove()
+    assert {file.name for file in folder.iterdir()} == {"alive", "elsewhere"}
 
 
 PLUGIN = """

@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from uproar.cli import audit, claims, data, explain, look, results, run, score, trial
 from uproar.cli.console import errors
+from uproar.cli.signals import Terminated, ending_signals
 from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line
 from uproar.plugins import blamed, line_in_file
 
@@ -45,12 +46,16 @@ _UsageError = typer.BadParameter.__mro__[2]
 
 def _exit_code(arguments: list[str] | None) -> int:
     try:
-        return app(arguments, standalone_mode=False) or 0
+        with ending_signals():
+            return app(arguments, standalone_mode=False) or 0
     except typer.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, typer.Abort):
         errors.print("\nStopped. What was finished is kept; the same command goes on from there.")
         return 130
+    except Terminated as ended:
+        errors.print(f"\n{ended} What was finished is kept; the same command goes on from there.")
+        return ended.exit_code
     except UproarError as error:
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
         return 3 if isinstance(error, StoreError) else 2

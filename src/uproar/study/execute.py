@@ -19,6 +19,7 @@ from typing import Protocol, runtime_checkable
 from uproar import devices
 from uproar.errors import BadInput, UproarError
 from uproar.place import is_private
+from uproar.study import launch
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.job import Job
 from uproar.study.work import Report, do
@@ -81,13 +82,14 @@ class Serial:
 
 
 class _Worker:
-    """A process of its own, started as a module so that the caller's script is not run again."""
+    """A process of its own, started by a file of ours so that the caller's script is not run again."""
 
     def __init__(self, root: str, plugins: tuple[str, ...], number: int) -> None:
         self.number = number
         self.connection, theirs = Pipe()
         handle = theirs.fileno()
-        command = [sys.executable, "-m", "uproar.study.worker", str(handle), root, *plugins]
+        start = [sys.executable, launch.__file__, str(os.getpid())]
+        command = [*start, str(handle), root, *plugins]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         environment[devices.WORKER] = str(number)
         self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)

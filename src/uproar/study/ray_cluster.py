@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
 import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from uproar.errors import BadInput, one_line
@@ -36,13 +40,26 @@ def connect(ray: Any, address: str) -> bool:
     if target != "auto":
         _check_answers(target)
     try:
-        ray.init(address=target, log_to_driver=False, logging_level=logging.ERROR)
+        with _handlers_kept():
+            ray.init(address=target, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
         start = "start one with `ray start --head`, or give --ray HOST:PORT"
         missing = target == "auto" and isinstance(error, ConnectionError)
         why = "no Ray cluster runs on this machine" if missing else sentence(error)
         raise BadInput(f"Cannot join a Ray cluster at {target!r}: {why}; {start}.") from None
     return True
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Joining takes SIGTERM over; a program that handles it goes on to do so itself."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        mine = threading.current_thread() is threading.main_thread()
+        if mine and before not in (None, signal.SIG_DFL):
+            signal.signal(signal.SIGTERM, before)
 
 
 def _check_answers(address: str) -> None:

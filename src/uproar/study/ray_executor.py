@@ -11,7 +11,6 @@ import contextlib
 import inspect
 import os
 import time
-import uuid
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,11 +20,12 @@ from typing import Any
 
 from uproar.data.places import VARIABLE, roots
 from uproar.errors import BadInput, UproarError
-from uproar.place import is_private, place_at
+from uproar.place import is_private
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.execute import taken
 from uproar.study.job import Job
 from uproar.study.ray_cluster import connect, imported, sentence
+from uproar.study.ray_token import Token
 from uproar.study.ray_worker import Orders, Started, Unfit, serve
 from uproar.study.setting import Setting
 from uproar.study.spec import Study
@@ -76,11 +76,12 @@ class Ray:
         self.notices: list[str] = []
         self.told: set[str] = set()
         self.names: dict[str, str] = {}
-        self.token = f"runs/{uuid.uuid4().hex}"
+        self.data: dict[Setting, str] = {}
+        self.token = Token(self.root)
         try:
             self.workers = self._places()
-            place_at(self.root).write(self.token, b"a run in progress")
-            self.orders = self.ray.put(_orders(self.ray, self.root, self.token, studies))
+            self.token.write()
+            self.orders = self.ray.put(_orders(self.ray, self.root, self.token.name, studies))
         except BaseException:
             self.close()
             raise
@@ -137,8 +138,7 @@ class Ray:
 
     def close(self) -> None:
         """Cancel what is under way; leave the cluster as it was."""
-        with contextlib.suppress(Exception):
-            place_at(self.root).remove(self.token)
+        self.token.remove()
         for given in self.given:
             with contextlib.suppress(Exception):
                 self.ray.cancel(given.stream, force=True)
@@ -161,7 +161,13 @@ class Ray:
                 **options, max_retries=0, num_returns="streaming", name=str(job),
                 scheduling_strategy=self._elsewhere(past),
             )  # fmt: skip
-            self.given.append(_Given(job, task.remote(self.orders, job)))
+            self.given.append(_Given(job, task.remote(self.orders, job, self._data(job.setting))))
+
+    def _data(self, setting: Setting) -> str:
+        """The fingerprint of a setting's images: those of audits are known only when their jobs come."""
+        if setting not in self.data:
+            self.data[setting] = bench_for(setting, self.root).task.fingerprint
+        return self.data[setting]
 
     def _elsewhere(self, past: _Past) -> Any:
         """Not on nodes that cannot do it; rather not where it died before."""
@@ -179,10 +185,7 @@ class Ray:
         try:
             news = self.ray.get(next(given.stream))
         except errors.RayTaskError as error:  # errors of jobs are values: this is one of the node
-            raise BadInput(
-                f"A node of the Ray cluster cannot run uproar ({sentence(error)}); install uproar "
-                f"{metadata.version('uproar')} with the same Python on every node."
-            ) from None
+            raise _cannot_serve(error) from None
         except errors.RuntimeEnvSetupError as error:
             raise BadInput(f"Ray cannot set up its workers: {sentence(error)}.") from None
         except errors.RayError as error:
@@ -255,9 +258,24 @@ class Ray:
         return self.names.get(node, node[:8])
 
 
+def _cannot_serve(error: Exception) -> UproarError:
+    """What to do about a node where a job could not even begin."""
+    text = str(
+        error
+    )  # what cannot be loaded there comes as an error of Ray's own, which tells it in its text
+    if "ModuleNotFoundError" in text or "ImportError" in text or "failed to import" in text:
+        return BadInput(
+            f"A node of the Ray cluster cannot run uproar ({sentence(error)}); install uproar "
+            f"{metadata.version('uproar')} with the same Python on every node."
+        )
+    return UproarError(
+        f"A node of the Ray cluster could not take a job ({sentence(error)}). What was finished is kept; the same "
+        "command goes on from there."
+    )
+
+
 def _orders(ray: Any, root: str, token: str, studies: Sequence[Study]) -> Orders:
     files = dict.fromkeys(name for study in studies for name in _files(study))
-    settings = [setting for study in studies for setting in Setting.all_of(study)]
     places = os.pathsep.join(str(place.resolve()) for place in roots() if place.is_dir())
     return Orders(
         root,
@@ -265,7 +283,6 @@ def _orders(ray: Any, root: str, token: str, studies: Sequence[Study]) -> Orders
         os.getcwd(),
         plugins=tuple(dict.fromkeys(file for study in studies for file in study.plugins)),
         files={name: ray.put(Path(name).expanduser().read_bytes()) for name in files},
-        data={setting: bench_for(setting, root).task.fingerprint for setting in settings},
         version=metadata.version("uproar"),
         environment={VARIABLE: places, **_uproar_variables()},
     )

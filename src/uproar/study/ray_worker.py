@@ -18,7 +18,6 @@ from uproar.extend import load_plugin
 from uproar.place import place_at
 from uproar.plugins import lend
 from uproar.study.job import Job
-from uproar.study.setting import Setting
 from uproar.study.steps import bench_for
 from uproar.study.work import do
 
@@ -34,8 +33,6 @@ class Orders:
     plugins: tuple[str, ...]
     files: Mapping[str, Any]
     """Files of the user by the name the study has for them: where Ray keeps the content."""
-    data: Mapping[Setting, str]
-    """The fingerprint of the data of every setting."""
     version: str
     environment: Mapping[str, str]
 
@@ -55,15 +52,14 @@ class Unfit:
     reason: str
 
 
-def serve(orders: Orders, job: Job) -> Iterator[object]:
-    """One job: where it began, then how it ended."""
+def serve(orders: Orders, job: Job, data: str) -> Iterator[object]:
+    """One job: where it began, then how it ended. `data` is the fingerprint of the images it is about."""
     import ray
 
     yield Started(ray.get_runtime_context().get_node_id(), metadata.version("torch"))
     try:
         _prepare(orders)
-        data = bench_for(job.setting, orders.root).task.fingerprint
-        if data != orders.data[job.setting]:
+        if bench_for(job.setting, orders.root).task.fingerprint != data:
             raise BadInput(f"its {job.setting.task} holds other images than that of this machine.")
     except UproarError as error:
         yield Unfit(one_line(error))

@@ -1,9 +1,7 @@
-"""A worker process: takes jobs from a pipe until it closes. Started by `execute.Processes`, not by people."""
+"""What a worker process does: takes jobs from a pipe until it closes. Started by `launch`, not by people."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from multiprocessing.connection import Connection
 
 import torch
@@ -13,9 +11,8 @@ from uproar.extend import load_plugin
 from uproar.study.work import do
 
 
-def main(handle: int, root: str, plugins: list[str]) -> None:
+def serve(handle: int, root: str, plugins: list[str]) -> None:
     """Serve jobs until the parent closes the pipe or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     torch.set_num_threads(1)
     connection: Connection = Connection(handle)
     for file in plugins:
@@ -33,7 +30,3 @@ def main(handle: int, root: str, plugins: list[str]) -> None:
             connection.send(answer)
         except OSError:
             return
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
