@@ -13,6 +13,7 @@ from uproar.finding import Finding, Mark, nothing_against
 from uproar.judgement import Judgement
 from uproar.metrics.sequential import OPEN, sequential
 from uproar.metrics.verdicts import compare, intervals
+from uproar.quality import NetworkQuality
 from uproar.scores import Scores
 
 BASELINE = "random"
@@ -46,6 +47,7 @@ SCORE_COLUMNS = {
     "value": "mean over the images where it is defined, or the data set's own statistic",
     "images": "test images",
     "undefined": "images where the metric is not defined",
+    "ranked": "whether it is defined for enough images to take part in rankings",
     "low": "lower end of the 95 % bootstrap interval over images",
     "high": "upper end",
     "higher_is_better": "the metric's direction",
@@ -107,6 +109,8 @@ class Results:
     """What the study's audits found."""
     claims: tuple[Judgement, ...] = ()
     """What became of the claims of papers that the study names."""
+    quality: Mapping[tuple[str, str], NetworkQuality] = field(default_factory=dict)
+    """By task and model: how often the base networks that are finished are right on the test images."""
     work: Mapping[str, float] = field(default_factory=dict)
     """Seconds inside the study's own work, by what was done; what audits add is not in it."""
 

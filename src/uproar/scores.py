@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from uproar.quality import NetworkQuality
+
 COLUMNS = {
     "method": "whose maps",
     "metric": "as asked for",
@@ -18,10 +20,44 @@ COLUMNS = {
     "n": "images",
     "nan": "images where the metric is not defined; they are left out",
     "higher_is_better": "the metric's direction",
+    "ranked": "whether the metric is defined for enough images (`MOST_UNDEFINED`) to take part in rankings",
     "tied": "mean share of pixels whose value another pixel of the map has too",
     "note": "what to keep in mind",
 }
 """The columns of `Scores.table`."""
+
+
+MOST_UNDEFINED = 0.1
+"""The share of images for which a metric may be undefined before a method is not ranked by it.
+
+A method is then judged by other images than its rivals, and which images those are is the method's own doing: beyond a
+tenth of them, that choice can be larger than any difference between methods.
+"""
+
+
+def is_ranked(n: int, undefined: int) -> bool:
+    """Whether a metric that is undefined for some of `n` images still ranks a method.
+
+    >>> is_ranked(500, 50), is_ranked(500, 51), is_ranked(3, 3)
+    (True, False, False)
+    """
+    return undefined < n and undefined <= MOST_UNDEFINED * n
+
+
+def why_unranked(n: int, undefined: int) -> str:
+    """The note on a method that a metric does not rank; nothing where it does.
+
+    >>> why_unranked(500, 51)
+    'not ranked: undefined for 51 of 500 images'
+    """
+    return "" if is_ranked(n, undefined) else f"not ranked: undefined for {undefined} of {n} images"
+
+
+def with_rank(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with `n`, `nan` and `note`, with `ranked` beside them and the reason in the note where that is False."""
+    why = why_unranked(row["n"], row["nan"])
+    note = "; ".join(text for text in (why, row["note"]) if text)
+    return {**row, "ranked": not why, "note": note}
 
 
 COMPARISON_COLUMNS = {
@@ -32,8 +68,8 @@ COMPARISON_COLUMNS = {
     "low": "lower end of its 95 % interval",
     "high": "upper end",
     "p": "of no difference",
-    "p_holm": "the same, adjusted for all pairs of the metric",
-    "verdict": "`<method> better`, or that it cannot be told",
+    "p_holm": "the same, adjusted for all pairs of methods that the metric ranks; NaN for others",
+    "verdict": "`<method> better`, that it cannot be told, or that a method is not ranked",
 }
 """The columns of `Scores.comparisons`."""
 
@@ -83,3 +119,5 @@ class Scores:
     notices: tuple[str, ...] = ()
     replicates: int = 1
     """How many networks the numbers are means of."""
+    quality: NetworkQuality | None = None
+    """How often the network is right on the images; None where nobody asked it."""

@@ -29,12 +29,20 @@ from uproar.given import (
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
+from uproar.metrics.ranking import with_verdicts
 from uproar.metrics.resampling import bootstrap, interval, p_value
-from uproar.metrics.twoway import holm
 from uproar.models import Room, borrowed
 from uproar.models.remote import explained_there, from_here
+from uproar.quality import WeakNetwork, network_quality
 from uproar.removal.order import tied_pixels
-from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores
+from uproar.scores import (
+    COLUMNS,
+    COMPARISON_COLUMNS,
+    Curves,
+    Scores,
+    why_unranked,
+    with_rank,
+)
 from uproar.seeds import Draws
 from uproar.training import predict
 
@@ -99,8 +107,9 @@ def score(
         model, x, y, maps, metrics, mean=mean, train=train, truth=truth, boxes=boxes, explain=explain, output=output,
         seed=seed, index=index, batch_size=batch_size,
     )  # fmt: skip
+    weak = None if found.quality is None else found.quality.warning
     for notice in found.notices:
-        warnings.warn(notice, stacklevel=2)
+        warnings.warn(notice, WeakNetwork if notice == weak else UserWarning, stacklevel=2)
     return found.per_image if per_image else found.table
 
 
@@ -109,9 +118,12 @@ def score_all(
     mean: Tensor | None = None, train: Tensor | None = None, truth: Tensor | None = None,
     boxes: Tensor | None = None, explain: Mapping[str, Explain] | None = None,
     output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int | None = None,
-    listen: Callable[[int, int], None] = lambda *_: None,
+    listen: Callable[[int, int], None] = lambda *_: None, labelled: bool = True,
 ) -> Scores:  # fmt: skip
-    """Scores with everything a report needs: the table, per-image values, paired comparisons and curves."""
+    """Scores with everything a report needs: the table, per-image values, paired comparisons and curves.
+
+    `labelled=False` says that `y` are no labels but what the model predicts.
+    """
     check_model(model)
     check_images(x)
     check_like(train, x, "train")
@@ -139,6 +151,8 @@ def score_all(
         raise BadInput(
             f"The labels run from {int(y.min())} to {int(y.max())}, but the model has {clean.shape[1]} classes."
         )
+    quality = network_quality(clean.numpy(), y.numpy(), labelled)
+    notices += [quality.warning] if quality.warning else []
     draws = Draws.of(seed, len(x) if index is None else index)
 
     def batch(method: str, span: slice) -> Batch:
@@ -158,6 +172,7 @@ def score_all(
         _tables(calls, responses, methods, seed),
         curves=_curves(calls, responses, x), forwards=shown + len(x), notices=tuple(notices), images=x[:SHOWN].numpy(),
         maps={name: a[:SHOWN].numpy() for name, a in methods.items()}, titles=tuple(str(k) for k in y[:SHOWN].tolist()),
+        quality=quality,
     )  # fmt: skip
 
 
@@ -286,7 +301,8 @@ def _tables(
             tied = float(tied_pixels(maps[method]).mean())
             rows.append(
                 {"method": method, "metric": name, "low": low, "high": high, "tied": tied,
-                 "higher_is_better": metrics[call.name].facts["higher_is_better"], **summarise(call, found[name])}
+                 "higher_is_better": metrics[call.name].facts["higher_is_better"],
+                 **with_rank(summarise(call, found[name]))}
             )  # fmt: skip
             value = found[name]["value"].double().numpy()
             images.append(
@@ -326,15 +342,17 @@ def _compared(
         low, high = interval(differences)
         rows.append({"metric": str(call), "better": a, "worse": b, "difference": gap, "low": low, "high": high,
                      "p": p_value(differences)})  # fmt: skip
-    adjusted: Sequence[float] | np.ndarray = (
-        holm(np.array([row["p"] for row in rows])) if rows else []
-    )
-    for row, p in zip(rows, adjusted, strict=True):
-        row["p_holm"] = float(p)
-        row["verdict"] = (
-            f"{row['better']} better" if p < 0.05 else f"cannot tell with {_n(responses)} images"
-        )
-    return rows
+    unranked = {
+        method: note
+        for method, found in responses.items()
+        if (note := _why_unranked(call, found[str(call)]))
+    }
+    return with_verdicts(rows, unranked, lambda _: f"cannot tell with {_n(responses)} images")
+
+
+def _why_unranked(call: Call, responses: Responses) -> str:
+    found = summarise(call, responses)
+    return why_unranked(found["n"], found["nan"])
 
 
 def _n(responses: Mapping[str, Mapping[str, Responses]]) -> int:

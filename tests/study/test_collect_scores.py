@@ -116,3 +116,12 @@ def test_soundness_as_a_curve_passes_through_the_number_of_the_data_set(results)
     assert set(curve.lines) == set(table.index)
     for method, line in curve.lines.items():
         assert line.mean[place] == pytest.approx(table[method])
+
+
+def test_results_say_how_good_the_base_networks_are(results):
+    (found,) = results.quality.values()
+    (scores,) = results.judged.values()
+    assert found.replicates == 3 and found.images == 40 and scores.quality == found
+    assert 0 <= found.lowest <= found.accuracy <= 1
+    assert (found.warning in results.notices) == found.weak
+    assert results.scores["ranked"].all() and scores.table["ranked"].all()

@@ -27,6 +27,9 @@ OUTCOMES = {
 
 def print_results(results: Run) -> None:
     """Everything a run found, as tables and sentences."""
+    for (task, model), quality in results.quality.items():
+        where = f"{task} with {model}: " if len(results.quality) > 1 else ""
+        output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
     _print_verdicts(results)
     _print_scores(results)
     print_findings(results.findings)

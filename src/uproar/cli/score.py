@@ -76,7 +76,7 @@ def score(
     place = Store(out / "store")
     given = read_maps(maps)
     classes_given = None if labels is None else read_labels(labels)
-    subject, y = subject_of(
+    subject, y, labelled = subject_of(
         images, task, model, weights, classes, limit, seed, place, classes_given
     )
     names = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
@@ -93,12 +93,14 @@ def score(
         scores = score_all(
             subject.model, subject.x, y, found, asked, mean=subject.context.mean,
             truth=subject.context.truth, boxes=boxes_of(subject), explain=explain,
-            output=answers, seed=seed, listen=listen,  # type: ignore[arg-type]
+            output=answers, seed=seed, listen=listen, labelled=labelled,  # type: ignore[arg-type]
         )  # fmt: skip
     command = shlex.join(["uproar", *sys.argv[1:]])
     page = write_scores(replace(scores, provenance={"command": command, "seed": seed}), out)
     for notice in scores.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
+    if scores.quality is not None:
+        output.print(escape(scores.quality.sentence), soft_wrap=True)
     _print(scores)
     output.print(f"{scores.forwards} images shown to the model.")
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)

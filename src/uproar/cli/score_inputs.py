@@ -26,8 +26,8 @@ ASIDE = {"images", "labels", "targets"}
 def subject_of(
     images: str | None, task: str, model: str, weights: str | None, classes: int | None, limit: int, seed: int,
     store: Store, labels: Tensor | None,
-) -> tuple[Subject, Tensor]:  # fmt: skip
-    """The images with their model, and the class each is judged by."""
+) -> tuple[Subject, Tensor, bool]:  # fmt: skip
+    """The images with their model, the class each is judged by, and whether these are labels."""
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     subject, _, y = (
@@ -37,12 +37,13 @@ def subject_of(
     )
     if labels is not None:
         y = labels[:limit]
+    labelled = y is not None
     if y is None:
         errors.print(
             "[yellow]Note:[/] no labels were given: the class the model predicts is followed."
         )
         y = subject.target
-    return replace(subject, target=y), y
+    return replace(subject, target=y), y, labelled
 
 
 def boxes_of(subject: Subject) -> Tensor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
 from uproar.protocols import PROTOCOLS, Protocol
+from uproar.quality import NetworkQuality, network_quality, over_replicates
 from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.scores import Scores
 from uproar.seeds import Draws
@@ -42,6 +44,7 @@ def collect(
     image_scores: list[pd.DataFrame] = []
     by_metrics: dict[tuple[str, str], Scores] = {}
     pictures: list[Picture] = []
+    quality: dict[tuple[str, str], NetworkQuality] = {}
     data: dict[str, str] = {}
     classes: dict[str, int] = {}
     benches = [bench_for(setting, store.root) for setting in Setting.all_of(study)]
@@ -51,8 +54,11 @@ def collect(
         rows += _cell_rows(study, bench, outcomes or {})
         scores += _score_rows(study, bench, outcomes or {})
         image_scores.append(image_rows(study, bench))
+        place = bench.setting.task, bench.spec.name
+        if (known := _quality(study, bench)) is not None:
+            quality[place] = known
         if (found := judged(study, bench)) is not None:
-            by_metrics[bench.setting.task, bench.spec.name] = found
+            by_metrics[place] = replace(found, quality=known)
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
         pictures += _pictures(study, bench) if with_pictures else []
     if study.until_decided:  # what no look asked for is not missing
@@ -69,10 +75,11 @@ def collect(
         diagnoses=frozenset(p.name for p in study.protocol_list if not p.judges),
         pictures=tuple(pictures),
         provenance={**provenance(study, data), "classes": classes, **(facts or {})},
-        notices=(*study.deviations, *notices, *spoiled),
+        notices=(*study.deviations, *notices, *_weak(quality), *spoiled),
         scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat(image_scores, ignore_index=True),
         judged=by_metrics,
+        quality=quality,
         work=_work(study, benches, rows),
     )
 
@@ -168,6 +175,24 @@ def _numbers(item: Item, labels: torch.Tensor) -> dict[str, float]:
     if bits is None:  # made before this was kept
         bits = float(surprise(torch.from_numpy(scores), labels).mean())
     return {"accuracy": float(right.mean()), "bits": bits}
+
+
+def _quality(study: Study, bench: Bench) -> NetworkQuality | None:
+    """How good the base networks are on the test images; None where none is finished."""
+    labels = bench.task.test.labels.numpy()
+    items = [bench.store.find("model", bench.model_key(seed)) for seed in study.seeds]
+    found = [network_quality(i.arrays["test_scores"], labels) for i in items if i is not None]
+    return over_replicates(found) if found else None
+
+
+def _weak(quality: Mapping[tuple[str, str], NetworkQuality]) -> list[str]:
+    """A warning for every task and model whose networks are hardly better than chance."""
+    several = len(quality) > 1
+    return [
+        f"{model} on {task}: {known.warning}" if several else known.warning
+        for (task, model), known in quality.items()
+        if known.warning is not None
+    ]
 
 
 def _plain_rows(study: Study, bench: Bench) -> list[dict[str, Any]]:

@@ -15,11 +15,20 @@ from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of, has_curve
+from uproar.metrics.ranking import with_verdicts
 from uproar.metrics.replicated import Estimate, estimate, half_width
 from uproar.metrics.resampling import interval
-from uproar.metrics.twoway import holm
 from uproar.results import IMAGE_SCORE_COLUMNS
-from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores
+from uproar.scores import (
+    COLUMNS,
+    COMPARISON_COLUMNS,
+    Curves,
+    Line,
+    Scores,
+    is_ranked,
+    why_unranked,
+    with_rank,
+)
 from uproar.seeds import generator
 from uproar.store import Item
 from uproar.study.cell import Scored
@@ -61,7 +70,7 @@ def score_row(unit: Scored, model: str, item: Item | None) -> dict[str, Any]:
     row = {
         "task": unit.task, "model": model, "estimator": unit.estimator, "metric": unit.metric, "seed": unit.seed,
         "higher_is_better": metrics[call.name].facts["higher_is_better"], "value": np.nan, "low": np.nan,
-        "high": np.nan, "images": 0, "undefined": 0, "reason": "",
+        "high": np.nan, "images": 0, "undefined": 0, "ranked": False, "reason": "",
     }  # fmt: skip
     if item is None:
         return row
@@ -69,6 +78,7 @@ def score_row(unit: Scored, model: str, item: Item | None) -> dict[str, Any]:
     return row | {
         "status": "done", "value": _number(item), "low": low, "high": high,
         "images": item.facts["n"], "undefined": item.facts["nan"],
+        "ranked": is_ranked(item.facts["n"], item.facts["nan"]),
     }  # fmt: skip
 
 
@@ -136,18 +146,15 @@ def _replicated(study: Study, bench: Bench, estimator: str, call: Call) -> Repli
         Scored(bench.setting.task, bench.setting.model, estimator, str(call), s)
         for s in study.seeds
     ]
-    found = [
-        (u.seed, item)
-        for u in units
-        if (item := _item(bench, u)) is not None and np.isfinite(_number(item))
-    ]
+    made = [(u.seed, item) for u in units if (item := _item(bench, u)) is not None]
+    found = [(seed, item) for seed, item in made if np.isfinite(_number(item))]
     if not found:
         return None
     items = [item for _, item in found]
     return Replicated(
         tuple(seed for seed, _ in found), np.array([_number(item) for item in items]),
         np.stack([item.arrays[RESAMPLES] for item in items]), items[0].facts["n"],
-        max(item.facts["nan"] for item in items), float(np.mean([item.facts["tied"] for item in items])),
+        max(item.facts["nan"] for _, item in made), float(np.mean([item.facts["tied"] for item in items])),
         items[0].facts["note"], _line(items) if has_curve(call) else None, _trace(items, call),
     )  # fmt: skip
 
@@ -208,29 +215,40 @@ def _row(name: str, call: Call, method: str, one: Replicated) -> dict[str, Any]:
     found = estimate(one.values, _variance(one.resampled.mean(0)), one.images)
     facts = metrics[call.name].facts
     low, high = max(found.low, facts["low"]), min(found.high, facts["high"])  # the metric's range
-    return {
-        "method": method, "metric": name, "value": found.value, "low": low, "high": high,
-        "n": one.images, "nan": one.undefined, "tied": one.tied, "note": one.note,
-        "higher_is_better": facts["higher_is_better"],
-    }  # fmt: skip
+    return with_rank(
+        {
+            "method": method, "metric": name, "value": found.value, "low": low, "high": high,
+            "n": one.images, "nan": one.undefined, "tied": one.tied, "note": one.note,
+            "higher_is_better": facts["higher_is_better"],
+        }
+    )  # fmt: skip
 
 
 def _compared(call: Call, found: Mapping[str, Replicated]) -> list[dict[str, Any]]:
     """All pairs of estimators under one metric, the better one first, Holm over the pairs."""
     sign = 1 if metrics[call.name].facts["higher_is_better"] else -1
-    pairs = list(_differences(found, sign))
-    adjusted = holm(np.array([gap.p for _, _, gap in pairs])) if pairs else np.zeros(0)
-    rows = []
-    for (a, b, gap), p in zip(pairs, adjusted, strict=True):
-        n, replicates = found[a].images, min(len(found[a].seeds), len(found[b].seeds))
-        unclear = f"cannot tell with {replicates} replicate{'s' * (replicates != 1)} and {n} images"
-        rows.append(
-            {
-                "metric": str(call), "better": a, "worse": b, "difference": gap.value, "low": gap.low,
-                "high": gap.high, "p": gap.p, "p_holm": float(p), "verdict": f"{a} better" if p < 0.05 else unclear,
-            }
-        )  # fmt: skip
-    return rows
+    rows = [
+        {
+            "metric": str(call), "better": a, "worse": b, "difference": gap.value, "low": gap.low,
+            "high": gap.high, "p": gap.p,
+        }
+        for a, b, gap in _differences(found, sign)
+    ]  # fmt: skip
+    unranked = {
+        method: why
+        for method, one in found.items()
+        if (why := why_unranked(one.images, one.undefined))
+    }
+    return with_verdicts(
+        rows, unranked, lambda row: _unclear(found[row["better"]], found[row["worse"]])
+    )
+
+
+def _unclear(one: Replicated, other: Replicated) -> str:
+    replicates = min(len(one.seeds), len(other.seeds))
+    return (
+        f"cannot tell with {replicates} replicate{'s' * (replicates != 1)} and {one.images} images"
+    )
 
 
 def _differences(found: Mapping[str, Replicated], sign: int) -> Iterator[tuple[str, str, Estimate]]:
