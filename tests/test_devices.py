@@ -58,6 +58,8 @@ def test_worker_processes_know_their_number_and_a_new_one_takes_it_over(tmp_path
     monkeypatch.setattr("uproar.study.execute.subprocess.Popen", Process)
     pool = executor(str(tmp_path), 3)
     assert isinstance(pool, Processes)
+    assert started == []  # not before there is a job
+    pool.start()
     assert started == [0, 1, 2]
     pool.attempts["job"] = 1
     job = Job("job", "train", Setting("digits", "cnn-small", Recipe()), 0)

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 Numbers = NDArray[np.float64]
 
@@ -38,10 +38,10 @@ class Mean:
         """Two-sided p of "the mean is `bound`"; NaN for fewer than two values."""
         if self.n < 2:
             return math.nan
-        error = (self.high - self.low) / 2 / float(stats.t.ppf(0.975, self.n - 1))
+        error = (self.high - self.low) / 2 / float(scipy.stats.t.ppf(0.975, self.n - 1))
         if error == 0:
             return float(self.value == bound)
-        return float(2 * stats.t.sf(abs(self.value - bound) / error, self.n - 1))
+        return float(2 * scipy.stats.t.sf(abs(self.value - bound) / error, self.n - 1))
 
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
@@ -60,7 +60,9 @@ def mean_of(values: ArrayLike) -> Mean:
     mean = float(finite.mean())
     if len(finite) == 1:
         return Mean(mean, math.nan, math.nan, 1)
-    half = float(stats.t.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite)))
+    half = float(
+        scipy.stats.t.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite))
+    )
     return Mean(mean, mean - half, mean + half, len(finite))
 
 
@@ -83,7 +85,7 @@ def association(a: ArrayLike, b: ArrayLike) -> float:
     x, y = _pairs(a, b)
     if is_binary(x) or is_binary(y):
         return _pearson(x, y)
-    return _pearson(stats.rankdata(x), stats.rankdata(y))
+    return _pearson(scipy.stats.rankdata(x), scipy.stats.rankdata(y))
 
 
 def partial_spearman(a: ArrayLike, b: ArrayLike, given: ArrayLike) -> float:
@@ -91,7 +93,7 @@ def partial_spearman(a: ArrayLike, b: ArrayLike, given: ArrayLike) -> float:
 
     NaN where `given` explains one of them completely.
     """
-    x, y, z = (stats.rankdata(column) for column in _pairs(a, b, given))
+    x, y, z = (scipy.stats.rankdata(column) for column in _pairs(a, b, given))
     xy, xz, yz = _pearson(x, y), _pearson(x, z), _pearson(y, z)
     rest = (1 - xz**2) * (1 - yz**2)
     return float((xy - xz * yz) / math.sqrt(rest)) if rest > 1e-12 else math.nan
@@ -107,7 +109,7 @@ def association_matrix(columns: Numbers) -> Numbers:
     if np.isfinite(table).all() and table.shape[-2] >= FEW:
         binary = ((table == 0) | (np.abs(table) == 1)).all(-2)
         either = binary[..., :, None] | binary[..., None, :]
-        ranked = _correlations(stats.rankdata(table, axis=-2))
+        ranked = _correlations(scipy.stats.rankdata(table, axis=-2))
         found = np.where(either, _correlations(table), ranked)
         found[..., range(k), range(k)] = np.nan
         return found
@@ -134,14 +136,14 @@ def rank_correlations(a: Numbers, b: Numbers) -> Numbers:
     whole = np.isfinite(left).all(1) & np.isfinite(right).all(1)
     found = np.full(len(left), np.nan)
     if left.shape[1] >= FEW and whole.any():
-        x, y = (stats.rankdata(side[whole], axis=1) for side in (left, right))
+        x, y = (scipy.stats.rankdata(side[whole], axis=1) for side in (left, right))
         x, y = x - x.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
         size = np.sqrt((x**2).sum(1) * (y**2).sum(1))
         with np.errstate(invalid="ignore", divide="ignore"):
             found[whole] = np.where(size > 0, (x * y).sum(1) / size, np.nan)
     for row in np.flatnonzero(~whole):
         x, y = _pairs(left[row], right[row])
-        found[row] = _pearson(stats.rankdata(x), stats.rankdata(y))
+        found[row] = _pearson(scipy.stats.rankdata(x), scipy.stats.rankdata(y))
     return found
 
 
@@ -160,7 +162,7 @@ def concordance(scores: ArrayLike, permutations: int = 2000, seed: int = 0) -> C
 
     W is 1 where all judges order alike and near 1 / judges where each orders at random.
     """
-    ranks = stats.rankdata(np.asarray(scores, dtype=float), axis=1)
+    ranks = scipy.stats.rankdata(np.asarray(scores, dtype=float), axis=1)
     copies = np.broadcast_to(ranks, (permutations, *ranks.shape))
     by_chance = np.random.default_rng(seed).permuted(copies, axis=2).sum(1)
     at_least = int((_spread(by_chance) >= _spread(ranks.sum(0)) - 1e-9).sum())

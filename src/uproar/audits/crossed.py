@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from uproar.audits.differences import LEVEL
 
@@ -44,5 +44,5 @@ def mean_of(values: np.ndarray) -> Mean:
     if total <= 0:
         return Mean(centre, centre, centre)
     freedom = total**2 / sum(variance**2 / df for variance, df in sources)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
+    half = float(scipy.stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
     return Mean(centre, centre - half, centre + half)

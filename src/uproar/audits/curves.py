@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping
 
 import numpy as np
+import scipy
 import torch
 from numpy.typing import NDArray
-from scipy.spatial.distance import directed_hausdorff
 
 from uproar.audits.base import Part
 from uproar.errors import NotApplicable
@@ -25,7 +25,10 @@ def hausdorff(a: Points, b: Points) -> float:
     >>> hausdorff(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.5]]))
     0.5
     """
-    return max(directed_hausdorff(a, b)[0], directed_hausdorff(b, a)[0])
+    return max(
+        scipy.spatial.distance.directed_hausdorff(a, b)[0],
+        scipy.spatial.distance.directed_hausdorff(b, a)[0],
+    )
 
 
 def least_distance(curves: Mapping[str, Points]) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from uproar.errors import NotApplicable
 
@@ -51,5 +51,5 @@ def paired(a: pd.Series | np.ndarray, b: pd.Series | np.ndarray) -> Difference:
         )
     mean = float(values.mean())
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * error
+    half = float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * error
     return Difference(mean, mean - half, mean + half, len(values))

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from uproar.audits.agreement import (
     Mean,
@@ -67,7 +67,7 @@ def over_images_p(pairs: pd.DataFrame, bound: float) -> Numbers:
     """Two-sided p of "the correlation over images is `bound`" for every pair, with Holm's correction over all."""
     gap, error = (pairs["over_images"] - bound).abs(), pairs["over_error"]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return holm(2 * stats.norm.sf((gap / error).to_numpy()))
+        return holm(2 * scipy.stats.norm.sf((gap / error).to_numpy()))
 
 
 def within_images(a: Numbers, b: Numbers) -> Mean:

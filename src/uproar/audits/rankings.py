@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from uproar.audits.base import Part
 from uproar.errors import NotApplicable
@@ -97,7 +97,7 @@ def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> p
         fit, row = fits[second], names.index(first)
         gain = sign * float(fit.difference[row])
         freedom = fit.df if fit.df > 0 else np.nan
-        half = float(stats.t.isf((1 - LEVEL) / 2, freedom) * fit.se[row])
+        half = float(scipy.stats.t.isf((1 - LEVEL) / 2, freedom) * fit.se[row])
         rows.append((first, second, int(fit.n[row]), gain, gain - half, gain + half, fit.p[row]))
     columns = ["first", "second", "n", "gain", "low", "high", "p"]
     result = pd.DataFrame(rows, columns=columns)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from uproar.seeds import key
 
@@ -93,7 +93,7 @@ def partial_spearman(a: ArrayLike, b: ArrayLike, given: ArrayLike) -> float:
     >>> round(partial_spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5], [1, 2, 3, 4, 5]), 3)
     nan
     """
-    ranked = [stats.rankdata(values) for values in (a, b, given)]
+    ranked = [scipy.stats.rankdata(values) for values in (a, b, given)]
     left = [residuals(ranked[2], values) for values in ranked[:2]]
     if any(np.linalg.norm(part) < SPREAD * len(part) for part in left):
         return math.nan

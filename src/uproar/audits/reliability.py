@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy import stats
 
 from uproar.audits.agreement import (
     Concordance,
@@ -160,7 +160,7 @@ def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> Orders:
             f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols"
         )
     protocols = [name for name in levels.index if name in judging]
-    ranks = stats.rankdata(-levels.to_numpy(), axis=1)
+    ranks = scipy.stats.rankdata(-levels.to_numpy(), axis=1)
     metrics = levels.drop(index=protocols)
     return Orders(
         concordance(metrics.to_numpy()), concordance(levels.to_numpy()), krippendorff_alpha(ranks),
@@ -332,7 +332,7 @@ def _plots(
         )
     strongest = pairs.loc[pairs["over_images"].abs().idxmax()]
     ranks = pd.DataFrame(
-        stats.rankdata(-levels.to_numpy(), axis=1), index=levels.index, columns=levels.columns
+        scipy.stats.rankdata(-levels.to_numpy(), axis=1), index=levels.index, columns=levels.columns
     )
     tidy = (
         ranks.rename_axis("judge")

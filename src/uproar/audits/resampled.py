@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from uproar.metrics.twoway import holm
 from uproar.seeds import key
@@ -66,7 +66,7 @@ def decided(values: Array, draws: Array, sign: int = 1, alpha: float = 0.05) -> 
     from_seeds = np.minimum(gaps.var(1, ddof=1) / seeds, variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = (seeds - 1) * np.minimum((variance / from_seeds) ** 2, 1e6)
-        p = 2 * stats.t.sf(np.abs(gaps.mean(1)) / np.sqrt(variance), freedom)
+        p = 2 * scipy.stats.t.sf(np.abs(gaps.mean(1)) / np.sqrt(variance), freedom)
     sure = np.nan_to_num(holm(p), nan=1.0) <= alpha
     found = np.zeros((estimators, estimators), dtype=np.int64)
     found[first, second] = np.where(sure & (variance > 0), np.sign(gaps.mean(1)), 0)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pandas as pd
+import scipy
 import torch
 from pydantic import Field
-from scipy import stats
 
 from uproar.audits.base import OWN, Evidence, Part, audit
 from uproar.audits.rankings import BASELINE, LEVEL, several, verdicts
@@ -117,7 +117,9 @@ def kept(similarity: Mapping[str, np.ndarray], limit: float) -> pd.DataFrame:
         if len(values) < 2:
             raise NotApplicable("1 replicate cannot give an interval; run at least 2 seeds")
         half = (
-            stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+            scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)
+            * values.std(ddof=1)
+            / len(values) ** 0.5
         )
         mean = float(values.mean())
         rows.append(

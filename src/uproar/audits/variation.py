@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import pandas as pd
+import scipy
 from pydantic import Field
-from scipy import stats
 
 from uproar.audits.base import Evidence, Part, audit, merged
 from uproar.audits.filtered import Filters, left_out, plain_names, squared
@@ -174,7 +174,8 @@ def fits(points: pd.DataFrame) -> pd.DataFrame:
                     {
                         "set": which, "fraction": fraction, "of": of, "estimators": len(both),
                         "slope": _slope(mean_x, mean_y), "r2": r_squared(mean_x, mean_y), "low": low, "high": high,
-                        "p": permutation_p(mean_x, mean_y), "tau": float(stats.kendalltau(mean_x, mean_y).statistic),
+                        "p": permutation_p(mean_x, mean_y),
+                        "tau": float(scipy.stats.kendalltau(mean_x, mean_y).statistic),
                     }
                 )  # fmt: skip
     columns = ["set", "fraction", "of", "estimators", "slope", "r2", "low", "high", "p", "tau"]
@@ -206,13 +207,13 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
     left = residuals(x, y)
     n = len(left)
     spread = left.std(0, ddof=1) / math.sqrt(n) if n > 1 else np.full(left.shape[1], math.nan)
-    half = stats.t.ppf(0.975, n - 1) * spread if n > 1 else spread
+    half = scipy.stats.t.ppf(0.975, n - 1) * spread if n > 1 else spread
     mean = left.mean(0)
     result = pd.DataFrame(
         {
             "estimator": list(both), "accuracy": y.mean(0), "variation of masks": x.mean(0),
-            "rank": stats.rankdata(-sign * y.mean(0)), "left": mean, "low": mean - half, "high": mean + half,
-            "rank after": stats.rankdata(-sign * mean),
+            "rank": scipy.stats.rankdata(-sign * y.mean(0)), "left": mean, "low": mean - half, "high": mean + half,
+            "rank after": scipy.stats.rankdata(-sign * mean),
         }
     )  # fmt: skip
     return result.sort_values("rank after", ignore_index=True)
@@ -226,7 +227,7 @@ def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:
     if len(both) < LEAST:
         return pd.DataFrame(columns=["spearman", "partial spearman given variation", "estimators"])
     other = road.loc[both].mean(axis=1)
-    raw = stats.spearmanr(accuracy[both], other).statistic
+    raw = scipy.stats.spearmanr(accuracy[both], other).statistic
     partial = partial_spearman(accuracy[both], other, masks[both])
     return pd.DataFrame(
         [{"spearman": raw, "partial spearman given variation": partial, "estimators": len(both)}]
@@ -234,7 +235,7 @@ def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sentence(line: pd.Series, ranked: pd.DataFrame, protocol: str, sign: int) -> str:
-    tau = stats.kendalltau(ranked["rank"], ranked["rank after"]).statistic
+    tau = scipy.stats.kendalltau(ranked["rank"], ranked["rank after"]).statistic
     blurry = "blurrier masks score better" if line["slope"] * sign < 0 else "blurrier masks score worse"  # fmt: skip
     share = f"{100 * line['r2']:.0f} % (95 % interval {100 * line['low']:.0f} to {100 * line['high']:.0f} %)"
     return (

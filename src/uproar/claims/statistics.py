@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from uproar.seeds import key
 
@@ -36,7 +36,7 @@ def mean_interval(values: np.ndarray) -> Interval:
     mean = float(values.mean()) if n else math.nan
     if n < 2:
         return Interval(mean, math.nan, math.nan, n)
-    half = float(stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n))
+    half = float(scipy.stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n))
     return Interval(mean, mean - half, mean + half, n)
 
 
@@ -92,7 +92,7 @@ def _correlations(table: np.ndarray, ranked: bool, weights: np.ndarray) -> np.nd
     """The correlation of the two columns under every row of weights; NaN where a column does not vary."""
     whole = np.isfinite(table).all(1)
     w = weights[:, whole]
-    a, b = (stats.rankdata(c) if ranked else c for c in table[whole].T)
+    a, b = (scipy.stats.rankdata(c) if ranked else c for c in table[whole].T)
     a, b = a - a.mean(), b - b.mean()
     total = np.maximum(w.sum(1), 1)
     mean_a, mean_b = w @ a / total, w @ b / total
@@ -136,7 +136,7 @@ def line_interval(x: np.ndarray, y: np.ndarray) -> Interval:
         return Interval(value, math.nan, math.nan, n)
     without = np.array([_explained(x, np.delete(y, i, 0).mean(0)) for i in range(n)])
     error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    half = float(stats.t.ppf(0.975, n - 1)) * error
+    half = float(scipy.stats.t.ppf(0.975, n - 1)) * error
     return Interval(value, max(value - half, -1.0), min(value + half, 1.0), n)
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 Numbers = NDArray[np.float64]
 
@@ -43,14 +43,14 @@ def estimate(by_replicate: ArrayLike, image_variance: float, images: int) -> Est
     elif error == 0:
         p = 1.0 if mean == 0 else 0.0
     else:
-        p = float(2 * stats.t.sf(abs(mean) / error, freedom))
+        p = float(2 * scipy.stats.t.sf(abs(mean) / error, freedom))
     return Estimate(mean, mean - half, mean + half, p)
 
 
 def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> Numbers:
     """Half the width of the 95 % interval of the mean over the first axis; NaN where nothing can be said."""
     error, freedom = standard_error(by_replicate, image_variance, images)
-    return np.asarray(stats.t.ppf(0.975, np.maximum(freedom, 1)) * error)
+    return np.asarray(scipy.stats.t.ppf(0.975, np.maximum(freedom, 1)) * error)
 
 
 def standard_error(

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special, stats
 
 Array = NDArray[np.float64]
 Freedom = int | NDArray[np.int64]
@@ -147,7 +147,7 @@ def _uneven(areas: Array, baseline: int) -> Array:
             return np.ones(areas.shape[:-1])
         with np.errstate(divide="ignore", invalid="ignore"):
             f = ((everything.squares - rest.squares) / df) / (rest.squares / rest.df)
-        evident = f > stats.f.isf(UNEVEN, df, rest.df)
+        evident = f > scipy.stats.f.isf(UNEVEN, df, rest.df)
         ratios.append(np.sqrt(np.where(evident, f, 1.0)))
     ratio = np.stack(ratios, -1)
     return np.asarray(np.maximum(ratio, ratio[..., [baseline]]))
@@ -161,12 +161,12 @@ def _mean(values: Array) -> Array:
 
 def _two_sided(difference: Array, se: Array, df: Freedom) -> Array:
     """Two-sided p of a t-test; NaN where there is no standard error or no freedom."""
-    return np.asarray(2 * stats.t.sf(np.abs(difference) / se, _freedom(df)))
+    return np.asarray(2 * scipy.stats.t.sf(np.abs(difference) / se, _freedom(df)))
 
 
 def t_quantile(level: float, df: Freedom) -> Array:
     """Half-width, in standard errors, of a two-sided t-interval; NaN without freedom."""
-    return np.asarray(stats.t.isf((1 - level) / 2, _freedom(df)))
+    return np.asarray(scipy.stats.t.isf((1 - level) / 2, _freedom(df)))
 
 
 def _freedom(df: Freedom) -> Array:
@@ -178,14 +178,16 @@ def noncentrality(df: int, level: float, power: float) -> float:
     """Difference, in standard errors, that a two-sided t-test at `level` finds with `power`."""
     if df < 1:
         return float("nan")
-    critical = float(stats.t.isf(level / 2, df))
+    critical = float(scipy.stats.t.isf(level / 2, df))
     # quadrature over the estimated sd: scipy's noncentral t is NaN for large arguments
-    chi = np.sqrt(stats.chi2.ppf((np.arange(4000) + 0.5) / 4000, df) / df)
+    chi = np.sqrt(scipy.stats.chi2.ppf((np.arange(4000) + 0.5) / 4000, df) / df)
 
     def missing_power(shift: float) -> float:
-        found = special.ndtr(shift - critical * chi) + special.ndtr(-critical * chi - shift)
+        found = scipy.special.ndtr(shift - critical * chi) + scipy.special.ndtr(
+            -critical * chi - shift
+        )
         return power - float(found.mean())
 
     if missing_power(0.0) <= 0:  # a power no larger than the level needs no difference
         return 0.0
-    return float(optimize.brentq(missing_power, 0.0, 10 * critical + 10))
+    return float(scipy.optimize.brentq(missing_power, 0.0, 10 * critical + 10))

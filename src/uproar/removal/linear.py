@@ -19,8 +19,6 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csc_array
-from scipy.sparse.linalg import splu
 
 from uproar.errors import BadInput
 
@@ -194,9 +192,11 @@ def _solve_sparse(x: np.ndarray, removed: np.ndarray) -> None:
         couplings.append((np.full(len(mine), -weight), mine, other[mine]))
     couplings.append((degree, np.arange(unknowns), np.arange(unknowns)))
     entries, i, j = (np.concatenate(part) for part in zip(*couplings, strict=True))
-    matrix = csc_array((entries, (i, j)), shape=(unknowns, unknowns))
+    import scipy.sparse.linalg  # loads slowly
+
+    matrix = scipy.sparse.csc_array((entries, (i, j)), shape=(unknowns, unknowns))
     # A symmetric ordering and no pivoting suit a symmetric positive definite matrix.
-    lu = splu(
+    lu = scipy.sparse.linalg.splu(
         matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
     x[:, removed] = lu.solve(b).T

@@ -19,9 +19,12 @@ __all__ = ["write_overview", "write_report", "write_results", "write_scores"]
 def write_report(results: Results, folder: str | Path) -> Path:
     """Write the page, the figures and the tables into a folder; the page's path.
 
-    Each file appears as a whole, the page last: who can open the page finds everything it links to.
+    Each file appears as a whole, the page last: who can open the page finds everything it links to. Where the folder
+    has the report of the same results already, nothing is drawn.
     """
-    return write_files(_files(results), folder) / "report.html"
+    from uproar.report.record import write_once
+
+    return write_once(results, lambda: _files(results), folder) / "report.html"
 
 
 def write_scores(scores: Scores, folder: str | Path) -> Path:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 import torch
-from scipy.special import log_softmax
 
 from uproar.audits import base
 from uproar.data import Task
@@ -123,7 +123,7 @@ class Part(base.Part):
 
 
 def _log_probabilities(item: Item) -> np.ndarray:
-    return log_softmax(item.arrays["test_scores"].astype(np.float64), axis=1)
+    return scipy.special.log_softmax(item.arrays["test_scores"].astype(np.float64), axis=1)
 
 
 class Evidence(base.Evidence):

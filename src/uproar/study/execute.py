@@ -108,16 +108,25 @@ class _Worker:
 
 
 class Processes:
-    """Several processes with one torch thread each. One that dies is replaced and its job done again."""
+    """Several processes with one torch thread each, started with the first job: there may be none to do.
+
+    One that dies is replaced and its job done again.
+    """
 
     def __init__(self, root: str, workers: int, plugins: tuple[str, ...] = ()) -> None:
         self.root, self.workers, self.plugins = root, workers, plugins
-        self.pool = [_Worker(root, plugins, number) for number in range(workers)]
+        self.pool: list[_Worker] = []
         self.waiting: deque[Job] = deque()
         self.attempts: dict[str, int] = {}
 
     def submit(self, job: Job) -> None:
+        self.start()
         self.waiting.append(job)
+
+    def start(self) -> None:
+        """Start the processes that are not there yet."""
+        missing = range(len(self.pool), self.workers)
+        self.pool += [_Worker(self.root, self.plugins, number) for number in missing]
 
     def running(self) -> list[Job]:
         return [worker.job for worker in self.pool if worker.job is not None]
