@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import uproar
-from uproar.metrics.ranking import with_verdicts
+from uproar.metrics.comparisons import Comparison, comparison_table, comparisons_with
+from uproar.metrics.replicated import Estimate
 from uproar.quality import NetworkQuality, WeakNetwork, network_quality, over_replicates
 from uproar.scores import is_ranked
 from uproar.scoring import score_all
@@ -93,7 +94,12 @@ def test_a_method_undefined_for_more_than_a_tenth_of_the_images_is_not_ranked():
 
 
 def test_pairs_of_unranked_methods_do_not_count_in_the_correction():
-    pairs = [{"better": a, "worse": b, "p": p} for a, b, p in (("a", "b", 0.03), ("a", "c", 0.001), ("b", "c", 0.5))]  # fmt: skip
-    rows = with_verdicts(pairs, {"c": "not ranked: …"}, lambda row: "cannot tell")
-    assert [row["verdict"] for row in rows] == ["a better", "not ranked: …", "not ranked: …"]
-    assert with_verdicts(pairs, {}, lambda row: "cannot tell")[0]["p_holm"] == 0.06
+    pairs = [
+        Comparison(a, b, Estimate(1.0, 0.5, 1.5, p), 9, 1)
+        for a, b, p in (("a", "b", 0.03), ("a", "c", 0.001), ("b", "c", 0.5))
+    ]
+    rows = comparison_table(pairs, True, "images", unranked={"c": "not ranked: …"})
+    assert rows["verdict"].tolist() == ["a better", "not ranked: …", "not ranked: …"]
+    assert comparison_table(pairs, True, "images")["p_holm"][0] == 0.06
+    own = comparisons_with(rows, "a", "images")
+    assert own["verdict"].tolist() == ["a better", "not ranked: …"] and own["p_holm"][0] == 0.03

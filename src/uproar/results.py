@@ -11,6 +11,9 @@ import pandas as pd
 
 from uproar.finding import Finding, Mark, nothing_against
 from uproar.judgement import Judgement
+from uproar.metrics.comparisons import ALPHA, compare_pairs
+from uproar.metrics.comparisons import COLUMNS as PAIR_COLUMNS
+from uproar.metrics.looks import LOOKS
 from uproar.metrics.sequential import OPEN, sequential
 from uproar.metrics.verdicts import compare, intervals
 from uproar.quality import NetworkQuality
@@ -54,6 +57,14 @@ SCORE_COLUMNS = {
     "reason": "why it was skipped or failed",
 }
 """The columns of `Results.scores`."""
+
+RESULT_COMPARISON_COLUMNS = {
+    "task": "data set",
+    "model": "network",
+    "measure": "the protocol or metric that judges",
+    **PAIR_COLUMNS,
+}
+"""The columns of `Results.comparisons`."""
 
 IMAGE_SCORE_COLUMNS = {
     "task": "data set",
@@ -138,6 +149,38 @@ class Results:
         )
 
     @property
+    def comparisons(self) -> pd.DataFrame:
+        """Method against method: one row per pair under every protocol and metric; see RESULT_COMPARISON_COLUMNS.
+
+        Under a protocol differences of areas are paired over replicates (`random` has the verdicts instead), under a
+        metric values are paired over images and replicates. Holm's correction runs over the pairs of each measure.
+        A study that ran until it was decided spends only a look's share of the error rate.
+        """
+        parts = [self._compared_areas(), *self._compared_scores()]
+        there = [part for part in parts if len(part)]
+        if not there:
+            return pd.DataFrame(columns=list(RESULT_COMPARISON_COLUMNS))
+        return pd.concat(there, ignore_index=True)[list(RESULT_COMPARISON_COLUMNS)]
+
+    def _compared_areas(self) -> pd.DataFrame:
+        alpha = ALPHA / len(LOOKS) if self.study.get("until_decided") else ALPHA
+
+        def pairs(tidy: pd.DataFrame, protocol: str) -> pd.DataFrame:
+            methods = tidy[tidy["estimator"] != BASELINE]
+            if methods["estimator"].nunique() < 2:
+                return pd.DataFrame()
+            return compare_pairs(methods, self.higher_is_better[protocol], alpha)
+
+        found = self._by_protocol(pairs, without=self.diagnoses, needs_baseline=False)
+        return found.rename(columns={"protocol": "measure"})
+
+    def _compared_scores(self) -> list[pd.DataFrame]:
+        return [
+            found.comparisons.rename(columns={"metric": "measure"}).assign(task=task, model=model)
+            for (task, model), found in self.judged.items()
+        ]
+
+    @property
     def spent(self) -> pd.DataFrame:
         """Replicates by protocol and estimator in a study that ran until it was decided, and what is still open."""
         verdicts = self.verdicts
@@ -176,14 +219,14 @@ class Results:
         """Mean and 95 % interval per task, model, protocol, estimator and fraction; descriptive."""
         return self._by_protocol(lambda tidy, _: intervals(tidy))
 
-    def _by_protocol(self, analyse, without: frozenset[str] = frozenset()) -> pd.DataFrame:
+    def _by_protocol(
+        self, analyse, without: frozenset[str] = frozenset(), needs_baseline: bool = True
+    ) -> pd.DataFrame:
         parts = []
         for names, group in self._measured().groupby(["task", "model", "protocol"], sort=False):
-            if (
-                names[2] in without
-                or BASELINE not in set(group["estimator"])
-                or group["estimator"].nunique() < 2
-            ):
+            if names[2] in without or group["estimator"].nunique() < 2:
+                continue
+            if needs_baseline and BASELINE not in set(group["estimator"]):
                 continue
             tidy = group.rename(columns={"seed": "replicate", "accuracy": "value"})
             part = analyse(tidy[["estimator", "replicate", "fraction", "value"]], names[2])

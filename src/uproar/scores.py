@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from uproar.metrics.comparisons import COLUMNS as PAIR_COLUMNS
 from uproar.quality import NetworkQuality
 
 COLUMNS = {
@@ -60,17 +61,7 @@ def with_rank(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "ranked": not why, "note": note}
 
 
-COMPARISON_COLUMNS = {
-    "metric": "as asked for",
-    "better": "the method with the better value",
-    "worse": "the other",
-    "difference": "better minus worse",
-    "low": "lower end of its 95 % interval",
-    "high": "upper end",
-    "p": "of no difference",
-    "p_holm": "the same, adjusted for all pairs of methods that the metric ranks; NaN for others",
-    "verdict": "`<method> better`, that it cannot be told, or that a method is not ranked",
-}
+COMPARISON_COLUMNS = {"metric": "as asked for", **PAIR_COLUMNS}
 """The columns of `Scores.comparisons`."""
 
 

@@ -28,9 +28,10 @@ from uproar.given import (
 )
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
+from uproar.metrics.comparisons import Comparison, comparison_table, paired_means
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
-from uproar.metrics.ranking import with_verdicts
-from uproar.metrics.resampling import bootstrap, interval, p_value
+from uproar.metrics.replicated import estimate
+from uproar.metrics.resampling import bootstrap, interval
 from uproar.models import Room, borrowed
 from uproar.models.remote import explained_there, from_here
 from uproar.quality import WeakNetwork, network_quality
@@ -290,7 +291,7 @@ def _tables(
 ) -> Scores:
     rows: list[dict[str, Any]] = []
     images: list[pd.DataFrame] = []
-    pairs: list[dict[str, Any]] = []
+    pairs: list[pd.DataFrame] = []
     for call in calls:
         name = str(call)
         resampled = {
@@ -315,11 +316,11 @@ def _tables(
                     }
                 )
             )
-        pairs += _compared(call, responses, resampled)
+        pairs.append(_compared(call, responses, resampled))
     return Scores(
         pd.DataFrame(rows)[list(COLUMNS)],
         pd.concat(images, ignore_index=True),
-        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)),
+        pd.concat(pairs, ignore_index=True)[list(COMPARISON_COLUMNS)],
     )
 
 
@@ -327,32 +328,38 @@ def _compared(
     call: Call,
     responses: Mapping[str, Mapping[str, Responses]],
     resampled: Mapping[str, np.ndarray],
-) -> list[dict[str, Any]]:
+) -> pd.DataFrame:
     """All pairs of methods under one metric, the better one first, Holm over the pairs."""
-    sign = 1 if metrics[call.name].facts["higher_is_better"] else -1
-    rows: list[dict[str, Any]] = []
-    for a, b in itertools.combinations(responses, 2):
-        gap = (
-            summarise(call, responses[a][str(call)])["value"]
-            - summarise(call, responses[b][str(call)])["value"]
-        )
-        if sign * gap < 0:
-            a, b, gap = b, a, -gap
-        differences = resampled[a] - resampled[b]
-        low, high = interval(differences)
-        rows.append({"metric": str(call), "better": a, "worse": b, "difference": gap, "low": low, "high": high,
-                     "p": p_value(differences)})  # fmt: skip
-    unranked = {
-        method: note
-        for method, found in responses.items()
-        if (note := _why_unranked(call, found[str(call)]))
-    }
-    return with_verdicts(rows, unranked, lambda _: f"cannot tell with {_n(responses)} images")
+    own = {method: found[str(call)] for method, found in responses.items()}
+    pairs = [
+        _comparison(call, (a, own[a], resampled[a]), (b, own[b], resampled[b]))
+        for a, b in itertools.combinations(own, 2)
+    ]
+    higher = bool(metrics[call.name].facts["higher_is_better"])
+    unranked = {method: _why_unranked(call, each) for method, each in own.items()}
+    frame = comparison_table(pairs, higher, "images", unranked=unranked)
+    frame.insert(0, "metric", str(call))
+    return frame
 
 
 def _why_unranked(call: Call, responses: Responses) -> str:
     found = summarise(call, responses)
     return why_unranked(found["n"], found["nan"])
+
+
+def _comparison(
+    call: Call, first: tuple[str, Responses, np.ndarray], second: tuple[str, Responses, np.ndarray]
+) -> Comparison:
+    """Two methods on the images where both are defined; a statistic of all images by resampling them."""
+    (a, mine, draws), (b, its, others) = first, second
+    if metrics[call.name].facts["whole"] is None:
+        found, n = paired_means(*(r["value"].double().numpy() for r in (mine, its)))
+        return Comparison(a, b, found, n, 1)
+    values = [summarise(call, responses)["value"] for responses in (mine, its)]
+    gaps = draws - others
+    variance = float(np.nanvar(gaps, ddof=1)) if np.isfinite(gaps).sum() > 1 else float("nan")
+    n = int((mine["value"].isfinite() & its["value"].isfinite()).sum())
+    return Comparison(a, b, estimate([values[0] - values[1]], variance, n), n, 1)
 
 
 def _n(responses: Mapping[str, Mapping[str, Responses]]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,11 @@ from rich.padding import Padding
 from rich.table import Table
 
 from uproar.cli.console import errors, output, table
+from uproar.errors import BadInput
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from uproar.finding import Finding
     from uproar.judgement import Judgement, Measure
     from uproar.runs import Run
@@ -25,13 +28,14 @@ OUTCOMES = {
 }  # fmt: skip
 
 
-def print_results(results: Run) -> None:
-    """Everything a run found, as tables and sentences."""
+def print_results(results: Run, compare: str | None = None) -> None:
+    """Everything a run found, as tables and sentences; `compare` asks for one estimator against each other."""
     for (task, model), quality in results.quality.items():
         where = f"{task} with {model}: " if len(results.quality) > 1 else ""
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
     _print_verdicts(results)
     _print_scores(results)
+    print_comparisons(results.comparisons, results.higher_is_better, compare)
     print_findings(results.findings)
     print_claims(results.claims)
     _print_spent(results)
@@ -93,6 +97,55 @@ def _print_scores(results: Run) -> None:
         for row in means.sort_values("mean", ascending=not higher).itertuples():
             shown_table.add_row(escape(str(row.Index)), _number(row[1], "{:.3f}"), str(row[2]))
         output.print(shown_table)
+
+
+def print_comparisons(
+    frame: pd.DataFrame, protocols: Mapping[str, bool], compare: str | None = None
+) -> None:
+    """Method against method: a sentence per protocol and metric, or a table of one method against each other."""
+    from uproar.metrics.comparisons import pairs_sentence
+
+    if compare is not None:
+        _check_known(frame, compare)
+    for (task, model, measure), group in frame.groupby(["task", "model", "measure"], sort=False):
+        if measure.endswith(":no-retrain"):
+            continue
+        of = "replicates" if measure in protocols else "images"
+        name = measure.upper() if measure in protocols else measure
+        where = f" on {task} with {model}" if frame["task"].nunique() * frame["model"].nunique() > 1 else ""  # fmt: skip
+        if compare is None:
+            output.print(escape(f"{name}{where}: {pairs_sentence(group, of)}."), soft_wrap=True)
+        elif compare in {*group["better"], *group["worse"]}:
+            output.print(_against(f"{name}{where}", group, compare, of))
+
+
+def _check_known(frame: pd.DataFrame, name: str) -> None:
+    known = dict.fromkeys([*frame["better"], *frame["worse"]])
+    if name not in known:
+        raise BadInput(
+            f"--compare {name}: there is no such method to compare; there are {', '.join(known) or 'no pairs'}."
+        )
+
+
+def _against(measure: str, group: pd.DataFrame, name: str, of: str) -> Table:
+    """One method against each other, corrected over these pairs alone."""
+    from uproar.metrics.comparisons import comparisons_with
+
+    own = comparisons_with(group, name, of)
+    shown = table(
+        f"{escape(measure)}: {escape(name)} against each other (Holm over these {len(own)})",
+        "against", ">difference", ">95 % interval", ">p (Holm)", ">n", "verdict",
+    )  # fmt: skip
+    for row in own.itertuples():
+        sign = 1 if row.better == name else -1
+        low, high = sorted((sign * row.low, sign * row.high))
+        p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
+        colour = "yellow" if not row.verdict.endswith(" better") else "green" if sign > 0 else "red"
+        shown.add_row(
+            escape(row.worse if sign > 0 else row.better), _number(sign * row.difference, "{:+.3f}"),
+            f"{_number(low, '{:+.3f}')}…{_number(high, '{:+.3f}')}", p, str(row.n), f"[{colour}]{escape(row.verdict)}[/]",
+        )  # fmt: skip
+    return shown
 
 
 def _number(value: float, form: str) -> str:

@@ -40,8 +40,8 @@ def estimate(by_replicate: ArrayLike, image_variance: float, images: int) -> Est
     error, freedom = standard_error(values, image_variance, images)
     if not np.isfinite(error):
         p = float("nan")
-    elif error == 0:
-        p = 1.0 if mean == 0 else 0.0
+    elif error == 0:  # the same in every image and replicate: how likely is one sign throughout?
+        p = 1.0 if mean == 0 else min(1.0, 2.0 ** (1 - images))
     else:
         p = float(2 * scipy.stats.t.sf(abs(mean) / error, freedom))
     return Estimate(mean, mean - half, mean + half, p)

@@ -1,4 +1,4 @@
-"""Intervals and paired comparisons over images, by resampling the images.
+"""Intervals over images, by resampling the images.
 
 A metric is a statistic of per-image responses: the mean of its values, or the data set's own number. The bootstrap
 draws images with replacement and takes the statistic anew, so that it is right for both. All methods are judged on the
@@ -55,13 +55,3 @@ def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
         return math.nan, math.nan
     low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
-
-
-def p_value(differences: np.ndarray) -> float:
-    """Two-sided bootstrap p of "no difference": how often the resampled difference has the other sign."""
-    finite = differences[np.isfinite(differences)]
-    if not len(finite):
-        return math.nan
-    below = (1 + np.sum(finite <= 0)) / (1 + len(finite))
-    above = (1 + np.sum(finite >= 0)) / (1 + len(finite))
-    return float(min(1.0, 2 * min(below, above)))

@@ -18,6 +18,7 @@ from uproar.report.figures import (
     retraining_figures,
 )
 from uproar.report.findings import Answer, answer, leak_facts
+from uproar.report.pairs import PairFigure, pair_figures
 from uproar.report.papers import Exhibit, Missing, Seen, exhibits_of
 from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
 from uproar.report.score_document import Document, document_of
@@ -43,6 +44,7 @@ class Chapter:
     gallery: Gallery | None
     costs: Costs | None
     ties: Ties | None
+    pairs: tuple[PairFigure, ...]
     metrics: Document | None
     """What the metrics say, which need no retraining."""
     audits: tuple[AuditPart, ...] = ()
@@ -110,7 +112,8 @@ def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
         prefix, section, found, tuple(leak_facts(section)),
         tuple(forest_figures(section)), tuple(curve_figures(section)),
         tuple(retraining_figures(section)), panels,
-        gallery_figure(section), cost_figure(section), ties_figure(section), metrics,
+        gallery_figure(section), cost_figure(section), ties_figure(section),
+        tuple(pair_figures(section)), metrics,
         audit_parts(findings, section.looks), claims, exhibits, missing,
     )  # fmt: skip
 

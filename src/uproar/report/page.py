@@ -22,6 +22,7 @@ from uproar.report.page_parts import (
     cost_view,
     forest_view,
     gallery_view,
+    pairs_view,
     panel_views,
     picture_choices,
     series_view,
@@ -33,6 +34,7 @@ from uproar.report.score_parts import (
     curve_views,
     legend_view,
     matrix_view,
+    pair_views,
     plot_data,
     table_view,
 )
@@ -94,6 +96,7 @@ def _view(place: int, chapter: Chapter, files: Mapping[str, bytes]) -> dict[str,
             {**forest_view(f, chapter.stem(f)), "trust": trust_view(chapter.audits, f, identity)}
             for f in chapter.forests
         ],
+        "pairs": [pairs_view(f) for f in chapter.pairs],
         "legend": [{"label": e, "style": section.looks[e]} for e in _drawn(chapter)],
         "curves": [
             {"title": f.title, "reading": f.reading, "stem": chapter.stem(f), "key": _key(chapter, f)}
@@ -149,6 +152,7 @@ def _metrics_view(identity: str, document: Document | None) -> dict[str, Any] | 
         "replicated": document.board.replicates > 1,
         "table": table_view(document),
         "matrix": matrix_view(document.board),
+        "pairs": pair_views(document.board),
         "curves": curve_views(document),
         "legend": legend_view(document),
         "group": f"{identity}-metrics",
@@ -179,7 +183,8 @@ def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
     else:
         view = views[0]
         parts = [
-            ("verdicts", "Verdicts", view["retrains"]), ("curves", "Curves", view["curves"]),
+            ("verdicts", "Verdicts", view["retrains"]), ("pairs", "Method against method", view["pairs"]),
+            ("curves", "Curves", view["curves"]),
             ("retraining", "Retraining", view["retraining"]),
             ("audits", "Audits", view["audits"]), ("claims", "Claims", view["claims"]),
             ("papers", "As in the paper", view["exhibits"]),

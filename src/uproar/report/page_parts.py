@@ -13,6 +13,7 @@ from PIL import Image
 
 from uproar.report.document import Chapter
 from uproar.report.figures import Forest, ForestRow, Series
+from uproar.report.pairs import PairFigure, PairRow
 from uproar.report.pictures import Panel, Tile, map_colours
 from uproar.report.words import (
     NOTHING,
@@ -58,6 +59,43 @@ def _forest_row(row: ForestRow, limit: float, notes: list[str]) -> dict[str, Any
         "detectable": points(row.detectable, signed=False),
         "at": None if row.advantage is None else _place(row.advantage, limit),
         "ends": (_place(row.low, limit), _place(row.high, limit)) if whole else None,
+    }  # fmt: skip
+
+
+def pairs_view(figure: PairFigure) -> dict[str, Any]:
+    """Who beats whom as a matrix, and every pair with its numbers."""
+    names = [name for name, _ in figure.methods]
+    return {
+        "title": figure.title, "retrains": retrains(figure.protocol), "label": protocol_label(figure.protocol),
+        "heads": [{"label": name, "short": shortened(name, 24)} for name in names],
+        "rows": [
+            {"label": a, "style": style, "cells": [None if a == b else _duel(figure, a, b) for b in names]}
+            for a, style in figure.methods
+        ],
+        "pairs": [_pair_row(row) for row in figure.rows],
+        "decided": sum(row.decided for row in figure.rows),
+    }  # fmt: skip
+
+
+def _duel(figure: PairFigure, a: str, b: str) -> dict[str, Any]:
+    """One cell of the matrix: how far the method of the row leads over that of the column."""
+    pair = figure.between(a, b)
+    if pair is None or pair.lead is None:
+        return {"kind": "unclear", "mark": NOTHING, "words": f"{a} and {b} share no replicate"}
+    ahead = pair.better == a
+    kind = "unclear" if not pair.decided else "better" if ahead else "worse"
+    lead = points(pair.lead if ahead else -pair.lead)
+    verdict = {"better": "better", "worse": "worse", "unclear": "cannot tell"}[kind]
+    words = f"{a} against {b}: {verdict}, {lead} points, p {p_value(pair.p)}, n {pair.n}"
+    return {"kind": kind, "mark": {"better": "▲", "worse": "▼", "unclear": "○"}[kind], "lead": lead, "words": words}  # fmt: skip
+
+
+def _pair_row(row: PairRow) -> dict[str, Any]:
+    a, b = shortened(row.better, 48), shortened(row.worse, 48)
+    return {
+        "kind": "better" if row.decided else "unclear",
+        "words": f"{a} is better than {b}" if row.decided else f"cannot tell {a} from {b}",
+        "difference": points(row.lead), "span": span(row.low, row.high), "p": p_value(row.p), "n": row.n,
     }  # fmt: skip
 
 

@@ -45,6 +45,8 @@ class Pair:
     high: float | None
     p: float | None
     decided: bool
+    n: int
+    """Images where both are defined."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def _pairs(
             gap, low, high, p = (
                 some(float(row[k])) for k in ("difference", "low", "high", "p_holm")
             )
-            pair = Pair(methods[better], methods[worse], gap, low, high, p, decided)
+            pair = Pair(methods[better], methods[worse], gap, low, high, p, decided, int(row["n"]))
             found.setdefault(names[row["metric"]], []).append(pair)
     return {metric: tuple(pairs) for metric, pairs in found.items()}
 

@@ -120,7 +120,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
     return {
         "kind": "better" if pair.decided else "unclear", "words": words,
         "difference": f"+{difference}" if (pair.difference or 0) > 0 else difference,
-        "span": score_span(pair.low, pair.high), "p": p_value(pair.p),
+        "span": score_span(pair.low, pair.high), "p": p_value(pair.p), "n": pair.n,
     }  # fmt: skip
 
 

@@ -27,6 +27,8 @@ class Section:
     table: pd.DataFrame
     verdicts: Mapping[str, pd.DataFrame]
     """As `compare` gives them, best first."""
+    comparisons: Mapping[str, pd.DataFrame]
+    """Every pair of estimators, `random` apart, as `compare_pairs` gives them."""
     curves: Mapping[str, pd.DataFrame]
     """Mean and interval over the replicates by estimator and fraction."""
     costs: pd.DataFrame
@@ -131,7 +133,7 @@ def settings_of(results: Results) -> list[tuple[str, str]]:
 def _section(
     results: Results, task: str, model: str, table: pd.DataFrame, looks: Mapping[str, Style]
 ) -> Section:
-    verdicts, curves, remarks = {}, {}, []
+    verdicts, curves, pairs, remarks = {}, {}, {}, []
     for protocol, rows in table.groupby("protocol", sort=False):
         name = str(protocol)
         measured = _measured(rows, 1.0 if results.higher_is_better[name] else 0.0)
@@ -139,12 +141,15 @@ def _section(
             continue
         try:
             curves[name] = intervals(_tidy(measured))
-            frame = replace(results, table=measured).verdicts
+            own = replace(results, table=measured, judged={})
+            frame, compared = own.verdicts, own.comparisons
         except BadInput as error:
             remarks.append(f"{protocol_label(name)}: {error}")
             continue
         if not frame.empty:
             verdicts[name] = frame
+        if not compared.empty:
+            pairs[name] = compared
     pictures = tuple(
         p for p in results.pictures if (clean(p.task), clean(p.model)) == (task, model)
     )
@@ -153,7 +158,7 @@ def _section(
         costs = _named(costs)
         costs = costs[(costs["task"] == task) & (costs["model"] == model)]
     return Section(
-        task, model, table, verdicts, curves, costs, pictures, results.higher_is_better, looks,
+        task, model, table, verdicts, pairs, curves, costs, pictures, results.higher_is_better, looks,
         _chance(results, task), tuple(remarks), _spent(results, task, model),
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,9 @@ import torch
 from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.base import read_metric
+from uproar.metrics.comparisons import Comparison, comparison_table, paired_means
 from uproar.metrics.probe import fractions_of, has_curve
-from uproar.metrics.ranking import with_verdicts
-from uproar.metrics.replicated import Estimate, estimate, half_width
+from uproar.metrics.replicated import estimate, half_width
 from uproar.metrics.resampling import interval
 from uproar.results import IMAGE_SCORE_COLUMNS
 from uproar.scores import (
@@ -55,13 +55,22 @@ class Replicated:
     note: str
     line: Line | None
     trace: Line | None
+    by_image: np.ndarray | None
+    """(replicates, images): the values whose mean it is; None for a statistic of all images together."""
 
-    def against(self, other: Replicated) -> Estimate:
-        """The difference to another estimator on the same replicates and images."""
+    def against(self, other: Replicated, name: str, its_name: str) -> Comparison:
+        """The difference to another estimator on the same replicates and the images where both are defined."""
         both = [seed for seed in self.seeds if seed in other.seeds]
         mine, its = ([r.seeds.index(seed) for seed in both] for r in (self, other))
+        if self.by_image is not None and other.by_image is not None:
+            first, second = self.by_image[mine], other.by_image[its]
+            if not np.array_equal(np.isfinite(first), np.isfinite(second)):
+                found, n = paired_means(first, second)
+                return Comparison(name, its_name, found, n, len(both))
         draws = self.resampled[mine].mean(0) - other.resampled[its].mean(0)
-        return estimate(self.values[mine] - other.values[its], _variance(draws), self.images)
+        found = estimate(self.values[mine] - other.values[its], _variance(draws), self.images)
+        n = self.images - max(self.undefined, other.undefined)
+        return Comparison(name, its_name, found, n, len(both))
 
 
 def score_row(unit: Scored, model: str, item: Item | None) -> dict[str, Any]:
@@ -105,7 +114,7 @@ def image_rows(study: Study, bench: Bench) -> pd.DataFrame:
 def judged(study: Study, bench: Bench) -> Scores | None:
     """What the metrics say of the estimators over all replicates; None where nothing is finished."""
     rows: list[dict[str, Any]] = []
-    pairs: list[dict[str, Any]] = []
+    pairs: list[pd.DataFrame] = []
     curves: dict[str, Curves] = {}
     traces: dict[str, Curves] = {}
     for name in study.metric_names:
@@ -116,7 +125,7 @@ def judged(study: Study, bench: Bench) -> Scores | None:
             if (one := _replicated(study, bench, chain.name, call)) is not None
         }
         rows += [_row(name, call, method, one) for method, one in found.items()]
-        pairs += _compared(call, found)
+        pairs.append(_compared(call, found))
         lines = {method: one.line for method, one in found.items() if one.line is not None}
         if lines:
             points = np.asarray(fractions_of(call, bench.task.shape))
@@ -128,7 +137,7 @@ def judged(study: Study, bench: Bench) -> Scores | None:
         return None
     return Scores(
         pd.DataFrame(rows)[list(COLUMNS)], pd.DataFrame(columns=["method", "metric", "image", "value"]),
-        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)), curves, traces, replicates=len(study.seeds),
+        pd.concat(pairs, ignore_index=True)[list(COMPARISON_COLUMNS)], curves, traces, replicates=len(study.seeds),
     )  # fmt: skip
 
 
@@ -156,6 +165,8 @@ def _replicated(study: Study, bench: Bench, estimator: str, call: Call) -> Repli
         np.stack([item.arrays[RESAMPLES] for item in items]), items[0].facts["n"],
         max(item.facts["nan"] for _, item in made), float(np.mean([item.facts["tied"] for item in items])),
         items[0].facts["note"], _line(items) if has_curve(call) else None, _trace(items, call),
+        np.stack([item.arrays["value"].astype(float) for item in items])
+        if metrics[call.name].facts["whole"] is None else None,
     )  # fmt: skip
 
 
@@ -224,41 +235,18 @@ def _row(name: str, call: Call, method: str, one: Replicated) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _compared(call: Call, found: Mapping[str, Replicated]) -> list[dict[str, Any]]:
+def _compared(call: Call, found: Mapping[str, Replicated]) -> pd.DataFrame:
     """All pairs of estimators under one metric, the better one first, Holm over the pairs."""
-    sign = 1 if metrics[call.name].facts["higher_is_better"] else -1
-    rows = [
-        {
-            "metric": str(call), "better": a, "worse": b, "difference": gap.value, "low": gap.low,
-            "high": gap.high, "p": gap.p,
-        }
-        for a, b, gap in _differences(found, sign)
-    ]  # fmt: skip
-    unranked = {
-        method: why
-        for method, one in found.items()
-        if (why := why_unranked(one.images, one.undefined))
-    }
-    return with_verdicts(
-        rows, unranked, lambda row: _unclear(found[row["better"]], found[row["worse"]])
-    )
-
-
-def _unclear(one: Replicated, other: Replicated) -> str:
-    replicates = min(len(one.seeds), len(other.seeds))
-    return (
-        f"cannot tell with {replicates} replicate{'s' * (replicates != 1)} and {one.images} images"
-    )
-
-
-def _differences(found: Mapping[str, Replicated], sign: int) -> Iterator[tuple[str, str, Estimate]]:
-    for a, b in itertools.combinations(found, 2):
-        if not set(found[a].seeds) & set(found[b].seeds):
-            continue
-        gap = found[a].against(found[b])
-        if sign * gap.value < 0:
-            a, b, gap = b, a, found[b].against(found[a])
-        yield a, b, gap
+    pairs = [
+        found[a].against(found[b], a, b)
+        for a, b in itertools.combinations(found, 2)
+        if set(found[a].seeds) & set(found[b].seeds)
+    ]
+    unranked = {method: why_unranked(one.images, one.undefined) for method, one in found.items()}
+    higher = bool(metrics[call.name].facts["higher_is_better"])
+    frame = comparison_table(pairs, higher, "images", unranked=unranked)
+    frame.insert(0, "metric", str(call))
+    return frame
 
 
 def _variance(draws: np.ndarray) -> float:

@@ -1,0 +1,128 @@
+"""Method against method: a slow re-derivation, how often it errs, and what it refuses to say."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from reference.anova_slow import curve_areas, holm
+from scipy import stats
+
+from uproar.errors import BadInput
+from uproar.metrics.comparisons import (
+    COLUMNS,
+    compare_pairs,
+    comparisons_with,
+    leading_method,
+    pairs_sentence,
+    paired_means,
+    paired_t,
+)
+
+
+def curves(methods, replicates, seed, shift=(), spread=(), gaps=()):
+    """Rows of curves over three fractions; `gaps` are (method, replicate) that lack a point."""
+    rng = np.random.default_rng(seed)
+    luck = rng.normal(0, 0.05, replicates)
+    rows = []
+    for m, s, t in itertools.product(range(methods), range(replicates), (0.1, 0.5, 0.9)):
+        wide = dict(spread).get(m, 0.01)
+        value = 0.7 - 0.3 * t + dict(shift).get(m, 0.0) + luck[s] + rng.normal(0, wide)
+        rows.append((f"m{m}", s, t, float("nan") if (m, s) in gaps and t == 0.5 else value))
+    return rows
+
+
+def frame(rows):
+    return pd.DataFrame(rows, columns=["estimator", "replicate", "fraction", "value"])
+
+
+def slow(rows, higher):
+    """{(better, worse): (difference, low, high, p, n)} and Holm's p, by loops and scipy's paired t-test."""
+    areas = curve_areas(rows, sorted({t for _, _, t, _ in rows}))
+    names = list(dict.fromkeys(e for e, *_ in rows))
+    found = {}
+    for a, b in itertools.combinations(names, 2):
+        seeds = sorted({s for e, s in areas if e == a} & {s for e, s in areas if e == b})
+        mine, its = [areas[a, s] for s in seeds], [areas[b, s] for s in seeds]
+        if (sum(mine) > sum(its)) != higher:
+            a, b, mine, its = b, a, its, mine
+        test = stats.ttest_rel(mine, its)
+        low, high = test.confidence_interval()
+        found[a, b] = (sum(mine) / len(mine) - sum(its) / len(its), low, high, test.pvalue, len(seeds))  # fmt: skip
+    return found, holm({pair: row[3] for pair, row in found.items()})
+
+
+@pytest.mark.parametrize("higher", [False, True])
+def test_the_pairs_are_those_of_a_slow_paired_t_test(higher):
+    rows = curves(4, 5, seed=3, shift={1: -0.08, 2: 0.02}, gaps={(2, 4), (3, 0)})
+    expected, adjusted = slow(rows, higher)
+    found = compare_pairs(frame(rows), higher)
+    assert list(found.columns) == list(COLUMNS)
+    assert {(r.better, r.worse) for r in found.itertuples()} == set(expected)
+    for r in found.itertuples():
+        difference, low, high, p, n = expected[r.better, r.worse]
+        assert (r.difference, r.low, r.high, r.p) == pytest.approx((difference, low, high, p))
+        assert r.p_holm == pytest.approx(adjusted[r.better, r.worse])
+        assert r.n == r.replicates == n
+        decided = f"{r.better} better" if r.p_holm < 0.05 else f"cannot tell with {n} replicates"
+        assert r.verdict == decided
+    assert len(set(found["verdict"])) > 1, "the case must hold both kinds of verdict"
+
+
+def test_a_noisy_method_does_not_borrow_the_calm_of_the_others():
+    """Five calm methods and one that varies twenty times as much: with a pooled error and its many degrees of
+    freedom the noisy one would be told from the others in most studies."""
+    wrong = 0
+    for seed in range(60):
+        areas = np.random.default_rng(seed).normal(0, [[1], [1], [1], [1], [1], [20]], (6, 3))
+        rows = [(f"m{m}", s, 0.5, areas[m, s]) for m in range(6) for s in range(3)]
+        wrong += (compare_pairs(frame(rows))["p_holm"] < 0.05).any()
+    assert wrong / 60 < 0.15
+
+
+def test_one_replicate_and_copies_of_one_run_tell_nothing():
+    one = compare_pairs(frame([("a", 0, 0.5, 0.3), ("b", 0, 0.5, 0.4)]))
+    assert one["verdict"].tolist() == ["cannot tell with 1 replicate"]
+    rows = [(e, s, 0.5, v + s * 0.1) for e, v in (("a", 0.3), ("b", 0.4)) for s in range(5)]
+    copies = compare_pairs(frame(rows))
+    assert math.isnan(copies["p"].item())
+    assert copies["verdict"].item() == "cannot tell with 5 replicates"
+    assert math.isnan(paired_t([]).value)
+
+
+def test_images_without_both_values_are_left_out_of_a_pair():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(0.5, 0.1, (2, 40))
+    a[:10] = np.nan
+    b[35:] = np.nan
+    found, n = paired_means(a, b)
+    reference = stats.ttest_rel(a[10:35], b[10:35])
+    assert n == 25
+    assert found.value == pytest.approx((a[10:35] - b[10:35]).mean())
+    assert found.p == pytest.approx(reference.pvalue)
+
+
+def test_a_question_about_one_method_is_corrected_over_its_pairs_alone():
+    found = compare_pairs(frame(curves(4, 5, seed=3, shift={1: -0.08})))
+    own = comparisons_with(found, "m1", "replicates")
+    assert len(own) == 3
+    whole = found.set_index(["better", "worse"])["p_holm"]
+    for r in own.itertuples():
+        assert r.p_holm <= whole[r.better, r.worse]
+    with pytest.raises(BadInput, match="no 'other' to compare with; there are m1, m2, m3, m0"):
+        comparisons_with(found, "other", "replicates")
+
+
+def test_the_sentence_names_who_beats_most_and_how_much_is_decided():
+    found = compare_pairs(frame(curves(4, 5, seed=3, shift={1: -0.08})))
+    assert leading_method(found) == ("m1", 3)
+    assert pairs_sentence(found, "replicates") == (
+        "m1 beats 3 of 3 other methods; 3 of 6 pairs decided with 5 replicates (Holm over the pairs)"
+    )
+    open_ones = found.assign(verdict="cannot tell with 5 replicates")
+    assert pairs_sentence(open_ones, "replicates") == (
+        "no two of 4 methods can be told apart with 5 replicates (Holm over 6 pairs)"
+    )
