@@ -252,7 +252,10 @@ def test_pairs_are_a_paired_t_test_over_the_images_where_both_are_defined(case):
 def test_p_is_not_bounded_by_a_number_of_draws(case):
     """Ten methods are 45 pairs: a p of at least 2 / 1001 could not pass Holm's correction, however clear the pair."""
     model, task, maps = case
-    noise = {f"m{k}": torch.rand(maps["grad"].shape, generator=torch.Generator().manual_seed(k)) for k in range(10)}
+    noise = {
+        f"m{k}": torch.rand(maps["grad"].shape, generator=torch.Generator().manual_seed(k))
+        for k in range(10)
+    }
     found = scored(case, ["sparseness"], maps={**noise, "m0": noise["m0"] ** 20})
     decided = found.comparisons[found.comparisons["verdict"] == "m0 better"]
     assert len(decided) == 9 and (decided["p"] < 1e-6).all()

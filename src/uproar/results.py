@@ -162,14 +162,17 @@ class Results:
             return pd.DataFrame(columns=list(RESULT_COMPARISON_COLUMNS))
         return pd.concat(there, ignore_index=True)[list(RESULT_COMPARISON_COLUMNS)]
 
-    def _compared_areas(self) -> pd.DataFrame:
-        alpha = ALPHA / len(LOOKS) if self.study.get("until_decided") else ALPHA
+    @property
+    def comparison_alpha(self) -> float:
+        """The error rate that the pairs of a protocol share."""
+        return ALPHA / len(LOOKS) if self.study.get("until_decided") else ALPHA
 
+    def _compared_areas(self) -> pd.DataFrame:
         def pairs(tidy: pd.DataFrame, protocol: str) -> pd.DataFrame:
             methods = tidy[tidy["estimator"] != BASELINE]
             if methods["estimator"].nunique() < 2:
                 return pd.DataFrame()
-            return compare_pairs(methods, self.higher_is_better[protocol], alpha)
+            return compare_pairs(methods, self.higher_is_better[protocol], self.comparison_alpha)
 
         found = self._by_protocol(pairs, without=self.diagnoses, needs_baseline=False)
         return found.rename(columns={"protocol": "measure"})

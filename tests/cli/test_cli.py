@@ -416,8 +416,9 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     )
     capsys.readouterr()
     common = ["score", *small, "--metrics", "deletion(steps=5),pointing_game", "--limit", "20"]
-    assert _exit_code([*common, "--maps", "m.npz", "--estimators", "random", "--out", "s"]) == 0
+    assert _exit_code([*common, "--maps", "m.npz", "--compare", "grad", "--out", "s"]) == 0
     shown = capsys.readouterr().out
+    assert "pointing_game: how far grad leads, paired over images" in shown
     assert "deletion(steps=5) (lower is better)" in shown
     assert "images shown to the model" in shown
     for name in ("scores.html", "scores.csv", "comparisons.csv", "per_image.parquet"):
@@ -425,7 +426,7 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     import pandas as pd
 
     table = pd.read_csv("s/scores.csv")
-    assert set(table["method"]) == {"grad", "random"}
+    assert set(table["method"]) == {"grad", "random"}, "a control is scored beside given maps"
     each = pd.read_parquet("s/per_image.parquet")
     assert len(each) == 2 * 2 * 20
     assert _exit_code([*common, "--maps", "m.npz", "--limit", "25"]) == 2
@@ -433,4 +434,7 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     assert _exit_code(["score", *small, "--metrics", "deletoin"]) == 2
     assert "Did you mean 'deletion'" in capsys.readouterr().err
     assert _exit_code(["score", "m.npz", "--model", "cnn-small(width=4)", "--classes", "3", "--estimators", "grad",
-                       "--metrics", "total_variation", "--out", "own"]) == 0  # fmt: skip
+                       "--metrics", "total_variation", "--no-random", "--out", "own"]) == 0  # fmt: skip
+    assert set(pd.read_csv("own/scores.csv")["method"]) == {"grad"}
+    assert _exit_code([*common, "--maps", "m.npz", "--compare", "mine", "--out", "s"]) == 2
+    assert "there is no such method; there are grad, random" in capsys.readouterr().err

@@ -8,18 +8,18 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from reference.anova_slow import curve_areas, holm
 from scipy import stats
 
+from reference.anova_slow import curve_areas, holm
 from uproar.errors import BadInput
 from uproar.metrics.comparisons import (
     COLUMNS,
     compare_pairs,
     comparisons_with,
     leading_method,
-    pairs_sentence,
     paired_means,
     paired_t,
+    pairs_sentence,
 )
 
 

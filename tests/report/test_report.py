@@ -125,7 +125,9 @@ def test_the_page_loads_nothing_from_anywhere(written):
         assert tag not in {"link", "iframe", "object", "embed", "base"}
         for name, value in attributes.items():
             if name in LOADING:
-                assert re.match(r"(#|data:image/|figures/|results\.|verdicts\.|comparisons\.)", value or ""), (
+                assert re.match(
+                    r"(#|data:image/|figures/|results\.|verdicts\.|comparisons\.)", value or ""
+                ), (
                     tag,
                     value,
                 )

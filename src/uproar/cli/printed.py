@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from uproar.judgement import Judgement, Measure
     from uproar.runs import Run
 
+Compare = Annotated[
+    str | None,
+    typer.Option(
+        metavar="METHOD", help="Print this method against each other, e.g. --compare mine"
+    ),
+]
 STATES = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped": "dim"}
 
 
@@ -35,7 +42,8 @@ def print_results(results: Run, compare: str | None = None) -> None:
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
     _print_verdicts(results)
     _print_scores(results)
-    print_comparisons(results.comparisons, results.higher_is_better, compare)
+    protocols = dict.fromkeys(results.higher_is_better, results.comparison_alpha)
+    print_comparisons(results.comparisons, protocols, compare)
     print_findings(results.findings)
     print_claims(results.claims)
     _print_spent(results)
@@ -68,6 +76,18 @@ def _print_verdicts(results: Run) -> None:
         output.print(shown_table)
 
 
+def undefined_share(images: int, undefined: int) -> str:
+    """How many values are undefined, with their share where there are any.
+
+    >>> undefined_share(718, 319), undefined_share(718, 1), undefined_share(718, 0)
+    ('319 (44 %)', '1 (<1 %)', '0')
+    """
+    if not undefined:
+        return "0"
+    share = 100 * undefined / images
+    return f"{undefined} ({'<1' if share < 0.5 else f'{share:.0f}'} %)"
+
+
 def _print_spent(results: Run) -> None:
     """Which verdicts are still open in a study that ran until it was decided, and what was spent on them."""
     spent = results.spent
@@ -91,59 +111,80 @@ def _print_scores(results: Run) -> None:
         higher = bool(group["higher_is_better"].iloc[0])
         better = "higher is better" if higher else "lower is better"
         shown_table = table(
-            f"{metric} on {task} with {model} ({better})", "estimator", ">mean", ">replicates"
-        )
-        means = group.groupby("estimator")["value"].agg(["mean", "size"])
-        for row in means.sort_values("mean", ascending=not higher).itertuples():
-            shown_table.add_row(escape(str(row.Index)), _number(row[1], "{:.3f}"), str(row[2]))
+            f"{metric} on {task} with {model} ({better})",
+            "estimator", ">mean", ">replicates", ">undefined", "note",
+        )  # fmt: skip
+        means = group.groupby("estimator").agg(
+            mean=("value", "mean"), replicates=("value", "size"), images=("images", "sum"),
+            undefined=("undefined", "sum"), ranked=("ranked", "all"),
+        )  # fmt: skip
+        for row in means.sort_values(
+            ["ranked", "mean"], ascending=[False, not higher]
+        ).itertuples():
+            mean = _number(row.mean, "{:.3f}")
+            shown_table.add_row(
+                escape(str(row.Index)), mean if row.ranked else f"({mean})", str(row.replicates),
+                undefined_share(row.images, row.undefined), "" if row.ranked else "[yellow]not ranked[/]",
+            )  # fmt: skip
         output.print(shown_table)
 
 
 def print_comparisons(
-    frame: pd.DataFrame, protocols: Mapping[str, bool], compare: str | None = None
+    frame: pd.DataFrame, protocols: Mapping[str, float], compare: str | None = None
 ) -> None:
-    """Method against method: a sentence per protocol and metric, or a table of one method against each other."""
-    from uproar.metrics.comparisons import pairs_sentence
+    """Method against method: a sentence per protocol and metric, or a table of one method against each other.
 
-    if compare is not None:
-        _check_known(frame, compare)
-    for (task, model, measure), group in frame.groupby(["task", "model", "measure"], sort=False):
+    `protocols` are the error rates by protocol; what is not among them is a metric.
+    """
+    from uproar.metrics.comparisons import ALPHA, pairs_sentence
+
+    places = [name for name in ("task", "model") if name in frame]
+    several = bool(places) and len(frame[places].drop_duplicates()) > 1
+    for names, group in frame.groupby([*places, "measure"], sort=False):
+        measure = str(names[-1])
         if measure.endswith(":no-retrain"):
             continue
         of = "replicates" if measure in protocols else "images"
         name = measure.upper() if measure in protocols else measure
-        where = f" on {task} with {model}" if frame["task"].nunique() * frame["model"].nunique() > 1 else ""  # fmt: skip
+        where = f" on {names[0]} with {names[1]}" if several else ""
         if compare is None:
             output.print(escape(f"{name}{where}: {pairs_sentence(group, of)}."), soft_wrap=True)
         elif compare in {*group["better"], *group["worse"]}:
-            output.print(_against(f"{name}{where}", group, compare, of))
+            alpha = protocols.get(measure, ALPHA)
+            output.print(_against(f"{name}{where}", group, compare, of, alpha))
 
 
-def _check_known(frame: pd.DataFrame, name: str) -> None:
-    known = dict.fromkeys([*frame["better"], *frame["worse"]])
-    if name not in known:
+def check_compared(name: str, known: Iterable[str]) -> None:
+    """Refuse to compare with a method that is not there."""
+    there = list(dict.fromkeys(known))
+    if name not in there:
         raise BadInput(
-            f"--compare {name}: there is no such method to compare; there are {', '.join(known) or 'no pairs'}."
+            f"--compare {name}: there is no such method; there are {', '.join(there) or 'none'}."
         )
 
 
-def _against(measure: str, group: pd.DataFrame, name: str, of: str) -> Table:
+def _against(measure: str, group: pd.DataFrame, name: str, of: str, alpha: float) -> Table:
     """One method against each other, corrected over these pairs alone."""
     from uproar.metrics.comparisons import comparisons_with
 
-    own = comparisons_with(group, name, of)
+    own = comparisons_with(group, name, of, alpha)
+    scale, form = (100, "{:+.1f}") if of == "replicates" else (1, "{:+.3f}")
+    lead = ">lead, points" if of == "replicates" else ">lead"
     shown = table(
-        f"{escape(measure)}: {escape(name)} against each other (Holm over these {len(own)})",
-        "against", ">difference", ">95 % interval", ">p (Holm)", ">n", "verdict",
+        f"{escape(measure)}: how far {escape(name)} leads, paired over {of} (Holm over {len(own)} pairs)",
+        "against", lead, ">95 % interval", ">p (Holm)", ">n", "verdict",
     )  # fmt: skip
     for row in own.itertuples():
-        sign = 1 if row.better == name else -1
-        low, high = sorted((sign * row.low, sign * row.high))
+        ahead = row.better == name
+        towards = scale * (1 if ahead == (row.difference >= 0) else -1)
+        low, high = sorted((towards * row.low, towards * row.high))
+        decided = row.verdict == f"{row.better} better"
         p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
-        colour = "yellow" if not row.verdict.endswith(" better") else "green" if sign > 0 else "red"
+        words = "better" if ahead else "worse"
         shown.add_row(
-            escape(row.worse if sign > 0 else row.better), _number(sign * row.difference, "{:+.3f}"),
-            f"{_number(low, '{:+.3f}')}…{_number(high, '{:+.3f}')}", p, str(row.n), f"[{colour}]{escape(row.verdict)}[/]",
+            escape(row.worse if ahead else row.better), _number(towards * row.difference, form),
+            f"{_number(low, form)}…{_number(high, form)}", p, str(row.n),
+            f"[{'green' if ahead else 'red'}]{words}[/]" if decided else "[yellow]cannot tell[/]",
         )  # fmt: skip
     return shown
 

@@ -15,6 +15,7 @@ from uproar.cli.changes import Changes, Weights, changing
 from uproar.cli.console import duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
+from uproar.cli.printed import Compare, check_compared
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def run(
     collect: Annotated[
         bool, typer.Option("--collect", help="Only report what is finished, also while it runs")
     ] = False,
+    compare: Compare = None,
     out: Out = None,
     store: Place = None,
     data_root: DataRoot = None,
@@ -74,12 +76,14 @@ def run(
         seeds = LOOKS[-1] if changes.seeds is None else None
         chosen = chosen.with_changes(until_decided=True, seeds=seeds)
     limit_seconds = None if budget is None else seconds_of(budget)
+    if compare is not None:
+        check_compared(compare, [chain.name for chain in chosen.chains])
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else str(folder / "store")
     facts: dict[str, Any] = {"command": shlex.join(["uproar", *sys.argv[1:]])}
     if collect:
         _check_begun(chosen, place, folder, facts)
-        return _report(chosen, place, folder, folder, facts)
+        return _report(chosen, place, folder, folder, facts, compare)
     chosen.check_files()
     file = file_named(study).read_text(encoding="utf-8") if study else None
     before = earlier(folder)
@@ -101,7 +105,7 @@ def run(
     page = results.report(folder)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
-    print_results(results)
+    print_results(results, compare)
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
     return finish(results, page)
 
@@ -122,6 +126,7 @@ def report(
             help="Instead write a Markdown page with figures and tables, to keep under version control",
         ),
     ] = None,
+    compare: Compare = None,
     weights: Weights = None,
     data_root: DataRoot = None,
 ) -> int:
@@ -131,12 +136,14 @@ def report(
     from uproar.study.progress import left_in
 
     chosen, place, facts = recall(folder, weights)
+    if compare is not None:
+        check_compared(compare, [chain.name for chain in chosen.chains])
     if markdown is not None:
         from uproar.report import write_results  # plots load slowly
 
         results = gathered(chosen, place, left_in(folder), facts)
         return finish(results, write_results(results, told_of(folder, chosen), markdown))
-    return _report(chosen, place, folder, out or folder, facts)
+    return _report(chosen, place, folder, out or folder, facts, compare)
 
 
 def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) -> None:
@@ -157,7 +164,9 @@ def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) 
         )
 
 
-def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any]) -> int:
+def _report(
+    study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any], compare: str | None
+) -> int:
     """A report of what the store has, with what the run in `folder` said of the rest."""
     from uproar.cli.folder import gathered
     from uproar.cli.printed import finish, print_results
@@ -167,7 +176,7 @@ def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, 
     state = left_in(folder)
     results = gathered(study, place, state, facts)
     page = results.report(out)
-    print_results(results)
+    print_results(results, compare)
     if state is not None and state.done < state.total:
         output.print(
             f"The run was at {state.done} of {state.total} cells when it was last heard of."

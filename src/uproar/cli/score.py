@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +15,14 @@ from rich.markup import escape
 from uproar.cli.console import errors, output, some, table
 from uproar.cli.data import DataRoot
 from uproar.cli.explain import bar
+from uproar.cli.printed import Compare, check_compared, print_comparisons, undefined_share
 from uproar.errors import BadInput
 
 OUTPUTS = ("auto", "logit", "probability")
 DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
-DEFAULT_ESTIMATORS = ("random", "grad", "ig", "sg_sq(grad)")
+DEFAULT_ESTIMATORS = ("grad", "ig", "sg_sq(grad)")
+CONTROL = "random"
+"""Scored beside all others unless told not to."""
 
 
 def score(
@@ -54,6 +58,13 @@ def score(
     plugin: Annotated[
         list[str] | None, typer.Option(help="File with estimators of your own")
     ] = None,
+    compare: Compare = None,
+    no_random: Annotated[
+        bool,
+        typer.Option(
+            "--no-random", help="Without the control: a random ranking, scored like the rest"
+        ),
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the report")] = Path("runs/score"),
     data_root: DataRoot = None,
 ) -> int:
@@ -79,9 +90,11 @@ def score(
     subject, y, labelled = subject_of(
         images, task, model, weights, classes, limit, seed, place, classes_given
     )
-    names = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
-    chains = [read_chain(name) for name in names]
     found = cut(given, len(subject.x))
+    names = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
+    chains = [read_chain(name) for name in _with_control(names, found, not no_random)]
+    if compare is not None:
+        check_compared(compare, [*found, *(chain.name for chain in chains)])
     with bar("explaining") as listen:
         found |= stored_maps(subject, chains, place, listen)
     ready("mean", asked)
@@ -102,9 +115,20 @@ def score(
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
     _print(scores)
+    print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
     output.print(f"{scores.forwards} images shown to the model.")
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
     return 0
+
+
+def _with_control(names: list[str], given: Collection[str], wanted: bool) -> list[str]:
+    """The estimators with a random ranking among them: no number can be read without a control.
+
+    >>> _with_control(["grad"], {"mine"}, True), _with_control(["random", "grad"], {}, False)
+    (['random', 'grad'], ['grad'])
+    """
+    rest = [name for name in names if name != CONTROL]
+    return [CONTROL, *rest] if wanted and CONTROL not in given else rest
 
 
 def _print(scores: Any) -> None:
@@ -113,12 +137,13 @@ def _print(scores: Any) -> None:
         better = "higher is better" if higher else "lower is better"
         columns = ("method", ">value", ">95 % interval", ">images", ">undefined", "note")
         shown = table(f"{metric} ({better})", *columns)
-        for row in group.sort_values("value", ascending=not higher).itertuples():
+        ordered = group.sort_values(["ranked", "value"], ascending=[False, not higher])
+        for row in ordered.itertuples():
             value, low, high = (
                 "–" if v != v else f"{v:.3f}" for v in (row.value, row.low, row.high)
             )
-            note = escape(row.note)
             shown.add_row(
-                escape(row.method), value, f"{low} … {high}", str(row.n), str(row.nan), note
-            )
+                escape(row.method), value if row.ranked else f"({value})", f"{low} … {high}",
+                str(row.n), undefined_share(row.n, row.nan), escape(row.note),
+            )  # fmt: skip
         output.print(shown)

@@ -87,7 +87,8 @@ def _duel(figure: PairFigure, a: str, b: str) -> dict[str, Any]:
     lead = points(pair.lead if ahead else -pair.lead)
     verdict = {"better": "better", "worse": "worse", "unclear": "cannot tell"}[kind]
     words = f"{a} against {b}: {verdict}, {lead} points, p {p_value(pair.p)}, n {pair.n}"
-    return {"kind": kind, "mark": {"better": "▲", "worse": "▼", "unclear": "○"}[kind], "lead": lead, "words": words}  # fmt: skip
+    mark = {"better": "▲", "worse": "▼", "unclear": "○"}[kind]
+    return {"kind": kind, "mark": mark, "lead": lead, "words": words}
 
 
 def _pair_row(row: PairRow) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""Method against method in the results of a study, on its page and in its tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from uproar.report import write_report
+from uproar.report.document import chapters_of
+
+
+def leaders(results, measure):
+    own = results.comparisons[results.comparisons["measure"] == measure]
+    return {(r.better, r.worse) for r in own.itertuples() if r.verdict == f"{r.better} better"}
+
+
+def test_every_pair_but_those_of_random_is_compared_under_every_protocol(plain_case):
+    frame = plain_case.comparisons
+    for measure in ("roar", "kar", "roar:no-retrain"):
+        own = frame[frame["measure"] == measure]
+        assert len(own) == 3, "grad, ig and sobel"
+        assert not {"random"} & {*own["better"], *own["worse"]}
+    assert leaders(plain_case, "roar") == {("grad", "ig"), ("grad", "sobel"), ("ig", "sobel")}
+    roar = frame[(frame["measure"] == "roar") & (frame["worse"] == "sobel") & (frame["better"] == "grad")]  # fmt: skip
+    between = -0.30 * (0.5 / 2 + 0.4) / 0.9  # the curves part at 0, where nothing is removed
+    assert roar["difference"].item() == pytest.approx(between)
+    assert roar["n"].item() == 3
+
+
+def test_a_study_that_looks_again_and_again_spends_a_share_on_its_pairs(plain_case, make_results):
+    again = make_results(
+        plain_case.table.to_dict("records"), study={**plain_case.study, "until_decided": True}
+    )
+    assert plain_case.comparison_alpha == 0.05
+    assert again.comparison_alpha == 0.01
+    p = plain_case.comparisons["p_holm"]
+    between = (p > 0.01) & (p < 0.05)
+    assert (~again.comparisons["verdict"][between].str.endswith(" better")).all()
+
+
+def test_results_without_random_still_compare_the_methods(make_cells, make_results):
+    results = make_results(make_cells({"roar": {"grad": 0.6, "ig": 0.8}}))
+    assert results.verdicts.empty
+    assert leaders(results, "roar") == {("grad", "ig")}
+
+
+def test_the_page_and_the_table_say_who_beats_whom(plain_case, tmp_path):
+    page = write_report(plain_case, tmp_path).read_text("utf-8")
+    assert "Method against method" in page
+    assert "grad against sobel: better, +21.7 points" in page
+    assert "sobel against grad: worse, −21.7 points" in page
+    assert "grad is better than ig" in page
+    kept = pd.read_csv(tmp_path / "comparisons.csv")
+    assert list(kept["verdict"]) == list(plain_case.comparisons["verdict"])
+    figure = chapters_of(plain_case)[0].pairs[0]
+    assert [name for name, _ in figure.methods] == ["grad", "ig", "sobel"]
