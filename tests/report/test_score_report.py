@@ -16,27 +16,33 @@ from uproar.report.score_document import document_of
 from uproar.report.score_draw import drawn
 from uproar.report.score_findings import answer
 from uproar.report.score_page import page
-from uproar.scores import COLUMNS, Curves, Scores
+from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores, with_rank
 
 from .test_report import LOADING, Reader
 
 HOSTILE = ["random", "<script>alert(1)</script>", "a\"b'&<i>x</i>", "$x_1$ %{y}", "_p", "long" * 40]
 LOWER = {"deletion", "road"}
-PAIRS = ["metric", "better", "worse", "difference", "low", "high", "p", "p_holm", "verdict"]
 
 
-def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), **changes) -> Scores:
+def scores_of(
+    levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=None, **changes
+) -> Scores:
     """Scores around `levels[metric][method]`; methods further apart than `apart` are told apart.
 
-    Image i has the level plus (i − mean) / 1000, so that means are exact; NaN stays NaN.
+    `undefined[metric][method]` counts images without a value. Image i has the level plus (i − mean) / 1000, so that means are exact; NaN stays NaN.
     """
     table, per_image, pairs = [], [], []
     wave = (np.arange(images) - (images - 1) / 2) / 1000
     for metric, by_method in levels.items():
         higher = metric not in LOWER
         for method, level in by_method.items():
-            nan = images if np.isnan(level) else 0
-            table.append([method, metric, level, level - 0.01, level + 0.01, images, nan, higher, 0.0, ""])  # fmt: skip
+            nan = (undefined or {}).get(metric, {}).get(method, 0)
+            nan = images if np.isnan(level) else nan
+            row = {
+                "method": method, "metric": metric, "value": level, "low": level - 0.01, "high": level + 0.01,
+                "n": images, "nan": nan, "higher_is_better": higher, "tied": 0.0, "note": "",
+            }  # fmt: skip
+            table.append(with_rank(row))
             values = {"image": np.arange(images), "value": level + wave}
             per_image.append(pd.DataFrame({"method": method, "metric": metric, **values}))
         for a, b in itertools.combinations(by_method, 2):
@@ -45,8 +51,13 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), **changes) ->
                 a, b, gap = b, a, -gap
             told = abs(gap) > apart
             verdict = f"{a} better" if told else f"cannot tell with {images} images"
+            if not {
+                row["method"] for row in table if row["metric"] == metric and row["ranked"]
+            } >= {a, b}:
+                verdict = "not ranked: …"
             p = 0.01 if told else 0.5
-            pairs.append([metric, a, b, gap, gap - 0.01, gap + 0.01, p, p, verdict])
+            ends = (gap - 0.01, gap + 0.01)
+            pairs.append([metric, a, b, gap, *ends, p, p, verdict, images, 1])
     names = list(dict.fromkeys(m for by_method in levels.values() for m in by_method))
     fractions = np.linspace(0, 1, 5)
     lines = {m: np.outer(np.ones(images), fractions) * i for i, m in enumerate(names, 1)}
@@ -61,8 +72,8 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), **changes) ->
         "notices": ("</script><b>noticed</b>",),
     }
     return Scores(
-        pd.DataFrame(table, columns=list(COLUMNS)), pd.concat(per_image, ignore_index=True),
-        pd.DataFrame(pairs, columns=PAIRS), **{**settings, **changes},
+        pd.DataFrame(table)[list(COLUMNS)], pd.concat(per_image, ignore_index=True),
+        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)), **{**settings, **changes},
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from uproar.report.markdown import code, table, text
 from uproar.report.papers import Exhibit
 from uproar.report.pictures import Panel
 from uproar.report.places import folders_of, placeless, without
+from uproar.report.score_board import Cell
 from uproar.report.sections import own_cells
 from uproar.report.tables import table_files
 from uproar.report.words import (
@@ -305,13 +306,23 @@ def _metrics(chapter: Chapter, own: str) -> list[str]:
     rows = []
     for metric in board.metrics:
         cells = [board.cells.get((method, metric.name)) for method in board.methods]
-        shown = [NOTHING if c is None or c.value is None else number(c.value, 3) for c in cells]
-        rows.append([f"{code(metric.name)} {metric.arrow}", *shown])
+        rows.append([f"{code(metric.name)} {metric.arrow}", *map(_metric_cell, cells)])
+    brackets = " In brackets: not ranked, since the metric is undefined for more than a tenth of the images."
+    some_unranked = any(cell.value is not None and not cell.ranked for cell in board.cells.values())
     return [
         f"## Metrics without retraining{own}",
-        f"Mean over {board.basis}; ↑ higher is better, ↓ lower is better. Intervals are in `metric_values.csv`.",
+        f"Mean over {board.basis}; ↑ higher is better, ↓ lower is better. Intervals are in `metric_values.csv`."
+        + brackets * some_unranked,
         table(["metric", *(f">{code(m)}" for m in board.methods)], rows),
     ]
+
+
+def _metric_cell(cell: Cell | None) -> str:
+    """A value with its undefined share, in brackets where it is not ranked."""
+    if cell is None or cell.value is None:
+        return NOTHING if cell is None or not cell.nan else f"{NOTHING}, {cell.undefined}"
+    value = number(cell.value, 3)
+    return f"{value if cell.ranked else f'({value})'}{f', {cell.undefined}' if cell.nan else ''}"
 
 
 def _audits(name: str, chapter: Chapter, own: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from uproar.metrics.comparisons import UNRANKED
 from uproar.metrics.replicated import half_width
 from uproar.report.figures import some
 from uproar.report.score_metrics import Metric, metric_of
@@ -17,8 +18,9 @@ from uproar.report.style import Style, styles
 from uproar.report.words import clean, count, known
 from uproar.scores import Curves, Line, Scores
 
-Mark = Literal["sole", "best", "level", ""]
-"""Decidedly better than all others; the best value only; not told apart from the best value; neither."""
+Mark = Literal["sole", "best", "level", "unranked", ""]
+"""Decidedly better than all others; the best value only; not told apart from the best value; undefined for too many
+images to be ranked; none of these."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,14 @@ class Cell:
     nan: int
     tied: float | None
     note: str
+    ranked: bool
+
+    @property
+    def undefined(self) -> str:
+        """How many images have no value, in words; nothing where all have one."""
+        share = 100 * self.nan / self.n if self.n else 0.0
+        words = "<1" if share < 0.5 else f"{share:.0f}"
+        return f"{self.nan} of {self.n} undefined ({words}\u00a0%)" if self.nan else ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,8 @@ class Pair:
     decided: bool
     n: int
     """Images where both are defined."""
+    ranked: bool
+    """Whether the metric is defined for enough images of both."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +98,17 @@ class Board:
         cells = {m: self.cells.get((m, metric.name)) for m in self.methods}
         return [m for m, cell in cells.items() if cell is not None and cell.value is not None]
 
+    def ranked(self, metric: Metric) -> list[str]:
+        """The methods with a number that is defined for enough images to be ranked by it."""
+        return [m for m in self.scored(metric) if self.cells[m, metric.name].ranked]
+
     def value(self, method: str, metric: Metric) -> float | None:
         cell = self.cells.get((method, metric.name))
         return None if cell is None else cell.value
 
     def best(self, metric: Metric) -> list[str]:
         """The methods of the best value: several only where values are equal."""
-        values = {m: self.value(m, metric) or 0.0 for m in self.scored(metric)}
+        values = {m: self.value(m, metric) or 0.0 for m in self.ranked(metric)}
         top = (max if metric.higher else min)(values.values(), default=None)
         return [m for m, value in values.items() if value == top]
 
@@ -118,11 +134,11 @@ class Board:
     def leaders(self, metric: Metric) -> list[str]:
         """The methods that nothing decidedly beats, where anything was decided."""
         beaten = self.beaten(metric)
-        return [m for m in self.scored(metric) if m not in beaten] if beaten else []
+        return [m for m in self.ranked(metric) if m not in beaten] if beaten else []
 
     def sole(self, metric: Metric) -> str | None:
         """The method that decidedly beats all others, if there is one."""
-        there = self.scored(metric)
+        there = self.ranked(metric)
         for method in there if len(there) > 1 else ():
             if all(self.beats(metric, method, other) for other in there if other != method):
                 return method
@@ -130,7 +146,11 @@ class Board:
 
     def mark(self, method: str, metric: Metric) -> Mark:
         best = self.best(metric)
-        if metric.describes or len(self.scored(metric)) < 2 or self.value(method, metric) is None:
+        if self.value(method, metric) is None:
+            return ""
+        if method not in self.ranked(metric):
+            return "unranked"
+        if metric.describes or len(self.ranked(metric)) < 2:
             return ""
         if method in best:
             return "sole" if self.sole(metric) == method else "best"
@@ -194,7 +214,7 @@ def _cell(row: Mapping[str, object]) -> Cell:
     note = row["note"]
     return Cell(
         value, low, high, int(row["n"]), int(row["nan"]), tied,  # type: ignore[call-overload]
-        clean(note) if isinstance(note, str) else "",
+        clean(note) if isinstance(note, str) else "", bool(row["ranked"]),
     )  # fmt: skip
 
 
@@ -209,7 +229,9 @@ def _pairs(
             gap, low, high, p = (
                 some(float(row[k])) for k in ("difference", "low", "high", "p_holm")
             )
-            pair = Pair(methods[better], methods[worse], gap, low, high, p, decided, int(row["n"]))
+            ranked = not str(row["verdict"]).startswith(UNRANKED)
+            names_of = (methods[better], methods[worse])
+            pair = Pair(*names_of, gap, low, high, p, decided, int(row["n"]), ranked)
             found.setdefault(names[row["metric"]], []).append(pair)
     return {metric: tuple(pairs) for metric, pairs in found.items()}
 

@@ -51,9 +51,13 @@ def _overview(figure: Overview) -> Sheet:
             if cell.low is not None and cell.high is not None:
                 axes.plot([cell.low, cell.high], [row, row], color=style.light, linewidth=1.8)
             inside = style.light if mark == "sole" else "white"
-            axes.plot(cell.value, row, marker="o", markersize=5.5, color=style.light,
-                      markerfacecolor=inside, markeredgewidth=1.5)  # fmt: skip
-    made.text(0.1, 0.1, "Filled: decidedly better than all others. Hollow: not.", fontsize=8)
+            axes.plot(cell.value, row, marker="x" if mark == "unranked" else "o", markersize=5.5,
+                      color=style.light, markerfacecolor=inside, markeredgewidth=1.5)  # fmt: skip
+    marks = {mark for _, _, cells in figure.columns for _, mark in cells}
+    cross = " Cross: not ranked, undefined for too many images." if "unranked" in marks else ""
+    made.text(
+        0.1, 0.1, f"Filled: decidedly better than all others. Hollow: not.{cross}", fontsize=8
+    )
     return made
 
 

@@ -38,9 +38,11 @@ def answer(board: Board) -> Answer:
 
 def metric_title(board: Board, metric: Metric) -> str:
     """The finding of one metric."""
-    there, name = board.scored(metric), shortened(metric.name, 48)
-    if not there:
+    there, name = board.ranked(metric), shortened(metric.name, 48)
+    if not board.scored(metric):
         return f"{name} gave no number"
+    if not there:
+        return f"{name} is undefined for too many images to rank any method"
     if len(there) == 1:
         return f"{listed(there)} has {score(board.value(there[0], metric))} under {name}"
     sole, leaders = board.sole(metric), board.leaders(metric)
@@ -115,6 +117,7 @@ def _split(board: Board) -> str:
 
 def _details(board: Board) -> list[str]:
     lines = [
+        _unranked_line(board),
         _random_line(board),
         _beaten_line(board),
         *_contradictions(board),
@@ -181,7 +184,7 @@ def _beaten_line(board: Board) -> str:
 
 
 def _undecided_line(board: Board) -> str:
-    undecided = [m.name for m in board.judges if len(board.scored(m)) > 1 and board.sole(m) is None]
+    undecided = [m.name for m in board.judges if len(board.ranked(m)) > 1 and board.sole(m) is None]
     if not undecided or len(undecided) == len(board.judges):
         return ""
     verb = "does" if len(undecided) == 1 else "do"
@@ -208,6 +211,17 @@ def _missing_line(board: Board) -> str:
         for m, k in partly.items()
     ]
     return f"{'; '.join(parts)}." if parts else ""
+
+
+def _unranked_line(board: Board) -> str:
+    """Methods that a metric does not rank, since it is undefined for too many of their images."""
+    parts = []
+    for metric in board.metrics:
+        names = [m for m in board.scored(metric) if m not in board.ranked(metric)]
+        told = [f"{shortened(m, 40)} ({board.cells[m, metric.name].undefined})" for m in names]
+        if told:
+            parts.append(f"{listed(told, 3)} under {shortened(metric.name, 40)}")
+    return f"Not ranked: {'; '.join(parts)}." if parts else ""
 
 
 def _won(board: Board, method: str) -> list[Metric]:

@@ -50,7 +50,7 @@ def _head(metric: Metric) -> dict[str, Any]:
 
 def _cell(cell: Cell | None, mark: Mark, limits: tuple[float, float]) -> dict[str, Any]:
     if cell is None or cell.value is None:
-        missing = f"{cell.nan} of {cell.n} undefined" if cell is not None and cell.nan else ""
+        missing = cell.undefined if cell is not None else ""
         return {"value": NOTHING, "mark": "", "span": "", "at": None, "ends": None, "missing": missing}  # fmt: skip
     whole = cell.low is not None and cell.high is not None
     ends = (_place(cell.low, limits, NARROW), _place(cell.high, limits, NARROW)) if whole else None
@@ -58,7 +58,7 @@ def _cell(cell: Cell | None, mark: Mark, limits: tuple[float, float]) -> dict[st
         "value": score(cell.value), "mark": mark,
         "span": score_span(cell.low, cell.high) if whole else NOTHING,
         "at": _place(cell.value, limits, NARROW), "ends": ends,
-        "missing": f"{cell.nan} of {cell.n} undefined" if cell.nan else "",
+        "missing": cell.undefined,
     }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def matrix_view(board: Board) -> dict[str, Any] | None:
 def _against(board: Board, a: str, b: str) -> dict[str, Any]:
     up = sum(board.beats(m, a, b) for m in board.judges)
     down = sum(board.beats(m, b, a) for m in board.judges)
-    judged = [m for m in board.judges if {a, b} <= set(board.scored(m))]
+    judged = [m for m in board.judges if {a, b} <= set(board.ranked(m))]
     kind = "mixed" if up and down else "better" if up else "worse" if down else "unclear"
     words = f"{a} against {b}: better under {up}, worse under {down}, cannot tell under {len(judged) - up - down}"
     return {"up": up, "down": down, "open": len(judged) - up - down, "kind": kind, "words": words}
@@ -116,6 +116,8 @@ def pair_views(board: Board) -> list[dict[str, Any]]:
 def _pair(pair: Pair) -> dict[str, Any]:
     a, b = shortened(pair.better, 48), shortened(pair.worse, 48)
     words = f"{a} is better than {b}" if pair.decided else f"cannot tell {a} from {b}"
+    if not pair.ranked:
+        words = f"{a} and {b} are not ranked: too much is undefined"
     difference = score(pair.difference)
     return {
         "kind": "better" if pair.decided else "unclear", "words": words,
