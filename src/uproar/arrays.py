@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from uproar.errors import BadInput, BadShape, StoreError, one_line
+from uproar.paths import user_path
 from uproar.place import write_file
 
 KINDS = (".npz", ".npy", ".safetensors")
@@ -88,7 +89,7 @@ def stream_arrays(
 
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of a file by name; a .npy file holds one, under the file's own name."""
-    file = Path(path).expanduser()
+    file = user_path(path)
     if file.suffix not in KINDS:
         raise BadInput(f"Arrays are read from {', '.join(KINDS)}, not {file.name!r}.")
     with _readable(path):
@@ -105,7 +106,7 @@ class Rows:
     """The arrays of a file, some rows at a time: a .safetensors file is never held in memory, an .npz file is."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).expanduser()
+        self.path = user_path(path)
         if self.path.suffix not in (".npz", ".safetensors"):
             raise BadInput(f"Named arrays are read from .npz or .safetensors, not {path}.")
         self._held: dict[str, np.ndarray] = {}

@@ -14,11 +14,36 @@ UproarError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+
+LONGEST_VALUE = 200
+"""Characters of a value without spaces that a message repeats; of a longer one it shows the two ends."""
+LONGEST_MESSAGE = 4000
+"""Characters of a whole message."""
+
+
+def shortened(text: str) -> str:
+    """A message without the bulk of what it repeats: a name of ten megabytes is shown by its ends.
+
+    >>> print(shortened(f"No file {'x' * 60 + 'y' * 1000!r}."))
+    No file 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (1063 characters) …yyyyyyyyyyyyyyyyyy'.
+    """
+    if len(text) <= LONGEST_VALUE:
+        return text
+    text = re.sub(rf"\S{{{LONGEST_VALUE + 1},}}", lambda found: _ends(found[0], 60, 20), text)
+    return text if len(text) <= LONGEST_MESSAGE else _ends(text, LONGEST_MESSAGE - 400, 300)
+
+
+def _ends(text: str, first: int, last: int) -> str:
+    return f"{text[:first]}… ({len(text)} characters) …{text[-last:]}"
 
 
 class UproarError(Exception):
     """Anything uproar raises on purpose."""
+
+    def __init__(self, message: object = "", *more: object) -> None:
+        super().__init__(shortened(message) if isinstance(message, str) else message, *more)
 
 
 class BadInput(UproarError, ValueError):
@@ -63,10 +88,19 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     No fill is called 'men'. Did you mean 'mean'? Known: mean, zero.
     """
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     listed = f" Known: {', '.join(names)}." if names else ""
-    return UnknownName(f"No {kind} is called {name!r}.{guess}{listed}")
+    return UnknownName(f"No {kind} is called {name!r}.{did_you_mean(name, names, 3)}{listed}")
+
+
+def did_you_mean(name: str, known: Sequence[str], most: int) -> str:
+    """A question that names what is near, or nothing.
+
+    >>> did_you_mean("men", ["mean", "zero"], 2)
+    " Did you mean 'mean'?"
+    """
+    short = len(name) <= LONGEST_VALUE  # a longer one is no slip, and comparing it takes long
+    near = difflib.get_close_matches(name, known, n=most, cutoff=0.5) if short else []
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 _PLAINLY = (
@@ -111,5 +145,5 @@ def one_line(error: BaseException) -> str:
     """
     if isinstance(error, SystemExit):
         return f"sys.exit({'' if error.code is None else repr(error.code)}) was called"
-    text = " ".join(str(error).split())
+    text = shortened(" ".join(str(error).split()))
     return text if isinstance(error, UproarError) else f"{type(error).__name__}: {text}"

@@ -7,17 +7,24 @@ that `captum:Saliency` and `my_net.py:build` are names too. What follows a prefi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
 from uproar.errors import BadInput
 
+LONGEST = 10_000
+"""Characters of an expression."""
+DEEPEST = 50
+"""Calls or lists inside each other in an expression."""
+
 Value = bool | int | float | str | tuple["Value", ...] | None
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.:/-]))"
+    r"\s*(?:(?P<number>[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?(?![\w.:/-]))"
     r"|(?P<name>[A-Za-z_]\w*:(?:\"[^\"]*\"|'[^']*')|[A-Za-z_][\w.:/-]*|[./~][\w.:/-]*)"
     r"|(?P<string>\"[^\"]*\"|'[^']*')|(?P<mark>[(),=\[\]]))"
 )
@@ -78,23 +85,27 @@ def _show(value: Value) -> str:
 
 class _Reader:
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        if len(text) > LONGEST:
+            raise BadInput(
+                f"An expression has at most {LONGEST} characters, not {len(text)}: {text!r}."
+            )
+        self.text, self.at, self.depth = text, 0, 0
         self.kind: str | None = None
         self.token: str | None = None
         self.next()
 
     def next(self) -> None:
-        rest = self.text[self.at :]
-        match = _TOKEN.match(rest)
+        match = _TOKEN.match(self.text, self.at)
         if match is None:
             self.kind = self.token = None
-            if rest.strip():
-                self.token = rest.strip()[0]
+            rest = self.text[self.at :].strip()
+            if rest:
+                self.token = rest[0]
                 self.fail("a name, a number, a text in quotes, or one of ( ) , = [ ]")
             return
         self.kind = match.lastgroup
         self.token = match[match.lastgroup or 0]
-        self.at += match.end()
+        self.at = match.end()
 
     def fail(self, expected: str) -> NoReturn:
         found = "the end" if self.token is None else repr(self.token)
@@ -120,10 +131,11 @@ class _Reader:
         options: dict[str, Value] = {}
         if self.token == "(":
             self.next()
-            while self.token != ")":
-                self.argument(args, options)
-                if self.token != ")":
-                    self.take(",")
+            with self.inside():
+                while self.token != ")":
+                    self.argument(args, options)
+                    if self.token != ")":
+                        self.take(",")
             self.take(")")
         return Call(name, tuple(args), tuple(sorted(options.items())))
 
@@ -145,17 +157,38 @@ class _Reader:
             self.fail("a value")
         self.next()
         if kind == "number":
-            return float(token) if any(c in token for c in ".eE") else int(token)
+            return self.number(token)
         if kind == "string":
             return token[1:-1]
         return _WORDS.get(token, token)
 
+    def number(self, token: str) -> int | float:
+        try:
+            number = float(token) if any(c in token for c in ".eE") else int(token)
+            if math.isfinite(number):
+                return number
+        except (ValueError, OverflowError):  # more digits than Python reads, or than a float holds
+            pass
+        raise BadInput(f"Cannot read {self.text!r}: the number {token} is too large.")
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """One level deeper."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise BadInput(
+                f"Cannot read {self.text!r}: at most {DEEPEST} calls or lists stand inside each other."
+            )
+        yield
+        self.depth -= 1
+
     def items(self) -> tuple[Value, ...]:
         self.take("[")
         values: list[Value] = []
-        while self.token != "]":
-            values.append(self.value())
-            if self.token != "]":
-                self.take(",")
+        with self.inside():
+            while self.token != "]":
+                values.append(self.value())
+                if self.token != "]":
+                    self.take(",")
         self.take("]")
         return tuple(values)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from uproar.errors import BadInput, StoreError, one_line
+from uproar.paths import user_path
 
 OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"}
 """Schemes whose puts are atomic; elsewhere a file is written beside its place and moved."""
@@ -79,7 +80,7 @@ class Folder:
     """A folder that every process sees under the same path."""
 
     def __init__(self, root: Path) -> None:
-        self.path = root.expanduser()
+        self.path = user_path(root)
         self.root = str(self.path)
 
     def full(self, name: str) -> str:

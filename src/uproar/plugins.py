@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from uproar.errors import CODE_ERRORS, BadInput, one_line
+from uproar.paths import user_path
 
 PREFIX = "uproar_file_"
 """How the names of modules begin that are files of the user."""
@@ -44,7 +45,7 @@ def lend(path: str, content: bytes) -> None:
 
 def file_at(path: str | Path) -> Path:
     """Where a file of the user is on this machine."""
-    return _LENT.get(str(path)) or Path(path).expanduser()
+    return _LENT.get(str(path)) or user_path(path)
 
 
 def line_in_file(error: BaseException) -> str:

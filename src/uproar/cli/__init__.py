@@ -1,9 +1,22 @@
 """The command line: parse, call, print. The only part of the package that prints.
 
-Exit codes: 0 done, 1 some cells failed, 2 the input cannot be used, 3 the store cannot be used,
+Exit codes: 0 done, 1 some cells failed, 2 the input cannot be used, 3 the store or another place cannot be used,
 130 interrupted, 129 and 143 ended by SIGHUP and SIGTERM (the same command resumes).
 """
 
-from uproar.cli.app import main
+from __future__ import annotations
+
+import sys
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the program. Loading it takes a moment, in which it may be interrupted like later."""
+    try:
+        from uproar.cli.app import main as program
+    except KeyboardInterrupt:
+        print("\nStopped before anything was done.", file=sys.stderr)
+        sys.exit(130)
+    program(arguments)
+
 
 __all__ = ["main"]

@@ -10,7 +10,9 @@ from rich.markup import escape
 from uproar.cli import audit, claims, data, explain, look, results, run, score, trial
 from uproar.cli.console import errors
 from uproar.cli.signals import Terminated, ending_signals
-from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line
+from uproar.cli.streams import end_output, lost_output
+from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, shortened
+from uproar.paths import check_working_folder
 from uproar.plugins import blamed, line_in_file
 
 app = typer.Typer(
@@ -46,6 +48,7 @@ _UsageError = typer.BadParameter.__mro__[2]
 
 def _exit_code(arguments: list[str] | None) -> int:
     try:
+        check_working_folder()
         with ending_signals():
             return app(arguments, standalone_mode=False) or 0
     except typer.Exit as stop:
@@ -63,6 +66,12 @@ def _exit_code(arguments: list[str] | None) -> int:
         error.show()
         return 2
     except CODE_ERRORS as error:
+        if lost_output(error):
+            return end_output(error)
+        if isinstance(error, OSError) and error.filename is not None and not line_in_file(error):
+            reason = f"Cannot use {error.filename}: {error.strerror}."
+            errors.print(f"[bold red]Error:[/] {escape(shortened(reason))}", soft_wrap=True)
+            return 3
         where = line_in_file(error)
         if not where and not isinstance(error, SystemExit):
             raise  # a fault of the program, not of a user's file

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from uproar.data.places import also_look, given_roots
 from uproar.errors import BadInput, StoreError
+from uproar.paths import user_path
 from uproar.place import write_file
 from uproar.plugins import source_hash
 from uproar.study.progress import Progress
@@ -29,7 +30,7 @@ def remember(
     """Note in the folder of a run what was run and where its results are; `file` is the text of the study file."""
     content = {
         "study": study.model_dump(mode="json"),
-        "store": place if "://" in place else str(Path(place).expanduser().resolve()),
+        "store": place if "://" in place else str(user_path(place).resolve()),
         "facts": facts,
         "data": given_roots(),
         "weights": None if study.weights is None else source_hash(study.weights),

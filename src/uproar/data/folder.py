@@ -25,6 +25,7 @@ from uproar.data.places import roots
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput, BadOption
+from uproar.paths import user_path
 from uproar.seeds import key
 
 _TEST = ("test", "val", "valid", "validation")
@@ -70,7 +71,7 @@ def folder_task(
 
 def folder_place(root: str) -> Path:
     """The folder as given, or below one of the usual places."""
-    given = Path(root).expanduser()
+    given = user_path(root)
     for place in (given, *(data / given for data in roots())):
         if place.is_dir():
             return place.resolve()

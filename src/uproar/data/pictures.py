@@ -11,6 +11,7 @@ from torch import Tensor
 
 from uproar.arrays import KINDS, read_arrays
 from uproar.errors import BadInput, BadShape
+from uproar.paths import user_path
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
@@ -21,7 +22,7 @@ def read_images(path: str | Path) -> tuple[Tensor, list[str], Tensor | None]:
     A folder gives its picture files by name, which must be of one size. An array file gives `images`, or its only
     array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in [0, 1].
     """
-    place = Path(path).expanduser()
+    place = user_path(path)
     if place.is_dir():
         return _from_folder(place)
     if place.suffix in KINDS:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from uproar.data.catalogue import Known
 from uproar.errors import BadInput
+from uproar.paths import user_path
 
 VARIABLE = "UPROAR_DATA"
 """The environment variable with the folders of data sets; worker processes inherit it."""
@@ -19,7 +20,7 @@ VARIABLE = "UPROAR_DATA"
 
 def roots() -> list[Path]:
     """The folders that hold data sets: those of UPROAR_DATA, ./data, and the user's own, in this order."""
-    given = [Path(part).expanduser() for part in given_roots()]
+    given = [user_path(part) for part in given_roots()]
     return [*given, Path("data"), own_root()]
 
 
@@ -35,12 +36,12 @@ def own_root() -> Path:
 
 def download_root() -> Path:
     """Where downloads go: the first folder of UPROAR_DATA, or the user's own."""
-    return next((Path(part).expanduser() for part in given_roots()), own_root())
+    return next((user_path(part) for part in given_roots()), own_root())
 
 
 def use_root(folder: str | Path) -> None:
     """Look in `folder` first, in this process and in those it starts."""
-    place = Path(folder).expanduser().resolve()
+    place = user_path(folder).resolve()
     if place.exists() and not place.is_dir():
         raise BadInput(f"--data-root must be a folder; {folder} is a file.")
     rest = [part for part in given_roots() if part != str(place)]
@@ -62,7 +63,7 @@ def given_roots() -> list[str]:
 def find(known: Known, root: str | None = None) -> Path | None:
     """The folder of a set: below `root`, or below the first of the usual places that has it."""
     bare = root is not None or not known.common
-    for place in [Path(root).expanduser()] if root else roots():
+    for place in [user_path(root)] if root else roots():
         for folder in _candidates(known, place, bare):
             if any((folder / mark).exists() for mark in known.marks):
                 return folder

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uproar.paths import user_path
 from uproar.report.files import remove_files, write_files
 from uproar.results import Results
 from uproar.scores import Scores
@@ -42,7 +43,7 @@ def write_results(results: Results, told: Told, folder: str | Path) -> Path:
     from uproar.report.result_page import linked_files, result_files
 
     files = result_files(results, told)
-    page = Path(folder).expanduser() / next(name for name in files if name.endswith(".md"))
+    page = user_path(folder) / next(name for name in files if name.endswith(".md"))
     before = linked_files(page)
     write_overview(write_files(files, folder))
     remove_files(before - files.keys(), folder)

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from uproar.errors import StoreError
+from uproar.paths import user_path
 from uproar.place import write_file
 
 
 def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:
     """Write contents by name into a folder, which is made if need be; the folder."""
-    place = Path(folder).expanduser()
+    place = user_path(folder)
     for name, content in files.items():
         path = place / name
         try:
@@ -27,7 +28,7 @@ def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:
 def remove_files(names: Iterable[str], folder: str | Path) -> None:
     """Remove files of a folder that are there."""
     for name in names:
-        path = Path(folder).expanduser() / name
+        path = user_path(folder) / name
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from uproar.data.registry import check_task
 from uproar.devices import check_name
-from uproar.errors import BadInput, UproarError, plainly
+from uproar.errors import BadInput, UproarError, did_you_mean, plainly
 from uproar.estimators import Chain, read_chain
 from uproar.estimators.stored import PREFIX as MAPS
 from uproar.estimators.stored import name_of, path_in
@@ -23,6 +23,7 @@ from uproar.extend import load_plugin
 from uproar.metrics.base import read_metric
 from uproar.metrics.looks import LOOKS
 from uproar.models import ModelSpec
+from uproar.paths import user_path
 from uproar.plugins import file_at
 from uproar.protocols import Protocol, protocol_named
 from uproar.removal.fill import fills
@@ -36,6 +37,17 @@ DEMO_ESTIMATORS = (
 )  # fmt: skip
 
 
+MOST = 10_000
+"""Entries of any list of a study: seeds, estimators, fractions, …"""
+MOST_CELLS = 1_000_000
+"""Numbers that a study asks for: all its lists multiplied."""
+DEEPEST = 20
+"""Lists and tables of a study inside each other."""
+LARGEST_SEED = 2**63 - 1
+LARGEST_FILE = 10_000_000
+"""Bytes of a study file."""
+
+
 def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str | int | float) else value
 
@@ -47,6 +59,8 @@ def _seeds(value: Any) -> Any:
         )
     if isinstance(value, int) and value < 1:
         raise BadInput(f"seeds must be at least 1, not {value}: one replicate per seed.")
+    if isinstance(value, int) and value > MOST:
+        raise BadInput(f"A study has at most {MOST} seeds, not {value}.")
     return tuple(range(value)) if isinstance(value, int) else value
 
 
@@ -124,6 +138,7 @@ class Study(BaseModel):
 
     def model_post_init(self, _: Any) -> None:
         """Refuse what could only fail later."""
+        self._check_size()
         for file in self.plugins:
             load_plugin(file)
         _distinct("fraction", [check_fraction(t) for t in self.fractions])
@@ -131,6 +146,9 @@ class Study(BaseModel):
             more = [check_fraction(t) for t in self.random_fractions]
             _distinct("fraction", [*self.fractions, *more])
         _distinct("seed", self.seeds)
+        for seed in self.seeds:
+            if not -LARGEST_SEED <= seed <= LARGEST_SEED:
+                raise BadInput(f"A seed lies between ±{LARGEST_SEED}, not at {seed}.")
         if self.until_decided and len(self.seeds) < LOOKS[0]:
             raise BadInput(
                 f"until_decided looks first at {LOOKS[0]} replicates, but the study has {len(self.seeds)} "
@@ -164,6 +182,21 @@ class Study(BaseModel):
         if not re.fullmatch(r"[\w. -]{1,80}", self.name):
             raise BadInput(
                 f"A study's name has letters, digits, spaces and . _ - only, not {self.name!r}."
+            )
+
+    def _check_size(self) -> None:
+        """Refuse lists that nobody could run, before anything is done for each of their entries."""
+        lists = {name: value for name, value in self if isinstance(value, tuple)}
+        for name, values in lists.items():
+            if len(values) > MOST:
+                raise BadInput(f"{name} has at most {MOST} entries, not {len(values)}.")
+        common = len(self.tasks) * len(self.models) * len(self.estimators) * len(self.seeds)
+        each = len(self.protocols) * (len(self.fractions) + len(self.random_fractions))
+        cells = common * (each + len(self.metrics))
+        if cells > MOST_CELLS:
+            raise BadInput(
+                f"The study asks for {cells} cells, more than {MOST_CELLS}: give fewer seeds, estimators or "
+                "fractions, or several studies with stores of their own."
             )
 
     @property
@@ -239,18 +272,16 @@ def study_of(source: Study | Mapping[str, Any] | str | Path, **changes: Any) -> 
         raise BadInput(
             f"A study is a file's path, a dict or a uproar.Study, not {type(source).__name__}."
         )
-    return _read(Path(source), changes)
+    return _read(user_path(source), changes)
 
 
 def _read(path: Path, changes: Mapping[str, Any]) -> Study:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise BadInput(f"Cannot read the study {path}: {reason}.") from None
+    text = _text(path)
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise BadInput(f"{path} is not a study: its lists or tables are too deep.") from None
+    except ValueError as error:  # also a number of more digits than Python reads
         raise BadInput(f"{path} is not valid TOML: {error}.") from None
     content.setdefault("name", path.stem)
     for field in ("plugins", "models", "weights", "pretrained"):
@@ -268,14 +299,31 @@ def _read(path: Path, changes: Mapping[str, Any]) -> Study:
         raise type(error)(f"{where}: {error}") from None
 
 
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise BadInput(f"{path} is no study file: it has more than {LARGEST_FILE} bytes.")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise BadInput(f"Cannot read the study {path}: {reason}.") from None
+
+
 def _beside(value: Any, folder: Path) -> Any:
     """Files named in a study are looked for beside it first."""
     if isinstance(value, list):
         return [_beside(item, folder) for item in value]
     if isinstance(value, str):
-        file = folder / value.partition(":")[0]
-        return str(folder / value) if file.is_file() else value
+        return str(folder / value) if _is_file(folder, value.partition(":")[0]) else value
     return value
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    """Whether a folder has the file; a name that no file can have is left to who opens it."""
+    try:
+        return (folder / name).is_file()
+    except OSError:
+        return False
 
 
 def _maps_beside(value: Any, folder: Path) -> Any:
@@ -287,7 +335,7 @@ def _maps_beside(value: Any, folder: Path) -> Any:
 
     def moved(call: Call) -> Call:
         name, inside = call.name, tuple(map(moved, call.args))
-        if name.startswith(MAPS) and (folder / path_in(name)).is_file():
+        if name.startswith(MAPS) and _is_file(folder, path_in(name)):
             name = name_of(folder / path_in(name))
         return Call(name, inside, call.options)
 
@@ -295,10 +343,27 @@ def _maps_beside(value: Any, folder: Path) -> Any:
 
 
 def _validated(content: dict[str, Any], changes: Mapping[str, Any]) -> Study:
+    _check_depth(content)
     for alias in ("task", "model", "estimator", "protocol", "metric", "audit", "claim"):
         if alias in content:
             content[alias + "s"] = content.pop(alias)
     return Study(**{**content, **changes})
+
+
+def _check_depth(content: Any) -> None:
+    """Refuse lists and tables inside each other beyond any use: showing them would exhaust the interpreter."""
+    level = [content]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list | tuple)
+            for inner in (value.values() if isinstance(value, dict) else value)
+            if isinstance(inner, dict | list | tuple)
+        ]
+        if not level:
+            return
+    raise BadInput(f"A study's lists and tables are too deep: at most {DEEPEST} inside each other.")
 
 
 def _ours(error: ValidationError) -> BadInput:
@@ -326,8 +391,7 @@ def _no_setting(path: list[str]) -> str:
     }  # fmt: skip
     owner, model = tables.get(path[0] if len(path) > 1 else "", ("a study", Study))
     known = list(model.model_fields)
-    near = difflib.get_close_matches(path[-1], known, n=2, cutoff=0.5)
-    guess = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    guess = did_you_mean(path[-1], known, 2)
     return f"{owner} has no setting {path[-1]!r}.{guess} Known: {', '.join(sorted(known))}."
 
 
@@ -343,6 +407,6 @@ def _distinct(kind: str, values: Any) -> None:
     seen = list(values)
     if not seen:
         raise BadInput(f"A study needs at least one {kind}.")
-    for value in seen:
-        if seen.count(value) > 1:
-            raise BadInput(f"The {kind} {value} is listed twice.")
+    twice = next((value for value, times in Counter(seen).items() if times > 1), None)
+    if twice is not None:
+        raise BadInput(f"The {kind} {twice} is listed twice.")
