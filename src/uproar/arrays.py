@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import lzma
 import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import safetensors
@@ -94,12 +96,59 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
         raise BadInput(f"Arrays are read from {', '.join(KINDS)}, not {file.name!r}.")
     with _readable(path):
         if file.suffix == ".safetensors":
-            return safetensors.numpy.load_file(file)
-        loaded = np.load(file, allow_pickle=False)
+            with safetensors.safe_open(file, framework="pt") as opened:
+                return {name: _numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
         if file.suffix == ".npy":
-            return {file.stem: loaded}
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
+            with file.open("rb") as content:
+                return {file.stem: _read_npy(content, file.stat().st_size)}
+        return _read_npz(file)
+
+
+class _BadHeader(ValueError):
+    """What a file says of itself cannot be."""
+
+
+def _read_npz(file: Path) -> dict[str, np.ndarray]:
+    """The arrays of a zip file; what else it holds is left alone."""
+    found = {}
+    with zipfile.ZipFile(file) as archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith(".npy"):
+                with archive.open(entry) as content:
+                    found[entry.filename.removesuffix(".npy")] = _read_npy(content, entry.file_size)
+    return found
+
+
+def _read_npy(content: Any, size: int) -> np.ndarray:
+    """The array of an open file, read only if its `size` bytes are as many as its header says."""
+    version = np.lib.format.read_magic(content)
+    header = _HEADERS.get(version)
+    if header is None:
+        raise _BadHeader(f"version {version} of the npy format is not read.")
+    shape, _, dtype = header(content)
+    needed = math.prod(shape) * dtype.itemsize
+    if needed > size:
+        raise _BadHeader(
+            f"its header tells of {math.prod(shape)} values of {dtype}, but there are {size} bytes."
+        )
+    content.seek(0)
+    return np.lib.format.read_array(content, allow_pickle=False)
+
+
+_HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def _widened(values: Tensor) -> Tensor:
+    """Values in a number format that NumPy lacks (bfloat16, the kinds of float8) as float32, which holds them all."""
+    known = (torch.float16, torch.float32, torch.float64)
+    return values.float() if values.is_floating_point() and values.dtype not in known else values
+
+
+def _numpy(values: Tensor) -> np.ndarray:
+    return _widened(values).numpy()
 
 
 class Rows:
@@ -112,8 +161,7 @@ class Rows:
         self._held: dict[str, np.ndarray] = {}
         with _readable(path):
             if self.path.suffix == ".npz":
-                with np.load(self.path, allow_pickle=False) as loaded:
-                    self._held = {name: loaded[name] for name in loaded.files}
+                self._held = _read_npz(self.path)
                 for name, a in self._held.items():
                     if a.dtype.kind not in "fiub":
                         raise BadInput(f"The array {name!r} of {path} has {a.dtype}, not numbers.")
@@ -122,6 +170,9 @@ class Rows:
                 self._file = safetensors.safe_open(self.path, framework="pt")
                 self._slices = {name: self._file.get_slice(name) for name in self._file.keys()}  # noqa: SIM118
                 self.shapes = {name: tuple(s.get_shape()) for name, s in self._slices.items()}
+                for name, s in self._slices.items():
+                    if s.get_dtype().startswith("C"):
+                        raise BadInput(f"The array {name!r} of {path} has complex numbers.")
 
     def read(self, name: str, rows: Sequence[int]) -> Tensor:
         """Some rows of an array."""
@@ -129,7 +180,7 @@ class Rows:
             part = self._held[name][list(rows)]
             kind = np.float64 if part.dtype.kind == "f" else np.int64
             return torch.from_numpy(part.astype(kind))
-        parts = [self._slices[name][first:last] for first, last in _runs(rows)]
+        parts = [_widened(self._slices[name][first:last]) for first, last in _runs(rows)]
         return torch.cat(parts)
 
 
@@ -153,11 +204,18 @@ def _readable(path: str | Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise BadInput(f"There is no file {path}.") from None
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        zipfile.BadZipFile,
-        safetensors.SafetensorError,
-    ) as error:
+    except BadInput:
+        raise
+    except _BadHeader as error:
+        raise BadInput(f"Cannot read arrays from {path}: {error}") from None
+    except MemoryError:
+        raise BadInput(f"The arrays of {path} do not fit into memory.") from None
+    except _UNREADABLE as error:
         raise BadInput(f"Cannot read arrays from {path}: {one_line(error)}") from None
+
+
+_UNREADABLE = (
+    OSError, ValueError, EOFError, OverflowError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+    safetensors.SafetensorError, AttributeError, KeyError, TypeError,  # number formats a library lacks
+    RuntimeError, NotImplementedError,  # encrypted, or packed in a way zipfile lacks
+)  # fmt: skip

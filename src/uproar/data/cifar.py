@@ -85,11 +85,16 @@ def _pickle(file: Path, labels: str) -> Bytes:
         raise BadInput(
             f"{file} holds {', '.join(held) or 'nothing'}; a batch has 'data' and {labels!r}."
         )
-    images, numbers = np.asarray(held["data"]), np.asarray(held[labels])
+    try:
+        images, numbers = np.asarray(held["data"]), np.asarray(held[labels])
+    except ValueError:
+        raise BadInput(f"{file}: data and {labels} must be tables of numbers.") from None
     if images.dtype != np.uint8 or images.ndim != 2 or images.shape[1] != _PIXELS:
         raise BadInput(
             f"{file}: data must be bytes of shape (n, {_PIXELS}), not {images.dtype} of shape {images.shape}."
         )
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
+        raise BadInput(f"{file}: {labels} must be one whole number per image.")
     if numbers.shape != (len(images),):
         raise BadInput(f"{file} has {len(images)} images but {len(numbers)} labels.")
     return images, numbers
@@ -99,6 +104,8 @@ def _pickled_names(file: Path, key: str) -> tuple[str, ...]:
     held = _named(file)
     if key not in held:
         raise BadInput(f"{file} has no {key!r}.")
+    if not isinstance(held[key], list | tuple):
+        raise BadInput(f"{file}: {key!r} must be a list of names.")
     return tuple(_text(name) for name in held[key])
 
 

@@ -71,6 +71,8 @@ def _from_arrays(file: Path) -> tuple[Tensor, list[str], Tensor | None]:
             f"{file.name} holds {', '.join(arrays)}; one of its arrays must be called 'images'."
         )
     x = arrays.get("images", next(iter(arrays.values())))
+    if x.dtype.kind not in "fiub":
+        raise BadInput(f"The images in {file.name} are numbers, not {x.dtype}.")
     if x.ndim == 3:
         x = x[:, None]
     if x.ndim == 4 and x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):

@@ -28,6 +28,11 @@ _NAMES = {
 }
 """The only names a file may mention, and what is done here instead of calling them."""
 
+DEEPEST = 50
+"""Lists, tuples and dicts inside each other."""
+MOST = 5_000_000
+"""Values in a file, each counted as often as it is referred to."""
+
 _KINDS = {"b1", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"}
 
 
@@ -67,14 +72,16 @@ _MARK = object()
 def read_pickle(file: Path) -> Any:
     """What a pickle file holds: dicts, lists, tuples, bytes, texts, numbers and arrays. Old texts come as bytes."""
     try:
-        return _settled(_Machine().run(file.read_bytes()))
+        return _Settler().settled(_Machine().run(file.read_bytes()))
     except FileNotFoundError:
         raise BadInput(f"There is no {file.name} in {file.parent}.") from None
     except _Refused as error:
         raise BadInput(
             f"{file} is not a pickle of plain data: it asks for {error}, which is not run."
         ) from None
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OSError) as error:
+    except MemoryError:
+        raise BadInput(f"{file} does not fit into memory.") from None
+    except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, OSError) as error:
         raise BadInput(f"{file} is not a whole pickle file ({error}).") from None
 
 
@@ -84,7 +91,9 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def run(self, content: bytes) -> Any:
-        for code, argument, _ in pickletools.genops(content):
+        for number, (code, argument, _) in enumerate(pickletools.genops(content)):
+            if number > 2 * MOST:
+                raise _Refused(f"more than {2 * MOST} instructions")
             name = code.name
             if name == "STOP":
                 return self.stack.pop()
@@ -98,7 +107,11 @@ class _Machine:
 
     def since_mark(self) -> list[Any]:
         """What was put on the stack since the last mark, taken off with it."""
-        place = max(i for i, item in enumerate(self.stack) if item is _MARK)
+        place = len(self.stack) - 1
+        while self.stack[place] is not _MARK:  # no further than what is taken off
+            place -= 1
+            if place < 0:
+                raise ValueError("it ends a list that it did not begin")
         items = self.stack[place + 1 :]
         del self.stack[place:]
         return items
@@ -115,6 +128,8 @@ class _Machine:
         self.stack.append(_Name(_NAMES[module, name]))
 
     def tuple_of(self, count: int) -> None:
+        if len(self.stack) < count:
+            raise ValueError("it takes more than there is")
         items = tuple(self.stack[len(self.stack) - count :])
         del self.stack[len(self.stack) - count :]
         self.stack.append(items)
@@ -143,6 +158,9 @@ class _Machine:
 
 
 def _dict(items: Sequence[Any]) -> dict[Any, Any]:
+    for key in items[::2]:
+        if not isinstance(key, bytes | str | int | float | None):
+            raise _Refused(f"a {type(key).__name__} as the key of a dict")
     return dict(zip(items[::2], items[1::2], strict=True))
 
 
@@ -207,16 +225,47 @@ _DO: dict[str, Callable[[_Machine, Any], None]] = {
 }  # fmt: skip
 
 
-def _settled(value: Any) -> Any:
-    """The value with arrays in place of what stood for them."""
-    if isinstance(value, _Array):
-        if value.content is None:
-            raise ValueError("an array has no content")
-        return value.content
-    if isinstance(value, dict):
-        return {_settled(key): _settled(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_settled(item) for item in value)
-    if isinstance(value, _Name | _Type):
-        raise _Refused("a class as a value")
-    return value
+class _Settler:
+    """Puts arrays in place of what stood for them, and refuses what refers to itself, is too deep or too large.
+
+    A value that is referred to from many places is settled once, but counts every time: whoever walks through the
+    result meets it as often.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Any, int]] = {}
+        self.open: set[int] = set()
+
+    def settled(self, value: Any) -> Any:
+        """The value with arrays in place of what stood for them."""
+        return self._sized(value, 0)[0]
+
+    def _sized(self, value: Any, depth: int) -> tuple[Any, int]:
+        if isinstance(value, _Array):
+            if value.content is None:
+                raise ValueError("an array has no content")
+            return value.content, 1
+        if isinstance(value, _Name | _Type):
+            raise _Refused("a class as a value")
+        if not isinstance(value, dict | list | tuple):
+            return value, 1
+        if id(value) not in self.known:
+            self.known[id(value)] = self._container(value, depth + 1)
+        return self.known[id(value)]
+
+    def _container(self, value: dict | list | tuple, depth: int) -> tuple[Any, int]:
+        if id(value) in self.open:
+            raise _Refused("a value inside itself")
+        if depth > DEEPEST:
+            raise _Refused(f"more than {DEEPEST} lists inside each other")
+        self.open.add(id(value))
+        items = list(value.values()) if isinstance(value, dict) else value
+        parts = [self._sized(item, depth) for item in items]
+        self.open.discard(id(value))
+        count = 1 + sum(size for _, size in parts)
+        if count > MOST:
+            raise _Refused(f"more than {MOST} values")
+        inner = [item for item, _ in parts]
+        if isinstance(value, dict):
+            return dict(zip(value, inner, strict=True)), count
+        return (inner if isinstance(value, list) else tuple(inner)), count

@@ -44,7 +44,8 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     for wrapping in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
             content = content[wrapping]
-    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+    named = isinstance(content, dict) and all(isinstance(name, str) for name in content)
+    if not named or not all(isinstance(v, Tensor) for v in content.values()):
         raise BadInput(f"{path} must hold a table of named tensors.")
     return {name.removeprefix("module."): value for name, value in content.items()}
 
