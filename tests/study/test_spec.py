@@ -1,8 +1,11 @@
 import pytest
 
 from uproar import Study, study_of
+from uproar.cli.app import _exit_code
 from uproar.errors import BadInput, UnknownName, UproarError
 from uproar.study.collect import provenance
+from uproar.study.grid import check_fractions
+from uproar.study.run import run_study
 from uproar.study.setting import Setting
 
 GOOD = """
@@ -139,3 +142,28 @@ def test_objects_and_dicts_are_checked_like_files():
         Study(estimators=("grda",))
     with pytest.raises(BadInput, match="Did you mean 'fractions'"):
         study_of({"fraction": [0.1]})
+
+
+@pytest.mark.parametrize(
+    ("fractions", "sentence"),
+    [
+        ([0.3, 0.30000000000000004], r"The fraction 0.30000000000000004 means 19 of the 64 pixels .* as 0.3 does"),
+        ([1e-12], r"The fraction 1e-12 means 0 of the 64 pixels .* as 0.0 does"),
+        ([0.999], r"The fraction 0.999 means 64 of the 64 pixels .* as 1.0 does"),
+    ],
+)  # fmt: skip
+def test_fractions_that_the_pixels_cannot_tell_apart_are_refused_before_anything_is_trained(
+    tmp_path, small, fractions, sentence, capsys
+):
+    study = small(fractions=fractions)
+    with pytest.raises(BadInput, match=sentence):
+        run_study(study, tmp_path / "store", jobs=1)
+    assert not list(tmp_path.iterdir())
+    text = ["--fractions", ",".join(map(repr, fractions)), "--task", study.tasks[0]]
+    assert _exit_code(["validate", *text, "--out", str(tmp_path / "out")]) == 2
+    assert "choose fractions that are further apart" in capsys.readouterr().err
+
+
+def test_fractions_at_the_ends_are_those_of_nothing_and_of_everything(tmp_path, small):
+    check_fractions(small(fractions=[0, 0.5, 1]), str(tmp_path))
+    check_fractions(small(protocols=[], metrics=["deletion"], fractions=[1e-12]), str(tmp_path))

@@ -256,7 +256,9 @@ def _print_estimate(study: Study, place: str, count: int) -> None:
     """What is still to be done and how long it would take on this machine; audits apart."""
     from uproar.store import Store
     from uproar.study.estimate import estimate
+    from uproar.study.grid import check_fractions
 
+    check_fractions(study, Store(place).root)
     found = estimate(study, Store(place), count)
     shape = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
     for kind, (jobs, seconds) in found.jobs.items():

@@ -11,6 +11,7 @@ from uproar.errors import BadInput
 from uproar.store import Store
 from uproar.study.cell import Done, Failed, Outcome, Simulated, Unit
 from uproar.study.execute import Executor, executor, workers
+from uproar.study.grid import check_fractions
 from uproar.study.job import Job
 from uproar.study.plan import Plan, plan
 from uproar.study.progress import Listener, Progress
@@ -78,6 +79,7 @@ def _parts(study: Study, store: str | Path) -> Iterator[tuple[str, Plan]]:
     Each is planned when what comes before it is done. What loads tables is imported late: the workers of a plain study
     should not wait for it.
     """
+    check_fractions(study, Store(store).root)
     if study.until_decided:
         from uproar.study.adaptive import looks
 
