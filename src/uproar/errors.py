@@ -8,7 +8,8 @@ UproarError
 ├── NotApplicable         the method does not exist for this model or data: becomes a Skipped cell
 ├── BadMap                an estimator returned NaN, infinity or the wrong shape: the cell fails
 └── StoreError            the results folder cannot be used
-    └── Damaged           a stored file is not what was written: it is set aside and made again
+    ├── Damaged           a stored file is not what was written: it is set aside and made again
+    └── Absent            a stored file is not there
 """
 
 from __future__ import annotations
@@ -79,6 +80,13 @@ class StoreError(UproarError):
 
 class Damaged(StoreError):
     """A stored file is not what was written."""
+
+
+class Absent(StoreError, KeyError):
+    """A stored file is not there."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:

@@ -7,8 +7,8 @@ straight to its name. Nobody holds a lock: a name stands for its content, so two
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,10 @@ from uproar.paths import user_path
 
 OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"}
 """Schemes whose puts are atomic; elsewhere a file is written beside its place and moved."""
+UNFINISHED = "unfinished"
+"""The folder of a store where files are written before they are moved to their names."""
+ABANDONED = 600.0
+"""Seconds after which nobody writes an unfinished file any more."""
 LISTED = 10.0
 """Seconds for which a listing answers whether something is there: a plan asks thousands of times."""
 
@@ -43,14 +47,17 @@ class Place(Protocol):
     def names(self, folder: str) -> list[str]:
         """What is below a folder, sorted."""
 
+    def sizes(self) -> dict[str, int]:
+        """Every file with its bytes, sorted by name."""
+
     def start(self, name: str, count: int) -> bytes:
         """The first bytes of a file."""
 
     def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Some spans (start, stop) of a file's bytes."""
 
-    def source(self, name: str) -> Path | bytes:
-        """A file where it can be mapped into memory, its content where it cannot; or FileNotFoundError."""
+    def content(self, name: str) -> bytearray:
+        """All bytes of a file; or FileNotFoundError."""
 
     def write(self, name: str, content: bytes) -> None:
         """Keep content under a name: all of it, or after a failure nothing."""
@@ -60,6 +67,9 @@ class Place(Protocol):
 
     def remove(self, name: str) -> None:
         """Forget a file that only served for a while."""
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed long ago left unfinished."""
 
 
 def place_at(root: str | Path) -> Place:
@@ -108,13 +118,39 @@ class Folder:
                 found.append(file.read(stop - start))
         return found
 
-    def source(self, name: str) -> Path:
-        return self.path / name
+    def sizes(self) -> dict[str, int]:
+        found = {}
+        for name in self.names(""):
+            with contextlib.suppress(FileNotFoundError):  # another process has just moved it
+                found[name] = (self.path / name).stat().st_size
+        return found
+
+    def content(self, name: str) -> bytearray:
+        with (self.path / name).open("rb", buffering=0) as file:
+            found = bytearray(os.fstat(file.fileno()).st_size)
+            done = 0
+            while count := file.readinto(memoryview(found)[done:]):
+                done += count
+        del found[done:]
+        return found
 
     def write(self, name: str, content: bytes) -> None:
+        try:
+            self._write(name, content)
+        except FileNotFoundError:  # somebody took the folder away at this moment
+            self._write(name, content)
+
+    def _write(self, name: str, content: bytes) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, content)
+        (self.path / UNFINISHED).mkdir(exist_ok=True)
+        write_file(path, content, self.path / UNFINISHED / name.replace("/", "-"))
+
+    def sweep(self) -> None:
+        for path in (self.path / UNFINISHED).glob("*"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > ABANDONED:
+                    path.unlink()
 
     def set_aside(self, name: str, other: str) -> None:
         with contextlib.suppress(OSError):
@@ -152,6 +188,7 @@ class Bucket:
 
     def refresh(self) -> None:
         self.listed.clear()
+        self.known.clear()  # others may also have taken something away
 
     def names(self, folder: str) -> list[str]:
         with self._telling("list", folder):
@@ -159,6 +196,13 @@ class Bucket:
             found = self.system.find(self._inside(folder))
         skip = len(self.base) + 1
         return sorted(str(path)[skip:] for path in found)
+
+    def sizes(self) -> dict[str, int]:
+        with self._telling("list", ""):
+            self.system.invalidate_cache()
+            found = self.system.find(self.base, detail=True)
+        skip = len(self.base) + 1
+        return {path[skip:]: int(found[path]["size"] or 0) for path in sorted(map(str, found))}
 
     def start(self, name: str, count: int) -> bytes:
         with self._telling("read", name):
@@ -168,11 +212,16 @@ class Bucket:
         starts, stops = [span[0] for span in spans], [span[1] for span in spans]
         with self._telling("read", name):
             names = [self._inside(name)] * len(spans)
-            return self.system.cat_ranges(names, starts, stops, on_error="raise")
+            try:
+                return self.system.cat_ranges(names, starts, stops, on_error="raise")
+            except Exception:
+                if self.system.info(names[0])["size"] < max(stops):
+                    return [b""] * len(spans)  # what a folder gives of a file that ends early
+                raise
 
-    def source(self, name: str) -> bytes:
+    def content(self, name: str) -> bytearray:
         with self._telling("read", name):
-            return self.system.cat_file(self._inside(name))
+            return bytearray(self.system.cat_file(self._inside(name)))
 
     def write(self, name: str, content: bytes) -> None:
         with self._telling("write", name):
@@ -184,14 +233,15 @@ class Bucket:
 
     def _move_in(self, path: str, content: bytes) -> None:
         folder, _, last = path.rpartition("/")
-        beside = f"{folder}/.{last}.{uuid.uuid4().hex}"
+        apart = self._inside(f"{UNFINISHED}/{last}.{uuid.uuid4().hex}")
         self.system.makedirs(folder, exist_ok=True)
+        self.system.makedirs(self._inside(UNFINISHED), exist_ok=True)
         try:
-            self.system.pipe_file(beside, content)
-            self.system.mv(beside, path)
+            self.system.pipe_file(apart, content)
+            self.system.mv(apart, path)
         except BaseException:
             with contextlib.suppress(Exception):
-                self.system.rm_file(beside)
+                self.system.rm_file(apart)
             raise
 
     def set_aside(self, name: str, other: str) -> None:
@@ -202,6 +252,10 @@ class Bucket:
     def remove(self, name: str) -> None:
         with contextlib.suppress(Exception):
             self.system.rm_file(self._inside(name))
+        self.known.get(name.partition("/")[0], set()).discard(name)
+
+    def sweep(self) -> None:
+        """Left to whoever cleans the store: its clock is not ours."""
 
     @contextlib.contextmanager
     def _telling(self, what: str, name: str) -> Iterator[None]:
@@ -239,17 +293,27 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or one_line(error)).rstrip(".")
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """The whole file or nothing: written beside its place, flushed, then renamed."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+def write_file(path: Path, content: bytes, apart: Path | None = None) -> None:
+    """The whole file or nothing: written beside its place, or beside `apart`, flushed, then renamed.
+
+    It is as readable for others as any new file of this process (its umask).
+    """
+    begun = path.with_name(f".{path.name}") if apart is None else apart
+    hidden = begun.with_name(f"{begun.name}.{uuid.uuid4().hex[:12]}")
     try:
+        handle = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        try:
+            os.replace(hidden, path)
+        except OSError as error:
+            if error.errno != errno.EXDEV or apart is None:
+                raise
+            hidden.unlink()
+            write_file(path, content)  # the folder of its kind lies on another disk
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            os.unlink(hidden)
         raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from uproar.errors import BadInput
-from uproar.study.progress import Listener
+from uproar.study.progress import Listener, Progress
 from uproar.study.run import run_study
 from uproar.study.spec import Study, study_of
 
@@ -34,11 +36,7 @@ def run(
     """
     study = study_of(study).with_changes(device=device)
     place = str(store if store is not None else Path("runs") / study.name / "store")
-    progress = run_study(study, place, jobs, listen, ray, budget)
-    # tables and plots load as long as a small study runs: not before its workers have started
-    from uproar.runs import collected
-
-    return collected(study, place, progress)
+    return completed(study, place, jobs, listen, ray, budget).results
 
 
 def audit(
@@ -55,12 +53,51 @@ def audit(
     yet is run.
     """
     from uproar.audits import audits
-    from uproar.study.audit import asked, findings
 
     if not hasattr(run, "place"):
         raise BadInput(
             f"audit takes what uproar.run returned, and names of audits; not {type(run).__name__}."
         )
     study = study_of(run.study).with_changes(audits=names or tuple(audits), device=device)
-    run_study(study, run.place, jobs, listen, ray)
-    return findings(asked(study), run.place)
+    return list(completed(study, run.place, jobs, listen, ray).results.findings)
+
+
+ROUNDS = 3
+"""How often a study is gone through when results in the store turn out to be lost."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A study that was run to its end, or to that of its budget."""
+
+    results: Run
+    progress: Progress
+    seconds: float
+    """Spent on running, without the collecting."""
+
+
+def completed(
+    study: Study, store: str | Path, jobs: int | None = None, listen: Listener = lambda _: None,
+    ray: str | None = None, budget: float | None = None,
+) -> Completed:  # fmt: skip
+    """Run a study and its audits and collect what they found; what the store has lost is made again and collected anew.
+
+    Collecting reads and verifies every result, so that it finds what is damaged, or was taken away since it was made.
+    """
+    began = time.perf_counter()
+    progress = run_study(study, store, jobs, listen, ray, budget)
+    seconds = time.perf_counter() - began
+    # tables and plots load as long as a small study runs: not before its workers have started
+    from uproar.runs import collected
+
+    results = collected(study, store, progress)
+    for _ in range(ROUNDS - 1):
+        if not results.lost or (budget is not None and seconds >= budget):
+            break
+        began = time.perf_counter()
+        rest = None if budget is None else budget - seconds
+        later = run_study(study, store, jobs, listen, ray, rest, progress.outcomes)
+        seconds += time.perf_counter() - began
+        progress = progress.then(later)
+        results = collected(study, store, progress)
+    return Completed(results, progress, seconds)

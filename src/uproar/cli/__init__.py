@@ -1,7 +1,7 @@
 """The command line: parse, call, print. The only part of the package that prints.
 
-Exit codes: 0 done, 1 some cells failed, 2 the input cannot be used, 3 the store or another place cannot be used,
-130 interrupted, 129 and 143 ended by SIGHUP and SIGTERM (the same command resumes).
+Exit codes: 0 done, 1 some cells failed or are missing, 2 the input cannot be used, 3 the store or another place
+cannot be used, 130 interrupted, 129 and 143 ended by SIGHUP and SIGTERM (the same command resumes).
 """
 
 from __future__ import annotations

@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.markup import escape
 
+from uproar.cli.changes import Weights
 from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
-from uproar.cli.options import HOW, Jobs, Moved, RayAddress, RunFolder, flag
-from uproar.cli.options import names as names_option
 
 if TYPE_CHECKING:
     from uproar.study.audit_cost import Cost
 
 
 def audit(
-    folder: RunFolder,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits")
+    ],
     names: Annotated[
         list[str] | None,
-        names_option("--audits", text="See uproar ls audits", default="all"),
+        typer.Option(
+            "--audits", metavar="A,B,…", help="Which  [default: all, see uproar ls audits]"
+        ),
     ] = None,
-    jobs: Jobs = None,
-    ray: RayAddress = None,
-    cost: Annotated[
-        bool, flag("--cost", panel=HOW, text="Say what it would cost, and stop")
-    ] = False,
-    weights: Moved = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
+    ] = None,
+    cost: Annotated[bool, typer.Option("--cost", help="Say what it would cost, and stop")] = False,
+    weights: Weights = None,
     data_root: DataRoot = None,
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
     from uproar.audits import audits  # torch and tables load slowly
-    from uproar.cli.folder import gathered, recall, remember
+    from uproar.cli.folder import recall, remember
     from uproar.cli.printed import finish, print_findings
     from uproar.cli.progress import shown
+    from uproar.running import completed
     from uproar.store import Store
     from uproar.study.audit_cost import costs
     from uproar.study.execute import workers
-    from uproar.study.run import run_study
 
     study, place, facts = recall(folder, weights)
     chosen = tuple(some("--audits", names, audits))
@@ -55,8 +60,7 @@ def audit(
     if cost:
         return 0
     with shown() as listen:
-        state = run_study(study, place, jobs, listen, ray)
-    results = gathered(study, place, state, facts)
+        results = completed(study, place, jobs, listen, ray).results.with_facts(facts)
     remember(folder, study, place, facts)
     page = results.report(folder)
     print_findings(results.findings)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
 from uproar.cli.console import errors, output, table
-from uproar.cli.options import HOW, option
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 Compare = Annotated[
     str | None,
-    option(panel=HOW, takes="METHOD", text="Print this method against each other, e.g. mine"),
+    typer.Option(
+        metavar="METHOD", help="Print this method against each other, e.g. --compare mine"
+    ),
 ]
 STATES = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped": "dim"}
 
@@ -252,5 +254,14 @@ def finish(results: Run, page: Path) -> int:
                 f"[yellow]{row.status}[/] {escape(row.estimator)} ({row.cells} cells): "
                 f"{escape(row.reason)}", soft_wrap=True,
             )  # fmt: skip
+    missing = int(
+        (results.table["status"] == "missing").sum() + (results.scores["status"] == "missing").sum()
+    )
+    if missing:
+        errors.print(f"[yellow]missing[/] {missing} cells have no result in {escape(results.place)}.",
+                     soft_wrap=True)  # fmt: skip
+    elif results.lost:
+        errors.print(f"[yellow]missing[/] {results.lost} results of {escape(results.place)} are lost.",
+                     soft_wrap=True)  # fmt: skip
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
-    return 1 if failed else 0
+    return 1 if failed or missing or results.lost else 0

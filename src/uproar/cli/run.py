@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from uproar.cli.changes import Changes, changing
+from uproar.cli.changes import Changes, Weights, changing
 from uproar.cli.console import duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
-from uproar.cli.options import HOW, WHERE, Jobs, Moved, RayAddress, RunFolder, flag, option
 from uproar.cli.printed import Compare, check_compared
 from uproar.errors import BadInput
 
@@ -25,23 +23,14 @@ if TYPE_CHECKING:
 File = Annotated[
     str | None,
     typer.Argument(
-        metavar="STUDY",
-        help="A study file (TOML) or name (uproar ls studies), whose settings the options replace; "
-        "without one, ROAR and KAR on digits",
-        show_default=False,
+        metavar="STUDY", help="A study file (TOML); without one, ROAR and KAR on digits."
     ),
 ]
-Out = Annotated[
-    Path | None,
-    option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/NAME"),
-]
+Out = Annotated[Path | None, typer.Option(help="Folder for the report  [default: runs/NAME]")]
 Place = Annotated[
     str | None,
-    option(
-        "--store", panel=WHERE, takes="FOLDER|URL", text="Results go here, e.g. s3://bucket/study",
-        default="OUT/store",
-    ),
-]  # fmt: skip
+    typer.Option("--store", help="Results: folder or URL (s3://…)  [default: OUT/store]"),
+]
 
 
 @changing
@@ -49,28 +38,21 @@ def run(
     study: File = None,
     *,
     changes: Changes,
-    jobs: Jobs = None,
-    ray: RayAddress = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
+    ] = None,
     until_decided: Annotated[
         bool,
-        flag(
-            "--until-decided",
-            panel=HOW,
-            text="Add replicates (3, 5, 8, 13, 20) only where verdicts are open",
+        typer.Option(
+            "--until-decided", help="Add replicates (3, 5, 8, 13, 20) where verdicts are open"
         ),
     ] = False,
     budget: Annotated[
-        str | None,
-        option(
-            panel=HOW,
-            takes="TIME",
-            text="Begin nothing new after so long: 90s, 30m, 2h",
-            default="no end",
-        ),
+        str | None, typer.Option(metavar="30m", help="Begin nothing new after so long (s, m, h)")
     ] = None,
     collect: Annotated[
-        bool,
-        flag("--collect", panel=HOW, text="Only report what is finished, also while it runs"),
+        bool, typer.Option("--collect", help="Only report what is finished, also while it runs")
     ] = False,
     compare: Compare = None,
     out: Out = None,
@@ -78,13 +60,13 @@ def run(
     data_root: DataRoot = None,
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
-    from uproar.cli.folder import earlier, gathered, remember  # torch loads slowly
+    from uproar.cli.folder import earlier, remember  # torch loads slowly
     from uproar.cli.imputer import ready
     from uproar.cli.printed import finish, print_results
     from uproar.cli.progress import shown
     from uproar.metrics.looks import LOOKS
+    from uproar.running import completed
     from uproar.study.progress import kept_in
-    from uproar.study.run import run_study
     from uproar.study.shipped import file_named
     from uproar.study.surroundings import surroundings
 
@@ -108,16 +90,15 @@ def run(
     facts |= {**surroundings(), "wall": {**wall, "begun": wall["begun"] + 1}}
     facts["executor"] = _executor_name(jobs, ray, chosen.device)
     ready(chosen.fill, chosen.metrics)
-    began = time.perf_counter()
     with shown() as listen:
         watch = kept_in(folder, listen, lambda: remember(folder, chosen, place, facts, file))
-        state = run_study(chosen, place, jobs, watch, ray, limit_seconds)
-    spent = time.perf_counter() - began
+        done = completed(chosen, place, jobs, watch, ray, limit_seconds)
+    state, spent = done.progress, done.seconds
     new = state.total - state.cached
     facts |= {"seconds": round(spent, 1), "wall": _ended(facts["wall"], spent)}
     if not new and wall["ended"]:
         facts = before  # nothing was done: the record is that of who did it
-    results = gathered(chosen, place, state, facts)
+    results = done.results.with_facts(facts)
     remember(folder, chosen, place, facts, file)
     page = results.report(folder)
     for notice in results.notices:
@@ -132,23 +113,19 @@ def _ended(wall: dict[str, Any], spent: float) -> dict[str, Any]:
 
 
 def report(
-    folder: RunFolder,
-    out: Annotated[
-        Path | None,
-        option(
-            panel=WHERE, takes="FOLDER", text="Write the page here", default="FOLDER of the run"
-        ),
-    ] = None,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write it elsewhere")] = None,
     markdown: Annotated[
         Path | None,
-        option(
-            panel=WHERE,
-            takes="FOLDER",
-            text="Instead write a Markdown page with figures and tables here, to keep under version control",
+        typer.Option(
+            metavar="FOLDER",
+            help="Instead write a Markdown page with figures and tables, to keep under version control",
         ),
     ] = None,
     compare: Compare = None,
-    weights: Moved = None,
+    weights: Weights = None,
     data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished, also while it runs."""
@@ -220,15 +197,11 @@ def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
 def validate(
     studies: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="STUDY…",
-            help="Study files or names, whose settings the options replace; without one, ROAR and KAR on digits",
-            show_default=False,
-        ),
+        typer.Argument(metavar="STUDY…", help="Study files or names; without one, ROAR on digits."),
     ] = None,
     *,
     changes: Changes,
-    jobs: Jobs = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
     out: Out = None,
     store: Place = None,
     data_root: DataRoot = None,

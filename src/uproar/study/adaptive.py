@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
+
 from uproar.metrics.looks import LOOKS
 from uproar.metrics.sequential import undecided
 from uproar.models import ModelSpec
@@ -20,8 +22,10 @@ def looks(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
     At every look a task, model and protocol ask only for the estimators whose verdict is still open, and for the
     random ranking that all are compared with.
     """
+    before = 0
     for n in (n for n in LOOKS if n <= len(study.seeds)):
-        found = collect(study, Store(store), with_pictures=False).verdicts if n > LOOKS[0] else None
+        found = _verdicts(study, before, store) if before else None
+        before = n
         asked = False
         for setting in Setting.all_of(study):
             for protocol in study.protocol_list:
@@ -47,6 +51,12 @@ def looks(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
                 )  # fmt: skip
         if not asked:
             return
+
+
+def _verdicts(study: Study, n: int, store: str | Path) -> pd.DataFrame:
+    """What the first n replicates say: the same however many more the store has."""
+    part = study.with_changes(seeds=study.seeds[:n])
+    return collect(part, Store(store), with_pictures=False).verdicts
 
 
 def _several(study: Study) -> bool:

@@ -36,6 +36,8 @@ class Bases(Identity):
         """The base model of a replicate, with its test scores; `fold` is a part of the data it has not seen."""
         key = self.model_key(seed, fold)
         if self._base is not None and self._base[0] == key:
+            if not self.store.has("model", key):  # it was taken away since
+                self.store.write("model", key, self._base[1][1])
             return self._base[1]
         item = self.store.once("model", key, lambda: self._train_base(seed, fold))
         model = build(self.spec, self.task, seed)

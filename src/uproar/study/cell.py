@@ -83,3 +83,6 @@ class Failed:
 
 
 Outcome = Done | Skipped | Failed
+
+NO_BASE = "the base model could not be trained"
+"""How the reason begins where a cell failed with its replicate's base network."""

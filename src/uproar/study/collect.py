@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.scores import Scores
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
-from uproar.study.cell import Cell, Failed, Outcome, Skipped, Unit
+from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Skipped, Unit
 from uproar.study.collect_scores import image_rows, judged, score_row
 from uproar.study.plan import cells_of, refusal, scores_of
 from uproar.study.setting import Order, Setting
@@ -36,8 +36,12 @@ PICTURES = 4
 def collect(
     study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None,
     notices: tuple[str, ...] = (), facts: Mapping[str, Any] | None = None, with_pictures: bool = True,
+    asked: Collection[Unit] = (),
 ) -> Results:  # fmt: skip
-    """The results of a study so far; cells nobody has made yet are `missing`."""
+    """The results of a study so far; cells nobody has made yet are `missing`.
+
+    A study that runs until it is decided misses only what was `asked` for.
+    """
     rows: list[dict[str, Any]] = []
     costs: list[dict[str, Any]] = []
     scores: list[dict[str, Any]] = []
@@ -51,8 +55,9 @@ def collect(
     for bench in benches:
         data[bench.setting.task] = bench.task.fingerprint
         classes[bench.setting.task] = len(bench.task.classes)
-        rows += _cell_rows(study, bench, outcomes or {})
-        scores += _score_rows(study, bench, outcomes or {})
+        rows += _plain_rows(study, bench, outcomes or {}, asked)
+        rows += _cell_rows(study, bench, outcomes or {}, asked)
+        scores += _score_rows(study, bench, outcomes or {}, asked)
         image_scores.append(image_rows(study, bench))
         place = bench.setting.task, bench.spec.name
         if (known := _quality(study, bench)) is not None:
@@ -61,10 +66,6 @@ def collect(
             by_metrics[place] = replace(found, quality=known)
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
         pictures += _pictures(study, bench) if with_pictures else []
-    if study.until_decided:  # what no look asked for is not missing
-        rows = [row for row in rows if row["status"] != "missing"]
-        scores = [row for row in scores if row["status"] != "missing"]
-    spoiled = tuple(notice for bench in benches for notice in bench.store.notices)
     return Results(
         study=study.model_dump(mode="json"),
         table=pd.DataFrame(rows, columns=list(COLUMNS)),
@@ -75,7 +76,7 @@ def collect(
         diagnoses=frozenset(p.name for p in study.protocol_list if not p.judges),
         pictures=tuple(pictures),
         provenance={**provenance(study, data), "classes": classes, **(facts or {})},
-        notices=(*study.deviations, *notices, *_weak(quality), *spoiled),
+        notices=(*study.deviations, *notices, *_weak(quality), *store.faults.notices),
         scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat(image_scores, ignore_index=True),
         judged=by_metrics,
@@ -115,7 +116,7 @@ def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _cell_rows(
-    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome]
+    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome], asked: Collection[Unit]
 ) -> list[dict[str, Any]]:
     ties = {
         (chain.name, seed, fraction): share
@@ -124,23 +125,34 @@ def _cell_rows(
         for facts in bench.level_facts(chain, seed)
         for fraction, share in zip(facts["fractions"], facts["ties_test"], strict=True)
     }
-    rows = _plain_rows(study, bench)
+    rows = []
     for cell in cells_of(study, bench.setting):
         row = _row(bench, cell.estimator, cell.protocol, cell.fraction, cell.seed)
         row["ties"] = ties.get((cell.estimator, cell.seed, cell.fraction), np.nan)
         row |= _measured(bench, cell, outcomes.get(cell))
-        rows.append(row)
+        if (cell.estimator, cell.seed, cell.fraction) not in ties:
+            order = bench.order_key(bench.chain(cell.estimator), cell.seed)
+            bench.store.faults.absent.add(("levels", order))
+        if row["status"] != "missing" or _expected(study, cell, asked):
+            rows.append(row)
     return rows
 
 
+def _expected(study: Study, unit: Unit, asked: Collection[Unit]) -> bool:
+    """Whether something that is not there is missing: what no look asked for is not."""
+    return not study.until_decided or unit in asked
+
+
 def _score_rows(
-    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome]
+    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome], asked: Collection[Unit]
 ) -> list[dict[str, Any]]:
     rows = []
     for unit in scores_of(study, bench.setting):
         item = bench.store.find("score", bench.score_key(unit))
         row = score_row(unit, bench.spec.name, item)
-        rows.append(row if item is not None else row | _not_done(outcomes.get(unit)))
+        row = row if item is not None else row | _not_done(outcomes.get(unit))
+        if row["status"] != "missing" or _expected(study, unit, asked):
+            rows.append(row)
     return rows
 
 
@@ -195,17 +207,23 @@ def _weak(quality: Mapping[tuple[str, str], NetworkQuality]) -> list[str]:
     ]
 
 
-def _plain_rows(study: Study, bench: Bench) -> list[dict[str, Any]]:
+def _plain_rows(
+    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome], asked: Collection[Unit]
+) -> list[dict[str, Any]]:
     """The plain training as the first point of every curve: one network per replicate, shared by all."""
     rows = []
     for seed in study.seeds:
         item = bench.store.find("model", bench.model_key(seed))
-        if item is None:
-            continue
-        known = {
-            "status": "done", "ties": 0.0, "images": item.facts["images"],
-            **_numbers(item, bench.task.test.labels),
-        }  # fmt: skip
+        if item is not None:
+            known = {
+                "status": "done", "ties": 0.0, "images": item.facts["images"],
+                **_numbers(item, bench.task.test.labels),
+            }  # fmt: skip
+        else:
+            units = _units_of_seed(study, bench, seed)
+            if not any(_expected(study, unit, asked) for unit in units):
+                continue
+            known = _not_done(_base_outcome(units, outcomes))
         for protocol in study.protocol_list:
             if protocol.plain is not None:
                 rows += [
@@ -213,6 +231,18 @@ def _plain_rows(study: Study, bench: Bench) -> list[dict[str, Any]]:
                     for chain in study.chains
                 ]
     return rows
+
+
+def _units_of_seed(study: Study, bench: Bench, seed: int) -> list[Unit]:
+    cells: list[Unit] = [c for c in cells_of(study, bench.setting) if c.seed == seed]
+    return cells + [unit for unit in scores_of(study, bench.setting) if unit.seed == seed]
+
+
+def _base_outcome(units: Sequence[Unit], outcomes: Mapping[Unit, Outcome]) -> Outcome | None:
+    """How the training of a replicate's base network ended, as those say who needed it."""
+    ends = (outcomes.get(unit) for unit in units)
+    failed = (end for end in ends if isinstance(end, Failed) and end.reason.startswith(NO_BASE))
+    return next(failed, None)
 
 
 def _row(bench: Bench, estimator: str, protocol: str, fraction: float, seed: int) -> dict[str, Any]:

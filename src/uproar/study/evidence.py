@@ -13,7 +13,7 @@ import torch
 
 from uproar.audits import base
 from uproar.data import Task
-from uproar.errors import NotApplicable
+from uproar.errors import Absent, Damaged, NotApplicable
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of
 from uproar.store import Item, Store
@@ -115,7 +115,7 @@ class Part(base.Part):
         chain = self._bench.chain(estimator)
         try:
             gone = self._bench.important(Order(chain, seed), fraction, chosen, make=False)
-        except KeyError:
+        except (Absent, Damaged):
             raise NotApplicable(
                 f"{estimator} was not ranked for seed {seed} at t={fraction:g}"
             ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import time
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from uproar.data import Split
 from uproar.data.stream import row_numbers
-from uproar.errors import NotApplicable
+from uproar.errors import Absent, Damaged, NotApplicable
 from uproar.estimators import (
     Chain,
     Context,
@@ -103,7 +104,7 @@ class Explaining(Bases):
         self, orders: Sequence[Order], fractions: Sequence[float], shard: Shard
     ) -> None:
         keys = {order: shard.key(self._levels_key(order, fractions)) for order in orders}
-        missing = [order for order in orders if not self.store.has("shard", keys[order])]
+        missing = [order for order in orders if not self.store.intact("shard", keys[order])]
         if not missing:
             return
         makers = self._makers(missing)
@@ -120,20 +121,19 @@ class Explaining(Bases):
         """The shards that some orders lack; the last if they lack none, for whoever makes the last closes the set."""
         keys = [self._levels_key(order, fractions) for order in orders]
         missing = [
-            s for s in self.shards if not all(self.store.has("shard", s.key(k)) for k in keys)
+            s for s in self.shards if not all(self.store.intact("shard", s.key(k)) for k in keys)
         ]
         return tuple(missing) or self.shards[-1:]
 
     def _close(self, order: Order, fractions: Sequence[float]) -> None:
         """Say that all shards of some levels are there, if they are."""
         key = self._levels_key(order, fractions)
-        names = [shard.key(key) for shard in self.shards]
-        # what others have just written may be missing in a listing, so that absence is looked at twice
-        if all(self.store.has("shard", n) or self.store.facts("shard", n) for n in names):
-            parts = [self.store.facts("shard", name) for name in names]
-            if all(parts):
-                found = dict(zip(self.shards, parts, strict=True))
-                self.store.write("levels", key, whole(found, order.chain))
+        found: dict[Shard, dict[str, Any]] = {}
+        for shard in self.shards:
+            found[shard] = self.store.facts("shard", shard.key(key))
+            if not found[shard]:
+                return
+        self.store.write("levels", key, whole(found, order.chain))
 
     def _rank(
         self, makers: Sequence[tuple[nn.Module, dict[str, Any]]], orders: Sequence[Order],
@@ -197,32 +197,52 @@ class Explaining(Bases):
         served = key_of("fractions", {"served": sorted(fractions)})[:8]
         return f"{self._key_of(order)}-{served}"
 
-    def served(self, order: Order) -> set[float]:
-        """The fractions for which levels of an order are in the store."""
-        keys = self.store.keys("levels", self._key_of(order))
-        return {t for key in keys for t in self.store.facts("levels", key).get("fractions", ())}
+    def lacking(self, order: Order, fractions: set[float]) -> list[tuple[float, ...]]:
+        """What has to be made so that levels of an order serve some fractions: the fractions of each set of levels.
+
+        A set of which a shard is lost is made whole again; the fractions that no set serves are one more.
+        """
+        rest, broken = set(fractions), []
+        for key in list(self.store.keys("levels", self._key_of(order))):
+            facts = self.store.facts("levels", key)
+            served = tuple(facts.get("fractions", ()))
+            shards = self.shards if "shards" in facts else ()
+            if all(self.store.has("shard", shard.key(key)) for shard in shards):
+                rest -= set(served)
+            else:
+                broken.append(served)
+        groups = []
+        for served in broken:
+            if rest & set(served):
+                groups.append(served)
+                rest -= set(served)
+        return [*groups, tuple(sorted(rest))] if rest else groups
 
     def level_facts(self, chain: Chain, seed: int) -> list[dict[str, Any]]:
         """What is known of a chain's orders: ties, cost; one record per explain step."""
         keys = self.store.keys("levels", self.order_key(chain, seed))
-        return [self.store.facts("levels", key) for key in keys]
+        return [facts for key in list(keys) if (facts := self.store.facts("levels", key))]
 
     def levels(self, order: Order, fraction: float, make: bool = True) -> Item:
-        """An item of levels that serves a fraction, made if there is none (`make=False`: KeyError)."""
+        """An item of levels that serves a fraction, made if there is none (`make=False`: `Absent`)."""
         name = self._key_of(order)
         cached = self._levels.get(name)
         if cached is not None and fraction in cached.facts["fractions"]:
             return cached
+        again: Sequence[float] = [fraction]
         for key in list(self.store.keys("levels", name)):
-            if fraction in self.store.facts("levels", key).get("fractions", ()):
+            served = self.store.facts("levels", key).get("fractions", ())
+            if fraction in served:
                 item = self.store.find("levels", key)
                 if item is not None:
                     self._levels = {name: item}
                     return item
+                again = served  # its arrays are damaged
         if not make:
-            raise KeyError(name)
-        self.explain([order.chain.name], order.seed, [fraction], crossed=order.crossed)
-        return self.store.read("levels", self._levels_key(order, [fraction]))
+            self.store.faults.absent.add(("levels", name))
+            raise Absent(f"no levels of {order.chain.name} serve {fraction:g}")
+        self.explain([order.chain.name], order.seed, again, crossed=order.crossed)
+        return self.store.read("levels", self._levels_key(order, again))
 
     _levels: dict[str, Item] = {}
 
@@ -276,14 +296,19 @@ class Explaining(Bases):
 
     def test_maps(self, chain: Chain, seed: int, rows: slice = slice(None)) -> np.ndarray | None:
         """The stored maps of some test images, each scaled to [-1, 1]."""
-        for key in self.store.keys("levels", self.order_key(chain, seed)):
+        name = self.order_key(chain, seed)
+        for key in list(self.store.keys("levels", name)):
             item = self.store.find("levels", key)
-            if item is not None:
-                if "shards" not in item.facts:
-                    return item.arrays["test_maps"][rows].astype(np.float32)
-                levels = self._sharded(Order(chain, seed), tuple(item.facts["fractions"]), "test")
+            if item is None:
+                continue
+            if "shards" not in item.facts:
+                return item.arrays["test_maps"][rows].astype(np.float32)
+            served = tuple(item.facts["fractions"])
+            levels = self._sharded(Order(chain, seed), served, "test", make=False)
+            with contextlib.suppress(Absent, Damaged):
                 numbers = row_numbers(rows, len(self.task.test))
                 return levels.maps(numbers, self.features).astype(np.float32)
+        self.store.faults.absent.add(("levels", name))
         return None
 
     def _check_features(self, chain: Chain) -> None:

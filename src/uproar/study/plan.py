@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from uproar.errors import BadInput
@@ -32,6 +32,11 @@ class Plan:
     cached: int
     jobs: list[Job] = field(default_factory=list)
     skipped: dict[Unit, Outcome] = field(default_factory=dict)
+    promised: dict[tuple[str, str], list[Unit]] = field(default_factory=dict)
+    """Items (kind, key) that the store has when all is done, with the units that stand or fall with each.
+
+    Levels go by the key of their order.
+    """
 
     @property
     def cost(self) -> float:
@@ -67,15 +72,22 @@ def scores_of(study: Study, setting: Setting) -> list[Scored]:
     ]
 
 
-def plan(study: Study, store: Store) -> Plan:
-    """The jobs that are still to be done."""
+def units_of(study: Study) -> list[Unit]:
+    """Everything a study asks for."""
+    settings = Setting.all_of(study)
+    cells: list[Unit] = [cell for setting in settings for cell in cells_of(study, setting)]
+    return cells + [unit for setting in settings for unit in scores_of(study, setting)]
+
+
+def plan(study: Study, store: Store, settled: Collection[Unit] = ()) -> Plan:
+    """The jobs that are still to be done; what is `settled` has ended without a result and is not tried again."""
     total = Plan([], 0)
     benches = [bench_for(setting, store.root) for setting in Setting.all_of(study)]
     _check_files(study, benches)
     _check_weights(study, benches)
     for bench in benches:
         bench.store.place.refresh()  # others may have written since it was last asked
-        _plan_setting(study, bench, total)
+        _plan_setting(study, bench, total, settled)
     return total
 
 
@@ -108,25 +120,33 @@ def misfit(chain: Chain, bench: Bench, train: bool = True) -> str | None:
     return next((reason for reason in reasons if reason), None)
 
 
-def _plan_setting(study: Study, bench: Bench, total: Plan) -> None:
-    cells = cells_of(study, bench.setting)
-    total.cells += cells
+def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[Unit]) -> None:
+    cells, scores = cells_of(study, bench.setting), scores_of(study, bench.setting)
     refused: dict[Unit, Outcome] = {
         c: Skipped(reason) for c in cells if (reason := refusal(bench, c))
     }
+    total.cells += [*cells, *scores]
     total.skipped |= refused
-    missing = [
-        cell
-        for cell in cells
-        if cell not in refused and not bench.store.has("cell", bench.cell_key(cell))
+    asked = [cell for cell in cells if cell not in refused and cell not in settled]
+    missing = [cell for cell in asked if _lacks(bench, total, "cell", bench.cell_key(cell), cell)]
+    unscored = [
+        unit
+        for unit in scores
+        if unit not in settled and _lacks(bench, total, "score", bench.score_key(unit), unit)
     ]
-    total.cached += len(cells) - len(missing) - len(refused)
-    scores = scores_of(study, bench.setting)
-    unscored = [unit for unit in scores if not bench.store.has("score", bench.score_key(unit))]
-    total.cells += scores
-    total.cached += len(scores) - len(unscored)
-    wanted = _wanted(bench, missing)
-    seeds = dict.fromkeys([*(order.seed for order in wanted), *study.seeds])
+    every: list[Cell | Scored] = [*cells, *scores]
+    ended = sum(unit in settled and unit not in refused for unit in every)
+    total.cached += len(cells) + len(scores) - len(missing) - len(unscored) - len(refused) - ended
+    wanted = _wanted(bench, asked, set(missing), total)
+    alive = {unit.seed for unit in every if unit not in settled}
+    seeds = [
+        seed
+        for seed in dict.fromkeys([*(order.seed for order in wanted), *study.seeds])
+        if seed in alive or seed not in study.seeds
+    ]
+    for seed in alive:
+        units = [unit for unit in every if unit.seed == seed and unit not in refused]
+        total.promised.setdefault(("model", bench.model_key(seed)), []).extend(units)
     makers = {seed: _maker_jobs(bench, seed, wanted) for seed in seeds}
     explained: dict[Order, list[str]] = defaultdict(list)
     for job in (job for jobs in makers.values() for job in jobs):
@@ -139,20 +159,38 @@ def _plan_setting(study: Study, bench: Bench, total: Plan) -> None:
         total.jobs += score_jobs(bench, seed, scored, makers[seed])
 
 
-def _wanted(bench: Bench, missing: list[Cell]) -> dict[Order, set[float]]:
-    """The orders that cells need, with the fractions for which the store has no levels."""
+def _lacks(bench: Bench, total: Plan, kind: str, key: str, unit: Unit) -> bool:
+    """Whether the result of a unit is still to be made; either way it is promised."""
+    total.promised.setdefault((kind, key), []).append(unit)
+    return not bench.store.has(kind, key)
+
+
+def _wanted(
+    bench: Bench, asked: Sequence[Cell], missing: Set[Cell], total: Plan
+) -> dict[Order, list[tuple[float, ...]]]:
+    """The orders that cells need, with the fractions of the levels that are still to be made.
+
+    A finished cell needs its own replicate's: the share of ties is part of its row.
+    """
     wanted: dict[Order, set[float]] = defaultdict(set)
-    for cell in missing:
+    for cell in asked:
         retrains = protocol_named(cell.protocol).retrains
         for order in bench.orders(cell)[0 if retrains else 1 :]:
-            if not order.chain.is_direct:
-                wanted[order].add(cell.fraction)
-    return {order: fractions - bench.served(order) for order, fractions in wanted.items()}
+            own = order.seed == cell.seed and not order.crossed
+            if order.chain.is_direct or not (own or cell in missing):
+                continue
+            wanted[order].add(cell.fraction)
+            if own:
+                name = "levels", bench.order_key(order.chain, order.seed)
+                total.promised.setdefault(name, []).append(cell)
+    return {order: bench.lacking(order, fractions) for order, fractions in wanted.items()}
 
 
-def _maker_jobs(bench: Bench, seed: int, wanted: dict[Order, set[float]]) -> list[Job]:
+def _maker_jobs(
+    bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float, ...]]]
+) -> list[Job]:
     """The trainings of a replicate's base models, then the maps of its orders."""
-    mine = {order: t for order, t in wanted.items() if order.seed == seed}
+    mine = {order: sets for order, sets in wanted.items() if order.seed == seed}
     folds = [None, *range(FOLDS)] if any(order.crossed for order in mine) else [None]
     trains = [
         Job(
@@ -202,13 +240,14 @@ def _cell_jobs(
 
 
 def _explain_jobs(
-    bench: Bench, seed: int, wanted: dict[Order, set[float]], crossed: bool, trains: list[Job]
-) -> list[Job]:
+    bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float, ...]]], crossed: bool,
+    trains: list[Job],
+) -> list[Job]:  # fmt: skip
     """Jobs for each family of chains that share passes and lack the same fractions."""
     lacking: dict[tuple[float, ...], list[Chain]] = defaultdict(list)
-    for order, fractions in wanted.items():
-        if fractions and order.crossed == crossed:
-            lacking[tuple(sorted(fractions))].append(order.chain)
+    for order, sets in wanted.items():
+        for fractions in sets if order.crossed == crossed else ():
+            lacking[fractions].append(order.chain)
     train = tuple(job.id for job in trains if (job.fold is not None) == crossed)
     jobs = []
     for together, members in lacking.items():

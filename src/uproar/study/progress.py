@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,32 @@ class Progress:
     """Which of several studies it is."""
     machines: dict[str, Machine] = field(default_factory=dict)
     """What each machine of a cluster has done and is doing; empty where there is only this one."""
+    promised: dict[tuple[str, str], list[Unit]] = field(default_factory=dict)
+    """Items (kind, key) that the store has now unless it lost them, with the units that stand or fall with each."""
+
+    def promise(self, more: Mapping[tuple[str, str], Sequence[Unit]]) -> None:
+        """Add items that will be in the store."""
+        for name, units in more.items():
+            self.promised.setdefault(name, []).extend(units)
+
+    def unkept(self, absent: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Which of some items that are not in the store were promised for a unit that did not end otherwise."""
+        return {
+            name
+            for name in absent
+            if any(unit not in self.outcomes for unit in self.promised.get(name, ()))
+        }
+
+    def then(self, later: Progress) -> Progress:
+        """This run together with a later one of the same study that made what the store had lost."""
+        seconds = {
+            kind: self.seconds.get(kind, 0.0) + later.seconds.get(kind, 0.0)
+            for kind in {**self.seconds, **later.seconds}
+        }
+        return replace(
+            later, cached=min(self.cached, later.cached), started=self.started, seconds=seconds,
+            outcomes={**self.outcomes, **later.outcomes}, notices=[*self.notices, *later.notices],
+        )  # fmt: skip
 
     @property
     def left(self) -> float | None:

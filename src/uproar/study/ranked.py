@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,10 +38,20 @@ class Ranked:
             self.maps.append(scaled_half(maps))
 
 
+def exact_sums(shares: Tensor) -> list[float]:
+    """The sum of each column, rounded once: it does not depend on what other columns there are."""
+    return [math.fsum(column) for column in shares.T.tolist()]
+
+
 def scaled_half(maps: Tensor) -> np.ndarray:
     """Maps as float16, each scaled by its own largest size so that none overflows or vanishes."""
     top = maps.flatten(1).abs().amax(1).clamp_min(1e-30)
     return (maps / top.view(-1, *[1] * (maps.dim() - 1))).half().numpy()
+
+
+def _mean_shares(split: Ranked) -> list[float]:
+    shares = torch.cat(split.ties)
+    return [total / len(shares) for total in exact_sums(shares)]
 
 
 def levels_item(
@@ -58,8 +69,8 @@ def levels_item(
         "chain": chain.name,
         "passes": chain.passes,
         "seconds": seconds,
-        "ties_train": torch.cat(train.ties).mean(0).tolist(),
-        "ties_test": torch.cat(test.ties).mean(0).tolist(),
+        "ties_train": _mean_shares(train),
+        "ties_test": _mean_shares(test),
         "constant": train.constant + test.constant,
     }
     return Item(arrays, facts)

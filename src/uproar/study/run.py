@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from uproar.errors import BadInput
 from uproar.store import Store
-from uproar.study.cell import Done, Failed, Outcome, Simulated, Unit
+from uproar.study.cell import NO_BASE, Done, Failed, Outcome, Simulated, Unit
 from uproar.study.execute import Executor, executor, workers
 from uproar.study.grid import check_fractions
 from uproar.study.job import Job
@@ -22,13 +22,14 @@ from uproar.study.work import Report
 
 def run_study(
     study: Study, store: str | Path, jobs: int | None = None, listen: Listener = lambda _: None,
-    ray: str | None = None, budget: float | None = None,
+    ray: str | None = None, budget: float | None = None, settled: Collection[Unit] = (),
 ) -> Progress:  # fmt: skip
     """Do everything a study and its audits ask for that the store does not have yet.
 
     Results go to the store as they are made: stopping at any moment loses only what is under way. The progress is
     that of the study; the outcomes are also those of its audits. `ray` is the address of a cluster that does the jobs
-    instead of processes of this machine. After `budget` seconds nothing new is begun.
+    instead of processes of this machine. After `budget` seconds nothing new is begun. What is `settled` has ended
+    without a result before and is not tried again.
     """
     if budget is not None and not budget > 0:
         raise BadInput(f"budget is a time in seconds above 0, not {budget}.")
@@ -36,13 +37,14 @@ def run_study(
     whole = Progress(study=study.name)
     clock = Clock(budget)
     with _workers(study, store, jobs, ray) as runner:
-        for name, todo in _parts(study, store):
+        for name, todo in _parts(study, store, settled):
             if clock.over and whole.total:
                 break
-            Store(store).begin()  # not before the plan: a study that cannot run leaves no store
+            _begin(Store(store))  # not before the plan: a study that cannot run leaves no store
             progress = _run(name, todo, runner, listen, clock)
             whole.outcomes |= progress.outcomes
             whole.notices += progress.notices
+            whole.promise(todo.promised)
             for kind, seconds in progress.seconds.items():
                 whole.seconds[kind] = whole.seconds.get(kind, 0.0) + seconds
             if not name.startswith(AUDIT):
@@ -55,6 +57,12 @@ def run_study(
             "begun are not done; the same command goes on."
         )  # fmt: skip
     return whole
+
+
+def _begin(store: Store) -> None:
+    """Make the place a store, without what earlier runs left unfinished when they were killed."""
+    store.begin()
+    store.place.sweep()
 
 
 AUDIT = "audit "
@@ -73,7 +81,9 @@ class Clock:
         return self.end is not None and time.monotonic() >= self.end
 
 
-def _parts(study: Study, store: str | Path) -> Iterator[tuple[str, Plan]]:
+def _parts(
+    study: Study, store: str | Path, settled: Collection[Unit]
+) -> Iterator[tuple[str, Plan]]:
     """What to do one after the other: the given study or its looks, then what its audits need.
 
     Each is planned when what comes before it is done. What loads tables is imported late: the workers of a plain study
@@ -84,16 +94,16 @@ def _parts(study: Study, store: str | Path) -> Iterator[tuple[str, Plan]]:
         from uproar.study.adaptive import looks
 
         for name, look in looks(study, store):
-            yield name, plan(look, Store(store))
+            yield name, plan(look, Store(store), settled)
     else:
-        yield study.name, plan(study, Store(store))
+        yield study.name, plan(study, Store(store), settled)
     if study.audits:
         from uproar.study.audit import asked, needed, simulations
         from uproar.study.trials import plan_trials
 
         every = asked(study)
         for name, part in needed(every).items():
-            yield f"{AUDIT}{name}", plan(part, Store(store))
+            yield f"{AUDIT}{name}", plan(part, Store(store), settled)
         for name, (trials, setting) in simulations(every).items():
             yield f"{AUDIT}{name}", plan_trials(trials, setting, Store(store))
 
@@ -194,5 +204,5 @@ def _estimators(job: Job) -> set[str]:
 
 def _inherited(unit: str | Unit, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Failed) and unit == "base":
-        return Failed(f"the base model could not be trained: {outcome.reason}", outcome.traceback)
+        return Failed(f"{NO_BASE}: {outcome.reason}", outcome.traceback)
     return outcome

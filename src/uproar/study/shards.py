@@ -7,9 +7,10 @@ item without arrays says so, with what is known of all of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,13 +18,15 @@ from torch import Tensor
 
 from uproar.batches import spans
 from uproar.data import Task
-from uproar.errors import BadInput, Damaged
+from uproar.errors import Absent, BadInput, Damaged
 from uproar.estimators import Chain
 from uproar.removal import Levels, ranks, tie_share
 from uproar.removal.squeeze import restored, squeezed
 from uproar.seeds import Draws
 from uproar.store import Item, Store
-from uproar.study.ranked import scaled_half
+from uproar.study.ranked import exact_sums, scaled_half
+
+T = TypeVar("T")
 
 SHARD = 2**26
 """Features ranked in one shard of training images: 1,337 images of 224×224 pixels, at most 25 megabytes of levels."""
@@ -88,7 +91,7 @@ class Squeezing:
         self.shard, self.fractions = shard, tuple(sorted(set(fractions)))
         self.levels: list[bytes] = []
         self.maps: list[bytes] = []
-        self.ties = torch.zeros(len(self.fractions), dtype=torch.float64)
+        self.ties = [0.0] * len(self.fractions)
         self.constant = 0
 
     def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
@@ -96,7 +99,8 @@ class Squeezing:
         scores = maps.flatten(1)
         levels = Levels.of(ranks(scores, draws, name), self.fractions).unpacked()
         self.levels += [squeezed(row, len(self.fractions) + 1) for row in levels]
-        self.ties += tie_share(scores, self.fractions).double().sum(0)
+        sums = exact_sums(tie_share(scores, self.fractions))
+        self.ties = [so_far + more for so_far, more in zip(self.ties, sums, strict=True)]
         self.constant += int((scores.amax(1) == scores.amin(1)).sum())
         if self.shard.split == "test":
             self.maps += [row.tobytes() for row in scaled_half(maps)]
@@ -105,7 +109,7 @@ class Squeezing:
         """What is kept: the images' pieces one behind the other, and where each ends."""
         facts = {
             "fractions": list(self.fractions), "images": len(self.levels), "seconds": seconds,
-            "ties": self.ties.tolist(), "constant": self.constant,
+            "ties": self.ties, "constant": self.constant,
         }  # fmt: skip
         ends = np.cumsum([0, *map(len, self.levels)])
         arrays = {"levels": np.frombuffer(b"".join(self.levels), np.uint8), "ends": ends}
@@ -147,7 +151,7 @@ class ShardedLevels:
     fractions: tuple[float, ...]
     features: int
     mend: Callable[[Shard], None] | None = None
-    """Makes a shard that is lost or damaged; None: KeyError or Damaged."""
+    """Makes a shard that is lost or damaged; None: `Absent` or `Damaged`."""
     ends: dict[Shard, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
     """Where the images of a shard end, once it has been read."""
 
@@ -165,14 +169,18 @@ class ShardedLevels:
         return torch.from_numpy(gone).view(len(rows), *shape)
 
     def _levels(self, shard: Shard, rows: Tensor) -> np.ndarray:
+        return self._mended(shard, lambda: self._read(shard, rows))
+
+    def _mended(self, shard: Shard, read: Callable[[], T]) -> T:
+        """What is read of a shard, which is made again if it is lost or damaged."""
         try:
-            return self._read(shard, rows)
-        except (KeyError, Damaged):
+            return read()
+        except (Absent, Damaged):
+            self.ends.pop(shard, None)
             if self.mend is None:
                 raise
-            self.ends.pop(shard, None)
             self.mend(shard)
-            return self._read(shard, rows)
+            return read()
 
     def _read(self, shard: Shard, rows: Tensor) -> np.ndarray:
         key = shard.key(self.key)
@@ -191,5 +199,8 @@ class ShardedLevels:
         for row in rows.tolist():
             shard = next(shard for shard in self.shards if row < shard.stop)
             span = ((row - shard.start) * size, (row - shard.start + 1) * size)
-            found += self.store.spans("shard", shard.key(self.key), "maps", [span])
+            key = shard.key(self.key)
+            found += self._mended(
+                shard, functools.partial(self.store.spans, "shard", key, "maps", [span])
+            )
         return np.stack([np.frombuffer(piece, np.float16).reshape(*shape) for piece in found])

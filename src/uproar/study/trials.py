@@ -11,7 +11,7 @@ from uproar.audits.base import Trials
 from uproar.audits.worlds import WORLDS
 from uproar.errors import NotApplicable
 from uproar.store import Item, Store, key_of
-from uproar.study.cell import Simulated
+from uproar.study.cell import Simulated, Unit
 from uproar.study.job import Job
 from uproar.study.plan import Plan
 from uproar.study.setting import Setting
@@ -40,7 +40,8 @@ def plan_trials(trials: Trials, setting: Setting, store: Store) -> Plan:
     jobs = [
         Job(str(unit), "simulate", setting, 0, cells=(unit,), cost=unit.count) for unit in missing
     ]
-    return Plan(list(units), len(units) - len(missing), jobs)
+    promised: dict[tuple[str, str], list[Unit]] = {("trials", key(unit)): [unit] for unit in units}
+    return Plan(list(units), len(units) - len(missing), jobs, promised=promised)
 
 
 def simulate(unit: Simulated, store: Store) -> None:

@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from uproar.devices import steady
-from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
+from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, StoreError, one_line
 from uproar.plugins import blamed
 from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit, by_estimator
 from uproar.study.job import Job
 from uproar.study.steps import Bench, bench_for
+
+ATTEMPTS = 3
+"""How often a step is tried when files of the store vanish or are damaged under it."""
 
 
 @dataclass
@@ -32,21 +35,31 @@ def do(job: Job, root: str) -> Report:
     bench = bench_for(job.setting, root)
     with steady(bench.device):
         outcomes = _KINDS[job.kind](bench, job)
-    notices, bench.store.notices[:] = list(bench.store.notices), []
+    faults = bench.store.faults
+    notices, faults.notices = faults.notices, []
     return Report(job, outcomes, time.perf_counter() - started, notices)
 
 
 def attempt(work: Callable[[], object]) -> Outcome:
-    """`Done`, or why not: what code of a user asks for ends its own cell. A full disk stops the run."""
-    try:
-        work()
-    except NotApplicable as error:
-        return Skipped(one_line(error))
-    except StoreError:
-        raise
-    except CODE_ERRORS as error:
-        return Failed(blamed(error), traceback.format_exc())
-    return Done()
+    """`Done`, or why not: what code of a user asks for ends its own cell. A full disk stops the run.
+
+    What the store has lost while it was needed is made by the next attempt.
+    """
+    lost = ""
+    for _ in range(ATTEMPTS):
+        try:
+            work()
+        except NotApplicable as error:
+            return Skipped(one_line(error))
+        except (Absent, Damaged) as error:
+            lost = one_line(error)
+            continue
+        except StoreError:
+            raise
+        except CODE_ERRORS as error:
+            return Failed(blamed(error), traceback.format_exc())
+        return Done()
+    return Failed(f"the store lost what it needs, {ATTEMPTS} times: {lost}")
 
 
 def _train(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
