@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput
-from uproar.extend import load_plugin
+from uproar.estimators import estimators
+from uproar.extend import declared_in, load_plugin
 from uproar.running import run
-from uproar.study.cell import Failed
+from uproar.store import Store
+from uproar.study.cell import Cell, Failed, Scored
+from uproar.study.setting import Setting
+from uproar.study.steps import Bench, bench_for
 from uproar.study.work import attempt
+from uproar.training import Recipe
 
 TINY = {
     "tasks": "planted(size=8, train=24, test=12)", "models": "cnn-small(width=2)",
@@ -105,3 +113,197 @@ def test_an_interrupt_stays_one(here):
     write(here / "stops.py", "raise SystemExit\n")
     with pytest.raises(BadInput, match=r"stops.py raises when it is loaded: sys.exit\(\) was"):
         load_plugin(here / "stops.py")
+
+
+KINDS = """
+    import torch
+    from torch import nn
+    import uproar
+    from uproar import extend
+    from amount import VALUE
+
+    @extend.task(images="noise")
+    def kinds_task(*, size: int = 6):
+        def split(name, n):
+            x = torch.rand(n, 1, size, size, generator=torch.manual_seed(n)) * VALUE
+            return uproar.Split(name, x, torch.arange(n) % 2)
+        return uproar.Task("kinds", split("train", 16), split("test", 8), ("a", "b"))
+
+    @extend.model()
+    def kinds_model(shape, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(36, classes))
+
+    @extend.fill(looks=False)
+    def kinds_fill(x, removed, around):
+        return torch.full_like(x, VALUE)
+
+    @extend.transform()
+    def kinds_transform(a):
+        return a * VALUE
+
+    @extend.postprocess()
+    def kinds_filter(a):
+        return a + VALUE
+
+    def prepared(model, context):
+        return {"value": torch.tensor(VALUE)}
+
+    @extend.estimator(passes=1, prepare=prepared)
+    def kinds_estimator(model, x, target, state):
+        return x * state["value"]
+
+    @extend.estimator(passes=1, of="kinds_estimator")
+    def kinds_derived(model, x, target, base):
+        return base
+
+    @extend.metric(higher_is_better=True, low=0, high=1, chance="0")
+    def kinds_metric(batch):
+        return {"value": torch.full((len(batch.x),), VALUE)}
+
+    @extend.protocol(keeps=False)
+    def kinds_protocol(x, removed, filled):
+        "As roar, darker."
+        return filled * VALUE
+
+    @extend.audit(title="Kinds", question="Is it declared?")
+    def kinds_audit(evidence):
+        return extend.Finding("holds", f"It is, with {VALUE}.")
+"""
+
+
+def keys_of(bench, plain) -> dict[str, str]:
+    """A key of everything that depends on code of the user, each by what that is."""
+    cell = Cell(plain.setting.task, "cnn-small", "random", "roar", 0.5, 0)
+    scored = Scored(plain.setting.task, "cnn-small", "random", "kinds_metric", 0)
+    return {
+        "model": bench("kinds_model", "mean").model_key(0),
+        "fill": bench("cnn-small", "kinds_fill").cell_key(cell),
+        "protocol": plain.cell_key(replace(cell, protocol="kinds_protocol")),
+        "metric": plain.score_key(scored),
+        "fill of a metric": plain.score_key(replace(scored, metric="deletion(fill=kinds_fill)")),
+        **{name: plain.order_key(plain.chain(name), 0) for name in ESTIMATORS},
+        "state": plain.state_key("kinds_estimator", estimators["kinds_estimator"].version, 0),
+        "task": bench("cnn-small", "mean", "kinds_task").task.fingerprint,
+    }
+
+
+ESTIMATORS = (
+    "kinds_estimator", "kinds_derived", "kinds_transform(grad)", "kinds_filter(grad)", "sq(kinds_estimator)",
+)  # fmt: skip
+
+
+def test_an_edited_helper_is_another_identity_of_everything_that_is_declared_with_it(here):
+    file = write(here / "kinds.py", KINDS)
+    store = Store(here / "store")
+
+    def bench(model: str, fill: str, task: str = TINY["tasks"]) -> Bench:
+        setting = Setting(task, model, Recipe(epochs=1), fill=fill)
+        return bench_for(setting, store.root)
+
+    def keys() -> dict[str, str]:
+        assert sorted(kind for kind, names in declared_in(file).items() if names) == [
+            "audit", "estimator", "fill", "metric", "model", "protocol", "task",
+        ]  # fmt: skip
+        return keys_of(bench, bench("cnn-small", "mean"))
+
+    write(here / "amount.py", "VALUE = 0.5")
+    first = keys()
+    write(here / "unrelated.py", "VALUE = 0.5")
+    assert keys() == first
+    write(here / "amount.py", "VALUE = 0.25")
+    second = keys()
+    assert {name for name in first if first[name] == second[name]} == set()
+    write(here / "amount.py", "VALUE = 0.5")
+    assert keys() == first
+
+
+def test_a_study_with_an_edited_helper_runs_again_in_one_session_and_in_workers(here):
+    file = write(here / "kinds.py", KINDS)
+    study = {
+        "plugins": file, "tasks": "kinds_task", "models": "kinds_model", "fill": "kinds_fill",
+        "estimators": ["random", "kinds_filter(kinds_estimator)"], "protocols": ["kinds_protocol"],
+        "metrics": "kinds_metric", "audits": "kinds_audit", "fractions": [0.5], "seeds": 1, "recipe": {"epochs": 1},
+    }  # fmt: skip
+    for jobs, value in ((1, 0.5), (1, 0.25), (2, 0.125), (1, 0.5)):
+        write(here / "amount.py", f"VALUE = {value}")
+        results = run(study, store=here / "store", jobs=jobs)
+        assert set(results.table["status"]) == {"done"}
+        assert set(results.scores["value"]) == {value}
+        assert [found.sentence for found in results.findings] == [f"It is, with {value}."]
+
+
+def test_kept_maps_depend_on_the_text_of_the_model(here, capsys):
+    net = "from torch import nn\ndef build(classes):\n    net = nn.Sequential(nn.Flatten(), nn.Linear(36, classes))\n"
+    np.savez(here / "x.npz", images=np.random.default_rng(0).random((2, 1, 6, 6)))
+    given = ["explain", "x.npz", "--model", "net.py:build", "--classes", "2", "--target", "0",
+             "--estimators", "grad", "--save"]  # fmt: skip
+    write(here / "net.py", net + "    return net")
+    assert _exit_code([*given, "a.npz"]) == 0
+    write(
+        here / "net.py", net + "    return nn.Sequential(*net, nn.Softmax(1))  # the same weights"
+    )
+    assert _exit_code([*given, "b.npz"]) == 0
+    assert not np.array_equal(np.load("a.npz")["grad"], np.load("b.npz")["grad"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("@extend.fill()\ndef f(x, y, z): pass", "f: a fill takes x, removed, around and options after a *, not 'y'"),
+        ("@extend.model()\ndef m(size): pass", "m: a model takes shape, classes, mean, std and options after a"),
+        ("@extend.protocol(keeps=True)\ndef p(x, gone): pass", "p: a protocol takes x, removed, filled, around and"),
+        ("@extend.protocol(keeps=True, name='roar')\ndef p(x, removed): pass", "would replace one of uproar's"),
+        ("@extend.fill(name='mean')\ndef m(x, removed, around): pass", "would replace"),
+    ],
+)  # fmt: skip
+def test_a_wrong_declaration_is_one_sentence(here, text, sentence):
+    file = write(here / "wrong.py", f"from uproar import extend\n{text}\n")
+    with pytest.raises(BadInput, match=re.escape(sentence)):
+        load_plugin(file)
+
+
+def test_a_plugin_that_returns_something_else_fails_with_a_sentence(here):
+    file = write(
+        here / "odd.py",
+        """
+        from uproar import extend
+
+        @extend.fill()
+        def odd_fill(x, removed, around):
+            return 0.5
+
+        @extend.protocol(keeps=False)
+        def odd_protocol(x, removed, filled):
+            return filled[:, :, 1:]
+
+        @extend.task()
+        def odd_task():
+            return {}
+
+        @extend.task()
+        def sad_task():
+            raise KeyError("no data")
+        """,
+    )
+    for changes, reason in (
+        ({"fill": "odd_fill"}, "The fill odd_fill returned float for images"),
+        ({"protocols": ["odd_protocol"]}, "The protocol odd_protocol returned"),
+    ):
+        results = run({**TINY, "plugins": file, **changes}, store=here / "store", jobs=1)
+        assert results.table["reason"].str.startswith(reason).any()
+    for task, reason in (
+        ("odd_task", "The task odd_task must return a uproar.Task, not dict."),
+        ("sad_task", "The task sad_task cannot be loaded: odd.py, line 18: KeyError: 'no data'"),
+    ):
+        with pytest.raises(BadInput, match=reason):
+            run({**TINY, "plugins": file, "tasks": task}, store=here / "store", jobs=1)
+
+
+def test_of_two_files_that_declare_one_name_the_one_that_was_asked_for_last_counts(here):
+    files = [write(here / folder / "same.py", f"def same_name(model, x, target):\n    return x * {k}\n")
+             for k, folder in enumerate("ab")]  # fmt: skip
+    codes = []
+    for file in (*files, *files):
+        assert load_plugin(file) == ["same_name"]
+        codes.append(estimators["same_name"].code)
+    assert codes[:2] == codes[2:] and codes[0] != codes[1]

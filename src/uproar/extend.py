@@ -1,25 +1,128 @@
-"""A user's file that adds estimators or metrics, without editing the package."""
+"""How to add to uproar without editing it: a decorator for everything that can be declared, and files that use them.
+
+    from uproar import extend
+
+    @extend.estimator(passes=1)                     (model, x, target) -> maps
+    @extend.metric(higher_is_better=True, ...)      (batch, seen) -> responses
+    @extend.task()                                  (*, options) -> uproar.Task
+    @extend.fill()                                  (x, removed, around) -> images
+    @extend.model()                                 (shape, classes, mean, std) -> torch.nn.Module
+    @extend.protocol(keeps=False)                   (x, removed, filled) -> images
+    @extend.audit(title=..., question=...)          (evidence) -> Finding
+
+Keyword-only arguments of a function are its options. A file with such functions is given as `--plugin FILE`, or in a
+study as `plugins = ["FILE"]`; an installed package names them as entry points (`uproar.estimators`, `uproar.tasks`, …).
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from uproar.data.registry import tasks
 from uproar.errors import BadInput
+from uproar.estimators.base import (
+    direct,
+    ensemble,
+    estimator,
+    estimators,
+    over_classes,
+    postprocess,
+    transform,
+)
 from uproar.estimators.plugin import adopt_file
-from uproar.metrics.base import metrics
-from uproar.plugins import load_file, source_hash
+from uproar.metrics.base import metric, metrics
+from uproar.models.registry import models
+from uproar.plugins import load_file, modules_of
+from uproar.protocols.declare import protocol, protocols, redeclare
+from uproar.protocols.protocol import Masks
+from uproar.registry import Entry, Registry
+from uproar.removal.fill import fills
+
+if TYPE_CHECKING:
+    from uproar.audits.base import audit
+    from uproar.finding import Finding
+
+__all__ = [
+    "Finding", "Masks", "audit", "direct", "ensemble", "estimator", "fill", "load_plugin", "metric", "model",
+    "over_classes", "postprocess", "protocol", "task", "transform",
+]  # fmt: skip
+
+_LATE = {"audit": "uproar.audits.base", "Finding": "uproar.finding"}
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs tables, which a worker process should not wait for."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LATE[name]), name)
+
+
+def task(*, name: str | None = None, images: str = "", truth: str = "") -> Decorator:
+    """Declare `(*, options) -> uproar.Task` under the function's name; positional arguments are tasks it is made from.
+
+    `images` says what the images are, `truth` what is known to be important in them.
+    """
+    return tasks.declare(name, images=images, truth=truth)
+
+
+def fill(*, name: str | None = None, looks: bool = True, random: bool = False) -> Decorator:
+    """Declare `(x, removed, around) -> images` under the function's name: what would stand in every pixel.
+
+    `looks=False` promises that it does not depend on which pixels are removed, `random=True` says that it draws.
+    """
+    return _declare(fills, ("x", "removed", "around"), name, looks=looks, random=random)
+
+
+def model(*, name: str | None = None) -> Decorator:
+    """Declare `([shape], [classes], [mean], [std], *, options) -> torch.nn.Module` under the function's name."""
+    return _declare(models, ("shape", "classes", "mean", "std"), name)
+
+
+def _declare(registry: Registry, inputs: tuple[str, ...], name: str | None, **facts: Any) -> Decorator:  # fmt: skip
+    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+        entry = Entry(registry.kind, name or function.__name__, function)
+        for given in entry.inputs:
+            if given not in inputs:
+                raise BadInput(
+                    f"{entry.name}: a {registry.kind} takes {', '.join(inputs)} and options after a *, not {given!r}."
+                )
+        registry.add(entry.name, function, **facts)
+        return function
+
+    return keep
 
 
 def load_plugin(path: str | Path) -> list[str]:
-    """Load a file that declares estimators or metrics; the names of the estimators."""
-    module, version = load_file(path), source_hash(path)
-    names = adopt_file(module, version)
-    judged = [entry for entry in metrics.values() if entry.function.__module__ == module.__name__]
-    for entry in judged:
-        metrics.add(entry.name, entry.function, **{**entry.facts, "version": version})
-    if not names and not judged:
+    """Load a file that declares anything; the names of its estimators."""
+    return declared_in(path)["estimator"]
+
+
+def declared_in(path: str | Path) -> dict[str, list[str]]:
+    """What a file declares once it is loaded, by kind; a file that declares nothing is refused."""
+    module = load_file(path)
+    adopt_file(module)
+    own = modules_of(module)
+    found = {
+        registry.kind: [entry.name for entry in registry.redeclare(own)]
+        for registry in _registries()
+    }
+    redeclare(found["protocol"])
+    if not any(found.values()):
         raise BadInput(
-            f"{path} declares no estimator or metric: write a function (model, x, target) that returns one map "
-            "per image."
+            f"{Path(path).name} declares nothing: write a function (model, x, target) that returns one map per image, "
+            "or declare an estimator, metric, task, fill, model, protocol or audit (from uproar import extend)."
         )
-    return names
+    return found
+
+
+def _registries() -> list[Registry]:
+    loaded = sys.modules.get("uproar.audits.base")  # who declares an audit has imported it
+    audits = [] if loaded is None else [loaded.audits]
+    return [estimators, metrics, tasks, fills, models, protocols, *audits]

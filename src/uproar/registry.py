@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from typing import Any, get_type_hints
@@ -13,6 +13,7 @@ import pydantic
 
 from uproar.errors import BadInput, BadOption, plainly, unknown
 from uproar.expression import Call, Value
+from uproar.plugins import PREFIX, code_of, declaring_module
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,15 @@ class Entry:
     name: str
     function: Callable[..., Any]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    module: str = ""
+    """The module that declares it."""
+    code: str = ""
+    """A hash of the user's code that declares it, with all that this imports; empty for what uproar declares."""
+
+    @property
+    def version(self) -> Any:
+        """What tells it from what it was when stored results were made."""
+        return self.code or self.facts.get("version", 1)
 
     @property
     def summary(self) -> str:
@@ -84,22 +94,33 @@ class Registry:
         self._group = group
         self._modules, self._waiting = modules, modules
         self._entries: dict[str, Entry] = {}
+        self._by_module: dict[str, dict[str, Entry]] = {}
         self.makers: dict[str, Callable[[str], Entry]] = {}
         """By prefix: makes the entry of a name that starts with it, e.g. `captum:Saliency`."""
 
     def add(self, name: str, function: Callable[..., Any], **facts: Any) -> Entry:
         """Declare `function` under `name`."""
-        if function.__module__ not in self._modules:
+        module = declaring_module(function)
+        if module not in self._modules:
             self._import_modules()  # a name of the package is taken before anybody else asks for it
         known = self._entries.get(name)
-        if known is not None and _origin(known.function) != _origin(function):
+        if known is not None and _origin(known.module) != _origin(module):
             raise BadInput(
-                f"The {self.kind} {name!r} of {function.__module__} would replace the one of "
-                f"{known.function.__module__}; choose another name."
+                f"The {self.kind} {name!r} of {_shown(module)} would replace the one of {_shown(known.module)}; choose "
+                "another name."
             )
-        entry = Entry(self.kind, name, function, facts)
+        entry = Entry(self.kind, name, function, facts, module, code_of(module, function))
         self._entries[name] = entry
+        self._by_module.setdefault(module, {})[name] = entry
         return entry
+
+    def redeclare(self, modules: Iterable[str]) -> list[Entry]:
+        """What some modules declare, in force again if another text of theirs has replaced it since."""
+        found = {
+            name: e for module in modules for name, e in self._by_module.get(module, {}).items()
+        }
+        self._entries.update(found)
+        return [found[name] for name in sorted(found)]
 
     def declare(self, name: str | None = None, **facts: Any) -> Callable[[Callable], Callable]:
         """Decorator: declare a function under its own name, or another."""
@@ -116,17 +137,17 @@ class Registry:
             if name.startswith(prefix):
                 return make(name)
         if name not in self._entries:
-            self._load_entry_points()
+            self.load_entry_points()
         if name not in self._entries:
             raise unknown(self.kind, name, self._entries)
         return self._entries[name]
 
     def __contains__(self, name: str) -> bool:
-        self._load_entry_points()
+        self.load_entry_points()
         return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        self._load_entry_points()
+        self.load_entry_points()
         return iter(sorted(self._entries))
 
     def values(self) -> list[Entry]:
@@ -146,7 +167,8 @@ class Registry:
                     self.add(point.name, function)
         return True
 
-    def _load_entry_points(self) -> None:
+    def load_entry_points(self) -> None:
+        """Import what installed packages declare, once."""
         self._import_modules()
         assert self._loaded
 
@@ -156,7 +178,15 @@ class Registry:
             import_module(module)
 
 
-def _origin(function: Callable) -> str:
-    """Where a function is declared; an edited user's file is still the same place."""
-    module = function.__module__
-    return module.rpartition("_")[0] if module.startswith("uproar_file_") else module
+def _origin(module: str) -> str:
+    """Where something is declared; an edited user's file is still the same place."""
+    return module.rpartition("_")[0] if module.startswith(PREFIX) else module
+
+
+def _shown(module: str) -> str:
+    """A module as a person knows it.
+
+    >>> _shown("uproar.estimators.gradient"), _shown("uproar_file_my_method_0123456789abcdef")
+    ('uproar.estimators.gradient', 'my_method.py')
+    """
+    return f"{_origin(module).removeprefix(PREFIX)}.py" if module.startswith(PREFIX) else module

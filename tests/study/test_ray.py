@@ -21,7 +21,7 @@ from tests.study.executors import ExecutorTests, ended
 from tests.study.test_run import numbers
 from uproar.audits import audits
 from uproar.errors import BadInput
-from uproar.plugins import lend, load_file, source_hash
+from uproar.plugins import bundle, lend, load_file, source_hash
 from uproar.store import Store
 from uproar.study.audit import asked, needed, simulations
 from uproar.study.cell import Done
@@ -175,8 +175,10 @@ PLUGIN = """
 from pathlib import Path
 
 def carried(model, x, target):
-    Path("WHERE").write_text(__file__)
-    return x.sum(1)
+    from carrying.sums import total
+
+    Path("WHERE").write_text(total.__globals__["__file__"])
+    return total(x)
 """
 MODEL = """
 from torch import nn
@@ -191,6 +193,8 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
     import objects
 
     (tmp_path / "plug.py").write_text(PLUGIN.replace("WHERE", str(tmp_path / "where")))
+    (tmp_path / "carrying").mkdir()
+    (tmp_path / "carrying" / "sums.py").write_text("def total(x):\n    return x.sum(1)\n")
     (tmp_path / "net.py").write_text(MODEL)
     (tmp_path / "objects").mkdir()
     monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path / "objects"))
@@ -202,7 +206,7 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
     apart = uproar.run(study, store="s3://bucket/x", ray=joined)
     assert set(apart.table["status"]) == {"done"}
     used = Path((tmp_path / "where").read_text())
-    assert used.name == "plug.py" and used.parent != tmp_path, "a file did not travel"
+    assert used.name == "sums.py" and tmp_path not in used.parents, "a module did not travel"
     here = uproar.run(study, store=tmp_path / "store", jobs=1)
     pd.testing.assert_frame_equal(numbers(apart), numbers(here))
     pd.testing.assert_series_equal(apart.scores["value"], here.scores["value"])
@@ -294,8 +298,7 @@ def test_addresses_where_no_cluster_is_are_one_sentence(tmp_path, small, monkeyp
 
 
 def test_a_lent_file_is_the_same_file_on_a_machine_that_lacks_it(tmp_path):
-    text = textwrap.dedent(MODEL).encode()
-    (tmp_path / "net.py").write_bytes(text)
-    lend("/nowhere/net.py", text)
+    (tmp_path / "net.py").write_text(textwrap.dedent(MODEL))
+    lend("/nowhere/net.py", bundle(tmp_path / "net.py"))
     assert source_hash("/nowhere/net.py") == source_hash(tmp_path / "net.py")
-    assert load_file("/nowhere/net.py").__name__ == load_file(tmp_path / "net.py").__name__
+    assert load_file("/nowhere/net.py").make.__module__.startswith("uproar_file_net_")

@@ -33,7 +33,8 @@ def subject_of_task(
     truth = test.truth(slice(0, limit))
     draws = Draws.of(seed, len(x))
     context = Context(draws, bench.task.mean, bench.task.train, truth, samples=test)
-    subject = Subject(net, x, _targets(net, x, y, target), context)
+    made = {**bench.spec.identity, "data": bench.task.fingerprint}
+    subject = Subject(net, x, _targets(net, x, y, target), context, made)
     return subject, [bench.task.classes[k] for k in y.tolist()], y
 
 
@@ -63,7 +64,8 @@ def subject_of_files(
             soft_wrap=True,
         )
     context = Context(Draws.of(seed, len(x)), mean)
-    return Subject(net.eval(), x, _targets(net, x, labels, target), context), titles, labels
+    explained = _targets(net, x, labels, target)
+    return Subject(net.eval(), x, explained, context, spec.identity), titles, labels
 
 
 def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: str) -> Tensor:

@@ -101,12 +101,13 @@ class Chain:
             new.name: _version(old.name)
             for old, new in zip(self.raw.walk(), raw.walk(), strict=True)
         }
+        own = {f.name: code for f in self.filters if (code := estimators[f.name].code)}
         return {
             "raw": str(raw),
             "filters": [str(f) for f in self.filters],
             "sign": self.sign,
             "channels": self.channels,
-            "versions": versions,
+            "versions": versions | own,
         }
 
     def reduced(self, raw: Tensor, draws: Draws | None = None) -> Tensor:
@@ -202,7 +203,11 @@ def _by_content(call: Call) -> Call:
 
 
 def _version(name: str) -> Any:
-    return estimators[name].facts.get("version", 1)
+    """The version of an estimator, and of the one it is made from where that is a user's."""
+    entry = estimators[name]
+    of = entry.facts.get("of")
+    inner = estimators[of].code if of else ""
+    return f"{entry.version} of {inner}" if inner else entry.version
 
 
 def _one_argument(call: Call) -> None:

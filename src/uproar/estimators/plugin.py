@@ -10,21 +10,16 @@ from uproar.estimators.base import INPUTS, estimator, estimators
 from uproar.registry import Entry
 
 
-def adopt_file(module: ModuleType, version: str) -> list[str]:
-    """The names of the estimators a loaded file declares.
+def adopt_file(module: ModuleType) -> None:
+    """Declare the plain functions `(model, x, target, ...)` of a loaded file as estimators under their own names.
 
-    Decorated functions declare themselves. In a file without any, plain functions `(model, x, target, ...)` become
-    estimators under their own names. `version`, a hash of the file's text, is part of their identity: an edited file is
-    explained anew.
+    In a file that declares estimators itself, all others are helpers.
     """
-    declared = [e for e in estimators.values() if e.function.__module__ == module.__name__]
-    if not declared:
-        declared = [
-            adopt(name, f) for name, f in vars(module).items() if _is_plain(f, module.__name__)
-        ]
-    for entry in declared:
-        estimators.add(entry.name, entry.function, **{**entry.facts, "version": version})
-    return [entry.name for entry in declared]
+    if estimators.redeclare([module.__name__]):
+        return
+    for name, function in list(vars(module).items()):
+        if _is_plain(function, module.__name__):
+            adopt(name, function)
 
 
 def adopt(name: str, function: Callable) -> Entry:

@@ -186,9 +186,15 @@ def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> R
     return entry.function(batch, **options)
 
 
-@functools.lru_cache(maxsize=64)
 def images_shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
     """How many images metrics show to the model for one image and map; they share changed images."""
+    return _images_shown(names, shape, tuple(metrics[read_metric(n).name].version for n in names))
+
+
+@functools.lru_cache(maxsize=64)
+def _images_shown(
+    names: tuple[str, ...], shape: tuple[int, int, int], versions: tuple[Any, ...]
+) -> float:
     changes, more = set(), 0.0
     for name in names:
         call = read_metric(name)

@@ -58,9 +58,10 @@ class ModelSpec:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What two equal networks share: the name, all options, and the text of a user's file."""
+        """What two equal networks share: the name, all options, and the text of the user's files that make it."""
         if not self.from_file:
-            return {"model": str(self.call)}
+            code = models[self.call.name].code
+            return {"model": str(self.call), **({"source": code} if code else {})}
         path, _, factory = self.call.name.partition(":")
         call = Call(factory, (), self.call.options)
         return {"model": str(call), "source": source_hash(path)}

@@ -92,6 +92,10 @@ def protocol_named(name: str) -> Protocol:
         return PROTOCOLS[name]
     call = parse(name)
     if call.name not in PROTOCOLS:
+        from uproar.protocols.declare import protocols  # whose declarations end up in PROTOCOLS
+
+        protocols.load_entry_points()
+    if call.name not in PROTOCOLS:
         raise unknown("protocol", call.name, PROTOCOLS)
     protocol, options = PROTOCOLS[call.name], dict(call.options)
     if call.args or set(options) - ({"noise"} if protocol.noise is not None else set()):

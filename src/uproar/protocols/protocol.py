@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from uproar.errors import BadShape
 from uproar.removal.fill import Around, filled
 from uproar.types import Images
 
@@ -23,6 +26,9 @@ class Masks:
 
 
 OWN = Masks()
+
+Change = Callable[..., Images]
+"""What a protocol of the user does with images: `(x, removed, filled, [around]) -> images`."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,10 @@ class Protocol:
     """Normal noise of this spread on every pixel, kept or removed, over a linear fill: it hides where the mask is."""
     judges: bool = True
     """Whether estimators may be ranked by it. False: a diagnosis, a control or a baseline of another protocol."""
+    changes: Change | None = None
+    """What a protocol of the user shows of images whose removed pixels are filled; None: just that."""
+    code: str = ""
+    """A hash of the user's code behind `changes`."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -53,7 +63,8 @@ class Protocol:
     @property
     def plain(self) -> float | None:
         """The fraction at which this is plain training, run once for all estimators; None: at no fraction."""
-        if self.sees != "pixels" or self.learns != "class" or self.noise is not None:
+        other = self.noise is not None or self.changes is not None
+        if self.sees != "pixels" or self.learns != "class" or other:
             return None
         return 1.0 if self.keeps else 0.0
 
@@ -70,8 +81,9 @@ class Protocol:
             "sees": self.sees,
             "learns": self.learns,
             "noise": self.noise,
+            "code": (self.name, self.code) if self.changes else None,
         }
-        usual = {"worn": "own", "sees": "pixels", "learns": "class", "noise": None}
+        usual = {"worn": "own", "sees": "pixels", "learns": "class", "noise": None, "code": None}
         return {name: value for name, value in parts.items() if value != usual[name]}
 
     @property
@@ -86,10 +98,25 @@ class Protocol:
     def change(self, x: Images, important: Tensor, fill: str, around: Around) -> Images:
         """The pixels of the images as this protocol leaves them."""
         removed = self.removed(important)
+        if self.changes is not None:
+            return self._changed(x, removed, filled(x, removed, fill, around), around)
         if self.noise is None:
             return filled(x, removed, fill, around)
         smooth = filled(x, removed, "linear(noise=0)", around)
         return smooth + self.noise * around.draws.normal("hidden", *x.shape[1:]).to(x)
+
+    def _changed(self, x: Images, removed: Tensor, full: Images, around: Around) -> Images:
+        """The images as the user's function leaves them, if they are still images of that shape."""
+        assert self.changes is not None
+        more = {"around": around} if "around" in inspect.signature(self.changes).parameters else {}
+        found: Any = self.changes(x, removed, full, **more)
+        if not isinstance(found, Tensor) or found.shape != x.shape:
+            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise BadShape(
+                f"The protocol {self.name} returned {got} for images {tuple(x.shape)}; it must return images "
+                "of that shape."
+            )
+        return found.to(x)
 
     def shown(self, x: Images, important: Tensor, fill: str, around: Around) -> Tensor:
         """What the network gets. A mask is 1 where a pixel is gone; alone, it has as many channels as the image."""

@@ -21,7 +21,7 @@ from uproar.registry import Entry, Registry
 from uproar.seeds import Draws, generator
 from uproar.types import Images
 
-fills = Registry("fill")
+fills = Registry("fill", "uproar.fills")
 
 Size = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -180,10 +180,23 @@ def read_fill(fill: str) -> tuple[Entry, dict[str, Any]]:
     return entry, entry.bind(**dict(call.options))
 
 
+def fill_code(fill: object) -> dict[str, str]:
+    """What a result depends on beside the name of a fill: the code of a user's own; nothing for uproar's."""
+    entry = read_fill(fill)[0] if isinstance(fill, str) else None
+    return {"fill code": entry.code} if entry is not None and entry.code else {}
+
+
 def replacement(x: Images, removed: Tensor, fill: str, around: Around) -> Images:
     """What stands in the removed places; what it holds elsewhere means nothing."""
     entry, options = read_fill(fill)
-    return entry.function(x, removed, around, **options)
+    found = entry.function(x, removed, around, **options)
+    if entry.code and (not isinstance(found, Tensor) or found.shape != x.shape):
+        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise BadShape(
+            f"The fill {entry.name} returned {got} for images {tuple(x.shape)}; it must return what stands in every "
+            "pixel, e.g. colours.expand_as(x)."
+        )
+    return found
 
 
 def filled(x: Images, removed: Tensor, fill: str, around: Around) -> Images:

@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
+from uproar.protocols import PROTOCOLS
+
 NOTHING = "–"
 WITHOUT_RETRAINING = ":no-retrain"
 LEVEL = "95\u00a0%"
@@ -100,6 +102,9 @@ def protocol_label(name: str) -> str:
     >>> protocol_label("roar"), protocol_label("kar:no-retrain")
     ('ROAR', 'KAR without retraining')
     """
+    declared = PROTOCOLS.get(name)
+    if declared is not None and declared.changes is not None:
+        return name  # a user's own
     base, _, variant = name.partition(":")
     if variant and not name.endswith(WITHOUT_RETRAINING):
         return f"{base.upper()} ({variant})"
@@ -108,6 +113,9 @@ def protocol_label(name: str) -> str:
 
 def retrains(protocol: str) -> bool:
     """Whether a fresh network learns the changed images."""
+    declared = PROTOCOLS.get(protocol)
+    if declared is not None:
+        return declared.retrains
     return not protocol.endswith(WITHOUT_RETRAINING)
 
 

@@ -82,9 +82,9 @@ class Bases(Identity):
         states: dict[str, Any] = {}
         for chain in chains:
             for leaf in chain.leaves:
-                facts = estimators[leaf.name].facts
-                if facts.get("prepare") and str(leaf) not in states:
-                    key = self.state_key(str(leaf), facts.get("version"), seed, fold)
+                entry = estimators[leaf.name]
+                if entry.facts.get("prepare") and str(leaf) not in states:
+                    key = self.state_key(str(leaf), entry.version, seed, fold)
                     make = functools.partial(_state_item, model, context, chain, str(leaf))
                     item = self.store.once("state", key, make)
                     states[str(leaf)] = {

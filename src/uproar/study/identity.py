@@ -22,6 +22,7 @@ from uproar.models.weights import weights_hash
 from uproar.protocols import Masks, Protocol, protocol_named
 from uproar.protocols.finder import finder_recipe
 from uproar.protocols.worn import FOLDS, other_replicate
+from uproar.removal.fill import fill_code
 from uproar.store import Store, key_of
 from uproar.study.cell import Cell
 from uproar.study.setting import Order, Setting
@@ -147,11 +148,11 @@ class Identity:
 
     def _removal(self, cell: Cell, protocol: Protocol, order: Order) -> dict[str, Any]:
         """What decides how images are changed."""
+        fills = protocol.sees != "mask" and protocol.noise is None
         return {
             "order": self._key_of(order),
-            "fill": None
-            if protocol.sees == "mask" or protocol.noise is not None
-            else self.setting.fill,
+            "fill": self.setting.fill if fills else None,
+            **(fill_code(self.setting.fill) if fills else {}),
             "keeps": protocol.keeps,
             "fraction": cell.fraction,
             "seed": cell.seed,

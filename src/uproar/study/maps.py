@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,10 +28,12 @@ class Subject:
     x: Tensor
     target: Tensor
     context: Context
+    made: Mapping[str, Any] = field(default_factory=dict)
+    """How the model and its data came about: what its weights do not say, such as the text of a user's file."""
 
     def identity(self) -> str:
-        """A hash of the weights, pixels and classes."""
-        total = hashlib.sha256()
+        """A hash of the weights, pixels and classes, and of how the model was made."""
+        total = hashlib.sha256(repr(sorted(self.made.items())).encode())
         for name, value in self.model.state_dict().items():
             total.update(name.encode())
             total.update(value.contiguous().numpy().reshape(-1).view("uint8").data)

@@ -171,9 +171,13 @@ def _judged(study: Study, size: Declared, scores: list[Scored]) -> float:
     return sum(size.test * images_shown(tuple(names), size.shape) for names in by_map.values())
 
 
-@functools.lru_cache(maxsize=16)
 def _forward(model: str, size: Declared) -> float:
     """Operations of one image through the network, forward."""
+    return _operations(model, ModelSpec.of(model).identity.get("source", ""), size)
+
+
+@functools.lru_cache(maxsize=16)
+def _operations(model: str, source: str, size: Declared) -> float:
     mean, std = torch.full((size.shape[0],), 0.5), torch.full((size.shape[0],), 0.25)
     network = make(ModelSpec.of(model), 0, size.shape, size.classes, mean, std).eval()
     try:

@@ -20,8 +20,8 @@ from typing import Any
 
 from uproar.data.places import VARIABLE, roots
 from uproar.errors import BadInput, UproarError
-from uproar.paths import user_path
 from uproar.place import is_private
+from uproar.plugins import bundle
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.execute import taken
 from uproar.study.job import Job
@@ -283,7 +283,7 @@ def _orders(ray: Any, root: str, token: str, studies: Sequence[Study]) -> Orders
         token,
         os.getcwd(),
         plugins=tuple(dict.fromkeys(file for study in studies for file in study.plugins)),
-        files={name: ray.put(user_path(name).read_bytes()) for name in files},
+        files={name: ray.put(bundle(name)) for name in files},
         version=metadata.version("uproar"),
         environment={VARIABLE: places, **_uproar_variables()},
     )

@@ -32,7 +32,7 @@ class Orders:
     folder: str
     plugins: tuple[str, ...]
     files: Mapping[str, Any]
-    """Files of the user by the name the study has for them: where Ray keeps the content."""
+    """Files of the user by the name the study has for them: where Ray keeps them, with what they import."""
     version: str
     environment: Mapping[str, str]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.estimators import (
-    Chain,
-)
+from uproar.data import tasks
+from uproar.estimators import Chain
+from uproar.expression import parse
+from uproar.models import ModelSpec
+from uproar.removal.fill import fill_code
 from uproar.study.spec import Study
 from uproar.training import Recipe
 
@@ -27,6 +29,14 @@ class Setting:
     pretrained: str | None = None
     limit: int | None = None
     device: str = "cpu"
+
+    @property
+    def code(self) -> str:
+        """The user's own code behind the names of task, model and fill; it may be edited while Python runs."""
+        names = (call.name for call in parse(self.task).walk())
+        declared = [tasks[name].code for name in names]
+        model = ModelSpec.of(self.model).identity.get("source", "")
+        return " ".join([*declared, model, *fill_code(self.fill).values()])
 
     @classmethod
     def all_of(cls, study: Study) -> list[Setting]:

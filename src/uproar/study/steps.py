@@ -34,6 +34,7 @@ from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.metrics.resampling import bootstrap
 from uproar.models import Room
 from uproar.models.remote import explained_there, from_here
+from uproar.removal.fill import fill_code
 from uproar.removal.order import tied_pixels
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
@@ -57,9 +58,9 @@ class Bench(Retraining):
         call = metrics.complete(read_metric(unit.metric))
         chain = self.chain(unit.estimator)
         inputs = {
-            "chain": chain.identity, "metric": str(call), "version": metrics[call.name].facts["version"],
+            "chain": chain.identity, "metric": str(call), "version": metrics[call.name].version,
             "model": self.model_key(unit.seed), "target": self.setting.target, "seed": unit.seed,
-            "resamples": RESAMPLES,
+            "resamples": RESAMPLES, **fill_code(dict(call.options).get("fill")),
         }  # fmt: skip
         return key_of("score", {**self._annotated, **inputs})
 
@@ -149,6 +150,13 @@ def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=4)
-def bench_for(setting: Setting, root: str) -> Bench:
-    """The bench of a setting in this process: its data and models are loaded once."""
+def _bench(setting: Setting, root: str, code: str) -> Bench:
     return Bench(setting, Store(root))
+
+
+def bench_for(setting: Setting, root: str) -> Bench:
+    """The bench of a setting in this process: its data and models are loaded once, until a user's code changes."""
+    return _bench(setting, root, setting.code)
+
+
+bench_for.cache_clear = _bench.cache_clear  # type: ignore[attr-defined]
