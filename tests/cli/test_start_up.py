@@ -37,7 +37,12 @@ def _imported(*lines: list[str]) -> dict[str, list[str]]:
 
 
 def test_help_and_lists_import_nothing_heavy():
-    helps = [["--help"], *([name, "--help"] for name in COMMANDS), ["data", "get", "--help"]]
+    helps = [
+        ["--help"],
+        ["--version"],
+        *([name, "--help"] for name in COMMANDS),
+        ["data", "get", "--help"],
+    ]
     lists = [["ls", kind.value] for kind in Kind]
     found = _imported(*helps, *lists)
     assert len(found) == len(helps) + len(lists)

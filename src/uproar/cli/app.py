@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from uproar.cli import audit, claims, data, explain, look, results, run, score, trial
-from uproar.cli.console import errors
+from uproar.cli.console import errors, output
+from uproar.cli.options import Command, Group
 from uproar.cli.signals import Terminated, ending_signals
 from uproar.cli.streams import end_output, lost_output
 from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, shortened
 from uproar.paths import check_working_folder
 from uproar.plugins import blamed, line_in_file
 
+
+def _show_version(asked: bool) -> bool:
+    if asked:
+        output.print(f"uproar {metadata.version('uproar')}", highlight=False)
+        raise typer.Exit
+    return asked
+
+
 app = typer.Typer(
     name="uproar",
-    help="Which attribution method can you trust on your model and data, "
-    "and can the benchmark itself be trusted?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    cls=Group,
 )
-app.command("run")(run.run)
-app.command("report")(run.report)
-app.command("validate")(run.validate)
-app.command("audit")(audit.audit)
-app.command("claims")(claims.claims)
-app.command("results")(results.results)
-app.command("explain")(explain.explain)
-app.command("score")(score.score)
-app.command("try")(trial.try_estimators)
-app.command("ls")(look.ls)
-app.command("doctor")(look.doctor)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit"
+        ),
+    ] = False,
+) -> None:
+    """Which attribution method can you trust on your model and data, and can the benchmark itself be trusted?"""
+
+
+app.command("run", cls=Command)(run.run)
+app.command("report", cls=Command)(run.report)
+app.command("validate", cls=Command)(run.validate)
+app.command("audit", cls=Command)(audit.audit)
+app.command("claims", cls=Command)(claims.claims)
+app.command("results", cls=Command)(results.results)
+app.command("explain", cls=Command)(explain.explain)
+app.command("score", cls=Command)(score.score)
+app.command("try", cls=Command)(trial.try_estimators)
+app.command("ls", cls=Command)(look.ls)
+app.command("doctor", cls=Command)(look.doctor)
 app.add_typer(data.app, name="data")
 
 

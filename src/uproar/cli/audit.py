@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 
-from uproar.cli.changes import Weights
 from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
+from uproar.cli.options import HOW, Jobs, Moved, RayAddress, RunFolder, flag
+from uproar.cli.options import names as names_option
 
 if TYPE_CHECKING:
     from uproar.study.audit_cost import Cost
 
 
 def audit(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits")
-    ],
+    folder: RunFolder,
     names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--audits", metavar="A,B,…", help="Which  [default: all, see uproar ls audits]"
-        ),
+        names_option("--audits", text="See uproar ls audits", default="all"),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
-    ray: Annotated[
-        str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
-    ] = None,
-    cost: Annotated[bool, typer.Option("--cost", help="Say what it would cost, and stop")] = False,
-    weights: Weights = None,
+    jobs: Jobs = None,
+    ray: RayAddress = None,
+    cost: Annotated[
+        bool, flag("--cost", panel=HOW, text="Say what it would cost, and stop")
+    ] = False,
+    weights: Moved = None,
     data_root: DataRoot = None,
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""

@@ -9,48 +9,110 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
-
 from uproar.cli.console import listed
+from uproar.cli.options import HOW, NETWORK, WHAT, WHERE, Plugins, Weights, names, option
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
-Many = Annotated[list[str] | None, typer.Option(metavar="A,B,…")]
-Weights = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Trained weights of the base model")
-]
-
 
 @dataclass(frozen=True)
 class Changes:
-    """What the command line puts in place of a study's settings; None leaves a setting as it is."""
+    """What the command line puts in place of a study's settings; None leaves a setting as it is.
 
-    task: Annotated[str | None, typer.Option(help="Data set, e.g. digits")] = None
-    model: Annotated[str | None, typer.Option(help="Network: a name or file.py:factory")] = None
+    The defaults that help shows are those of the study that runs without a file; a test holds them to it.
+    """
+
+    task: Annotated[
+        str | None,
+        option(panel=WHAT, takes="NAME", text="Data set, see uproar ls tasks", default="digits"),
+    ] = None
+    model: Annotated[
+        str | None,
+        option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small"),
+    ] = None
+    estimators: Annotated[
+        list[str] | None,
+        names(
+            text="Methods to compare, see uproar ls estimators",
+            default="random, block_random, sobel, grad, guided_backprop, ig, sq(grad), sg(grad), sg_sq(grad), "
+            "var(grad)",
+        ),
+    ] = None
+    protocols: Annotated[
+        list[str] | None,
+        names(
+            text="What is done with the ranked pixels, see uproar ls protocols",
+            default="roar, kar, roar:no-retrain, kar:no-retrain",
+        ),
+    ] = None
+    metrics: Annotated[
+        list[str] | None,
+        names(text="Scores of the maps without retraining, see uproar ls metrics", default="none"),
+    ] = None
+    audits: Annotated[
+        list[str] | None,
+        names(text="Questions about the benchmark itself, see uproar ls audits", default="none"),
+    ] = None
+    fractions: Annotated[
+        list[str] | None,
+        option(
+            panel=WHAT,
+            takes="T,T,…",
+            text="Shares of the pixels that are removed or kept",
+            default="0.1, 0.3, 0.5, 0.7, 0.9",
+        ),
+    ] = None
+    seeds: Annotated[
+        int | None,
+        option(panel=WHAT, takes="N", text="Number of replicates; verdicts need two", default="5"),
+    ] = None
+    fill: Annotated[
+        str | None,
+        option(
+            panel=WHAT,
+            takes="NAME",
+            text="What removed pixels become, see uproar ls fills",
+            default="mean",
+        ),
+    ] = None
+    limit: Annotated[
+        int | None,
+        option(panel=WHAT, takes="N", text="At most so many images per split", default="all"),
+    ] = None
+    plugin: Plugins = None
+    recipe: Annotated[
+        str | None,
+        option(
+            panel=HOW,
+            takes="NAME",
+            text="How networks are trained, see uproar ls recipes",
+            default="SGD, one cycle",
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None, option(panel=HOW, takes="N", text="Epochs of every training", default="12")
+    ] = None
+    device: Annotated[
+        str | None,
+        option(
+            panel=HOW,
+            takes="NAME",
+            text="Where networks run: auto, cpu, cuda, cuda:1, mps",
+            default="auto",
+        ),
+    ] = None
     weights: Weights = None
     pretrained: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Weights from which every training starts")
+        str | None,
+        option(
+            panel=WHERE,
+            takes="FILE",
+            text="Weights from which every training starts",
+            default="random ones",
+        ),
     ] = None
-    estimators: Many = None
-    protocols: Many = None
-    metrics: Many = None
-    audits: Many = None
-    fractions: Many = None
-    seeds: Annotated[int | None, typer.Option(help="Number of replicates")] = None
-    recipe: Annotated[
-        str | None, typer.Option(help="How networks are trained: see `uproar ls recipes`")
-    ] = None
-    epochs: Annotated[int | None, typer.Option(help="Epochs of every training")] = None
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps  [default: auto]")
-    ] = None
-    fill: Annotated[str | None, typer.Option(help="What removed pixels become")] = None
-    limit: Annotated[int | None, typer.Option(help="Use at most so many images per split")] = None
-    plugin: Annotated[list[str] | None, typer.Option(help="File with estimators of your own")] = (
-        None
-    )
 
     def study(self, file: str | None) -> Study:
         """A study by its file or name, changed; without one, the default study, named after its task."""

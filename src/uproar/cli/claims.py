@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from uproar.cli.changes import Weights
 from uproar.cli.console import some
 from uproar.cli.data import DataRoot
+from uproar.cli.options import Moved, RunFolder
+from uproar.cli.options import names as names_option
 
 
 def claims(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/hooker2019-tiny")],
+    folder: RunFolder,
     names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--claims", metavar="A,B,…",
-            help="Papers or single claims  [default: the study's own, else all]",
+        names_option(
+            "--claims", text="Papers or single claims, see uproar ls claims",
+            default="the study's own, else all",
         ),
     ] = None,
-    weights: Weights = None,
+    weights: Moved = None,
     data_root: DataRoot = None,
 ) -> int:  # fmt: skip
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import errors, output
+from uproar.cli.options import HOW, WHERE, Command, Group, flag, option
 from uproar.data.places import download_root, use_root
 
 if TYPE_CHECKING:
@@ -28,18 +29,25 @@ def _use(folder: Path | None) -> Path | None:
 
 DataRoot = Annotated[
     Path | None,
-    typer.Option(
-        "--data-root", callback=_use, help="Folder with data sets  [default: UPROAR_DATA, ./data]"
+    option(
+        "--data-root",
+        panel=WHERE,
+        takes="FOLDER",
+        text="Data sets are in this folder",
+        default="UPROAR_DATA, then ./data",
+        callback=_use,
     ),
 ]
 """Where data sets are looked for first; worker processes get it through the environment."""
 
-app = typer.Typer(help="Download and check data sets.", no_args_is_help=True)
+app = typer.Typer(help="Download and check data sets.", no_args_is_help=True, cls=Group)
 
 
-@app.command("get")
+@app.command("get", cls=Command)
 def get_set(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10", show_default=False)
+    ],
     data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
@@ -68,13 +76,14 @@ def get_set(
     return 0
 
 
-@app.command("verify")
+@app.command("verify", cls=Command)
 def verify_set(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10 or folder(root=photos)")
     ],
     leave: Annotated[
-        bool, typer.Option("--leave-out", help="List unreadable pictures as left out of the set")
+        bool,
+        flag("--leave-out", panel=HOW, text="List unreadable pictures as left out of the set"),
     ] = False,
     data_root: DataRoot = None,
 ) -> int:

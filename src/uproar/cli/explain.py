@@ -12,6 +12,18 @@ from rich.markup import escape
 
 from uproar.cli.console import errors, output, some
 from uproar.cli.data import DataRoot
+from uproar.cli.options import (
+    WHAT,
+    WHERE,
+    Classes,
+    Model,
+    Plugins,
+    Seed,
+    Task,
+    Weights,
+    names,
+    option,
+)
 from uproar.errors import BadInput, BadOption
 
 if TYPE_CHECKING:
@@ -32,43 +44,77 @@ def explain(
     images: Annotated[
         str | None,
         typer.Argument(
-            metavar="IMAGES", help="Folder of pictures, picture or array file; else a task"
+            metavar="IMAGES",
+            help="Folder of pictures, picture or array file; without it, the images of --task",
+            show_default=False,
         ),
     ] = None,
     estimators: Annotated[
-        list[str] | None, typer.Option(metavar="A,B,…", help="Chains, e.g. grad,sg_sq(ig)")
+        list[str] | None,
+        names(text="Methods to show, see uproar ls estimators", default=", ".join(DEFAULT)),
     ] = None,
-    task: Annotated[str, typer.Option(help="Data set whose test images are explained")] = "digits",
-    model: Annotated[str, typer.Option(help="Network: a name or file.py:factory")] = "cnn-small",
-    weights: Annotated[
-        str | None, typer.Option(help="Trained weights; for a task, else it is trained")
-    ] = None,
-    classes: Annotated[
-        int | None, typer.Option(help="Number of classes, for images of your own")
-    ] = None,
+    task: Task = "digits",
+    model: Model = "cnn-small",
+    classes: Classes = None,
     split: Annotated[
-        str, typer.Option(help="test, or both: maps of a whole task, for a study to take")
+        str,
+        option(
+            panel=WHAT,
+            takes="test|both",
+            default="test",
+            text="Images of a task: those of the test split, or both splits, as maps for a study to take",
+        ),
     ] = "test",
     study: Annotated[
         str | None,
-        typer.Option(help="With both: a study file that names task, model and recipe instead"),
+        option(
+            panel=WHAT,
+            takes="FILE",
+            text="With --split both: a study that names task, model and recipe",
+        ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="At most so many images  [default: 64; all with both]")
+        int | None,
+        option(
+            panel=WHAT,
+            takes="N",
+            text="At most so many images",
+            default=f"{LIMIT}; all with --split both",
+        ),
     ] = None,
     target: Annotated[
-        str, typer.Option(help="Class explained: predicted, label or a number")
+        str,
+        option(
+            panel=WHAT,
+            takes="predicted|label|N",
+            text="The class that is explained",
+            default="predicted",
+        ),
     ] = "predicted",
-    seed: Annotated[int, typer.Option(help="Seed of the network and of all draws")] = 0,
-    plugin: Annotated[
-        list[str] | None, typer.Option(help="File with estimators of your own")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Picture: .png, .svg or .html")] = Path("maps.png"),
+    seed: Seed = 0,
+    plugin: Plugins = None,
+    weights: Weights = None,
+    out: Annotated[
+        Path,
+        option(panel=WHERE, takes="FILE", text="Picture: .png, .svg or .html", default="maps.png"),
+    ] = Path("maps.png"),
     save: Annotated[
-        Path | None, typer.Option(help="Maps as arrays: .npz or .safetensors (one each with both)")
+        Path | None,
+        option(
+            panel=WHERE,
+            takes="FILE",
+            default="not saved",
+            text="Maps as arrays: .npz or .safetensors (one file each with --split both)",
+        ),
     ] = None,
     store: Annotated[
-        str, typer.Option(help="Where finished maps are kept: folder or URL")
+        str,
+        option(
+            panel=WHERE,
+            takes="FOLDER|URL",
+            text="Finished maps are kept here",
+            default="runs/explain/store",
+        ),
     ] = "runs/explain/store",
     data_root: DataRoot = None,
 ) -> int:
@@ -151,10 +197,10 @@ def _explain_both(
     bench = bench_for(Setting.all_of(chosen)[0], store)
     with bar("explaining") as listen:
         write_maps(bench, chains, seed, files, listen)
-    names = [name_of(file) for file in files]
+    stored = [name_of(file) for file in files]
     test = bench.task.test
     rows = range(min(SHOWN, len(test)))
-    few = [estimators[name].facts["stored"].read(test, rows).sum(1).numpy() for name in names]
+    few = [estimators[name].facts["stored"].read(test, rows).sum(1).numpy() for name in stored]
     titles = [bench.task.classes[k] for k in test.labels[:SHOWN].tolist()]
     _draw(
         out,
@@ -162,7 +208,7 @@ def _explain_both(
         dict(zip([c.name for c in chains], few, strict=True)),
         titles,
     )
-    for chain, name in zip(chains, names, strict=True):
+    for chain, name in zip(chains, stored, strict=True):
         output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
     return 0
 

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from uproar.cli.console import output, table
 from uproar.cli.data import DataRoot
+from uproar.cli.options import Plugins
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.places import find
 
@@ -43,10 +44,10 @@ NOTES = {
 
 
 def ls(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What to list")] = Kind.estimators,
-    plugin: Annotated[
-        list[str] | None, typer.Option(help="File with estimators of your own")
-    ] = None,
+    kind: Annotated[
+        Kind, typer.Argument(metavar="KIND", help=f"What to list: {', '.join(Kind)}")
+    ] = Kind.estimators,
+    plugin: Plugins = None,
     data_root: DataRoot = None,
 ) -> int:
     """List what there is, with options and their defaults."""

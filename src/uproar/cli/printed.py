@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
 from uproar.cli.console import errors, output, table
+from uproar.cli.options import HOW, option
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 Compare = Annotated[
     str | None,
-    typer.Option(
-        metavar="METHOD", help="Print this method against each other, e.g. --compare mine"
-    ),
+    option(panel=HOW, takes="METHOD", text="Print this method against each other, e.g. mine"),
 ]
 STATES = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped": "dim"}
 

@@ -12,7 +12,9 @@ from uproar.cli.console import output
 
 
 def results(
-    folder: Annotated[Path, typer.Argument(help="Folder of results, e.g. docs/results")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of results, e.g. docs/results")
+    ],
 ) -> int:
     """Make the tables of all claims in FOLDER/index.md again, from the pages that `uproar report --markdown` wrote.
 

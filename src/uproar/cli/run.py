@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from uproar.cli.changes import Changes, Weights, changing
+from uproar.cli.changes import Changes, changing
 from uproar.cli.console import duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
+from uproar.cli.options import HOW, WHERE, Jobs, Moved, RayAddress, RunFolder, flag, option
 from uproar.cli.printed import Compare, check_compared
 from uproar.errors import BadInput
 
@@ -23,14 +24,23 @@ if TYPE_CHECKING:
 File = Annotated[
     str | None,
     typer.Argument(
-        metavar="STUDY", help="A study file (TOML); without one, ROAR and KAR on digits."
+        metavar="STUDY",
+        help="A study file (TOML) or name (uproar ls studies), whose settings the options replace; "
+        "without one, ROAR and KAR on digits",
+        show_default=False,
     ),
 ]
-Out = Annotated[Path | None, typer.Option(help="Folder for the report  [default: runs/NAME]")]
+Out = Annotated[
+    Path | None,
+    option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/NAME"),
+]
 Place = Annotated[
     str | None,
-    typer.Option("--store", help="Results: folder or URL (s3://…)  [default: OUT/store]"),
-]
+    option(
+        "--store", panel=WHERE, takes="FOLDER|URL", text="Results go here, e.g. s3://bucket/study",
+        default="OUT/store",
+    ),
+]  # fmt: skip
 
 
 @changing
@@ -38,21 +48,28 @@ def run(
     study: File = None,
     *,
     changes: Changes,
-    jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
-    ray: Annotated[
-        str | None, typer.Option(metavar="auto|HOST:PORT", help="Run on this Ray cluster")
-    ] = None,
+    jobs: Jobs = None,
+    ray: RayAddress = None,
     until_decided: Annotated[
         bool,
-        typer.Option(
-            "--until-decided", help="Add replicates (3, 5, 8, 13, 20) where verdicts are open"
+        flag(
+            "--until-decided",
+            panel=HOW,
+            text="Add replicates (3, 5, 8, 13, 20) only where verdicts are open",
         ),
     ] = False,
     budget: Annotated[
-        str | None, typer.Option(metavar="30m", help="Begin nothing new after so long (s, m, h)")
+        str | None,
+        option(
+            panel=HOW,
+            takes="TIME",
+            text="Begin nothing new after so long: 90s, 30m, 2h",
+            default="no end",
+        ),
     ] = None,
     collect: Annotated[
-        bool, typer.Option("--collect", help="Only report what is finished, also while it runs")
+        bool,
+        flag("--collect", panel=HOW, text="Only report what is finished, also while it runs"),
     ] = False,
     compare: Compare = None,
     out: Out = None,
@@ -113,19 +130,23 @@ def _ended(wall: dict[str, Any], spent: float) -> dict[str, Any]:
 
 
 def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits")
-    ],
-    out: Annotated[Path | None, typer.Option(help="Write it elsewhere")] = None,
+    folder: RunFolder,
+    out: Annotated[
+        Path | None,
+        option(
+            panel=WHERE, takes="FOLDER", text="Write the page here", default="FOLDER of the run"
+        ),
+    ] = None,
     markdown: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Instead write a Markdown page with figures and tables, to keep under version control",
+        option(
+            panel=WHERE,
+            takes="FOLDER",
+            text="Instead write a Markdown page with figures and tables here, to keep under version control",
         ),
     ] = None,
     compare: Compare = None,
-    weights: Weights = None,
+    weights: Moved = None,
     data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished, also while it runs."""
@@ -197,11 +218,15 @@ def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
 def validate(
     studies: Annotated[
         list[str] | None,
-        typer.Argument(metavar="STUDY…", help="Study files or names; without one, ROAR on digits."),
+        typer.Argument(
+            metavar="STUDY…",
+            help="Study files or names, whose settings the options replace; without one, ROAR and KAR on digits",
+            show_default=False,
+        ),
     ] = None,
     *,
     changes: Changes,
-    jobs: Annotated[int | None, typer.Option(help="Processes  [default: one per core]")] = None,
+    jobs: Jobs = None,
     out: Out = None,
     store: Place = None,
     data_root: DataRoot = None,

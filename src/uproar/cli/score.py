@@ -15,6 +15,20 @@ from rich.markup import escape
 from uproar.cli.console import errors, output, some, table
 from uproar.cli.data import DataRoot
 from uproar.cli.explain import bar
+from uproar.cli.options import (
+    HOW,
+    WHAT,
+    WHERE,
+    Classes,
+    Model,
+    Plugins,
+    Seed,
+    Task,
+    Weights,
+    flag,
+    names,
+    option,
+)
 from uproar.cli.printed import Compare, check_compared, print_comparisons, undefined_share
 from uproar.errors import BadInput
 
@@ -28,44 +42,66 @@ CONTROL = "random"
 def score(
     images: Annotated[
         str | None,
-        typer.Argument(metavar="IMAGES", help="Folder of pictures or array file; else a task"),
+        typer.Argument(
+            metavar="IMAGES",
+            help="Folder of pictures or array file; without it, the images of --task",
+            show_default=False,
+        ),
     ] = None,
     maps: Annotated[
-        list[str] | None, typer.Option(help="Your maps: .npz, .npy or .safetensors")
+        list[str] | None,
+        option(panel=WHAT, takes="FILE", text="Maps of your own: .npz, .npy or .safetensors"),
     ] = None,
     estimators: Annotated[
-        list[str] | None, typer.Option(metavar="A,B,…", help="Estimators to run")
+        list[str] | None,
+        names(
+            text="Also make maps with these, see uproar ls estimators",
+            default=f"{', '.join(DEFAULT_ESTIMATORS)}; none with --maps",
+        ),
     ] = None,
     metrics: Annotated[
-        list[str] | None, typer.Option(metavar="A,B,…", help="See uproar ls metrics")
+        list[str] | None, names(text="See uproar ls metrics", default=", ".join(DEFAULT_METRICS))
     ] = None,
-    task: Annotated[str, typer.Option(help="Data set whose test images are scored")] = "digits",
-    model: Annotated[str, typer.Option(help="Network: a name or file.py:factory")] = "cnn-small",
-    weights: Annotated[
-        str | None, typer.Option(help="Trained weights; for a task, else it is trained")
-    ] = None,
-    classes: Annotated[
-        int | None, typer.Option(help="Number of classes, for images of your own")
-    ] = None,
+    task: Task = "digits",
+    model: Model = "cnn-small",
+    classes: Classes = None,
     labels: Annotated[
-        str | None, typer.Option(help="Labels: .npy file; else those of the images")
+        str | None,
+        option(
+            panel=WHAT,
+            takes="FILE",
+            text="Labels of the images: .npy, .npz or .safetensors",
+            default="those of the images, else what the model predicts",
+        ),
     ] = None,
     answers: Annotated[
-        str, typer.Option("--output", help="What the model returns: auto, logit, probability")
+        str,
+        option(
+            "--output",
+            panel=WHAT,
+            takes="KIND",
+            default="auto",
+            text=f"What the model returns: {', '.join(OUTPUTS)}",
+        ),
     ] = "auto",
-    limit: Annotated[int, typer.Option(help="At most so many images")] = 500,
-    seed: Annotated[int, typer.Option(help="Seed of all draws")] = 0,
-    plugin: Annotated[
-        list[str] | None, typer.Option(help="File with estimators of your own")
-    ] = None,
+    limit: Annotated[
+        int, option(panel=WHAT, takes="N", text="At most so many images", default="500")
+    ] = 500,
+    seed: Seed = 0,
+    plugin: Plugins = None,
     compare: Compare = None,
     no_random: Annotated[
         bool,
-        typer.Option(
-            "--no-random", help="Without the control: a random ranking, scored like the rest"
+        flag(
+            "--no-random",
+            panel=HOW,
+            text="Without the control: a random ranking, scored like the rest",
         ),
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the report")] = Path("runs/score"),
+    weights: Weights = None,
+    out: Annotated[
+        Path, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/score")
+    ] = Path("runs/score"),
     data_root: DataRoot = None,
 ) -> int:
     """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
@@ -86,15 +122,16 @@ def score(
         read_metric(name)
     place = Store(out / "store")
     given = read_maps(maps)
+    made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
+    own = [name for arrays in given.values() for name in arrays]
+    chains = [read_chain(name) for name in _with_control(made, own, not no_random)]
+    if compare is not None:
+        check_compared(compare, [*own, *(chain.name for chain in chains)])
     classes_given = None if labels is None else read_labels(labels)
     subject, y, labelled = subject_of(
         images, task, model, weights, classes, limit, seed, place, classes_given
     )
     found = cut(given, len(subject.x))
-    names = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
-    chains = [read_chain(name) for name in _with_control(names, found, not no_random)]
-    if compare is not None:
-        check_compared(compare, [*found, *(chain.name for chain in chains)])
     with bar("explaining") as listen:
         found |= stored_maps(subject, chains, place, listen)
     ready("mean", asked)

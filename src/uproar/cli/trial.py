@@ -9,17 +9,22 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import output, some, table
+from uproar.cli.options import Model
+from uproar.cli.options import names as names_option
 
 
 def try_estimators(
     what: Annotated[
-        str, typer.Argument(metavar="FILE|EXPRESSION", help="my_method.py, or e.g. sg(grad)")
+        str,
+        typer.Argument(
+            metavar="FILE|EXPRESSION", help="my_method.py, or e.g. sg(grad)", show_default=False
+        ),
     ],
     estimators: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,…", help="Which ones  [default: all of the file]"),
+        names_option(text="Which ones of the file", default="all"),
     ] = None,
-    model: Annotated[str, typer.Option(help="Network: a name or file.py:factory")] = "cnn-small",
+    model: Model = "cnn-small",
 ) -> int:
     """Check that an estimator keeps the rules that make its scores trustworthy."""
     from uproar.estimators.contract import try_contract  # torch loads slowly

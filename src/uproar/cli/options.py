@@ -1,0 +1,117 @@
+"""Options that several commands share, and how `--help` shows them.
+
+Nothing here imports torch: help is printed without it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
+
+WHAT = "What to run"
+HOW = "How to run it"
+WHERE = "Where things are"
+
+
+def option(
+    *names: str, panel: str, takes: str, text: str, default: str | None = None, **more: Any
+) -> Any:
+    """An option with the word for what it takes, what it does, and what holds without it."""
+    shown = "" if default is None else f"  [dim]\\[default: {escape(default)}][/]"
+    help_text = escape(text) + shown
+    return typer.Option(
+        *names, metavar=takes, help=help_text, rich_help_panel=panel, show_default=False, **more
+    )
+
+
+def flag(name: str, *, panel: str, text: str, **more: Any) -> Any:
+    """An option that takes no value."""
+    return typer.Option(name, metavar="", help=escape(text), rich_help_panel=panel, **more)
+
+
+def names(*names: str, panel: str = WHAT, text: str, default: str | None = None) -> Any:
+    """An option that lists names, separated by commas or given several times."""
+    return option(*names, panel=panel, takes="A,B,…", text=text, default=default)
+
+
+def _without_type(parameter: Any) -> None:
+    """Flags and arguments are shown without a type: `<bool>` and `<str>` say nothing to who reads them."""
+    if getattr(parameter, "is_flag", False):
+        parameter.metavar = ""
+    if parameter.param_type_name == "argument":
+        parameter.display_type_rich = lambda ctx: None
+
+
+class Command(TyperCommand):
+    """A command whose help is free of the names of Python types."""
+
+    def get_params(self, ctx: Any) -> Any:
+        found = super().get_params(ctx)
+        for parameter in found:
+            _without_type(parameter)
+        return found
+
+
+class Group(TyperGroup):
+    """A group of commands whose help is free of the names of Python types."""
+
+    def get_params(self, ctx: Any) -> Any:
+        found = super().get_params(ctx)
+        for parameter in found:
+            _without_type(parameter)
+        return found
+
+
+RunFolder = Annotated[
+    Path,
+    typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits", show_default=False),
+]
+Weights = Annotated[
+    str | None,
+    option(
+        panel=WHERE, takes="FILE", text="Trained weights of the base model", default="it is trained"
+    ),
+]
+Moved = Annotated[
+    str | None,
+    option(
+        "--weights", panel=WHERE, takes="FILE",
+        text="The run's file of trained weights, where it has moved", default="where it was",
+    ),
+]  # fmt: skip
+Plugins = Annotated[
+    list[str] | None,
+    option(
+        panel=WHAT, takes="FILE.py", text="A file that declares estimators, metrics, … of your own"
+    ),
+]
+Task = Annotated[
+    str, option(panel=WHAT, takes="NAME", text="Data set, see uproar ls tasks", default="digits")
+]
+NETWORK = "Network, see uproar ls models, or FILE.py:FACTORY"
+Model = Annotated[str, option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small")]
+Classes = Annotated[
+    int | None,
+    option(
+        panel=WHAT,
+        takes="N",
+        text="Number of classes, for images of your own",
+        default="what the model has",
+    ),
+]
+Seed = Annotated[
+    int, option(panel=HOW, takes="N", text="Seed of the network and of all draws", default="0")
+]
+Jobs = Annotated[
+    int | None, option(panel=HOW, takes="N", text="Processes at a time", default="one per core")
+]
+RayAddress = Annotated[
+    str | None,
+    option(
+        panel=HOW, takes="auto|HOST:PORT", text="Run on this Ray cluster", default="this machine"
+    ),
+]

@@ -1,0 +1,89 @@
+"""What `--help` shows: every option described, with its default, in 80 columns, without names of Python types."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer.main
+
+from uproar.cli.app import _exit_code, app
+from uproar.study.spec import Study
+
+PROGRAM = typer.main.get_command(app)
+LINES = [
+    [], ["run"], ["report"], ["validate"], ["audit"], ["claims"], ["results"], ["explain"], ["score"], ["try"],
+    ["ls"], ["doctor"], ["data"], ["data", "get"], ["data", "verify"],
+]  # fmt: skip
+
+
+def _command(line):
+    found = PROGRAM
+    for name in line:
+        found = found.commands[name]
+    return found
+
+
+def test_every_command_is_looked_at_here():
+    names = {(name,) for name in PROGRAM.commands} | {
+        ("data", n) for n in PROGRAM.commands["data"].commands
+    }
+    assert {tuple(line) for line in LINES} == names | {()}
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_help_is_whole_at_80_columns(line, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    assert _exit_code([*line, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    rows = [row for row in shown.splitlines() if row.startswith("│")]
+    assert not [row for row in rows if row.rstrip(" │").endswith("…") and "A,B,…" not in row]
+    assert not re.search(r"<\w+(\[\w+\])?>", shown), "names of Python types"
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_every_option_is_described(line):
+    for parameter in _command(line).params:
+        if parameter.name in ("install_completion", "show_completion"):
+            continue
+        assert parameter.help, parameter.name
+        if parameter.param_type_name == "option" and not parameter.is_flag:
+            assert parameter.metavar, f"{parameter.name} does not say what it takes"
+
+
+def test_the_defaults_that_help_shows_are_those_of_the_study_without_a_file():
+    study = Study()
+    held = {
+        "task": study.tasks, "model": study.models, "estimators": study.estimators, "protocols": study.protocols,
+        "metrics": study.metrics or ("none",), "audits": study.audits or ("none",), "fractions": study.fractions,
+        "seeds": (len(study.seeds),), "fill": (study.fill,), "device": (study.device,),
+        "epochs": (study.recipe.epochs,),
+    }  # fmt: skip
+    for line in (["run"], ["validate"]):
+        shown = {
+            p.name: re.search(r"\[default: (.*)\]\[/\]$", p.help or "")
+            for p in _command(line).params
+        }
+        for name, value in held.items():
+            assert shown[name][1] == ", ".join(map(str, value)), name
+    assert study.limit is None and study.weights is None and study.pretrained is None
+    assert (study.recipe.optimizer, study.recipe.schedule) == ("sgd", "one-cycle")
+
+
+@pytest.mark.parametrize("line", [["explain"], ["score"], ["try"]], ids=" ".join)
+def test_the_defaults_that_help_shows_are_what_the_command_takes(line):
+    for parameter in _command(line).params:
+        shown = re.search(r"\[default: (.*)\]\[/\]$", parameter.help or "")
+        flag = getattr(parameter, "is_flag", False)
+        if parameter.default is not None and not parameter.required and not flag:
+            assert shown is not None, parameter.name
+            assert shown[1] == str(parameter.default), parameter.name
+
+
+def test_the_version_is_printed_alone(capsys):
+    from importlib.metadata import version
+
+    assert _exit_code(["--version"]) == 0
+    assert capsys.readouterr().out == f"uproar {version('uproar')}\n"
