@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from uproar.batches import spans
 from uproar.data.boxes import box_pixels
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
@@ -54,7 +56,12 @@ DEFAULT = ("insertion", "deletion", "road", "average_drop")
 SHOWN = 64
 """Images kept for the report."""
 TOGETHER = 64
-"""Images whose changes are made together, at most; each has many."""
+"""Images whose changes are made together, at most; each has many. Of large ones fewer: more is heard of them."""
+LARGE = 32 * 32
+"""Pixels of an image of which so many are made together."""
+
+Scored = Callable[[str, int, int, float], None]
+"""Of a method so many more images are scored; all methods have scored so many, and it took these seconds."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +126,12 @@ def score_all(
     mean: Tensor | None = None, train: Tensor | None = None, truth: Tensor | None = None,
     boxes: Tensor | None = None, explain: Mapping[str, Explain] | None = None,
     output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int | None = None,
-    listen: Callable[[int, int], None] = lambda *_: None, labelled: bool = True,
+    listen: Scored = lambda *_: None, over: Callable[[], bool] = lambda: False, labelled: bool = True,
 ) -> Scores:  # fmt: skip
     """Scores with everything a report needs: the table, per-image values, paired comparisons and curves.
 
-    `labelled=False` says that `y` are no labels but what the model predicts.
+    `labelled=False` says that `y` are no labels but what the model predicts. When `over()`, no further images are
+    begun: the scores are those of the first ones.
     """
     check_model(model)
     check_images(x)
@@ -164,40 +172,47 @@ def score_all(
         )  # fmt: skip
 
     try:
-        responses, shown = _asked(calls, methods, batch, room, len(x), listen)
+        responses, shown = _asked(calls, methods, batch, room, x, listen, over)
     except NotApplicable:
         calls, left_out = _applicable(calls, methods, batch)
         notices += left_out
-        responses, shown = _asked(calls, methods, batch, room, len(x), listen)
+        responses, shown = _asked(calls, methods, batch, room, x, listen, over)
+    n = _n(responses)
+    x, y, methods = x[:n], y[:n], {name: a[:n] for name, a in methods.items()}
     return replace(
         _tables(calls, responses, methods, seed),
-        curves=_curves(calls, responses, x), forwards=shown + len(x), notices=tuple(notices), images=x[:SHOWN].numpy(),
-        maps={name: a[:SHOWN].numpy() for name, a in methods.items()}, titles=tuple(str(k) for k in y[:SHOWN].tolist()),
-        quality=quality,
+        curves=_curves(calls, responses, x), forwards=shown + len(clean), notices=tuple(notices),
+        images=x[:SHOWN].numpy(), maps={name: a[:SHOWN].numpy() for name, a in methods.items()},
+        titles=tuple(str(k) for k in y[:SHOWN].tolist()), quality=quality,
     )  # fmt: skip
 
 
 def _asked(
-    calls: Sequence[Call], methods: Collection[str], batch: Callable[[str, slice], Batch], room: Room, n: int,
-    listen: Callable[[int, int], None],
+    calls: Sequence[Call], methods: Collection[str], batch: Callable[[str, slice], Batch], room: Room, x: Tensor,
+    listen: Scored, over: Callable[[], bool],
 ) -> tuple[dict[str, dict[str, Responses]], int]:  # fmt: skip
     """What every metric says of every image, by method, and how many images the model was shown."""
-    responses: dict[str, dict[str, Responses]] = {}
-    shown, total = 0, len(methods) * n
-    for method in methods:
+    parts: dict[str, list[dict[str, Responses]]] = {method: [] for method in methods}
+    shown = 0
+    h, w = x.shape[2:]
+    for rows in spans(len(x), max(1, min(TOGETHER, TOGETHER * LARGE // (h * w)))):
+        if rows.start and over():
+            break
+        for last, method in zip([*[False] * (len(methods) - 1), True], methods, strict=True):
+            began = time.perf_counter()
 
-        def scored(
-            span: slice, rows: int, method: str = method
-        ) -> tuple[dict[str, Responses], int]:
-            return evaluate(calls, batch(method, span), rows)
+            def scored(
+                some: slice, at_once: int, method: str = method, start: int = rows.start
+            ) -> tuple[dict[str, Responses], int]:
+                span = slice(start + some.start, start + some.stop)
+                return evaluate(calls, batch(method, span), at_once)
 
-        parts: list[dict[str, Responses]] = []
-        for part, count in room.over(n, TOGETHER, scored):
-            parts.append(part)
-            shown += count
-            listen(len(responses) * n + sum(_n({method: each}) for each in parts), total)
-        responses[method] = joined(parts)
-    return responses, shown
+            for part, count in room.over(rows.stop - rows.start, TOGETHER, scored):
+                parts[method].append(part)
+                shown += count
+            whole = rows.stop if last else rows.start
+            listen(method, rows.stop - rows.start, whole, time.perf_counter() - began)
+    return {method: joined(each) for method, each in parts.items()}, shown
 
 
 def _applicable(

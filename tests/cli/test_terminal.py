@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import signal
+
+import pytest
+
 STUDY = [
     "--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)",
     "--estimators", "random,grad", "--fractions", "0.3,0.6", "--seeds", "2", "--epochs", "1",
@@ -17,3 +22,80 @@ def test_a_run_and_its_audit_show_a_bar_on_a_terminal_and_end_well(commands, tmp
     shown = commands.terminal(["audit", "r", "--audits", "variation", "--jobs", "1"], tmp_path)
     assert shown.code == 0, shown.plain
     assert "Traceback" not in shown.plain
+
+
+SMALL = [
+    "--task",
+    "planted(size=8, classes=3, train=60, test=150)",
+    "--model",
+    "cnn-small(width=4)",
+]
+SLOW = """
+import time
+def slow(model, x, target):
+    time.sleep(0.02 * len(x))
+    return x.sum(1)
+"""
+
+
+def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_there_is_no_terminal(
+    commands, tmp_path
+):
+    (tmp_path / "slow.py").write_text(SLOW)
+    given = ["score", *SMALL, "--limit", "140", "--plugin", "slow.py", "--estimators", "slow"]
+    given += ["--metrics", "deletion(steps=4)", "--out"]
+    shown = commands.terminal([*given, "a"], tmp_path, columns=80)
+    assert shown.code == 0, shown.plain
+    assert "\x1b[" in shown.text and "140 images × 2 methods" in shown.plain
+    assert re.search(r"/140 images  \d+ s left  explaining by slow", shown.plain), shown.plain
+    given = ["explain", *given[1 : given.index("--metrics")], "--store"]
+    for end, shown in (
+        ("b", commands.piped([*given, "b"], tmp_path)),
+        ("c", commands.terminal([*given, "c"], tmp_path, term="dumb")),
+    ):
+        said = shown.errors if end == "b" else shown.text.replace("\r\n", "\n")
+        assert shown.code == 0, said
+        assert "\x1b" not in said and "\r" not in said
+        assert "explaining" in said, "what takes longer than two seconds is told"
+        assert len(said.splitlines()) < 12
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (["run", *STUDY[:5], "random,slow", *STUDY[6:], "--out", "r"], "Finished cells are in r/store; the same"),
+        (["score", *SMALL, "--estimators", "random,slow", "--out", "s"], "Finished maps are in s/store, scores are"),
+        (["explain", *SMALL, "--estimators", "random,slow", "--store", "e"], "Finished maps are in e; the same"),
+    ],
+)  # fmt: skip
+def test_ctrl_c_says_what_is_kept(commands, tmp_path, command, sentence):
+    """Typed while an estimator sleeps: one sentence, no traceback, the code of an interruption."""
+    (tmp_path / "slow.py").write_text(SLOW.replace("0.02 * len(x)", "60"))
+    typed = [("(?s)(expla|cells).{40}", "\x03")]
+    shown = commands.terminal([*command, "--plugin", "slow.py"], tmp_path, keys=typed, timeout=50)
+    assert shown.code == 130, shown.plain
+    assert f"Stopped. {sentence}" in re.sub(r"\s+", " ", shown.plain)
+    assert "Traceback" not in shown.plain
+
+
+def test_ctrl_c_where_nothing_can_be_kept_says_so_and_the_second_one_ends_at_once(
+    commands, tmp_path
+):
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "def slow(model, x, target):\n"
+        "    try:\n        time.sleep(60)\n"
+        "    except KeyboardInterrupt:\n        print('not yet', flush=True)\n        time.sleep(60)\n        raise\n"
+    )  # fmt: skip
+    given = ["try", "slow.py"]
+    shown = commands.terminal(
+        given, tmp_path, keys=[("(?s)checking.{30}", "\x03"), ("not yet", "\x03")], timeout=50
+    )
+    assert shown.code == -signal.SIGINT, shown.plain
+    assert "Traceback" not in shown.plain
+    (tmp_path / "slow.py").write_text(
+        "import time\ndef slow(model, x, target):\n    time.sleep(60)\n"
+    )
+    shown = commands.terminal(given, tmp_path, keys=[("(?s)checking.{30}", "\x03")], timeout=50)
+    assert shown.code == 130
+    assert "Stopped. Nothing was kept." in shown.plain

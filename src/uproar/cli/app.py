@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from uproar.cli import audit, claims, data, explain, look, results, run, score, trial
 from uproar.cli.console import errors, output
+from uproar.cli.interrupt import INTERRUPTED, end_at_second, what_is_kept
 from uproar.cli.options import Command, Group
 from uproar.cli.signals import Terminated, ending_signals
 from uproar.cli.streams import end_output, lost_output
@@ -63,6 +64,7 @@ app.add_typer(data.app, name="data")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program; a user's mistake is one sentence and a non-zero exit."""
+    end_at_second()
     sys.exit(_exit_code(arguments))
 
 
@@ -74,14 +76,14 @@ def _exit_code(arguments: list[str] | None) -> int:
     try:
         check_working_folder()
         with ending_signals():
-            return app(arguments, standalone_mode=False) or 0
+            code = app(arguments, standalone_mode=False) or 0
+            return _interrupted() if code == INTERRUPTED else code
     except typer.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        errors.print("\nStopped. What was finished is kept; the same command goes on from there.")
-        return 130
+        return _interrupted()
     except Terminated as ended:
-        errors.print(f"\n{ended} What was finished is kept; the same command goes on from there.")
+        errors.print(f"\n{ended} {escape(what_is_kept())}", soft_wrap=True)
         return ended.exit_code
     except UproarError as error:
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
@@ -104,3 +106,8 @@ def _exit_code(arguments: list[str] | None) -> int:
         )
         errors.print(f"[bold red]Error:[/] {escape(raised.rstrip('.'))}.", soft_wrap=True)
         return 2
+
+
+def _interrupted() -> int:
+    errors.print(f"\nStopped. {escape(what_is_kept())}", soft_wrap=True)
+    return INTERRUPTED

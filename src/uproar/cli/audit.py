@@ -8,8 +8,10 @@ from rich.markup import escape
 
 from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
+from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import HOW, Jobs, Moved, RayAddress, RunFolder, flag
 from uproar.cli.options import names as names_option
+from uproar.cli.progress import of_study, watched
 
 if TYPE_CHECKING:
     from uproar.study.audit_cost import Cost
@@ -33,7 +35,6 @@ def audit(
     from uproar.audits import audits  # torch and tables load slowly
     from uproar.cli.folder import recall, remember
     from uproar.cli.printed import finish, print_findings
-    from uproar.cli.progress import shown
     from uproar.running import completed
     from uproar.store import Store
     from uproar.study.audit_cost import costs
@@ -54,10 +55,12 @@ def audit(
     )  # fmt: skip
     if cost:
         return 0
-    with shown() as listen:
-        results = completed(study, place, jobs, listen, ray).results.with_facts(facts)
-    remember(folder, study, place, facts)
-    page = results.report(folder)
+    with watched("planning") as watch, kept(f"Finished cells are in {place}; {AGAIN}"):
+        done = completed(study, place, jobs, of_study(watch), ray)
+        results = done.results.with_facts(facts)
+        remember(folder, study, place, facts)
+        watch.say("drawing the report")
+        page = results.report(folder)
     print_findings(results.findings)
     return finish(results, page)
 

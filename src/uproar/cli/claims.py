@@ -8,6 +8,7 @@ from uproar.cli.console import some
 from uproar.cli.data import DataRoot
 from uproar.cli.options import Moved, RunFolder
 from uproar.cli.options import names as names_option
+from uproar.cli.progress import watched
 
 
 def claims(
@@ -31,6 +32,7 @@ def claims(
     study, place, facts = recall(folder, weights)
     chosen = some("--claims", names, study.claims or PAPERS)
     claims_named(chosen)  # an unknown name is refused before results are gathered
-    found = gathered(study, place, left_in(folder), facts)
-    print_claims(judge(found, chosen))
+    with watched(f"collecting what {folder} found"):
+        judged = judge(gathered(study, place, left_in(folder), facts), chosen)
+    print_claims(judged)
     return 0

@@ -9,12 +9,12 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import errors, output
+from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import HOW, WHERE, Command, Group, flag, option
+from uproar.cli.progress import Watch, watched
 from uproar.data.places import download_root, use_root
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from uproar.data.download import Listener
 
 SHOWN = 10
@@ -51,27 +51,12 @@ def get_set(
     data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TransferSpeedColumn,
-    )
-
     from uproar.data.catalogue import known_set
     from uproar.data.download import get
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-    )
-    with Progress(
-        *columns, console=errors, transient=True, disable=not errors.is_terminal
-    ) as shown:
-        folder, note = get(known_set(name), download_root(), _listener(shown))
+    known = known_set(name)
+    with watched(f"asking for {name}") as watch, kept("What was downloaded is kept; " + AGAIN):
+        folder, note = get(known, download_root(), _listener(watch))
     output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)
     return 0
 
@@ -88,13 +73,10 @@ def verify_set(
     data_root: DataRoot = None,
 ) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""
-    from rich.progress import Progress
-
     from uproar.data.verify import leave_out, verify  # torch loads slowly
 
-    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as shown:
-        line = shown.add_task("reading", total=None)
-        verdict = verify(name, lambda done, total: shown.update(line, completed=done, total=total))
+    with watched(f"looking for {name}") as watch:
+        verdict = verify(name, watch.counting("pictures", f"reading {name}"))
     place = "" if verdict.folder is None else f" in {verdict.folder}"
     found = "; ".join(verdict.facts) or "cannot be loaded"
     output.print(escape(f"{name}{place}: {found}."), soft_wrap=True)
@@ -113,14 +95,19 @@ def verify_set(
     return 1 if verdict.faults else 0
 
 
-def _listener(shown: Progress) -> Listener:
-    lines: dict[str, int] = {}
+def _listener(watch: Watch) -> Listener:
+    """Shows files as they come, in megabytes, or in files where those are counted."""
+    now, shown = "", None
 
     def listen(what: str, done: int, total: int) -> None:
-        if what not in lines:
-            lines[what] = int(shown.add_task(what, total=None))
-            if not errors.is_terminal:
-                errors.print(what)
-        shown.update(lines[what], completed=done, total=total or None)  # type: ignore[arg-type]
+        nonlocal now, shown
+        if what != now:
+            now = what
+            watch.note(what)
+            photos = what == "photos"
+            unit, size = ("photos", 1.0) if photos else ("MB", 1e6)
+            shown = watch.counting(unit, what, size) if total else None
+        if shown is not None:
+            shown(done, total)
 
     return listen

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +10,7 @@ from rich.markup import escape
 
 from uproar.cli.console import errors, output, some
 from uproar.cli.data import DataRoot
+from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import (
     WHAT,
     WHERE,
@@ -24,6 +23,7 @@ from uproar.cli.options import (
     names,
     option,
 )
+from uproar.cli.progress import watched
 from uproar.errors import BadInput, BadOption
 
 if TYPE_CHECKING:
@@ -143,22 +143,27 @@ def explain(
     if target not in ("predicted", "label") and not target.isdigit():
         raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
     from uproar.arrays import write_arrays
+    from uproar.cli.mapping import Explaining
     from uproar.cli.subjects import subject_of_files, subject_of_task
     from uproar.store import Store
-    from uproar.study.maps import stored_maps
+    from uproar.study.maps import pieces_of, stored_maps
 
     limit = LIMIT if limit is None else limit
     place = Store(store)
-    subject, titles, labels = (
-        subject_of_task(task, model, weights, limit, target, seed, place)
-        if images is None
-        else subject_of_files(images, model, weights, classes, limit, target, seed)
-    )
-    with bar("explaining") as listen:
-        maps = stored_maps(subject, chains, place, listen)
+    with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
+        subject, titles, labels = (
+            subject_of_task(task, model, weights, limit, target, seed, place, watch)
+            if images is None
+            else subject_of_files(images, model, weights, classes, limit, target, seed, watch)
+        )
+        pieces = pieces_of(subject, chains, place)
+        listen = Explaining(watch, pieces, len(subject.x))
+        maps = stored_maps(subject, chains, place, listen, pieces)
+        watch.say("drawing the maps")
+        arrays = {name: a.numpy() for name, a in maps.items()}
+        _draw(out, subject.x, arrays, titles)
     _note_undefined(maps)
-    arrays = {name: a.numpy() for name, a in maps.items()}
-    _draw(out, subject.x, arrays, titles)
+    output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     if save is not None:
         extra: dict[str, Any] = {"images": subject.x.numpy(), "targets": subject.target.numpy()}
         if labels is not None:
@@ -194,20 +199,19 @@ def _explain_both(
             f"{len(chosen.tasks)} tasks and {len(chosen.models)} models."
         )
     files = _files(save, chains)
-    bench = bench_for(Setting.all_of(chosen)[0], store)
-    with bar("explaining") as listen:
-        write_maps(bench, chains, seed, files, listen)
-    stored = [name_of(file) for file in files]
-    test = bench.task.test
-    rows = range(min(SHOWN, len(test)))
-    few = [estimators[name].facts["stored"].read(test, rows).sum(1).numpy() for name in stored]
-    titles = [bench.task.classes[k] for k in test.labels[:SHOWN].tolist()]
-    _draw(
-        out,
-        test.read(slice(0, SHOWN)),
-        dict(zip([c.name for c in chains], few, strict=True)),
-        titles,
-    )
+    with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
+        bench = bench_for(Setting.all_of(chosen)[0], store)
+        bench.base(seed, listen=watch.counting("epochs", f"training {bench.spec.name}"))
+        write_maps(bench, chains, seed, files, watch.counting("maps", "explaining"))
+        stored = [name_of(file) for file in files]
+        test = bench.task.test
+        rows = range(min(SHOWN, len(test)))
+        few = [estimators[name].facts["stored"].read(test, rows).sum(1).numpy() for name in stored]
+        titles = [bench.task.classes[k] for k in test.labels[:SHOWN].tolist()]
+        watch.say("drawing the maps")
+        shown = dict(zip([c.name for c in chains], few, strict=True))
+        _draw(out, test.read(slice(0, SHOWN)), shown, titles)
+    output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     for chain, name in zip(chains, stored, strict=True):
         output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
     return 0
@@ -230,7 +234,6 @@ def _draw(out: Path, x: Tensor, maps: dict[str, Any], titles: list[str]) -> None
 
     few = {name: a[:SHOWN] for name, a in maps.items()}
     write_map_sheet(out, x[:SHOWN].numpy(), few, titles[:SHOWN])
-    output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
 
 
 def _note_undefined(maps: dict[str, Tensor]) -> None:
@@ -240,13 +243,3 @@ def _note_undefined(maps: dict[str, Tensor]) -> None:
         if broken:
             said = f"{name} has NaN or infinite values in {broken} of {len(a)} maps."
             errors.print(f"[yellow]Note:[/] {escape(said)}", soft_wrap=True)
-
-
-@contextmanager
-def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for `listen(done, total)` on a terminal; nothing elsewhere."""
-    from rich.progress import Progress
-
-    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as shown:
-        line = shown.add_task(what, total=None)
-        yield lambda done, total: shown.update(line, completed=done, total=total)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from uproar.cli.console import errors
+from uproar.cli.progress import Watch
 from uproar.expression import parse
 from uproar.metrics.base import metrics
 from uproar.removal.linear import warm_up
 
 
-def ready(fill: str, metric_names: Iterable[str]) -> None:
+def ready(fill: str, metric_names: Iterable[str], watch: Watch) -> None:
     """Compile the imputer now if anything asked for needs it: once per installation, 10 to 20 seconds."""
     needed = parse(fill).name == "linear"
     for name in metric_names:
@@ -19,5 +19,5 @@ def ready(fill: str, metric_names: Iterable[str]) -> None:
         chosen = dict(call.options).get("fill", default.default if default else "")
         needed |= str(chosen).startswith("linear")
     if needed:
-        with errors.status("Making the linear imputer ready (compiled once per installation) ..."):
-            warm_up()
+        watch.say("making the linear imputer ready (compiled once per installation)")
+        warm_up()

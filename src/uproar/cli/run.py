@@ -14,8 +14,10 @@ from uproar.cli.changes import Changes, changing
 from uproar.cli.console import duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
+from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import HOW, WHERE, Jobs, Moved, RayAddress, RunFolder, flag, option
 from uproar.cli.printed import Compare, check_compared
+from uproar.cli.progress import machine_lines, of_study, watched
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ File = Annotated[
         show_default=False,
     ),
 ]
+UNCHANGED = "The results are as they were; the same command writes the page again."
+
 Out = Annotated[
     Path | None,
     option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/NAME"),
@@ -80,7 +84,6 @@ def run(
     from uproar.cli.folder import earlier, remember  # torch loads slowly
     from uproar.cli.imputer import ready
     from uproar.cli.printed import finish, print_results
-    from uproar.cli.progress import shown
     from uproar.metrics.looks import LOOKS
     from uproar.running import completed
     from uproar.study.progress import kept_in
@@ -106,23 +109,31 @@ def run(
     wall = before["wall"]
     facts |= {**surroundings(), "wall": {**wall, "begun": wall["begun"] + 1}}
     facts["executor"] = _executor_name(jobs, ray, chosen.device)
-    ready(chosen.fill, chosen.metrics)
-    with shown() as listen:
-        watch = kept_in(folder, listen, lambda: remember(folder, chosen, place, facts, file))
-        done = completed(chosen, place, jobs, watch, ray, limit_seconds)
+    with watched("planning") as watch, kept(f"Finished cells are in {place}; {AGAIN}"):
+        ready(chosen.fill, chosen.metrics, watch)
+        watch.say("planning")
+        listen = kept_in(
+            folder, of_study(watch), lambda: remember(folder, chosen, place, facts, file)
+        )
+        done = completed(chosen, place, jobs, listen, ray, limit_seconds)
     state, spent = done.progress, done.seconds
     new = state.total - state.cached
     facts |= {"seconds": round(spent, 1), "wall": _ended(facts["wall"], spent)}
     if not new and wall["ended"]:
         facts = before  # nothing was done: the record is that of who did it
-    results = done.results.with_facts(facts)
-    remember(folder, chosen, place, facts, file)
-    page = results.report(folder)
+    with watched("drawing the report"), kept(_finished(folder)):
+        results = done.results.with_facts(facts)
+        remember(folder, chosen, place, facts, file)
+        page = results.report(folder)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     print_results(results, compare)
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
     return finish(results, page)
+
+
+def _finished(folder: Path) -> str:
+    return f"All cells are kept; the report is written by: uproar report {folder}"
 
 
 def _ended(wall: dict[str, Any], spent: float) -> dict[str, Any]:
@@ -160,8 +171,11 @@ def report(
     if markdown is not None:
         from uproar.report import write_results  # plots load slowly
 
-        results = gathered(chosen, place, left_in(folder), facts)
-        return finish(results, write_results(results, told_of(folder, chosen), markdown))
+        with watched("collecting what was found") as watch, kept(UNCHANGED):
+            results = gathered(chosen, place, left_in(folder), facts)
+            watch.say("drawing the page")
+            page = write_results(results, told_of(folder, chosen), markdown)
+        return finish(results, page)
     return _report(chosen, place, folder, out or folder, facts, compare)
 
 
@@ -189,12 +203,13 @@ def _report(
     """A report of what the store has, with what the run in `folder` said of the rest."""
     from uproar.cli.folder import gathered
     from uproar.cli.printed import finish, print_results
-    from uproar.cli.progress import machine_lines
     from uproar.study.progress import left_in
 
     state = left_in(folder)
-    results = gathered(study, place, state, facts)
-    page = results.report(out)
+    with watched("collecting what was found") as watch, kept(UNCHANGED):
+        results = gathered(study, place, state, facts)
+        watch.say("drawing the report")
+        page = results.report(out)
     print_results(results, compare)
     if state is not None and state.done < state.total:
         output.print(
@@ -241,7 +256,8 @@ def validate(
 
     for chosen in [changes.study(text) for text in studies or (None,)]:
         count = workers(jobs, chosen.device)
-        size = outline(chosen)
+        with watched(f"counting {chosen.name}"):
+            size = outline(chosen)
         print_outline(chosen, size)
         if not size.missing:
             folder = out if out is not None else Path("runs") / chosen.name
@@ -257,7 +273,8 @@ def _print_estimate(study: Study, place: str, count: int) -> None:
     from uproar.study.grid import check_fractions
 
     check_fractions(study, Store(place).root)
-    found = estimate(study, Store(place), count)
+    with watched("planning and measuring the networks"):
+        found = estimate(study, Store(place), count)
     shape = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
     for kind, (jobs, seconds) in found.jobs.items():
         shape.add_row(kind, str(jobs), f"{seconds:.2f}")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from uproar.cli.console import errors, output, some, table
 from uproar.cli.data import DataRoot
-from uproar.cli.explain import bar
+from uproar.cli.durations import seconds_of
+from uproar.cli.interrupt import AGAIN, NOTHING, kept
 from uproar.cli.options import (
     HOW,
     WHAT,
@@ -30,7 +32,11 @@ from uproar.cli.options import (
     option,
 )
 from uproar.cli.printed import Compare, check_compared, print_comparisons, undefined_share
+from uproar.cli.progress import watched
 from uproar.errors import BadInput
+
+if TYPE_CHECKING:
+    from uproar.scores import Scores
 
 OUTPUTS = ("auto", "logit", "probability")
 DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
@@ -98,6 +104,15 @@ def score(
             text="Without the control: a random ranking, scored like the rest",
         ),
     ] = False,
+    budget: Annotated[
+        str | None,
+        option(
+            panel=HOW,
+            takes="TIME",
+            text="Score as many images as this time allows: 90s, 10m, 1h",
+            default="all images",
+        ),
+    ] = None,
     weights: Weights = None,
     out: Annotated[
         Path, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/score")
@@ -108,7 +123,8 @@ def score(
     if answers not in OUTPUTS:
         raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {answers!r}.")
     from uproar.cli.imputer import ready  # torch loads slowly
-    from uproar.cli.score_inputs import boxes_of, cut, explainer, read_labels, read_maps, subject_of
+    from uproar.cli.mapping import Cost, Scoring, scores_of
+    from uproar.cli.score_inputs import cut, read_labels, read_maps, subject_of
     from uproar.estimators import read_chain
     from uproar.extend import load_plugin
     from uproar.metrics.base import read_metric
@@ -120,6 +136,7 @@ def score(
     asked = some("--metrics", metrics, DEFAULT_METRICS)
     for name in asked:
         read_metric(name)
+    began, seconds = time.perf_counter(), None if budget is None else seconds_of(budget)
     place = Store(out / "store")
     given = read_maps(maps)
     made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
@@ -128,25 +145,29 @@ def score(
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
     classes_given = None if labels is None else read_labels(labels)
-    subject, y, labelled = subject_of(
-        images, task, model, weights, classes, limit, seed, place, classes_given
-    )
-    found = cut(given, len(subject.x))
-    with bar("explaining") as listen:
-        found |= stored_maps(subject, chains, place, listen)
-    ready("mean", asked)
-    from uproar.report import write_scores  # tables and plots load slowly
-    from uproar.scoring import score_all
+    with watched("reading the images") as watch, kept(_left(out)):
+        subject, y, labelled = subject_of(
+            images, task, model, weights, classes, limit, seed, place, classes_given, watch
+        )
+        found = cut(given, len(subject.x))
+        ready("mean", asked, watch)
+        watch.say("measuring the network")
+        cost = Cost.of(subject, chains, found, asked, place)
+        for sentence in cost.sentences(seconds):
+            errors.print(sentence, soft_wrap=True, markup=False, highlight=False)
+        work = Scoring(watch, cost, seconds, began)
+        found |= stored_maps(
+            subject, chains, place, work.explained, cost.pieces, work.enough_explained
+        )
+        done = min(len(a) for a in found.values()) if found else 0
+        work.limited_to(done)
+        scores = scores_of(subject, y, found, chains, asked, answers, seed, done, labelled, work)
+        scores = _with_budget(scores, budget, len(subject.x))
+        watch.say("drawing the report")
+        from uproar.report import write_scores  # tables and plots load slowly
 
-    explain = {chain.name: explainer(chain, subject) for chain in chains if not chain.files}
-    with bar("scoring") as listen:
-        scores = score_all(
-            subject.model, subject.x, y, found, asked, mean=subject.context.mean,
-            truth=subject.context.truth, boxes=boxes_of(subject), explain=explain,
-            output=answers, seed=seed, listen=listen, labelled=labelled,  # type: ignore[arg-type]
-        )  # fmt: skip
-    command = shlex.join(["uproar", *sys.argv[1:]])
-    page = write_scores(replace(scores, provenance={"command": command, "seed": seed}), out)
+        command = shlex.join(["uproar", *sys.argv[1:]])
+        page = write_scores(replace(scores, provenance={"command": command, "seed": seed}), out)
     for notice in scores.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     if scores.quality is not None:
@@ -166,6 +187,27 @@ def _with_control(names: list[str], given: Collection[str], wanted: bool) -> lis
     """
     rest = [name for name in names if name != CONTROL]
     return [CONTROL, *rest] if wanted and CONTROL not in given else rest
+
+
+def _left(out: Path) -> Callable[[], str]:
+    """What is left of scores that were stopped: their maps, as far as there were any."""
+    return lambda: (
+        f"Finished maps are in {out / 'store'}, scores are not kept; {AGAIN}"
+        if (out / "store" / "maps").is_dir()
+        else NOTHING
+    )
+
+
+def _with_budget(scores: Scores, budget: str | None, images: int) -> Scores:
+    """Scores that say how many images the budget was enough for, if not all."""
+    done = int(scores.table["n"].max())
+    if budget is None or done == images:
+        return scores
+    said = (
+        f"The budget of {budget} was enough for the first {done} of {images} images: the scores are theirs, the other "
+        f"{images - done} are left out. Maps are kept; the same command with a larger --budget goes on."
+    )
+    return replace(scores, notices=(*scores.notices, said))
 
 
 def _print(scores: Any) -> None:

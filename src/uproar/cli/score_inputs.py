@@ -11,6 +11,7 @@ from torch import Tensor
 
 from uproar.arrays import read_arrays
 from uproar.cli.console import errors
+from uproar.cli.progress import Watch
 from uproar.cli.subjects import subject_of_files, subject_of_task
 from uproar.errors import BadInput
 from uproar.estimators import Chain, explain_chains
@@ -25,15 +26,15 @@ ASIDE = {"images", "labels", "targets"}
 
 def subject_of(
     images: str | None, task: str, model: str, weights: str | None, classes: int | None, limit: int, seed: int,
-    store: Store, labels: Tensor | None,
+    store: Store, labels: Tensor | None, watch: Watch,
 ) -> tuple[Subject, Tensor, bool]:  # fmt: skip
     """The images with their model, the class each is judged by, and whether these are labels."""
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     subject, _, y = (
-        subject_of_task(task, model, weights, limit, "label", seed, store)
+        subject_of_task(task, model, weights, limit, "label", seed, store, watch)
         if images is None
-        else subject_of_files(images, model, weights, classes, limit, "predicted", seed)
+        else subject_of_files(images, model, weights, classes, limit, "predicted", seed, watch)
     )
     if labels is not None:
         y = labels[:limit]

@@ -7,6 +7,7 @@ from rich.markup import escape
 from torch import Tensor
 
 from uproar.cli.console import errors
+from uproar.cli.progress import Watch
 from uproar.data.pictures import read_images
 from uproar.errors import BadInput
 from uproar.estimators import Context
@@ -22,14 +23,16 @@ from uproar.training import predict
 
 
 def subject_of_task(
-    task: str, model: str, weights: str | None, limit: int, target: str, seed: int, store: Store
-) -> tuple[Subject, list[str], Tensor]:
+    task: str, model: str, weights: str | None, limit: int, target: str, seed: int, store: Store, watch: Watch
+) -> tuple[Subject, list[str], Tensor]:  # fmt: skip
     """The test images of a task with its base model, their names and labels."""
+    watch.say(f"reading {task}")
     study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
     bench = bench_for(Setting.all_of(study)[0], store.root)
     test = bench.task.test
     x, y = test.read(slice(0, limit)), test.labels[:limit]
-    net = bench.base(seed)[0]
+    net = bench.base(seed, listen=watch.counting("epochs", f"training {model} on {task}"))[0]
+    watch.say("asking the network for its answers")
     truth = test.truth(slice(0, limit))
     draws = Draws.of(seed, len(x))
     context = Context(draws, bench.task.mean, bench.task.train, truth, samples=test)
@@ -46,8 +49,10 @@ def subject_of_files(
     limit: int,
     target: str,
     seed: int,
+    watch: Watch,
 ) -> tuple[Subject, list[str], Tensor | None]:
     """Images of the user's own with a model, their names, and labels where there are any."""
+    watch.say(f"reading {images}")
     if classes is not None and classes < 1:
         raise BadInput(f"--classes must be at least 1, not {classes}.")
     x, titles, labels = read_images(images)
@@ -55,6 +60,7 @@ def subject_of_files(
     mean, std = x.mean((0, 2, 3)), x.std((0, 2, 3))
     c, h, w = x.shape[1:]
     spec = ModelSpec.of(model)
+    watch.say(f"loading {spec.name}")
     net = make(spec, seed, (c, h, w), classes, mean, std)
     if weights is not None:
         load_weights(net, weights)
@@ -63,6 +69,7 @@ def subject_of_files(
             f"[yellow]Note:[/] {escape(spec.name)} has random weights: give --weights to explain a trained network.",
             soft_wrap=True,
         )
+    watch.say("asking the network for its answers")
     context = Context(Draws.of(seed, len(x)), mean)
     explained = _targets(net, x, labels, target)
     return Subject(net.eval(), x, explained, context, spec.identity), titles, labels

@@ -11,6 +11,7 @@ from rich.markup import escape
 from uproar.cli.console import output, some, table
 from uproar.cli.options import Model
 from uproar.cli.options import names as names_option
+from uproar.cli.progress import watched
 
 
 def try_estimators(
@@ -33,7 +34,8 @@ def try_estimators(
     names = load_plugin(what) if Path(what).suffix == ".py" else [what]
     broken = 0
     for name in some("--estimators", estimators, names):
-        checks, seconds = try_contract(name, model)
+        with watched(f"checking {name} on {model}") as watch:
+            checks, seconds = try_contract(name, model, watch.counting("clauses", name))
         shown = table(
             f"{name} on {model}, {seconds * 1e3:.1f} ms per image", "clause", "holds", "seen"
         )

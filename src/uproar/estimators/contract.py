@@ -64,10 +64,13 @@ class Trial:
         return found[self.chain.raw]
 
 
-def try_contract(expression: str, model: str = "cnn-small") -> tuple[list[Check], float]:
+def try_contract(
+    expression: str, model: str = "cnn-small", listen: Callable[[int, int], None] = lambda *_: None
+) -> tuple[list[Check], float]:
     """The clauses of the contract with their outcomes, and seconds per image.
 
-    After a clause about the map itself fails, the others cannot be judged and are left out.
+    After a clause about the map itself fails, the others cannot be judged and are left out. `listen(done, clauses)`
+    hears of every clause.
     """
     trial = Trial(expression, model)
     checks: list[Check] = []
@@ -76,7 +79,10 @@ def try_contract(expression: str, model: str = "cnn-small") -> tuple[list[Check]
     if not first.holds:
         return checks, trial.seconds / IMAGES
     seconds = trial.seconds / IMAGES
-    checks += [_run(clause, judge) for clause, judge in _clauses(trial)]
+    clauses = list(_clauses(trial))
+    for clause, judge in clauses:
+        listen(len(checks), len(clauses) + 1)
+        checks.append(_run(clause, judge))
     return checks, seconds
 
 

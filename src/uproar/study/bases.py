@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,14 +32,19 @@ from uproar.training.calibrate import surprise
 class Bases(Identity):
     """The networks that are explained."""
 
-    def base(self, seed: int, fold: int | None = None) -> tuple[nn.Module, Item]:
-        """The base model of a replicate, with its test scores; `fold` is a part of the data it has not seen."""
+    def base(
+        self, seed: int, fold: int | None = None, listen: Callable[[int, int], None] | None = None
+    ) -> tuple[nn.Module, Item]:
+        """The base model of a replicate, with its test scores; `fold` is a part of the data it has not seen.
+
+        `listen(done, epochs)` hears of its training, if it is not there already.
+        """
         key = self.model_key(seed, fold)
         if self._base is not None and self._base[0] == key:
             if not self.store.has("model", key):  # it was taken away since
                 self.store.write("model", key, self._base[1][1])
             return self._base[1]
-        item = self.store.once("model", key, lambda: self._train_base(seed, fold))
+        item = self.store.once("model", key, lambda: self._train_base(seed, fold, listen))
         model = build(self.spec, self.task, seed)
         weights = {
             n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"
@@ -50,7 +55,9 @@ class Bases(Identity):
 
     _base: tuple[str, tuple[nn.Module, Item]] | None = None
 
-    def _train_base(self, seed: int, fold: int | None) -> Item:
+    def _train_base(
+        self, seed: int, fold: int | None, listen: Callable[[int, int], None] | None = None
+    ) -> Item:
         started = time.perf_counter()
         model = build(self.spec, self.task, seed)
         if self.setting.weights is not None:
@@ -60,7 +67,9 @@ class Bases(Identity):
             train = self.task.train
             if fold is not None:
                 train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
-            fit(model.to(self.device), shown(train), train.labels, self.setting.recipe, seed)
+            fit(
+                model.to(self.device), shown(train), train.labels, self.setting.recipe, seed, listen
+            )
         scores = kept_scores(predict(model, shown(self.task.test)))
         arrays = {
             name: value.detach().cpu().contiguous().numpy()

@@ -122,6 +122,7 @@ class Processes:
     def submit(self, job: Job) -> None:
         self.start()
         self.waiting.append(job)
+        self._hand_out()
 
     def start(self) -> None:
         """Start the processes that are not there yet."""
@@ -142,6 +143,7 @@ class Processes:
                 worker = busy[connection]  # type: ignore[index]
                 report = self._answer(worker)
                 if report is not None:
+                    self._hand_out()  # nobody is idle while the report is dealt with
                     return report
 
     def _hand_out(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.study.cell import Simulated, Unit
+from uproar.pace import Key
+from uproar.study.cell import Scored, Simulated, Unit
 from uproar.study.setting import Setting
 from uproar.study.shards import Shard
 
@@ -32,6 +33,17 @@ class Job:
     cost: float = 1.0
     """Expected work, in images passed forward and backward."""
 
+    @property
+    def like(self) -> Key:
+        """What decides how long a unit of its work takes, from general to special: replicates repeat it."""
+        if self.kind == "simulate":
+            return (
+                self.kind,
+                *dict.fromkeys(c.world for c in self.cells if isinstance(c, Simulated)),
+            )
+        what = tuple(dict.fromkeys(_of_cell(cell) for cell in self.cells)) or self.names
+        return (self.setting.model, self.setting.task, self.kind, what)
+
     def __str__(self) -> str:
         if self.kind == "train":
             return f"train {self.setting.model} seed {self.seed}"
@@ -50,3 +62,10 @@ class Job:
 def place(setting: Setting, seed: int) -> str:
     """Where a job belongs, as its name begins."""
     return f"{setting.task}/{setting.model}/{seed}"
+
+
+def _of_cell(cell: Unit) -> str:
+    """What a cell is about, whatever its replicate and fraction."""
+    if isinstance(cell, Simulated):
+        return cell.world
+    return f"{cell.estimator} {cell.metric}" if isinstance(cell, Scored) else cell.estimator

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from uproar.pace import Pace
 from uproar.place import write_file
 from uproar.study.cell import Cell, Failed, Outcome, Scored, Simulated, Skipped, Unit
 from uproar.study.job import Job
@@ -17,10 +18,6 @@ from uproar.study.job import Job
 FILE = "progress.json"
 EVERY = 2.0
 """Seconds between two writings of the file."""
-
-
-EARLY = 0.01
-"""Share of the work below which the pace is that of starting up: the first job would promise days."""
 
 
 @dataclass
@@ -38,10 +35,8 @@ class Progress:
     total: int = 0
     cached: int = 0
     done: int = 0
-    work: float = 0.0
-    """Work of all jobs, in images passed forward and backward."""
-    work_done: float = 0.0
-    started: float = field(default_factory=time.perf_counter)
+    pace: Pace = field(default_factory=Pace)
+    """How fast jobs are done, and what is left of them; of all that a command runs, one study after the other."""
     running: list[Job] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     outcomes: dict[Unit, Outcome] = field(default_factory=dict)
@@ -74,17 +69,14 @@ class Progress:
             for kind in {**self.seconds, **later.seconds}
         }
         return replace(
-            later, cached=min(self.cached, later.cached), started=self.started, seconds=seconds,
+            later, cached=min(self.cached, later.cached), seconds=seconds,
             outcomes={**self.outcomes, **later.outcomes}, notices=[*self.notices, *later.notices],
         )  # fmt: skip
 
     @property
     def left(self) -> float | None:
         """Seconds still to go at the pace so far; None until enough has ended to know the pace."""
-        if self.work_done <= EARLY * self.work:
-            return None
-        spent = time.perf_counter() - self.started
-        return spent / self.work_done * (self.work - self.work_done)
+        return self.pace.left
 
     def where(self, places: Mapping[str, Sequence[Job]], done: str = "") -> None:
         """Note what each machine is doing now, and which of them has done a job."""

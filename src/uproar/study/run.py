@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from uproar.errors import BadInput
+from uproar.pace import Pace
 from uproar.store import Store
+from uproar.study.ahead import Ahead
 from uproar.study.cell import NO_BASE, Done, Failed, Outcome, Simulated, Unit
 from uproar.study.execute import Executor, executor, workers
 from uproar.study.grid import check_fractions
@@ -37,11 +39,14 @@ def run_study(
     whole = Progress(study=study.name)
     clock = Clock(budget)
     with _workers(study, store, jobs, ray) as runner:
-        for name, todo in _parts(study, store, settled):
+        whole.pace = Pace(runner.workers)
+        ahead = Ahead(whole.pace)
+        for name, todo in _parts(study, store, settled, ahead):
             if clock.over and whole.total:
                 break
             _begin(Store(store))  # not before the plan: a study that cannot run leaves no store
-            progress = _run(name, todo, runner, listen, clock)
+            ahead.begin(name, todo)
+            progress = _run(name, todo, runner, listen, clock, whole.pace)
             whole.outcomes |= progress.outcomes
             whole.notices += progress.notices
             whole.promise(todo.promised)
@@ -82,12 +87,12 @@ class Clock:
 
 
 def _parts(
-    study: Study, store: str | Path, settled: Collection[Unit]
+    study: Study, store: str | Path, settled: Collection[Unit], ahead: Ahead
 ) -> Iterator[tuple[str, Plan]]:
     """What to do one after the other: the given study or its looks, then what its audits need.
 
-    Each is planned when what comes before it is done. What loads tables is imported late: the workers of a plain study
-    should not wait for it.
+    Each is planned when what comes before it is done; what audits will need is told to `ahead` before the first begins.
+    What loads tables is imported late: the workers of a plain study should not wait for it.
     """
     check_fractions(study, Store(store).root)
     if study.until_decided:
@@ -102,9 +107,14 @@ def _parts(
         from uproar.study.trials import plan_trials
 
         every = asked(study)
-        for name, part in needed(every).items():
+        studies, worlds = needed(every), simulations(every)
+        for name, part in studies.items():
+            ahead.expect(f"{AUDIT}{name}", plan(part, Store(store), settled))
+        for name, (trials, setting) in worlds.items():
+            ahead.expect(f"{AUDIT}{name}", plan_trials(trials, setting, Store(store)))
+        for name, part in studies.items():
             yield f"{AUDIT}{name}", plan(part, Store(store), settled)
-        for name, (trials, setting) in simulations(every).items():
+        for name, (trials, setting) in worlds.items():
             yield f"{AUDIT}{name}", plan_trials(trials, setting, Store(store))
 
 
@@ -126,9 +136,11 @@ def _workers(
         runner.close()
 
 
-def _run(name: str, todo: Plan, runner: Executor, listen: Listener, clock: Clock) -> Progress:
+def _run(
+    name: str, todo: Plan, runner: Executor, listen: Listener, clock: Clock, pace: Pace
+) -> Progress:
     progress = Progress(
-        len(todo.cells), todo.cached, work=todo.cost, outcomes=dict(todo.skipped), study=name
+        len(todo.cells), todo.cached, pace=pace, outcomes=dict(todo.skipped), study=name
     )
     progress.done = todo.cached + len(todo.skipped)
     listen(progress)
@@ -163,8 +175,9 @@ def _drive(
                 _settle(blocked, ended, progress, listen)
         if not under_way:
             continue
+        _note_running(runner, progress)
         report = runner.next()
-        progress.running = runner.running()
+        _note_running(runner, progress)
         progress.where(runner.places(), "" if report is None else report.worker)
         if report is None:
             listen(progress)
@@ -173,9 +186,16 @@ def _drive(
         _settle(report, ended, progress, listen)
 
 
+def _note_running(runner: Executor, progress: Progress) -> None:
+    progress.running = runner.running()
+    for job in progress.running:
+        progress.pace.begin(job.id, job.like, job.cost)
+
+
 def _settle(report: Report, ended: dict[str, Report], progress: Progress, listen: Listener) -> None:
     ended[report.job.id] = report
-    progress.work_done += report.job.cost
+    progress.pace.end(report.job.id)
+    progress.pace.spent(report.job.like, report.job.cost, report.seconds)
     progress.notices += report.notices
     kind = report.job.kind
     progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds
