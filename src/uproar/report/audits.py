@@ -12,6 +12,7 @@ from uproar.finding import Finding, nothing_against
 from uproar.report.audit_figures import AuditFigure, audit_figure
 from uproar.report.figures import Forest
 from uproar.report.style import Style
+from uproar.report.svg_charts import audit_chart
 from uproar.report.words import NOTHING, clean, number, slug
 
 KINDS = {"misleads": "worse", "holds": "better", "cannot tell": "unclear", "skipped": "skipped"}
@@ -57,7 +58,8 @@ def audit_view(part: AuditPart, prefix: str, identity: str) -> dict[str, Any]:
         ],
         "figures": [
             {"title": f.title, "reading": f.reading, "stem": f"figures/{prefix}{f.name}",
-             "key": prefix + f.name, "high": f.plot.kind == "heatmap", "rows": len(f.rows)}
+             "key": prefix + f.name, "high": f.plot.kind == "heatmap", "rows": len(f.rows),
+             "static": audit_chart(f)}
             for f in part.figures
         ],
         "tables": [_table(title, frame) for title, frame in found.tables.items()],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from uproar.claims.found import Found
 from uproar.judgement import Judgement
+from uproar.quality import NetworkQuality
 from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.draw import Drawable
 from uproar.report.figures import (
@@ -47,6 +48,8 @@ class Chapter:
     pairs: tuple[PairFigure, ...]
     metrics: Document | None
     """What the metrics say, which need no retraining."""
+    quality: NetworkQuality | None = None
+    """How often the explained networks are right."""
     audits: tuple[AuditPart, ...] = ()
     """What the audits found."""
     claims: tuple[Judgement, ...] = ()
@@ -114,6 +117,7 @@ def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
         tuple(retraining_figures(section)), panels,
         gallery_figure(section), cost_figure(section), ties_figure(section),
         tuple(pair_figures(section)), metrics,
+        next((found for place, found in results.quality.items() if own(*place)), None),
         audit_parts(findings, section.looks), claims, exhibits, missing,
     )  # fmt: skip
 

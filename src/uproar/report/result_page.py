@@ -122,7 +122,8 @@ def _page(
 ) -> str:
     facts = facts_of(results, told)
     several = len(chapters) > 1
-    parts = [f"# {text(facts['study'])}", text(told.summary), "## What was run", _facts(facts)]
+    parts = [f"# {text(facts['study'])}", text(told.summary), *_networks(chapters)]
+    parts += ["## What was run", _facts(facts)]
     if told.file:
         parts += ["The study file:", f"```toml\n{told.file.strip()}\n```"]
     if results.claims:
@@ -138,6 +139,18 @@ def _page(
     ]
     parts += ["## Tables", f"With all digits: {', '.join(linked)}."]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _networks(chapters: Sequence[Chapter]) -> list[str]:
+    """How good the explained networks are, and a warning where that is too little."""
+    found = []
+    for chapter in chapters:
+        if chapter.quality is not None:
+            where = f"{text(chapter.section.name)}: " if len(chapters) > 1 else ""
+            found.append(f"{where}{text(chapter.quality.sentence)}")
+            if chapter.quality.warning:
+                found.append(f"**Weak network.** {text(chapter.quality.warning)}")
+    return found
 
 
 def _facts(facts: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ def page(scores: Scores, document: Document) -> str:
     board = document.board
     views = {
         "answer": document.answer,
+        "quality": scores.quality,
         "tiles": _tiles(scores, document),
         "table": table_view(document),
         "matrix": matrix_view(board),

@@ -14,6 +14,7 @@ from uproar.report.score_document import Document
 from uproar.report.score_figures import Box, Spread
 from uproar.report.score_findings import metric_title, score, score_span
 from uproar.report.score_metrics import Metric, axes_of
+from uproar.report.svg_charts import curve_chart
 from uproar.report.words import NOTHING, known, number, p_value, percent, shortened
 
 NARROW, WIDE, RIM = 100.0, 220.0, 6.0
@@ -126,11 +127,11 @@ def _pair(pair: Pair) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def curve_views(document: Document) -> list[dict[str, str]]:
+def curve_views(document: Document) -> list[dict[str, Any]]:
     """The curves in the words of the templates."""
     return [
         {"title": f.title, "reading": f.reading, "stem": document.stem(f), "key": document.prefix + f.name,
-         "metric": f.protocol}
+         "metric": f.protocol, "static": curve_chart(f)}
         for f in document.curves.values()
     ]  # fmt: skip
 

@@ -4,9 +4,9 @@
   const night = matchMedia("(prefers-color-scheme: dark)");
   const fine = matchMedia("(pointer: fine)").matches;
   const hidden = {};
-  let printing = false;
+  let ready = false;
 
-  const dark = () => night.matches && !printing;
+  const dark = () => night.matches;
   const colour = (style) => (dark() ? style.dark : style.light);
   const ink = () => (dark() ? "#eef1f4" : "#16191d");
   const soft = () => (dark() ? "#b5bec9" : "#4a5361");
@@ -139,15 +139,15 @@
   }
 
   function draw(place) {
-    if (place.closest("[hidden]")) return;
+    if (!ready || place.closest("[hidden]")) return;
     const figure = figures[place.dataset.figure];
     if (figure.audit) {
-      Plotly.react(place, auditTraces(figure), auditLayout(figure), { responsive: true, displayModeBar: false });
+      Plotly.react(place, auditTraces(figure), auditLayout(figure), { displayModeBar: false });
       return;
     }
     const small = place.dataset.pair !== undefined;
     const traces = small ? pairTraces(figure.pairs[Number(place.dataset.pair)], figure) : curveTraces(figure, figure.group);
-    Plotly.react(place, traces, layout(figure, small), { responsive: true, displayModeBar: false });
+    Plotly.react(place, traces, layout(figure, small), { displayModeBar: false });
   }
 
   const drawAll = (root) => root.querySelectorAll(".plot").forEach(draw);
@@ -193,13 +193,41 @@
         .sort((a, b) => a.dataset.axis - b.dataset.axis).map((b) => b.dataset.value).join("/");
       box.querySelectorAll("[data-when]").forEach((panel) => { panel.hidden = panel.dataset.when !== state; });
       drawAll(box);
+      wide();
     }));
   }
 
-  document.querySelectorAll("[data-legend]").forEach(legend);
+  // Plotly comes compressed; a browser that cannot unpack it keeps the drawings that are there
+  async function unpack() {
+    if (!window.DecompressionStream) return false;
+    const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script);
+    return Boolean(window.Plotly);
+  }
+
+  const wide = () => document.querySelectorAll(".scroll").forEach((box) => {
+    box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 4);
+  });
+
+  const fitted = new ResizeObserver((entries) => entries.forEach(({ target, contentRect }) => {
+    if (target.data && Math.abs(contentRect.width - target._fullLayout.width) > 1 && contentRect.width > 0) Plotly.Plots.resize(target);
+  }));
+
+  const start = () => {
+    ready = true;
+    document.documentElement.classList.add("scripted");
+    document.querySelectorAll("[data-legend]").forEach(legend);
+    drawAll(document);
+    document.querySelectorAll(".plot").forEach((place) => fitted.observe(place));
+    night.addEventListener("change", () => drawAll(document));
+  };
+
   document.querySelectorAll("[data-group]").forEach(choices);
-  drawAll(document);
-  night.addEventListener("change", () => drawAll(document));
-  addEventListener("beforeprint", () => { printing = true; drawAll(document); });
-  addEventListener("afterprint", () => { printing = false; drawAll(document); });
+  wide();
+  addEventListener("resize", wide);
+  document.querySelectorAll("details").forEach((box) => box.addEventListener("toggle", wide));
+  if (document.querySelector(".plot")) unpack().then((there) => { if (there) start(); });
 })();
