@@ -273,7 +273,7 @@ class Store:
         except FileNotFoundError:
             raise Absent(f"{self.place.full(name)} is not there") from None
         except (Unsound, OSError) as error:
-            raise self._damaged(name, error) from None
+            raise self._damaged(name, error) from error
 
     def _damaged(self, name: str, error: Exception) -> Damaged:
         reason = str(error) if isinstance(error, Unsound) else "cannot be read"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli import audit, claims, data, explain, look, results, run, score, trial
+from uproar.cli import audit, claims, data, explain, look, results, run, score, store, trial
 from uproar.cli.console import errors, output
 from uproar.cli.interrupt import INTERRUPTED, end_at_second, what_is_kept
 from uproar.cli.options import Command, Group
@@ -60,6 +60,7 @@ app.command("try", cls=Command)(trial.try_estimators)
 app.command("ls", cls=Command)(look.ls)
 app.command("doctor", cls=Command)(look.doctor)
 app.add_typer(data.app, name="data")
+app.add_typer(store.app, name="store")
 
 
 def main(arguments: list[str] | None = None) -> None:

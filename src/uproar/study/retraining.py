@@ -112,6 +112,14 @@ class Retraining(Explaining):
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
+        return [
+            test
+            for test in self.companions(fresh)
+            if not self.store.has("cell", self.cell_key(test))
+        ]
+
+    def companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
+        """All tests of some trainings, each given by its key and a cell, that need no further maps."""
         tests = [
             (key, replace(cell, protocol=name), self.orders(cell)[0])
             for key, cell in fresh.items()
@@ -121,9 +129,7 @@ class Retraining(Explaining):
         return [
             test
             for key, test, trained in tests
-            if self.orders(test)[1] == trained
-            and self.training_key(test) == key
-            and not self.store.has("cell", self.cell_key(test))
+            if self.orders(test)[1] == trained and self.training_key(test) == key
         ]
 
     def _retrained(self, fresh: Mapping[str, Cell]) -> tuple[dict[str, nn.Module], float]:

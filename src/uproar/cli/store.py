@@ -1,0 +1,204 @@
+"""`uproar store verify`, `repair` and `clean`: the files behind a run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from uproar.cli.console import errors, output, table
+from uproar.cli.data import DataRoot
+from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.options import HOW, Command, Group, Jobs, Moved, flag
+from uproar.cli.progress import of_study, watched
+from uproar.errors import BadInput
+
+if TYPE_CHECKING:
+    from uproar.inventory import Inventory
+    from uproar.store import Store
+    from uproar.study.spec import Study
+
+SHOWN = 10
+"""Files that are named; the others are counted."""
+
+app = typer.Typer(
+    help="Check, repair and clean the files behind a run.", no_args_is_help=True, cls=Group
+)
+
+Run = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        show_default=False,
+        help="Folder of a run, e.g. runs/digits, or a store: folder or URL",
+    ),
+]
+
+
+@app.command("verify", cls=Command)
+def verify(run: Run) -> int:
+    """Read every file and say what is there and what is damaged; nothing is changed. Exit 1 if something is."""
+    store, _ = _opened(run)
+    found = _verified(store)
+    _print_damaged(found)
+    return 1 if found.damaged else 0
+
+
+@app.command("repair", cls=Command)
+def repair(
+    run: Run,
+    jobs: Jobs = None,
+    weights: Moved = None,
+    data_root: DataRoot = None,
+) -> int:
+    """Set damaged files aside and make again whatever the run lacks; its report is written anew."""
+    from uproar.cli.folder import recall, remember  # torch loads slowly
+    from uproar.cli.printed import finish
+    from uproar.inventory import set_aside
+    from uproar.running import completed
+
+    folder = Path(run)
+    if not (folder / "run.json").exists():
+        raise BadInput(
+            f"{run} is not the folder of a run, so that nobody knows what to make: give one with a run.json."
+        )
+    study, place, facts = recall(folder, weights)
+    store, _ = _opened(run)
+    found = _verified(store)
+    _print_damaged(found)
+    set_aside(store, found)
+    with watched("planning") as watch, kept(f"Finished cells are in {place}; {AGAIN}"):
+        done = completed(study, place, jobs, of_study(watch))
+    results = done.results.with_facts(facts)
+    remember(folder, study, place, facts)
+    for notice in results.notices:
+        errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
+    return finish(results, results.report(folder))
+
+
+@app.command("clean", cls=Command)
+def clean(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN…",
+            show_default=False,
+            help="Folders of all runs that use the store; or the store itself",
+        ),
+    ],
+    yes: Annotated[bool, flag("--yes", panel=HOW, text="Remove without asking")] = False,
+    weights: Moved = None,
+    data_root: DataRoot = None,
+) -> int:
+    """List what no run needs, then remove it: other studies' results, files set aside or left unfinished.
+
+    Nothing is removed before you agree. Not to be used while a run writes into the store.
+    """
+    from uproar.inventory import listed
+
+    opened = [_opened(run, weights) for run in runs]
+    store = opened[0][0]
+    if any(other.root != store.root for other, _ in opened):
+        raise BadInput(f"{' and '.join(runs)} use different stores: clean one after the other.")
+    found = listed(store)
+    needed = _needed([study for _, study in opened if study is not None], store)
+    unneeded = {
+        store.name(*item): size
+        for item, size in found.items.items()
+        if needed is not None and not needed(item)
+    }
+    if not unneeded and not found.leftovers:
+        output.print(f"Nothing to remove from {escape(store.root)}.", soft_wrap=True)
+        return 0
+    if unneeded:
+        several = "these runs need" if len(runs) > 1 else f"{runs[0]} needs"
+        _print_files(f"Results that nothing in what {several} is made of", unneeded)
+        output.print(
+            "Studies of other folders that use this store may need them: name those folders too.",
+            style="yellow",
+        )
+    _print_files("Files set aside or left unfinished", found.leftovers)
+    if not yes and not (sys.stdin.isatty() and typer.confirm("Remove them?")):
+        output.print("Nothing was removed; --yes removes without asking.")
+        return 0
+    for name in (*unneeded, *found.leftovers):
+        store.place.remove(name)
+    total = sum(unneeded.values()) + sum(found.leftovers.values())
+    output.print(
+        f"Removed {len(unneeded) + len(found.leftovers)} files, {_size(total)}, from {escape(store.root)}.",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _opened(run: str, weights: str | None = None) -> tuple[Store, Study | None]:
+    """The store of a run with its study, or the store at an address without one."""
+    from uproar.store import MARKER, Store
+
+    if "://" not in run and (Path(run) / "run.json").exists():
+        from uproar.cli.folder import recall  # torch loads slowly
+
+        study, place, _ = recall(Path(run), weights)
+        return Store(place), study
+    store = Store(run)
+    try:
+        store.place.start(MARKER, 1)
+    except OSError:
+        raise BadInput(
+            f"{run} is neither the folder of a run nor a store: it has no run.json and no {MARKER}."
+        ) from None
+    return store, None
+
+
+def _needed(studies: list[Study], store: Store) -> Callable[[tuple[str, str]], bool] | None:
+    """Whether an item is needed by some study; None without any, for then nobody knows."""
+    if not studies:
+        return None
+    from uproar.study.needs import needs_of
+
+    every = [needs_of(study, store) for study in studies]
+    return lambda item: any(item in needs for needs in every)
+
+
+def _verified(store: Store) -> Inventory:
+    """What is there, verified and printed."""
+    from uproar.inventory import verified
+
+    with watched("verifying") as watch, kept("Nothing was changed."):
+        found = verified(store, watch.counting("files", "verifying"))
+    shown = table(f"Store {store.root}", "kind", ">files", ">size")
+    for kind, (files, total) in found.kinds().items():
+        shown.add_row(kind, str(files), _size(total))
+    for title, others in (("older format", found.outdated), ("set aside or unfinished", found.leftovers)):  # fmt: skip
+        if others:
+            shown.add_row(f"[dim]{title}[/]", str(len(others)), _size(sum(others.values())))
+    output.print(shown)
+    return found
+
+
+def _print_damaged(found: Inventory) -> None:
+    for name, reason in list(found.damaged.items())[:SHOWN]:
+        errors.print(f"[red]damaged[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
+    more = len(found.damaged) - SHOWN
+    if more > 0:
+        errors.print(f"[red]damaged[/] and {more} more.")
+    if not found.damaged:
+        output.print("Nothing is damaged.")
+
+
+def _print_files(title: str, files: Mapping[str, int]) -> None:
+    if not files:
+        return
+    output.print(f"{title}: {len(files)} files, {_size(sum(files.values()))}")
+    for name in list(files)[:SHOWN]:
+        output.print(f"  {escape(name)}", soft_wrap=True)
+    if len(files) > SHOWN:
+        output.print(f"  and {len(files) - SHOWN} more")
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"

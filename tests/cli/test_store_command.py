@@ -1,0 +1,92 @@
+"""`uproar store` as a person uses it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from uproar.cli.app import _exit_code
+from uproar.store import Item, Store
+
+SMALL = (
+    "--task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators random;grad "
+    "--protocols roar --fractions 0.5 --seeds 1 --epochs 1 --jobs 1"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "mine"
+    arguments = [part.replace(";", ",") for part in SMALL.split()]
+    assert _exit_code(["run", *arguments, "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    """A copy of a finished run, with its store beside it."""
+    folder = tmp_path / "mine"
+    shutil.copytree(made, folder)
+    text = (folder / "run.json").read_text()
+    (folder / "run.json").write_text(text.replace(str(made), str(folder)))
+    return folder
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def test_verify_says_what_is_there_and_what_is_damaged(run, capsys):
+    assert _exit_code(["store", "verify", str(run)]) == 0
+    said = capsys.readouterr()
+    assert "cell" in said.out and "model" in said.out and "Nothing is damaged." in said.out
+    (model,) = (run / "store" / "model").rglob("*.safetensors")
+    flip(model)
+    for address in (run, run / "store", f"file://{run}/store"):
+        assert _exit_code(["store", "verify", str(address)]) == 1
+        said = capsys.readouterr()
+        assert f"{model.name}: does not match its digest" in said.err.replace("\n", "")
+    assert model.exists(), "looking changes nothing"
+    assert _exit_code(["store", "verify", str(run.parent)]) == 2
+    assert "neither the folder of a run nor a store" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_repair_makes_what_is_damaged_again(run, capsys):
+    damaged = [next((run / "store" / kind).rglob("*.safetensors")) for kind in ("levels", "cell")]
+    for path in damaged:
+        flip(path)
+    assert _exit_code(["store", "repair", str(run), "--jobs", "1"]) == 0
+    assert _exit_code(["store", "verify", str(run)]) == 0
+    assert all(path.exists() and path.with_suffix(".damaged").exists() for path in damaged)
+    capsys.readouterr()
+    assert _exit_code(["store", "repair", str(run / "store")]) == 2
+    assert "nobody knows what to make" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_clean_lists_first_and_removes_only_what_no_run_needs(run, capsys):
+    place = run / "store"
+    needed = set(place.rglob("*.safetensors"))
+    Store(place).write("cell", "f" * 40, Item({}, {"other": "study"}))
+    aside = next(iter(needed)).with_suffix(".damaged")
+    begun = place / "unfinished" / "cell-ab.1"
+    hidden = next(iter(needed)).parent / ".abcd.safetensors.x1"
+    own = place / "cell" / "notes.txt"
+    for path in (aside, begun, hidden, own):
+        path.write_text("x")
+    assert _exit_code(["store", "clean", str(run)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "ffff" in said and begun.name in said and "Nothing was removed; --yes" in said
+    assert aside.exists() and begun.exists()
+    assert (
+        _exit_code(["store", "clean", str(place), "--yes"]) == 0
+    )  # without a study: no result goes
+    assert "Removed 3 files" in " ".join(capsys.readouterr().out.split())
+    assert _exit_code(["store", "clean", str(run), "--yes"]) == 0
+    assert "Removed 1 files" in " ".join(capsys.readouterr().out.split())
+    assert set(place.rglob("*.safetensors")) == needed, "companions of trainings stay too"
+    assert own.exists() and not aside.exists() and not begun.exists() and not hidden.exists()
+    assert _exit_code(["store", "clean", str(run)]) == 0
+    assert "Nothing to remove" in capsys.readouterr().out
