@@ -7,6 +7,8 @@ UproarError
 │   └── BadShape          tensors that do not fit together
 ├── NotApplicable         the method does not exist for this model or data: becomes a Skipped cell
 ├── BadMap                an estimator returned NaN, infinity or the wrong shape: the cell fails
+├── BrokenRule            an estimator of the user follows the batch or unseeded random numbers: its cells fail
+├── SideEffect            code of the user changed what it shares with others: its cells fail, it is undone
 └── StoreError            the results folder cannot be used
     ├── Damaged           a stored file is not what was written: it is set aside and made again
     └── Absent            a stored file is not there
@@ -72,6 +74,14 @@ class NotApplicable(UproarError):
 
 class BadMap(UproarError):
     """An estimator returned something that cannot be ranked."""
+
+
+class BrokenRule(UproarError):
+    """An estimator of the user gives maps that depend on more than its inputs, with what they depend on."""
+
+
+class SideEffect(UproarError):
+    """Code of the user changed what it shares with others; it has been undone."""
 
 
 class StoreError(UproarError):

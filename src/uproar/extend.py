@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from uproar.containment import loading
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
 from uproar.estimators.base import (
@@ -106,7 +107,8 @@ def load_plugin(path: str | Path) -> list[str]:
 
 def declared_in(path: str | Path) -> dict[str, list[str]]:
     """What a file declares once it is loaded, by kind; a file that declares nothing is refused."""
-    module = load_file(path)
+    with loading():
+        module = load_file(path)
     adopt_file(module)
     own = modules_of(module)
     found = {

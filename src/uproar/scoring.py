@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.batches import spans
+from uproar.containment import guarded_call
 from uproar.data.boxes import box_pixels
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
@@ -150,7 +151,9 @@ def score_all(
     boxed = None if boxes is None else box_pixels(boxes_of(boxes, len(x)).cpu(), *x.shape[2:])
     truth = boxed if truth is None else truth
     truth, train, mean = (None if a is None else a.cpu() for a in (truth, train, mean))
-    explains = {name: explained_there(each) for name, each in (explain or {}).items()}
+    explains = {
+        name: explained_there(_guarded(name, each)) for name, each in (explain or {}).items()
+    }
     model = from_here(model)
     room = Room.of(model, x) if batch_size is None else Room(batch_size)
     model, notices = _with_logits(model, x, output, room)
@@ -252,6 +255,16 @@ def curve(
         fractions_of(read_metric(text), x.shape[1:])  # says which metrics have curves
     curves = found.curves[name]
     return Curve(torch.from_numpy(curves.fractions), torch.from_numpy(curves.values["map"]))
+
+
+def _guarded(name: str, explain: Explain) -> Explain:
+    """The function that makes further maps of a method, kept from changing what others share."""
+
+    def explained(model: nn.Module, images: Tensor, classes: Tensor, draws: Draws) -> Tensor:
+        owner, given = f"The function explain[{name!r}]", [model, images, classes, draws]
+        return guarded_call(owner, explain, given, model=model)
+
+    return explained
 
 
 def _named(maps: Tensor | Mapping[str, Tensor]) -> Mapping[str, Tensor]:

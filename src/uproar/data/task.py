@@ -7,12 +7,14 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from uproar.batches import spans
+from uproar.containment import private
 from uproar.data.boxes import box_pixels
 from uproar.data.stream import Rows, Source, row_numbers
 from uproar.errors import BadInput, BadShape
@@ -101,6 +103,24 @@ class Split:
         else:
             images = self.images[rows]
         return Split(self.name, images, self.labels[rows], part(self.masks), part(self.boxes))
+
+
+class CopiedSplit(Split):
+    """A split for code of the user: whatever it gets from it is a copy."""
+
+    def __init__(self, split: Split) -> None:
+        vars(self)["_split"] = split
+
+    def __len__(self) -> int:
+        return len(vars(self)["_split"])
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__"):
+            return super().__getattribute__(name)
+        return private(getattr(self.__dict__["_split"], name))
+
+
+private.register(Split, CopiedSplit)
 
 
 @dataclass(frozen=True)

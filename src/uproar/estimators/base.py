@@ -13,12 +13,13 @@ Facts stand on the decorator; tables, cost estimates and documentation read them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from uproar.containment import guarded_call
 from uproar.data.task import Split
 from uproar.errors import BadInput, NotApplicable
 from uproar.registry import Entry, Registry
@@ -135,6 +136,13 @@ def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callab
     """
     facts = {"role": "direct", "formula": formula, "paper": paper, "model": False, "passes": 0}
     return _declare(facts, None, ("x", "fraction", "context"))
+
+
+def run(
+    entry: Entry, given: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None
+) -> Any:
+    """What an entry's function returns; a function of the user gets copies, and cannot change what others share."""
+    return guarded_call(f"The estimator {entry.name}", entry.function, given, options, model)
 
 
 def _declare(

@@ -57,6 +57,8 @@ def captum_entry(name: str) -> Entry:
         return _estimated(cls, model, x, target, context, given)
 
     estimate.__name__ = estimate.__qualname__ = PREFIX + short
+    if not cls.__module__.startswith("captum."):
+        estimate.__module__ = cls.__module__  # code of the user, and guarded as such
     estimate.__doc__ = f"{cls.__name__} as Captum has it."
     estimate.__signature__ = _signature(options)  # type: ignore[attr-defined]
     estimate.__annotations__ = {name: parameter.annotation for name, parameter in options.items()}

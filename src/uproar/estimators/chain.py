@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from uproar.errors import BadInput, BadOption
-from uproar.estimators.base import estimators
+from uproar.estimators.base import estimators, run
 from uproar.estimators.stored import StoredMaps
 from uproar.expression import Call, parse
 from uproar.seeds import Draws
@@ -125,7 +125,7 @@ class Chain:
         for call in self.filters:
             entry = estimators[call.name]
             own = (draws or Draws.of(0, len(a)),) if "draws" in entry.inputs else ()
-            a = entry.function(a, *own, **entry.bind(**dict(call.options)))
+            a = run(entry, [a, *own], entry.bind(**dict(call.options)))
         return a
 
 

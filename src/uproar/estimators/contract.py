@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,8 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from uproar.containment import ModelState, seeded_with, watched
 from uproar.data import Task, load
-from uproar.errors import CODE_ERRORS, NotApplicable, one_line
+from uproar.errors import CODE_ERRORS, NotApplicable, SideEffect, one_line
 from uproar.estimators.base import Context
 from uproar.estimators.chain import read_chain
 from uproar.estimators.evaluate import prepare_states, raw_maps
@@ -19,6 +19,8 @@ from uproar.models import ModelSpec, borrowed, build
 from uproar.plugins import blamed
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
+
+UNCHANGED = "leaves the model as it was"
 
 IMAGES = 9
 """Images explained: an odd number, so that batches do not divide it."""
@@ -41,6 +43,8 @@ class Trial:
         self.task: Task = load("planted(size=12, channels=3, train=128, test=32)")
         self.spec = ModelSpec.of(model)
         self.model = self._trained(0)
+        self.before = ModelState(self.model)
+        self.undone: list[str] = []
         self.seconds = 0.0
 
     def _trained(self, seed: int) -> nn.Module:
@@ -49,18 +53,20 @@ class Trial:
         return fit(net, images, self.task.train.labels, Recipe(epochs=2), seed)
 
     def maps(self, rows: list[int] | None = None, model: nn.Module | None = None, batch: int = IMAGES,
-             target: int | None = None) -> Tensor:  # fmt: skip
-        """The signed maps of some images."""
+             target: int | None = None, seed: int = 0) -> Tensor:  # fmt: skip
+        """The signed maps of some images; `seed` is where the global random generators start."""
         model = self.model if model is None else model
         index = list(range(IMAGES)) if rows is None else rows
         test = self.task.test
         classes = test.labels[index] if target is None else torch.full((len(index),), target)
         context = Context(Draws.of(0, index), self.task.mean, self.task.train, test.truth(index))
-        with borrowed(model), torch.no_grad():
-            context = replace(context, states=prepare_states(model, context, [self.chain]))
-        began = time.perf_counter()
-        found = raw_maps(model, test.read(index), classes, context, [self.chain.raw], batch)
-        self.seconds = time.perf_counter() - began
+        with seeded_with(seed), watched() as undone:
+            with borrowed(model), torch.no_grad():
+                context = replace(context, states=prepare_states(model, context, [self.chain]))
+            began = time.perf_counter()
+            found = raw_maps(model, test.read(index), classes, context, [self.chain.raw], batch)
+            self.seconds = time.perf_counter() - began
+        self.undone += [name for name in undone if name not in self.undone]
         return found[self.chain.raw]
 
 
@@ -69,12 +75,15 @@ def try_contract(
 ) -> tuple[list[Check], float]:
     """The clauses of the contract with their outcomes, and seconds per image.
 
-    After a clause about the map itself fails, the others cannot be judged and are left out. `listen(done, clauses)`
-    hears of every clause.
+    After a clause about the map itself fails, or the model was changed, the others cannot be judged and are left out.
+    `listen(done, clauses)` hears of every clause.
     """
     trial = Trial(expression, model)
     checks: list[Check] = []
-    first = _run("runs and gives a map of the image's size", lambda: _shape(trial))
+    try:
+        first = _run("runs and gives a map of the image's size", lambda: _shape(trial))
+    except SideEffect as error:
+        first = Check(UNCHANGED, False, one_line(error))
     checks.append(first)
     if not first.holds:
         return checks, trial.seconds / IMAGES
@@ -82,13 +91,17 @@ def try_contract(
     clauses = list(_clauses(trial))
     for clause, judge in clauses:
         listen(len(checks), len(clauses) + 1)
-        checks.append(_run(clause, judge))
+        try:
+            checks.append(_run(clause, judge))
+        except SideEffect as error:
+            checks.append(Check(UNCHANGED, False, one_line(error)))
+            break
     return checks, seconds
 
 
 def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "is finite everywhere", lambda: _finite(trial)
-    yield "is the same for a seed", lambda: _same(trial.maps(), trial.maps())
+    yield "is the same for a seed", lambda: _same(trial.maps(), trial.maps(seed=1))
     yield "does not depend on the batch size", lambda: _same(trial.maps(), trial.maps(batch=2))
     yield "is the same for one image alone", lambda: _same(trial.maps()[4:5], trial.maps([4]))
     order = [7, 2, 5, 0]
@@ -96,7 +109,8 @@ def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
         "does not depend on the other images",
         lambda: _same(trial.maps()[order], trial.maps(order)),
     )
-    yield "leaves the model as it was", lambda: _unchanged(trial)
+    yield UNCHANGED, lambda: _unchanged(trial)
+    yield "leaves the process and its inputs as they were", lambda: ", ".join(trial.undone)
     yield "responds to the model", lambda: _responds(trial)
     yield "responds to the class explained", lambda: _class(trial)
 
@@ -104,6 +118,8 @@ def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
 def _run(clause: str, judge: Callable[[], str]) -> Check:
     try:
         seen = judge()
+    except SideEffect:
+        raise
     except NotApplicable as reason:
         return Check(clause, False, f"not applicable here: {one_line(reason)}")
     except CODE_ERRORS as error:
@@ -130,20 +146,14 @@ def _same(a: Tensor, b: Tensor) -> str:
 
 
 def _unchanged(trial: Trial) -> str:
-    before = copy.deepcopy(trial.model.state_dict())
+    """Compared with the network before it was first explained, and with one that arrives in training mode."""
+    changes = trial.before.restore()
     trial.model.train()
+    training = ModelState(trial.model)
     trial.maps()
-    problems = []
-    if any(
-        not torch.equal(before[name], value) for name, value in trial.model.state_dict().items()
-    ):
-        problems.append("its weights changed")
-    if not trial.model.training:
-        problems.append("its mode changed")
-    if any(m._forward_hooks or m._backward_hooks for m in trial.model.modules()):
-        problems.append("hooks were left on it")
+    changes += training.restore()
     trial.model.eval()
-    return ", ".join(problems)
+    return ", ".join(dict.fromkeys(changes))
 
 
 def _responds(trial: Trial) -> str:

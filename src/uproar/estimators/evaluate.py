@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
+from uproar.containment import guarded_call
 from uproar.errors import BadMap
-from uproar.estimators.base import Context, estimators
+from uproar.estimators.base import Context, estimators, run
 from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.scores import rows_for
 from uproar.estimators.smooth import noisy_copies
@@ -39,33 +40,40 @@ class Point:
         return self.known[call]
 
     def _evaluate(self, call: Call) -> Tensor:
+        role = estimators[call.name].facts["role"]
+        entry, options = estimators[call.name], dict(call.options)
+        if role == "transform":
+            maps = run(entry, [self[call.args[0]]], options)
+        elif role == "ensemble":
+            maps = run(entry, self._moments(call), options)
+        elif role == "classes":
+            maps = self._over_classes(call)
+        else:
+            maps = self._estimated(call)
+        return _checked(maps, call, self.x)
+
+    def _estimated(self, call: Call) -> Any:
+        """What the function of an estimator returns."""
         entry = estimators[call.name]
-        options = dict(call.options)
-        if entry.facts["role"] == "transform":
-            return entry.function(self[call.args[0]], **options)
-        if entry.facts["role"] == "ensemble":
-            return entry.function(*self._moments(call), **options)
-        if entry.facts["role"] == "classes":
-            return self._over_classes(call)
         extras: dict[str, Any] = {"context": self.context}
         if "base" in entry.inputs:
             extras["base"] = self[estimators.complete(Call(entry.facts["of"]))]
         if "state" in entry.inputs:
             extras["state"] = self.context.states[str(call)]
         given = {name: extras[name] for name in entry.inputs if name in extras}
-        return _checked(
-            entry.function(self.model, self.x, self.target, **given, **options), call, self.x
-        )
+        given |= dict(call.options)
+        return run(entry, [self.model, self.x, self.target], given, self.model)
 
-    def _over_classes(self, call: Call) -> Tensor:
+    def _over_classes(self, call: Call) -> Any:
         """The map inside for classes that the entry chooses."""
         entry, inner = estimators[call.name], call.args[0]
 
+        @torch.no_grad()
         def of(target: Labels) -> Tensor:
             return Point(self.model, self.x, target, self.context, [inner])[inner]
 
         classes = called(self.model, self.x).shape[1]
-        return entry.function(of, classes, self.context.draws, **dict(call.options))
+        return run(entry, [of, classes, self.context.draws], dict(call.options))
 
     def _moments(self, call: Call) -> tuple[Tensor, Tensor]:
         """Mean and variance over noisy copies; the first to ask pays for all that share the noise."""
@@ -162,11 +170,15 @@ def prepare_states(
 ) -> Mapping[str, dict[str, Tensor]]:
     """What the `prepare` functions of the chains' estimators make, by complete expression."""
     leaves = {leaf for chain in chains for leaf in chain.leaves}
-    return {
-        str(leaf): estimators[leaf.name].facts["prepare"](model, context, **dict(leaf.options))
-        for leaf in leaves
-        if estimators[leaf.name].facts.get("prepare")
-    }
+    states = {}
+    for leaf in leaves:
+        prepare = estimators[leaf.name].facts.get("prepare")
+        if prepare:
+            owner = f"The preparation of the estimator {leaf.name}"
+            states[str(leaf)] = guarded_call(
+                owner, prepare, [model, context], dict(leaf.options), model
+            )
+    return states
 
 
 def _outer_ensembles(call: Call) -> list[Call]:
@@ -189,4 +201,8 @@ def _checked(maps: Any, call: Call, x: Images) -> Tensor:
         raise BadMap(
             f"{call.name} returned {got} for images {(n, c, h, w)}; it must be one map each."
         )
-    return maps.detach()
+    if maps.is_complex():
+        raise BadMap(
+            f"{call.name} returned complex numbers, which have no order; return real ones."
+        )
+    return maps.detach() if maps.is_floating_point() else maps.float()

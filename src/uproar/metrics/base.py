@@ -9,12 +9,13 @@ which the bootstrap repeats: such a number is not a mean over images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from uproar.containment import contained, is_builtin, private
 from uproar.errors import BadInput
 from uproar.expression import Call, parse
 from uproar.metrics.axis import Axis, Trace
@@ -119,3 +120,13 @@ def read_metric(text: str) -> Call:
         )
     metrics[call.name].bind(**dict(call.options))
     return call
+
+
+def statistic(named: Call, samples: Iterable[Responses]) -> list[float]:
+    """The statistic of a data set that a metric declares (`whole=`), for each of some samples of responses."""
+    entry = metrics[named.name]
+    whole, options = entry.facts["whole"], entry.bind(**dict(named.options))
+    if is_builtin(whole):
+        return [float(whole(sample, **options)) for sample in samples]
+    with contained(f"The metric {entry.name}"):
+        return [float(whole(private(sample), **options)) for sample in samples]

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from uproar.batches import spans
+from uproar.containment import contained, guarded_call, is_builtin, private
 from uproar.errors import BadInput, BadShape
 from uproar.expression import Call
-from uproar.metrics.base import Batch, Change, Responses, Seen, metrics, read_metric
+from uproar.metrics.base import Batch, Change, Responses, Seen, metrics, read_metric, statistic
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared import Prepared
 from uproar.models.answer import called
@@ -46,8 +47,7 @@ def evaluate(
     bound = {call: metrics[call.name].bind(**dict(call.options)) for call in calls}
     asked: dict[Change, None] = {}
     for call, options in bound.items():
-        asks = metrics[call.name].facts.get("asks")
-        asked.update(dict.fromkeys(asks(shape, **options) if asks else ()))
+        asked.update(dict.fromkeys(_changes(call, shape, options)))
     ready = Prepared.of(batch)
     with borrowed(batch.model):
         seen, shown = answers(ready, asked, rows)
@@ -101,7 +101,7 @@ def summarise(call: Call, responses: Responses) -> dict[str, Any]:
     whole, note = entry.facts.get("whole"), ""
     if whole is not None:
         options = entry.bind(**dict(call.options))
-        number = float(whole(responses, **options)) if used else math.nan
+        number = statistic(call, [responses])[0] if used else math.nan
         if used < FEW:
             note = f"a statistic of {used} images together"
             if options.get("by") == "accuracy":
@@ -163,13 +163,24 @@ def _parts(batch: Prepared, rows: int) -> Iterator[tuple[Prepared, slice]]:
 
 def _write(change: Change, held: Change | None, batch: Prepared, images: Images) -> None:
     """Change the images into a place that holds those of another change, or none yet."""
-    if isinstance(change, Removed):
+    if not is_builtin(change):
+        images.copy_(_changed_by_user(change, batch))
+    elif isinstance(change, Removed):
         if isinstance(held, Removed) and change.follows(held, batch.maps[0].numel()):
             change.moved(batch, images, held)
         else:
             change.into(batch, images)
     else:
         images.copy_(change.images(batch))
+
+
+def _changed_by_user(change: Change, batch: Prepared) -> Images:
+    """Images changed by a class of the user, which gets a batch that only classes of its module share."""
+    cls = type(change)
+    own = batch.once(("batch of", cls.__module__), lambda: private(batch))
+    with contained(f"The change {cls.__name__} of a metric", batch.model):
+        found = change.images(own)
+    return private(found)
 
 
 def _forward(batch: Batch, x: Images) -> Tensor:
@@ -180,10 +191,29 @@ def _forward(batch: Batch, x: Images) -> Tensor:
 
 
 def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> Responses:
+    """What a metric says of each image; one of the user gets copies."""
     entry = metrics[call.name]
-    if "seen" in entry.inputs:
-        return entry.function(batch, seen, **options)
-    return entry.function(batch, **options)
+    given = [batch, seen] if "seen" in entry.inputs else [batch]
+    owner = f"The metric {entry.name}"
+    found = guarded_call(owner, entry.function, given, options, batch.model)
+    n = len(batch.x)
+    if not isinstance(found, dict) or not isinstance(found.get("value"), Tensor):
+        raise BadShape(f"{owner} must return a dictionary of tensors with one called 'value'.")
+    for name, each in found.items():
+        if not isinstance(each, Tensor) or each.shape[:1] != (n,):
+            got = tuple(each.shape) if isinstance(each, Tensor) else type(each).__name__
+            raise BadShape(
+                f"{owner} returned {name!r} as {got}; for {n} images it must have {n} rows."
+            )
+    return found
+
+
+def _changes(call: Call, shape: Sequence[int], options: dict[str, Any]) -> Sequence[Change]:
+    """The changes of images of a shape that a metric asks for."""
+    asks = metrics[call.name].facts.get("asks")
+    if asks is None:
+        return ()
+    return guarded_call(f"The metric {call.name}", asks, [tuple(shape)], options)
 
 
 def images_shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
@@ -200,8 +230,7 @@ def _images_shown(
         call = read_metric(name)
         entry = metrics[call.name]
         options = entry.bind(**dict(call.options))
-        if entry.facts["asks"] is not None:
-            changes |= set(entry.facts["asks"](shape, **options))
+        changes |= set(_changes(call, shape, options))
         more += _beside(call, options)
     return len(changes) + more
 

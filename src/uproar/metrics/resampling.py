@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from uproar.expression import Call
-from uproar.metrics.base import Responses, metrics
+from uproar.metrics.base import Responses, metrics, statistic
 from uproar.seeds import generator
 
 DRAWS = 1000
@@ -32,10 +32,7 @@ def bootstrap(call: Call, responses: Responses, seed: int = 0) -> np.ndarray:
     )
     if whole is None:
         return _means(responses["value"].double(), rows).numpy()
-    options = entry.bind(**dict(call.options))
-    return np.array(
-        [float(whole({k: v[r] for k, v in responses.items()}, **options)) for r in rows]
-    )
+    return np.array(statistic(call, ({name: v[r] for name, v in responses.items()} for r in rows)))
 
 
 def _means(values: Tensor, rows: Tensor) -> Tensor:

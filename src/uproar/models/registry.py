@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from uproar.containment import contained, is_builtin, loading, private
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, UproarError
 from uproar.expression import Call, parse
@@ -107,7 +108,7 @@ def make(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
         try:
-            model = factory(**given, **options)
+            model = _made(factory, {**given, **options}, spec.name)
         except UproarError:
             raise
         except CODE_ERRORS as error:
@@ -115,6 +116,14 @@ def make(
     if not isinstance(model, nn.Module):
         raise BadInput(f"{spec.name} must return a torch.nn.Module, not {type(model).__name__}.")
     return model
+
+
+def _made(factory: Callable[..., Any], given: dict[str, Any], name: str) -> Any:
+    """What a factory returns; one of the user leaves the process as it was."""
+    if is_builtin(factory):
+        return factory(**given)
+    with contained(f"The model {name}", reseed=False):  # the caller has chosen the seed
+        return factory(**private(given))
 
 
 def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> None:
@@ -147,7 +156,8 @@ def _factory(spec: ModelSpec) -> tuple[Callable[..., Any], dict[str, Any]]:
         entry = models[spec.call.name]
         return entry.function, entry.bind(**dict(spec.call.options))
     path, _, name = spec.call.name.partition(":")
-    module = load_file(path)
+    with loading():
+        module = load_file(path)
     factory = getattr(module, name, None)
     if not callable(factory):
         raise BadInput(f"{path} has no function called {name!r}.")

@@ -15,6 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from uproar.containment import guarded_call
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import parse
 from uproar.registry import Entry, Registry
@@ -189,7 +190,8 @@ def fill_code(fill: object) -> dict[str, str]:
 def replacement(x: Images, removed: Tensor, fill: str, around: Around) -> Images:
     """What stands in the removed places; what it holds elsewhere means nothing."""
     entry, options = read_fill(fill)
-    found = entry.function(x, removed, around, **options)
+    given = [x, removed, around]
+    found = guarded_call(f"The fill {entry.name}", entry.function, given, options)
     if entry.code and (not isinstance(found, Tensor) or found.shape != x.shape):
         got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise BadShape(

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from uproar.audits import OWN, Trials, audits, read_audit, studies_of, trials_of
+from uproar.containment import contained, is_builtin
 from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
 from uproar.expression import Call
 from uproar.finding import Finding
 from uproar.models import ModelSpec
 from uproar.plugins import blamed, line_in_file
+from uproar.registry import Entry
 from uproar.store import Store
 from uproar.study.cell import Outcome, Unit
 from uproar.study.evidence import Evidence
@@ -89,7 +92,8 @@ def _finding(one: Asked, store: Store, outcomes: Mapping[Unit, Outcome] | None) 
         if one.refused:
             raise NotApplicable(one.refused)
         evidence = Evidence(one.studies, store, outcomes, one.trials)
-        found = entry.function(evidence, **entry.bind(**dict(one.call.options)))
+        options = entry.bind(**dict(one.call.options))
+        found = _answer(entry, evidence, options)
     except StoreError:
         raise
     except CODE_ERRORS as error:
@@ -100,3 +104,11 @@ def _finding(one: Asked, store: Store, outcomes: Mapping[Unit, Outcome] | None) 
         found, audit=str(one.call), title=entry.facts["title"], question=entry.facts["question"],
         task=one.task, model=one.model,
     )  # fmt: skip
+
+
+def _answer(entry: Entry, evidence: Evidence, options: Mapping[str, Any]) -> Finding:
+    """What an audit finds; one of the user leaves the process as it was."""
+    if is_builtin(entry.function):
+        return entry.function(evidence, **options)
+    with contained(f"The audit {entry.name}"):
+        return entry.function(evidence, **options)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,15 @@ from torch import Tensor, nn
 
 from uproar.data import Split
 from uproar.data.stream import row_numbers
-from uproar.errors import Absent, Damaged, NotApplicable
+from uproar.errors import (
+    CODE_ERRORS,
+    Absent,
+    BrokenRule,
+    Damaged,
+    NotApplicable,
+    SideEffect,
+    one_line,
+)
 from uproar.estimators import (
     Chain,
     Context,
@@ -23,6 +31,8 @@ from uproar.estimators import (
     explain_chains,
     raw_maps,
 )
+from uproar.estimators.base import run
+from uproar.estimators.rules import IMAGES, broken_rule, of_the_user
 from uproar.models import Room
 from uproar.protocols.worn import fold_of
 from uproar.removal import Levels
@@ -36,6 +46,9 @@ from uproar.training import predict
 
 SignedMaps = Callable[[Tensor], list[Tensor]]
 """From row numbers of a split to the maps of those images, one tensor per chain."""
+
+_RULES: dict[Hashable, str | None] = {}
+"""What is known in this process of the rules that estimators of the user keep."""
 
 CHUNK = 512
 """Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
@@ -89,6 +102,28 @@ class Explaining(Bases):
         for i, order in enumerate(orders):
             item = levels_item(parts["train"][i], parts["test"][i], fractions, order.chain, seconds)
             self.store.write("levels", self._levels_key(order, fractions), item)
+
+    def check_rules(self, name: str, seed: int, crossed: bool = False) -> None:
+        """Refuse a chain whose estimators of the user break the rules on a few test images; once in a process."""
+        for chain in of_the_user(self.chain(name)):
+            functions = tuple(estimators[call.name].function for call in chain.raw.walk())
+            known = (self.setting, str(chain.identity), crossed, functions)
+            if known not in _RULES:
+                _RULES[known] = self._broken_rule(Order(chain, seed, crossed))
+            if _RULES[known] is not None:
+                raise BrokenRule(_RULES[known])
+
+    def _broken_rule(self, order: Order) -> str | None:
+        rows = torch.arange(min(IMAGES, len(self.task.test)))
+        model, states = self._makers([order])[0]
+        given = self._asked(model, [order], self.task.test, rows, states)
+        try:
+            return broken_rule(model, *given, order.chain)
+        except SideEffect as error:
+            self.forget()
+            return one_line(error)
+        except CODE_ERRORS:
+            return None  # its own job says what is wrong with it
 
     def _makers(self, orders: Sequence[Order]) -> list[tuple[nn.Module, dict[str, Any]]]:
         """The base models that some orders of a replicate explain, with what the estimators prepared for each."""
@@ -284,8 +319,8 @@ class Explaining(Bases):
     def _direct(self, order: Order, fraction: float, split: Split, rows: Tensor) -> Tensor:
         call = order.chain.raw
         context = Context(Draws.of(order.seed, rows, split.name), self.task.mean, self.task.train)
-        removes = estimators[call.name].function
-        return removes(split.read(rows), fraction, context, **dict(call.options))
+        given = [split.read(rows), fraction, context]
+        return run(estimators[call.name], given, dict(call.options))
 
     def test_map(self, chain: Chain, seed: int, row: int) -> np.ndarray | None:
         """The stored map of one test image, scaled to [-1, 1]; channels summed."""

@@ -36,6 +36,12 @@ class Identity:
         self.setting, self.store = setting, store
         self.spec = ModelSpec.of(setting.model)
 
+    def forget(self) -> None:
+        """Drop all data and networks; they are loaded anew when they are next asked for."""
+        setting, store = self.setting, self.store
+        vars(self).clear()
+        type(self).__init__(self, setting, store)
+
     @functools.cached_property
     def device(self) -> torch.device:
         """Where the networks of this process are."""

@@ -1,0 +1,30 @@
+"""Code of the user, run so that it cannot change what others share.
+
+`guarded_call` hands copies to a function of the user and takes a copy back. `contained` surrounds any code of the user:
+the state of the process comes back afterwards (`process`), and a model that was changed is put back and noticed
+(`model`).
+"""
+
+from uproar.containment.copies import private
+from uproar.containment.guard import (
+    contained,
+    guarded_call,
+    is_builtin,
+    loading,
+    seeded_with,
+    watched,
+)
+from uproar.containment.model import ModelState
+from uproar.containment.process import ProcessState
+
+__all__ = [
+    "ModelState",
+    "ProcessState",
+    "contained",
+    "guarded_call",
+    "is_builtin",
+    "loading",
+    "private",
+    "seeded_with",
+    "watched",
+]

@@ -1,0 +1,125 @@
+"""Where code of the user runs: with copies, with gradients, and with everything put back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import nn
+
+from uproar.containment.copies import altered, private
+from uproar.containment.model import ModelState
+from uproar.containment.process import (
+    GENERATORS,
+    ProcessState,
+    generators_changed,
+    seed_generators,
+)
+from uproar.errors import SideEffect
+
+_seed: ContextVar[int] = ContextVar("seed of the global generators", default=0)
+_undone: ContextVar[list[str] | None] = ContextVar("what was put back", default=None)
+
+
+def is_builtin(function: object) -> bool:
+    """Whether a function, or the class of an object, is uproar's own: such code is trusted and runs as it is."""
+    module = getattr(function, "__module__", None) or ""
+    return module == "uproar" or module.startswith("uproar.")
+
+
+def guarded_call(
+    owner: str,
+    function: Callable[..., Any],
+    given: Sequence[Any],
+    options: Mapping[str, Any] | None = None,
+    model: nn.Module | None = None,
+) -> Any:
+    """`function(*given, **options)`; code of the user gets copies, and its answer is a copy without a graph.
+
+    `owner` says whose code it is, e.g. "the estimator mine"; `model` is the network that it can reach.
+    """
+    options = options or {}
+    if is_builtin(function):
+        return function(*given, **options)
+    with contained(owner, model):
+        copies, named = [private(value) for value in given], private(options)
+        answer = function(*copies, **named)
+        if _undone.get() is not None:
+            pairs = [*zip(copies, given, strict=True), (named, options)]
+            _note(["its inputs"] if any(altered(*pair) for pair in pairs) else [])
+    return private(answer)
+
+
+@contextmanager
+def contained(owner: str, model: nn.Module | None = None, reseed: bool = True) -> Iterator[None]:
+    """Around code of the user, which runs with gradients and, with `reseed`, a fixed start of global random generators.
+
+    Afterwards the process is as it was, also after an error. A model that was changed is put back, and SideEffect names
+    the owner.
+    """
+    process = ProcessState()
+    state = None if model is None else ModelState(model)
+    seed = _seed.get()
+    changed: list[str] = []
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            if reseed:
+                seed_generators(seed)
+            yield
+            if _undone.get() is not None:
+                _note(_left_by_code(seed if reseed else None))
+    finally:
+        undone = process.restore()
+        if state is not None:
+            with torch.no_grad():
+                changed = state.restore()
+        _note(undone)
+    if changed:
+        raise SideEffect(f"{owner} changed the model: {', '.join(changed)}.")
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Around the loading of a user's file: what numbers depend on comes back; its environment and warnings stay."""
+    before = ProcessState(whole=False)
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        before.restore()
+
+
+@contextmanager
+def seeded_with(seed: int) -> Iterator[None]:
+    """Inside, code of the user finds the global random generators started from another number."""
+    token = _seed.set(seed)
+    try:
+        yield
+    finally:
+        _seed.reset(token)
+
+
+@contextmanager
+def watched() -> Iterator[list[str]]:
+    """The names of what is put back inside, as it is put back; used by the contract of estimators."""
+    found: list[str] = []
+    token = _undone.set(found)
+    try:
+        yield found
+    finally:
+        _undone.reset(token)
+
+
+def _left_by_code(seed: int | None) -> list[str]:
+    """What context managers are about to put back, and whether random generators started from a seed were used."""
+    grad = [] if torch.is_grad_enabled() else ["the gradient mode of torch"]
+    return grad + ([GENERATORS] if seed is not None and generators_changed(seed) else [])
+
+
+def _note(names: Sequence[str]) -> None:
+    found = _undone.get()
+    if found is not None:
+        found.extend(name for name in names if name not in found)

@@ -1,0 +1,154 @@
+"""The state of a network: noted before code of the user gets it, compared and put back afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Parts = dict[Any, Any]
+
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_pre_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_state_dict_hooks",
+    "_load_state_dict_pre_hooks",
+)
+_PARTS = ("_parameters", "_buffers", "_modules")
+
+
+class ModelState:
+    """Weights, buffers, layers, modes and hooks of a network when it was noted.
+
+    Weights and buffers are kept as copies, so that also a change by way of `.data` is seen and can be put back.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.modules = list(model.named_modules())
+        self.modes = [module.training for _, module in self.modules]
+        self.hooks = [_tables(module, _HOOKS) for _, module in self.modules]
+        self.parts = [_tables(module, _PARTS) for _, module in self.modules]
+        self.options = [_options(module) for _, module in self.modules]
+        named = [*model.named_parameters(), *model.named_buffers()]
+        self.tensors = [_Kept(name, tensor) for name, tensor in named]
+
+    def restore(self) -> list[str]:
+        """Put everything back that has changed since; what had, in words."""
+        changed = [
+            self._restore_tables(self.parts, "its layers were exchanged"),
+            self._restore_tables(self.hooks, "hooks were left on it"),
+            self._restore_options(),
+            self._restore_modes(),
+            self._restore_values(),
+        ]
+        return [words for words in changed if words]
+
+    def _restore_tables(self, tables: list[list[tuple[Parts, Parts]]], words: str) -> str:
+        found = False
+        for live, before in (pair for own in tables for pair in own):
+            if not _same_entries(live, before):
+                found = True
+                live.clear()
+                live.update(before)
+        return words if found else ""
+
+    def _restore_options(self) -> str:
+        names = []
+        for (name, module), before in zip(self.modules, self.options, strict=True):
+            now = _options(module)
+            if now != before:
+                names.append(name or type(module).__name__)
+                for option in now.keys() - before.keys():
+                    delattr(module, option)
+                vars(module).update(before)
+        return _counted("the options of its layers changed", names)
+
+    def _restore_modes(self) -> str:
+        found = False
+        for (_, module), mode in zip(self.modules, self.modes, strict=True):
+            if module.training != mode:
+                found = True
+                module.training = mode
+        return "its mode changed (train or eval)" if found else ""
+
+    def _restore_values(self) -> str:
+        return _counted(
+            "its weights or buffers changed", [kept.name for kept in self.tensors if kept.restore()]
+        )
+
+
+class _Kept:
+    """A parameter or buffer with a copy of its values."""
+
+    def __init__(self, name: str, tensor: Tensor) -> None:
+        self.name, self.tensor = name, tensor
+        self.grad, self.needs_grad = tensor.grad, tensor.requires_grad
+        self.copy = tensor.detach().clone()
+
+    def restore(self) -> bool:
+        """Put the values back; whether they had changed. Flags and gradients come back without a word."""
+        if self.tensor.is_leaf:
+            self.tensor.requires_grad_(self.needs_grad)
+            self.tensor.grad = self.grad
+        now = self.tensor.detach()
+        if _same(now, self.copy):
+            return False
+        if _alike(now, self.copy):
+            self.tensor.data.copy_(self.copy)
+        else:
+            self.tensor.data = self.copy
+        return True
+
+
+def _tables(module: nn.Module, names: tuple[str, ...]) -> list[tuple[Parts, Parts]]:
+    """Dictionaries of a module, each with a copy."""
+    found = [vars(module).get(name) for name in names]
+    return [(table, dict(table)) for table in found if isinstance(table, dict)]
+
+
+def _options(module: nn.Module) -> Parts:
+    """A replaced `forward`, and the plain options of torch's own layers, such as the rate of a dropout."""
+    own = vars(module)
+    kept = {"forward": own["forward"]} if "forward" in own else {}
+    if type(module).__module__.startswith("torch.nn."):
+        kept |= {
+            name: value
+            for name, value in own.items()
+            if isinstance(value, bool | int | float | str | tuple) and name != "training"
+        }
+    return kept
+
+
+def _same_entries(now: Parts, before: Parts) -> bool:
+    return now.keys() == before.keys() and all(now[name] is before[name] for name in before)
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    same = a.shape == b.shape and a.dtype == b.dtype and a.device == b.device
+    return same and a.layout == b.layout and (a.layout != torch.strided or a.stride() == b.stride())
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same values in the same layout; NaN counts as equal to NaN."""
+    if not _alike(a, b):
+        return False
+    if a.is_meta or torch.equal(a, b):
+        return True
+    if not a.is_floating_point():
+        return False
+    return torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())
+
+
+def _counted(words: str, names: list[str]) -> str:
+    """The words with the first of the names, and how many more there are."""
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{words} ({names[0]}{more})"

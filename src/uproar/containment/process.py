@@ -1,0 +1,204 @@
+"""What all code in a process shares: random generators, switches of torch and NumPy, environment, warnings.
+
+before = ProcessState()
+...
+before.restore()      # the names of what had changed
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.modules import module as torch_modules
+
+GENERATORS = "the global random generators"
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Something of the process that can be read and written back."""
+
+    name: str
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+    counts: bool = True
+    """Whether numbers may depend on it."""
+
+
+class ProcessState:
+    """The state of this process when it was noted; `whole=False`: of what numbers may depend on."""
+
+    def __init__(self, whole: bool = True) -> None:
+        self.switches = [switch for switch in SWITCHES if whole or switch.counts]
+        self.values = [switch.read() for switch in self.switches]
+        self.generators = _generators()
+
+    def restore(self) -> list[str]:
+        """Put everything back that has changed since; the names of what had, random generators left out."""
+        changed = []
+        for switch, before in zip(self.switches, self.values, strict=True):
+            if switch.read() != before:
+                switch.write(before)
+                changed.append(switch.name)
+        _restore_generators(self.generators)
+        return changed
+
+
+def seed_generators(seed: int) -> None:
+    """Start the global generators of torch, NumPy and Python from a number."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+def generators_changed(seed: int) -> bool:
+    """Whether the global generators have been used or set since they were started from `seed`."""
+    here = _generators()
+    seed_generators(seed)
+    return repr(here) != repr(_generators()) or not torch.equal(here[0], _generators()[0])
+
+
+def _generators() -> tuple[Any, ...]:
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return torch.get_rng_state(), on_gpus, np.random.get_state(), random.getstate()
+
+
+def _restore_generators(states: tuple[Any, ...]) -> None:
+    torch.set_rng_state(states[0])
+    if states[1]:
+        torch.cuda.set_rng_state_all(states[1])
+    np.random.set_state(states[2])
+    random.setstate(states[3])
+
+
+_FLAGS = [
+    (holder, name)
+    for holder, names in (
+        (torch.backends, ("fp32_precision",)),
+        (torch.backends.mkldnn, ("fp32_precision", "deterministic")),
+        (getattr(torch.backends.mkldnn, "matmul", None), ("fp32_precision",)),
+        (getattr(torch.backends.mkldnn, "conv", None), ("fp32_precision",)),
+        (torch.backends.cuda.matmul, ("fp32_precision",)),
+        (torch.backends.cudnn, ("enabled", "deterministic", "benchmark", "allow_tf32")),
+    )
+    for name in names
+    if hasattr(holder, name)
+]
+"""Flags of the libraries that do the sums: they change speed and last digits."""
+
+
+def _flags() -> list[Any]:
+    return [_known(functools.partial(getattr, holder, name)) for holder, name in _FLAGS]
+
+
+def _set_flags(values: list[Any]) -> None:
+    for (holder, name), now, before in zip(_FLAGS, _flags(), values, strict=True):
+        if before is not None and now != before:
+            setattr(holder, name, before)
+
+
+def _set_precision(value: str | None) -> None:
+    if value is not None:
+        torch.set_float32_matmul_precision(value)
+
+
+def _known(read: Callable[[], Any]) -> Any:
+    """The value; None where torch refuses to say, because its old and its new names were both used."""
+    try:
+        return read()
+    except RuntimeError:
+        return None
+
+
+def _anomaly() -> tuple[bool, bool]:
+    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+
+
+def _set_anomaly(values: tuple[bool, bool]) -> None:
+    torch.autograd.set_detect_anomaly(*values)
+
+
+def _flushes_denormals() -> bool:
+    return float(torch.tensor([1e-40], dtype=torch.float32) * 1) == 0
+
+
+def _default_device() -> torch.device:
+    return torch.get_default_device()
+
+
+def _set_default_device(device: torch.device) -> None:
+    torch.set_default_device(None if device.type == "cpu" else device)
+
+
+def _autocast() -> tuple[bool, ...]:
+    return tuple(torch.is_autocast_enabled(place) for place in ("cpu", "cuda"))
+
+
+def _set_autocast(values: tuple[bool, ...]) -> None:
+    for place, value in zip(("cpu", "cuda"), values, strict=True):
+        torch.set_autocast_enabled(place, value)
+
+
+_GLOBAL_HOOKS = [
+    value
+    for name, value in vars(torch_modules).items()
+    if name.startswith("_global_") and isinstance(value, OrderedDict)
+]
+
+
+def _global_hooks() -> list[dict]:
+    return [dict(hooks) for hooks in _GLOBAL_HOOKS]
+
+
+def _set_global_hooks(values: list[dict]) -> None:
+    for live, before in zip(_GLOBAL_HOOKS, values, strict=True):
+        live.clear()
+        live.update(before)
+
+
+def _set_warnings(filters: list[Any]) -> None:
+    warnings.resetwarnings()
+    warnings.filters.extend(filters)  # type: ignore[attr-defined]
+
+
+def _set_environment(before: dict[str, str]) -> None:
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ.update(before)
+
+
+SWITCHES = (
+    Switch("the default dtype of torch", torch.get_default_dtype, torch.set_default_dtype),
+    Switch("the default device of torch", _default_device, _set_default_device),
+    Switch("the number of threads of torch", torch.get_num_threads, torch.set_num_threads),
+    Switch(
+        "the deterministic algorithms of torch",
+        torch.get_deterministic_debug_mode,
+        torch.set_deterministic_debug_mode,
+    ),
+    Switch(
+        "the precision of matrix products",
+        lambda: _known(torch.get_float32_matmul_precision),
+        _set_precision,
+    ),
+    Switch("the numerical libraries of torch", _flags, _set_flags),
+    Switch("the anomaly detection of torch", _anomaly, _set_anomaly),
+    Switch("how torch treats denormal numbers", _flushes_denormals, torch.set_flush_denormal),
+    Switch("the automatic precision of torch", _autocast, _set_autocast),
+    Switch("hooks on all modules", _global_hooks, _set_global_hooks),
+    Switch("the error handling of NumPy", np.geterr, lambda before: np.seterr(**before)),
+    Switch("the warnings filters", lambda: list(warnings.filters), _set_warnings, False),
+    Switch("the environment variables", lambda: dict(os.environ), _set_environment, False),
+    Switch("the working directory", os.getcwd, os.chdir),
+)
