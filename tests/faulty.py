@@ -156,3 +156,8 @@ def copied(store: Path, to: Path) -> Path:
     """A store of the same content."""
     shutil.copytree(store, to)
     return to
+
+
+def removed(store: Path) -> None:
+    """Take a store away."""
+    shutil.rmtree(store)

@@ -1,0 +1,152 @@
+"""Faults, many at random: after each the same command must give the same numbers, or say in a sentence why not.
+
+    python benchmarks/faults.py                                   # all sections, 100 trials each
+    python benchmarks/faults.py --sections store --trials 300 --minutes 10
+
+A section is a generator of trials. A trial says which kind of fault it was, and how it ended: "same numbers", "says why"
+(an error of one sentence, or rows that are not done and a result that says so), or "WRONG" with what was seen. Printed: a
+table by kind of fault, then what went wrong; the exit code is 1 if anything did. The same --seed gives the same faults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import faulty
+from uproar.errors import UproarError
+
+SAME, SAYS, WRONG = "same numbers", "says why", "WRONG"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fault, and how what followed ended."""
+
+    fault: str
+    ended: str
+    seen: str = ""
+
+
+Section = Callable[[int, int, Path], Iterator[Trial]]
+"""From a number of trials, a seed and an empty folder to trials."""
+
+
+def store(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
+    """Files of a finished store that are flipped, cut, edited, swapped or deleted, also while a run goes on."""
+    faulty.small_shards()
+    whole = folder / "whole"
+    expected = faulty.tables(faulty.run(whole))
+    kinds = ["flip", "flip_header", "truncate", "delete", "swap", "swap_kinds", "edit_facts", "mark"]  # fmt: skip
+    kinds += ["five at once", "deleted while running", "deleted and damaged while running"]
+    for number in range(trials):
+        kind, copy = kinds[number % len(kinds)], folder / f"copy-{number}"
+        faulty.copied(whole, copy)
+        faults = faulty.Faults(copy, seed + number)
+        if kind in faulty.Faults.__dict__:
+            done, during = [getattr(faults, kind)()], contextlib.nullcontext()
+        elif kind == "five at once":
+            done, during = faults.some(5), contextlib.nullcontext()
+        else:
+            # what is lost at first keeps the run busy while more is lost
+            done = faults.some(3) if "damaged" in kind else [faults.delete() for _ in range(3)]
+            during = _meanwhile(faults, done)
+        with during:
+            trial = _judged(kind, done, lambda copy=copy: faulty.run(copy), expected)
+        yield trial
+        faulty.removed(copy)
+
+
+@contextlib.contextmanager
+def _meanwhile(faults: faulty.Faults, done: list[str]) -> Iterator[None]:
+    """Delete four more files, one now and then, while something else happens."""
+
+    def take_away() -> None:
+        for _ in range(4):
+            time.sleep(faults.draw.random() * 0.5)
+            with contextlib.suppress(OSError, IndexError):  # the run has moved it first
+                done.append(faults.delete())
+
+    thread = threading.Thread(target=take_away)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def _judged(
+    fault: str, done: list[str], run: Callable[[], object], expected: dict[str, str]
+) -> Trial:
+    """How a run after some faults ended, against the tables of one without."""
+    try:
+        found = run()
+    except UproarError as error:
+        text = str(error)
+        return Trial(fault, SAYS if "\n" not in text else WRONG, f"{text} after {done}")
+    except Exception as error:
+        return Trial(fault, WRONG, f"{error!r} after {done}")
+    tables = faulty.tables(found)
+    if tables == expected and not found.lost:
+        return Trial(fault, SAME)
+    differing = [name for name in expected if tables.get(name) != expected[name]]
+    if set(found.table["status"]) - {"done"} or found.lost:
+        return Trial(fault, SAYS, f"{found.lost} lost, {differing} differ after {done}")
+    return Trial(fault, WRONG, f"{differing} differ after {done}")
+
+
+SECTIONS: dict[str, Section] = {"store": store}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sections", nargs="+", choices=sorted(SECTIONS), default=sorted(SECTIONS))
+    parser.add_argument("--trials", type=int, default=100, help="of each section, at most")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of each section, at most")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    random.seed(given.seed)
+    wrong = 0
+    for name in given.sections:
+        with tempfile.TemporaryDirectory() as folder:
+            found = _within(given.minutes, SECTIONS[name](given.trials, given.seed, Path(folder)))
+        _print(name, found)
+        wrong += sum(trial.ended == WRONG for trial in found)
+    return 1 if wrong else 0
+
+
+def _within(minutes: float, trials: Iterator[Trial]) -> list[Trial]:
+    """The trials that end before the time is over, and the one under way."""
+    found, end = [], time.monotonic() + 60 * minutes
+    for trial in trials:
+        found.append(trial)
+        if time.monotonic() > end:
+            break
+    return found
+
+
+def _print(section: str, trials: list[Trial]) -> None:
+    counts = Counter((trial.fault, trial.ended) for trial in trials)
+    print(f"\n{section}: {len(trials)} trials\n")
+    print(f"| fault | trials | {SAME} | {SAYS} | {WRONG} |\n|---|---|---|---|---|")
+    for fault in dict.fromkeys(trial.fault for trial in trials):
+        ends = [counts[fault, ended] for ended in (SAME, SAYS, WRONG)]
+        print(f"| {fault.replace('_', ' ')} | {sum(ends)} | {' | '.join(map(str, ends))} |")
+    for trial in trials:
+        if trial.ended != SAME:
+            print(f"\n{trial.ended}, {trial.fault}: {trial.seen}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
