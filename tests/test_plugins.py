@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
+import uproar
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput
 from uproar.estimators import estimators
@@ -307,3 +309,92 @@ def test_of_two_files_that_declare_one_name_the_one_that_was_asked_for_last_coun
         assert load_plugin(file) == ["same_name"]
         codes.append(estimators["same_name"].code)
     assert codes[:2] == codes[2:] and codes[0] != codes[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["try", "."], ". is a folder, not a file."),
+        (["try", "sub/none.py"], "There is no file sub/none.py."),
+        (["try", "notes.txt"], "notes.txt is not a Python file: its name does not end in .py."),
+        (["try", "wrong.py"], "wrong.py, line 2, is not valid Python: "),
+        (["try", "missing.py"], "missing.py, line 1, imports no_such_thing, which is neither installed nor a"),
+        (["try", "only.py"], "only.py declares the fill only_fill, but no estimator: that is what uproar try"),
+        (["try", "bernoulli"], "bernoulli removes pixels without ranking them, so it has no map"),
+        (["try", "only_of(grad)", "--plugin", "empty.py"], "empty.py declares nothing: write a function"),
+        (["run", "--plugin", "."], ". is a folder, not a file."),
+        (["run", "--plugin", "notes.txt"], "notes.txt is not a Python file"),
+        (["run", "--plugin", "wrong.py"], "wrong.py, line 2, is not valid Python: "),
+        (["validate", "--plugin", "missing.py"], "missing.py, line 1, imports no_such_thing"),
+        (["ls", "fills", "--plugin", "empty.py"], "empty.py declares nothing"),
+        (["score", "--plugin", "wrong.py"], "wrong.py, line 2, is not valid Python: "),
+        (["explain", "--estimators", "grad,bernoulli"], "bernoulli removes pixels without ranking them"),
+        (["score", "--estimators", "block_random_free"], "block_random_free removes pixels without ranking"),
+        (["explain", "photos"], "The pictures have 2 sizes (a.png is 9x6, b.png is 6x9), and a network sees one: give"),
+        (["score", "photos"], "give --size 224 to scale each and keep the middle 224x224 pixels."),
+        (["explain", "photos", "--size", "0"], "--size must be at least 1, not 0."),
+        (["explain", "--size", "8"], "a task has an option: folder(root=…, size=8)."),
+        (["explain", "x.npz", "--size", "8"], "--size is for pictures; x.npz holds arrays"),
+        (["explain", "--task", "folder(root=photos, csv=t.csv)"], "There is no table t.csv: it is neither"),
+    ],
+)  # fmt: skip
+def test_a_mistake_with_a_file_of_ones_own_is_one_sentence(here, capsys, arguments, sentence):
+    write(here / "notes.txt", "hello")
+    write(here / "wrong.py", "x = 1\ndef f(:\n")
+    write(here / "missing.py", "import no_such_thing")
+    write(here / "empty.py", "x = 1")
+    write(
+        here / "only.py",
+        "from uproar import extend\n@extend.fill()\ndef only_fill(x, removed, around): return x",
+    )
+    pictures(here / "photos", {"a": (9, 6), "b": (6, 9)})
+    np.savez(here / "x.npz", images=np.zeros((2, 1, 6, 6)))
+    assert _exit_code(arguments) == 2
+    said = re.sub(r"\s+", " ", capsys.readouterr().err)
+    assert sentence in said
+    assert "Traceback" not in said
+
+
+def pictures(folder, sizes: dict[str, tuple[int, int]]) -> None:
+    """Picture files of some widths and heights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(0)
+    for name, (width, height) in sizes.items():
+        pixels = draw.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+
+
+def test_a_limit_and_a_size_hold_for_pictures_of_ones_own(here):
+    pictures(here / "photos", {f"p{i}": (8 + i, 12) for i in range(10)})
+    given = [
+        "explain",
+        "photos",
+        "--size",
+        "6",
+        "--limit",
+        "4",
+        "--classes",
+        "3",
+        "--estimators",
+        "grad",
+    ]
+    assert _exit_code([*given, "--save", "maps.npz"]) == 0
+    found = np.load("maps.npz")
+    assert found["images"].shape == (4, 3, 6, 6) and found["grad"].shape == (4, 6, 6)
+
+
+def test_a_split_that_nobody_asked_for_is_told_and_a_table_is_found_where_it_is_named(here, capsys):
+    pictures(here / "photos", {f"p{i}": (8, 8) for i in range(10)})
+    rows = [f"p{i}.png,{'ab'[i % 2]}" for i in range(10)]
+    write(here / "photos/inside.csv", "\n".join(["image,label", *rows]))
+    divided = [f"{row},{'test' if i < 4 else 'train'}" for i, row in enumerate(rows)]
+    write(here / "tables/outside.csv", "\n".join(["image,label,split", *divided]))
+    for csv, test, noted in (("inside.csv", 2, True), ("tables/outside.csv", 4, False)):
+        task = uproar.load(f"folder(root=photos, csv={csv}, size=8)")
+        assert (len(task.test), bool(task.notes)) == (test, noted)
+        assert task.limited(4).notes == task.notes
+    given = ["--task", "folder(root=photos, csv=inside.csv, size=8)", "--estimators", "grad"]
+    assert _exit_code(["explain", *given, "--limit", "9", "--save", "maps.npz"]) == 0
+    said = re.sub(r"\s+", " ", capsys.readouterr().err)
+    assert "2 of 10 were set aside as test images (share=0.2), which alone are explained" in said
+    assert len(np.load("maps.npz")["grad"]) == 2

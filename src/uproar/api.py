@@ -18,6 +18,7 @@ from uproar.estimators import (
     prepare_states,
     raw_maps,
     read_chain,
+    with_maps,
 )
 from uproar.estimators.chain import Chain, Channels, Sign
 from uproar.estimators.evaluate import BATCH
@@ -79,7 +80,7 @@ def explain(
     asked: Any = estimator if several else [estimator]
     if not asked:
         raise BadInput("There are no estimators: give at least one.")
-    chains = [_chain(e, sign, channels) for e in asked]
+    chains = with_maps([_chain(e, sign, channels) for e in asked])
     room = Room(batch_size)
     classes = room.run(lambda size: _targets(model, x, target, size))
     rows = range(len(x)) if index is None else index

@@ -350,7 +350,7 @@ def test_explain_reads_a_folder_of_pictures(here, capsys):
         assert file["images"].shape == (3, 3, 12, 10)
     Image.fromarray(np.zeros((5, 5), np.uint8)).save(folder / "z.png")
     assert _exit_code(arguments) == 2
-    assert "z.png is 5x5, but 0.png is 10x12" in capsys.readouterr().err
+    assert "(2.png is 10x12, z.png is 5x5)" in capsys.readouterr().err
     (folder / "z.png").write_bytes(b"junk")
     assert _exit_code(arguments) == 2
     assert "cannot be read as a picture" in capsys.readouterr().err

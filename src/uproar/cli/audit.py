@@ -9,7 +9,7 @@ from rich.markup import escape
 from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
-from uproar.cli.options import HOW, Jobs, Moved, RayAddress, RunFolder, flag
+from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, flag
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import of_study, watched
 
@@ -29,6 +29,7 @@ def audit(
         bool, flag("--cost", panel=HOW, text="Say what it would cost, and stop")
     ] = False,
     weights: Moved = None,
+    plugin: Plugins = None,
     data_root: DataRoot = None,
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
@@ -41,6 +42,7 @@ def audit(
     from uproar.study.execute import workers
 
     study, place, facts = recall(folder, weights)
+    study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))
     chosen = tuple(some("--audits", names, audits))
     before = [name for name in study.audits if name not in chosen]
     study = study.with_changes(audits=(*before, *chosen))

@@ -44,6 +44,16 @@ def some(option: str, values: list[str] | None, default: Iterable[str]) -> list[
     return found
 
 
+def check_size(size: int | None, images: str | None) -> None:
+    """Refuse a --size that no picture can have, or for a task, which says its own size."""
+    if size is not None and size < 1:
+        raise BadInput(f"--size must be at least 1, not {size}.")
+    if size is not None and images is None:
+        raise BadInput(
+            f"--size scales pictures given as IMAGES; a task has an option: folder(root=…, size={size})."
+        )
+
+
 def duration(seconds: float | None) -> str:
     """Seconds as people say them.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from uproar.cli.console import errors, output, some
+from uproar.cli.console import check_size, errors, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import (
@@ -16,6 +16,7 @@ from uproar.cli.options import (
     WHERE,
     Classes,
     Model,
+    PictureSize,
     Plugins,
     Seed,
     Task,
@@ -56,6 +57,7 @@ def explain(
     task: Task = "digits",
     model: Model = "cnn-small",
     classes: Classes = None,
+    size: PictureSize = None,
     split: Annotated[
         str,
         option(
@@ -127,14 +129,15 @@ def explain(
         raise BadInput("--study goes with --split both.")
     if limit is not None and limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
+    check_size(size, images)
     if save is not None and save.suffix not in ARRAYS:
         raise BadInput(f"--save writes {' or '.join(ARRAYS)}, not {save.name!r}.")
-    from uproar.estimators import read_chain  # torch loads slowly
+    from uproar.estimators import read_chain, with_maps  # torch loads slowly
     from uproar.extend import load_plugin
 
     for file in plugin or ():
         load_plugin(file)
-    chains = [read_chain(name) for name in some("--estimators", estimators, DEFAULT)]
+    chains = with_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
     if split == "both":
         if images is not None:
             raise BadInput("--split both takes the images of a task or a study, none of your own.")
@@ -154,7 +157,7 @@ def explain(
         subject, titles, labels = (
             subject_of_task(task, model, weights, limit, target, seed, place, watch)
             if images is None
-            else subject_of_files(images, model, weights, classes, limit, target, seed, watch)
+            else subject_of_files(images, model, weights, classes, limit, target, seed, watch, size)
         )
         pieces = pieces_of(subject, chains, place)
         listen = Explaining(watch, pieces, len(subject.x))

@@ -103,6 +103,13 @@ Classes = Annotated[
         default="what the model has",
     ),
 ]
+PictureSize = Annotated[
+    int | None,
+    option(
+        "--size", panel=WHAT, takes="N",
+        text="Scale pictures of your own and keep the middle N×N pixels", default="as they are",
+    ),
+]  # fmt: skip
 Seed = Annotated[
     int, option(panel=HOW, takes="N", text="Seed of the network and of all draws", default="0")
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from uproar.cli.console import errors, output, some, table
+from uproar.cli.console import check_size, errors, output, some, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
 from uproar.cli.interrupt import AGAIN, NOTHING, kept
@@ -23,6 +23,7 @@ from uproar.cli.options import (
     WHERE,
     Classes,
     Model,
+    PictureSize,
     Plugins,
     Seed,
     Task,
@@ -71,6 +72,7 @@ def score(
     task: Task = "digits",
     model: Model = "cnn-small",
     classes: Classes = None,
+    size: PictureSize = None,
     labels: Annotated[
         str | None,
         option(
@@ -120,12 +122,13 @@ def score(
     data_root: DataRoot = None,
 ) -> int:
     """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
+    check_size(size, images)
     if answers not in OUTPUTS:
         raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {answers!r}.")
     from uproar.cli.imputer import ready  # torch loads slowly
     from uproar.cli.mapping import Cost, Scoring, scores_of
     from uproar.cli.score_inputs import cut, read_labels, read_maps, subject_of
-    from uproar.estimators import read_chain
+    from uproar.estimators import read_chain, with_maps
     from uproar.extend import load_plugin
     from uproar.metrics.base import read_metric
     from uproar.store import Store
@@ -141,13 +144,13 @@ def score(
     given = read_maps(maps)
     made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
     own = [name for arrays in given.values() for name in arrays]
-    chains = [read_chain(name) for name in _with_control(made, own, not no_random)]
+    chains = with_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
     classes_given = None if labels is None else read_labels(labels)
     with watched("reading the images") as watch, kept(_left(out)):
         subject, y, labelled = subject_of(
-            images, task, model, weights, classes, limit, seed, place, classes_given, watch
+            images, task, model, weights, classes, limit, seed, place, classes_given, watch, size
         )
         found = cut(given, len(subject.x))
         ready("mean", asked, watch)

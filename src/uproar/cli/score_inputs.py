@@ -26,7 +26,7 @@ ASIDE = {"images", "labels", "targets"}
 
 def subject_of(
     images: str | None, task: str, model: str, weights: str | None, classes: int | None, limit: int, seed: int,
-    store: Store, labels: Tensor | None, watch: Watch,
+    store: Store, labels: Tensor | None, watch: Watch, size: int | None = None,
 ) -> tuple[Subject, Tensor, bool]:  # fmt: skip
     """The images with their model, the class each is judged by, and whether these are labels."""
     if limit < 1:
@@ -34,7 +34,9 @@ def subject_of(
     subject, _, y = (
         subject_of_task(task, model, weights, limit, "label", seed, store, watch)
         if images is None
-        else subject_of_files(images, model, weights, classes, limit, "predicted", seed, watch)
+        else subject_of_files(
+            images, model, weights, classes, limit, "predicted", seed, watch, size
+        )
     )
     if labels is not None:
         y = labels[:limit]

@@ -29,6 +29,8 @@ def subject_of_task(
     watch.say(f"reading {task}")
     study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
     bench = bench_for(Setting.all_of(study)[0], store.root)
+    for note in bench.task.notes:
+        errors.print(f"[yellow]Note:[/] {escape(note)}", soft_wrap=True)
     test = bench.task.test
     x, y = test.read(slice(0, limit)), test.labels[:limit]
     net = bench.base(seed, listen=watch.counting("epochs", f"training {model} on {task}"))[0]
@@ -50,13 +52,13 @@ def subject_of_files(
     target: str,
     seed: int,
     watch: Watch,
+    size: int | None = None,
 ) -> tuple[Subject, list[str], Tensor | None]:
     """Images of the user's own with a model, their names, and labels where there are any."""
     watch.say(f"reading {images}")
     if classes is not None and classes < 1:
         raise BadInput(f"--classes must be at least 1, not {classes}.")
-    x, titles, labels = read_images(images)
-    x, labels = x[:limit], None if labels is None else labels[:limit]
+    x, titles, labels = read_images(images, limit, size)
     mean, std = x.mean((0, 2, 3)), x.std((0, 2, 3))
     c, h, w = x.shape[1:]
     spec = ModelSpec.of(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +10,10 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import output, some, table
-from uproar.cli.options import Model
+from uproar.cli.options import Model, Plugins
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import watched
+from uproar.errors import BadInput
 
 
 def try_estimators(
@@ -26,12 +28,15 @@ def try_estimators(
         names_option(text="Which ones of the file", default="all"),
     ] = None,
     model: Model = "cnn-small",
+    plugin: Plugins = None,
 ) -> int:
     """Check that an estimator keeps the rules that make its scores trustworthy."""
     from uproar.estimators.contract import try_contract  # torch loads slowly
     from uproar.extend import load_plugin
 
-    names = load_plugin(what) if Path(what).suffix == ".py" else [what]
+    for file in plugin or ():
+        load_plugin(file)
+    names = _of_file(what) if _is_file(what) else [what]
     broken = 0
     for name in some("--estimators", estimators, names):
         with watched(f"checking {name} on {model}") as watch:
@@ -52,3 +57,23 @@ def try_estimators(
         )
         output.print(f"{escape(name)} {verdict}.")
     return 1 if broken else 0
+
+
+def _is_file(what: str) -> bool:
+    """Whether a file is meant, rather than an expression such as `sg(grad)` or `maps:FILE`."""
+    text = what.partition("(")[0]
+    named = Path(text).suffix in (".py", ".txt") or os.sep in text or Path(text).exists()
+    return named and ":" not in text
+
+
+def _of_file(what: str) -> list[str]:
+    """The estimators of a file; one that declares only other things is refused."""
+    from uproar.extend import declared_in
+
+    declared = declared_in(what)
+    others = [f"the {kind} {name}" for kind, names in declared.items() for name in names]
+    if not declared["estimator"]:
+        raise BadInput(
+            f"{what} declares {', '.join(others)}, but no estimator: that is what uproar try checks."
+        )
+    return declared["estimator"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv as tables
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -56,17 +56,46 @@ def folder_task(
     """
     place = folder_place(root)
     framing, counts = Framing(size, shorter), (train, test)
+    noted = _noted(share)
     if csv is not None:
         names = _Columns(image, label, split)
-        rows = _Rows.read(place, place / csv, names)
+        rows = _Rows.read(place, _table(place, csv), names)
         known = _numbered(rows, classes, first) if classes else _named(rows)
         listings = _listed(place, rows, known, share, by_class=not classes)
         titles = [str(i) for i in range(classes)] if classes else list(known)
-        return photo_task("folder", listings, titles, framing, counts, sparse=bool(classes))
+        task = photo_task("folder", listings, titles, framing, counts, sparse=bool(classes))
+        return noted(task) if rows.splits is None else task
     if classes:
         raise BadOption("folder: classes=N needs a table (csv=…) whose labels are numbers.")
-    listings, titles = _tree(place, share)
-    return photo_task("folder", listings, titles, framing, counts)
+    two, titles, listings = _tree(place, share)
+    task = photo_task("folder", listings, titles, framing, counts)
+    return task if two else noted(task)
+
+
+def _noted(share: float) -> Callable[[Task], Task]:
+    """What adds to a task that its split was made here, since the pictures have none."""
+
+    def noted(task: Task) -> Task:
+        test, total = len(task.test), len(task.train) + len(task.test)
+        note = (
+            f"The pictures have no split of their own: {test} of {total} were set aside as test images "
+            f"(share={share:g}), which alone are explained and scored; the others are for training. Say how many with "
+            "share=…, or which in a column split or in folders train and test."
+        )
+        return replace(task, notes=(note,))
+
+    return noted
+
+
+def _table(place: Path, csv: str) -> Path:
+    """The table as it is named, seen from the working folder, or else inside the pictures' folder."""
+    given = user_path(csv)
+    if given.is_file():
+        return given
+    inside = place / given
+    if not inside.is_file():
+        raise BadInput(f"There is no table {csv}: it is neither {given.absolute()} nor {inside}.")
+    return inside
 
 
 def folder_place(root: str) -> Path:
@@ -79,10 +108,11 @@ def folder_place(root: str) -> Path:
     raise BadInput(f"There is no folder {root}; looked in {looked}.")
 
 
-def _tree(place: Path, share: float) -> tuple[tuple[Listing, Listing], list[str]]:
+def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[Listing, Listing]]:
+    """Whether there are folders for both splits, the classes, and the files of the splits."""
     second = next((name for name in _TEST if (place / name).is_dir()), None)
     if (place / "train").is_dir() and second is not None:
-        return _two_trees(place, second)
+        return True, *_two_trees(place, second)
     classes = class_folders(place)
     if len(classes) < 2:
         raise BadInput(
@@ -91,10 +121,10 @@ def _tree(place: Path, share: float) -> tuple[tuple[Listing, Listing], list[str]
     whole = Listing(place)
     for number, name in enumerate(classes):
         whole.add_folder(name, number)
-    return _divided(whole, share), classes
+    return False, classes, _divided(whole, share)
 
 
-def _two_trees(place: Path, second: str) -> tuple[tuple[Listing, Listing], list[str]]:
+def _two_trees(place: Path, second: str) -> tuple[list[str], tuple[Listing, Listing]]:
     classes = class_folders(place / "train")
     listings = Listing(place), Listing(place)
     for split, listing in zip(("train", second), listings, strict=True):
@@ -104,7 +134,7 @@ def _two_trees(place: Path, second: str) -> tuple[tuple[Listing, Listing], list[
                     f"{place}: the class {name!r} is in {split} but not in train; a network cannot learn it."
                 )
             listing.add_folder(f"{split}/{name}", classes.index(name))
-    return listings, classes
+    return classes, listings
 
 
 def _divided(whole: Listing, share: float, by_class: bool = True) -> tuple[Listing, Listing]:

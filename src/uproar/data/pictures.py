@@ -10,25 +10,36 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from uproar.arrays import KINDS, read_arrays
+from uproar.data.framing import Framing
 from uproar.errors import BadInput, BadShape
 from uproar.paths import user_path
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
-def read_images(path: str | Path) -> tuple[Tensor, list[str], Tensor | None]:
-    """Images as floats in [0, 1], (n, c, h, w), with names, and labels where a file holds them.
+Named = tuple[Tensor, list[str], Tensor | None]
+"""Images with their names, and labels where there are any."""
 
-    A folder gives its picture files by name, which must be of one size. An array file gives `images`, or its only
-    array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in [0, 1].
+
+def read_images(path: str | Path, limit: int | None = None, size: int | None = None) -> Named:
+    """Images as floats in [0, 1], (n, c, h, w), with names, and labels where a file holds them; at most `limit`.
+
+    A folder gives its picture files by name, which must be of one size, or are scaled and cut to `size` × `size`
+    pixels. An array file gives `images`, or its only array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in
+    [0, 1].
     """
     place = user_path(path)
     if place.is_dir():
-        return _from_folder(place)
+        return _stacked(_in_folder(place)[:limit], size)
     if place.suffix in KINDS:
-        return _from_arrays(place)
+        if size is not None:
+            raise BadInput(
+                f"--size is for pictures; {place.name} holds arrays, which are taken as they are."
+            )
+        x, names, labels = _from_arrays(place)
+        return x[:limit], names[:limit], None if labels is None else labels[:limit]
     if place.suffix.lower() in PICTURES and place.is_file():
-        return _stacked([place])
+        return _stacked([place], size)
     if not place.exists():
         raise BadInput(f"There is no file or folder {path}.")
     raise BadInput(
@@ -36,24 +47,38 @@ def read_images(path: str | Path) -> tuple[Tensor, list[str], Tensor | None]:
     )
 
 
-def _from_folder(folder: Path) -> tuple[Tensor, list[str], None]:
+def _in_folder(folder: Path) -> list[Path]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES)
     if not files:
         raise BadInput(f"There are no pictures ({', '.join(PICTURES)}) in {folder}.")
-    return _stacked(files)
+    return files
 
 
-def _stacked(files: list[Path]) -> tuple[Tensor, list[str], None]:
+def _stacked(files: list[Path], size: int | None) -> Named:
+    names = [file.stem for file in files]
+    if size is not None:
+        framing = Framing(size)
+        framed = np.stack([framing.picture(file) for file in files])
+        return torch.from_numpy(framed).float() / 255, names, None
     pixels = [_picture(file) for file in files]
-    first = pixels[0].shape
-    for file, one in zip(files, pixels, strict=True):
-        if one.shape != first:
-            raise BadShape(
-                f"{file.name} is {one.shape[1]}x{one.shape[0]}, but {files[0].name} is {first[1]}x{first[0]}; "
-                "resize the pictures to one size first."
-            )
+    _check_sizes(files, pixels)
     stack = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
-    return stack.float() / 255, [file.stem for file in files], None
+    return stack.float() / 255, names, None
+
+
+def _check_sizes(files: list[Path], pixels: list[np.ndarray]) -> None:
+    """Refuse pictures of several sizes, with what was seen and what to do."""
+    first = {
+        f"{one.shape[1]}x{one.shape[0]}": file.name for file, one in zip(files, pixels, strict=True)
+    }
+    if len(first) == 1:
+        return
+    seen = [f"{name} is {size}" for size, name in list(first.items())[:3]]
+    more = f" and {len(first) - 3} sizes more" if len(first) > 3 else ""
+    raise BadShape(
+        f"The pictures have {len(first)} sizes ({', '.join(seen)}{more}), and a network sees one: give --size 224 to "
+        "scale each and keep the middle 224x224 pixels."
+    )
 
 
 def _picture(file: Path) -> np.ndarray:

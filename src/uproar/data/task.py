@@ -133,6 +133,8 @@ class Task:
     classes: tuple[str, ...]
     sparse: bool = False
     """Whether classes may lack images: for a given model of many classes that is judged on a few photos."""
+    notes: tuple[str, ...] = ()
+    """What was decided that nobody asked for, such as a split, in sentences."""
 
     def __post_init__(self) -> None:
         if self.train.shape != self.test.shape:

@@ -23,7 +23,7 @@ from uproar.estimators import (
 )
 from uproar.estimators.base import Context, direct, estimator, estimators
 from uproar.estimators.captum import captum_entry
-from uproar.estimators.chain import Chain, families, read_chain
+from uproar.estimators.chain import Chain, families, read_chain, with_maps
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
 from uproar.estimators.plugin import adopt
 from uproar.estimators.stored import StoredMaps, maps_entry
@@ -60,6 +60,7 @@ __all__ = [
     "surrogate",
     "tame",
     "truth",
+    "with_maps",
 ]
 
 estimators.makers["captum:"] = captum_entry

@@ -155,6 +155,17 @@ def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum
     return Chain(str(_plain(call)), raw, tuple(reversed(filters)), sign, channels)
 
 
+def with_maps(chains: list[Chain]) -> list[Chain]:
+    """The chains, if each has a map: a control that removes without ranking has none."""
+    for chain in chains:
+        if chain.is_direct:
+            raise BadInput(
+                f"{chain.name} removes pixels without ranking them, so it has no map to show or score; a study "
+                "(uproar run) compares it."
+            )
+    return chains
+
+
 def families(chains: Sequence[Chain]) -> list[list[Chain]]:
     """Chains grouped so that those that share passes of the model are together."""
     groups: list[tuple[set[str], list[Chain]]] = []

@@ -13,7 +13,7 @@ from uproar.containment import ModelState, seeded_with, watched
 from uproar.data import Task, load
 from uproar.errors import CODE_ERRORS, NotApplicable, SideEffect, one_line
 from uproar.estimators.base import Context
-from uproar.estimators.chain import read_chain
+from uproar.estimators.chain import read_chain, with_maps
 from uproar.estimators.evaluate import prepare_states, raw_maps
 from uproar.models import ModelSpec, borrowed, build
 from uproar.plugins import blamed
@@ -39,7 +39,7 @@ class Trial:
     """An expression on trial: its maps on planted images under varying circumstances."""
 
     def __init__(self, expression: str, model: str = "cnn-small") -> None:
-        self.chain = read_chain(expression)
+        (self.chain,) = with_maps([read_chain(expression)])
         self.task: Task = load("planted(size=12, channels=3, train=128, test=32)")
         self.spec = ModelSpec.of(model)
         self.model = self._trained(0)

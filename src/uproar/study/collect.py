@@ -76,7 +76,13 @@ def collect(
         diagnoses=frozenset(p.name for p in study.protocol_list if not p.judges),
         pictures=tuple(pictures),
         provenance={**provenance(study, data), "classes": classes, **(facts or {})},
-        notices=(*study.deviations, *notices, *_weak(quality), *store.faults.notices),
+        notices=(
+            *study.deviations,
+            *_task_notes(benches),
+            *notices,
+            *_weak(quality),
+            *store.faults.notices,
+        ),
         scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat(image_scores, ignore_index=True),
         judged=by_metrics,
@@ -266,6 +272,11 @@ def _cost_row(study: Study, bench: Bench, chain: Chain) -> dict[str, Any]:
         "constant_maps": sum(f["constant"] for f in facts),
         "explained_images": images * len(facts),
     }
+
+
+def _task_notes(benches: Sequence[Bench]) -> list[str]:
+    """What tasks decided that nobody asked for, each once."""
+    return list(dict.fromkeys(note for bench in benches for note in bench.task.notes))
 
 
 def _pictures(study: Study, bench: Bench) -> list[Picture]:
