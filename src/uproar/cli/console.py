@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal
 
 from rich.console import Console
-from rich.table import Table
 
+from uproar.cli.tables import table
 from uproar.errors import BadInput
+
+__all__ = ["duration", "errors", "listed", "output", "some", "table"]
 
 output = Console()
 errors = Console(stderr=True)
@@ -68,12 +69,3 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def table(title: str, *columns: str) -> Table:
-    """An empty table in the program's style; columns that start with > hold numbers."""
-    empty = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for place, column in enumerate(columns):
-        justify: Literal["left", "right"] = "right" if column[0] == ">" else "left"
-        empty.add_column(column.removeprefix(">"), justify=justify, no_wrap=place == 0)
-    return empty

@@ -1,0 +1,101 @@
+"""Numbers are never cut: names wrap, and where that is not enough, a table becomes a list."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from uproar.cli import printed, score
+from uproar.cli.tables import table
+
+LONG = "gaussian(sg_sq(integrated_gradients, samples=20, noise=0.15), sigma=2.5)"
+WIDTHS = (40, 60, 80, 200)
+
+
+def drawn(width, shown) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(shown)
+    return console.file.getvalue()
+
+
+def words(text: str) -> set[str]:
+    """Everything between spaces and borders."""
+    return set(re.split(r"[\s│┃]+", text))
+
+
+def scores() -> pd.DataFrame:
+    rows = [
+        {"method": name, "metric": "insertion", "value": value, "low": value - 0.0213, "high": value + 0.0213,
+         "n": 71800, "nan": nan, "higher_is_better": True, "ranked": not nan, "note": note}
+        for name, value, nan, note in (
+            ("random", 0.12345, 0, ""), (LONG, 0.98765, 31900, "not ranked: undefined for 31900 of 71800 images"),
+        )
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_scores_keep_their_numbers(width, monkeypatch):
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    monkeypatch.setattr(score, "output", console)
+    score._print(type("Scores", (), {"table": scores()}))
+    shown = console.file.getvalue()
+    assert max(map(len, shown.splitlines())) <= width
+    assert {"0.123", "0.102", "0.145", "71800", "31900", "(0.988)", "0.966", "1.009"} <= words(
+        shown
+    )
+    first = "".join(row.split("│")[1] if row.startswith("│") else row for row in shown.splitlines())
+    assert LONG.replace(" ", "") in first.replace(" ", ""), "the name wraps, and is there in full"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_verdicts_keep_their_numbers(width, monkeypatch):
+    verdicts = pd.DataFrame(
+        {"task": "digits", "model": "cnn-small", "protocol": "roar", "estimator": ["grad", LONG],
+         "advantage": [-0.2361, 0.1234], "low": [-0.31, 0.1], "high": [-0.11, 0.15], "p_holm": [0.0321, 0.00001],
+         "verdict": ["cannot tell with 3 replicates", "better than random"]}
+    )  # fmt: skip
+    trust = pd.DataFrame(columns=["task", "model", "protocol", "estimator", "trust", "why"])
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    monkeypatch.setattr(printed, "output", console)
+    printed._print_verdicts(type("Results", (), {"verdicts": verdicts, "trust": trust}))
+    shown = console.file.getvalue()
+    assert {"-23.6", "-31.0…-11.0", "0.032", "+12.3", "+10.0…+15.0", "<0.001"} <= words(shown)
+    assert max(map(len, shown.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_any_table_of_numbers_is_whole_and_inside_the_terminal(width):
+    shown = table(
+        "How far mine leads",
+        "against",
+        ">lead, points",
+        ">95 % interval",
+        ">p (Holm)",
+        ">n",
+        "verdict",
+    )
+    shown.add_row(
+        LONG, "+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "[yellow]cannot tell[/]"
+    )
+    text = drawn(width, shown)
+    assert {"+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "cannot"} <= words(text)
+    assert max(map(len, text.splitlines())) <= width
+    assert "[yellow]" not in text
+
+
+def test_what_fits_is_a_table_with_its_names_on_one_line():
+    shown = table("Areas", "estimator", ">advantage", ">95 % interval", ">p (Holm)", "verdict")
+    shown.add_row("guided_backprop", "-23.6", "-31.0…-11.0", "0.032", "worse than random")
+    text = drawn(80, shown)
+    assert "┃" in text and "│ guided_backprop │" in text and "│ worse than random │" in text
+
+
+def test_a_number_of_several_lines_stays_readable_in_a_list():
+    shown = table("Claims", "claim", ">effect, 95 % interval", "outcome")
+    shown.add_row("one", "+0.123\n-0.100 to +0.400", "holds")
+    assert "effect, 95 % interval +0.123 -0.100 to +0.400" in " ".join(drawn(30, shown).split())
