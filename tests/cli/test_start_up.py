@@ -9,13 +9,11 @@ import sys
 import pytest
 
 import uproar
+from tests.cli.test_help import LINES
 from uproar.cli.look import LISTINGS, Kind
 
 HEAVY = (
     "torch", "pandas", "plotly", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy",
-)  # fmt: skip
-COMMANDS = (
-    "run", "report", "validate", "audit", "claims", "results", "explain", "score", "try", "ls", "doctor", "data",
 )  # fmt: skip
 
 
@@ -37,12 +35,7 @@ def _imported(*lines: list[str]) -> dict[str, list[str]]:
 
 
 def test_help_and_lists_import_nothing_heavy():
-    helps = [
-        ["--help"],
-        ["--version"],
-        *([name, "--help"] for name in COMMANDS),
-        ["data", "get", "--help"],
-    ]
+    helps = [["--version"], *([*line, "--help"] for line in LINES)]
     lists = [["ls", kind.value] for kind in Kind]
     found = _imported(*helps, *lists)
     assert len(found) == len(helps) + len(lists)

@@ -35,6 +35,7 @@ def audit(
     """Ask whether a run's own scores mislead, and add the answers to its report."""
     from uproar.audits import audits  # torch and tables load slowly
     from uproar.cli.folder import recall, remember
+    from uproar.cli.next_steps import command, print_next
     from uproar.cli.printed import finish, print_findings
     from uproar.running import completed
     from uproar.store import Store
@@ -56,6 +57,7 @@ def audit(
         f"{duration(seconds)} with {count} process{'es' * (count > 1)}."
     )  # fmt: skip
     if cost:
+        print_next(f"{command('audit', folder)} asks them")
         return 0
     with watched("planning") as watch, kept(f"Finished cells are in {place}; {AGAIN}"):
         done = completed(study, place, jobs, of_study(watch), ray)
@@ -64,7 +66,7 @@ def audit(
         watch.say("drawing the report")
         page = results.report(folder)
     print_findings(results.findings)
-    return finish(results, page)
+    return finish(results, page, folder)
 
 
 def _words(cost: Cost) -> str:

@@ -26,6 +26,7 @@ def claims(
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
     from uproar.claims import PAPERS, claims_named, judge  # torch and tables load slowly
     from uproar.cli.folder import gathered, recall
+    from uproar.cli.next_steps import command, print_next
     from uproar.cli.printed import print_claims
     from uproar.study.progress import left_in
 
@@ -35,4 +36,8 @@ def claims(
     with watched(f"collecting what {folder} found"):
         judged = judge(gathered(study, place, left_in(folder), facts), chosen)
     print_claims(judged)
+    page = f"{command('report', folder, '--markdown', 'FOLDER')} keeps them as a page"
+    print_next(
+        page if study.claims else 'claims = ["hooker2019"] in a study puts them into its report'
+    )
     return 0

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from uproar.cli.console import errors, output
 from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, WHERE, Command, Group, flag, option
 from uproar.cli.progress import Watch, watched
 from uproar.data.places import download_root, use_root
@@ -58,6 +59,9 @@ def get_set(
     with watched(f"asking for {name}") as watch, kept("What was downloaded is kept; " + AGAIN):
         folder, note = get(known, download_root(), _listener(watch))
     output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)
+    print_next(
+        f"{command('data', 'verify', name)} checks it; {command('run', '--task', name)} uses it"
+    )
     return 0
 
 
@@ -85,6 +89,8 @@ def verify_set(
     if len(verdict.unreadable) > SHOWN:
         errors.print(f"… and {len(verdict.unreadable) - SHOWN} more unreadable pictures.")
     if not verdict.unreadable:
+        if verdict.sound:
+            print_next(f"{command('run', '--task', name)} uses it")
         return 0 if verdict.sound else 1
     if not leave:
         errors.print("Replace them, or leave them out with --leave-out.")

@@ -11,6 +11,7 @@ from rich.markup import escape
 from uproar.cli.console import check_size, errors, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.next_steps import command, opened, print_next, same_subject
 from uproar.cli.options import (
     WHAT,
     WHERE,
@@ -173,6 +174,12 @@ def explain(
             extra["labels"] = labels.numpy()
         write_arrays(save, {**arrays, **extra})
         output.print(f"Arrays: [bold]{escape(str(save))}[/]", soft_wrap=True)
+    again = same_subject(images, task, model, weights, classes, plugin)
+    judged = ["--maps", str(save)] if save else ["--estimators", ",".join(arrays)]
+    print_next(
+        opened(out),
+        f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps",
+    )
     return 0
 
 
@@ -217,6 +224,11 @@ def _explain_both(
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     for chain, name in zip(chains, stored, strict=True):
         output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
+    compared = ",".join(["random", *stored])
+    print_next(
+        opened(out),
+        f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps",
+    )
     return 0
 
 

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from uproar.cli.console import output, table
 from uproar.cli.data import DataRoot
+from uproar.cli.next_steps import print_next
 from uproar.cli.options import Plugins
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.places import find
@@ -36,11 +37,19 @@ class Kind(StrEnum):
     studies = "studies"
 
 
-NOTES = {
-    "tasks": "Get one with: uproar data get NAME. Also hf:NAME, any set of Hugging Face datasets.",
-    "studies": "Run one with: uproar run NAME; what it takes: uproar validate NAME.",
+NEXT = {
+    "estimators": "uproar explain --estimators grad,ig shows maps; uproar try 'sg(grad)' checks one",
+    "tasks": "uproar data get NAME downloads one; hf:NAME is any set of Hugging Face datasets",
+    "models": "uproar run --model NAME; your own: --model net.py:build",
+    "fills": "uproar run --fill NAME",
+    "metrics": "uproar score --metrics NAME,NAME",
+    "protocols": "uproar run --protocols NAME,NAME",
+    "audits": "uproar audit FOLDER --audits NAME,NAME, for the folder of a run",
+    "recipes": "uproar run --recipe NAME",
+    "claims": "uproar claims FOLDER --claims NAME, for the folder of a run",
+    "studies": "uproar validate NAME says what one takes; uproar run NAME runs it",
 }
-"""What can be done with the names of a list, below it."""
+"""What can be done with the names of a list."""
 
 
 def ls(
@@ -60,8 +69,7 @@ def ls(
         for row in rows:
             shown.add_row(*map(escape, row))
         output.print(shown)
-    if kind.value in NOTES:
-        output.print(NOTES[kind.value])
+    print_next(NEXT[kind.value])
     return 0
 
 
@@ -111,4 +119,5 @@ def doctor() -> int:
     here = [name for name, known in CATALOGUE.items() if find(known) is not None]
     shown.add_row("data sets found", ", ".join(here) or "none: see uproar ls tasks")
     output.print(shown)
+    print_next("uproar run compares ten estimators on the built-in digits")
     return 0

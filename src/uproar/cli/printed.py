@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from uproar.cli.console import errors, output, table
+from uproar.cli.next_steps import after_run, print_next
 from uproar.cli.options import HOW, option
 from uproar.errors import BadInput
 
@@ -241,8 +242,12 @@ def _effect(measure: Measure) -> str:
     return f"{measure.effect:+.3f}\n{' to '.join(ends)}"
 
 
-def finish(results: Run, page: Path) -> int:
-    """Say what went wrong and where the report is; the exit code."""
+def finish(results: Run, page: Path, folder: Path) -> int:
+    """Say what was found in a sentence, what went wrong, where the report is and what may come next; the exit code."""
+    from uproar.report.answers import headlines
+
+    for headline in headlines(results):
+        output.print(f"[bold]{escape(headline)}[/]", soft_wrap=True, highlight=False)
     failed = int(
         (results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum()
     )
@@ -262,4 +267,5 @@ def finish(results: Run, page: Path) -> int:
         errors.print(f"[yellow]missing[/] {results.lost} results of {escape(results.place)} are lost.",
                      soft_wrap=True)  # fmt: skip
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
+    print_next(*after_run(results, page, folder))
     return 1 if failed or missing or results.lost else 0

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import output
+from uproar.cli.next_steps import opened, print_next
 
 
 def results(
@@ -23,5 +24,7 @@ def results(
     """
     from uproar.report import write_overview  # tables load slowly
 
-    output.print(f"Overview: [bold]{escape(str(write_overview(folder)))}[/]", soft_wrap=True)
+    page = write_overview(folder)
+    output.print(f"Overview: [bold]{escape(str(page))}[/]", soft_wrap=True)
+    print_next(opened(page))
     return 0

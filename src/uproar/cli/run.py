@@ -15,6 +15,7 @@ from uproar.cli.console import duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
 from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, WHERE, Jobs, Moved, RayAddress, RunFolder, flag, option
 from uproar.cli.printed import Compare, check_compared
 from uproar.cli.progress import machine_lines, of_study, watched
@@ -104,6 +105,11 @@ def run(
         _check_begun(chosen, place, folder, facts)
         return _report(chosen, place, folder, folder, facts, compare)
     chosen.check_files()
+    if len(chosen.seeds) < 2 and chosen.protocols:
+        errors.print(
+            "[yellow]Note:[/] One replicate gives no verdicts, only curves: for those, give --seeds 2 or more.",
+            soft_wrap=True,
+        )
     file = file_named(study).read_text(encoding="utf-8") if study else None
     before = earlier(folder)
     wall = before["wall"]
@@ -129,7 +135,7 @@ def run(
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     print_results(results, compare)
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")
-    return finish(results, page)
+    return finish(results, page, folder)
 
 
 def _finished(folder: Path) -> str:
@@ -175,7 +181,7 @@ def report(
             results = gathered(chosen, place, left_in(folder), facts)
             watch.say("drawing the page")
             page = write_results(results, told_of(folder, chosen), markdown)
-        return finish(results, page)
+        return finish(results, page, folder)
     return _report(chosen, place, folder, out or folder, facts, compare)
 
 
@@ -217,7 +223,7 @@ def _report(
         )
         for line in machine_lines(state):
             output.print(f"  {escape(line)}", soft_wrap=True)
-    return finish(results, page)
+    return finish(results, page, folder)
 
 
 def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
@@ -254,7 +260,9 @@ def validate(
     from uproar.study.execute import workers
     from uproar.study.outline import outline
 
-    for chosen in [changes.study(text) for text in studies or (None,)]:
+    given: list[str | None] = [*(studies or (None,))]
+    missing = False
+    for chosen in [changes.study(text) for text in given]:
         count = workers(jobs, chosen.device)
         with watched(f"counting {chosen.name}"):
             size = outline(chosen)
@@ -263,6 +271,14 @@ def validate(
             folder = out if out is not None else Path("runs") / chosen.name
             place = store if store is not None else str(folder / "store")
             _print_estimate(chosen, place, count)
+        missing = missing or bool(size.missing)
+    runs = [command("run", text) for text in given]
+    if missing:
+        print_next("the same command again when nothing is missing")
+    else:
+        print_next(
+            f"{', '.join(runs)}, with the same options, runs {'it' if len(runs) == 1 else 'them'}"
+        )
     return 0
 
 

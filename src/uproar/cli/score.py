@@ -17,6 +17,7 @@ from uproar.cli.console import check_size, errors, output, some, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
 from uproar.cli.interrupt import AGAIN, NOTHING, kept
+from uproar.cli.next_steps import command, opened, print_next, same_subject
 from uproar.cli.options import (
     HOW,
     WHAT,
@@ -168,9 +169,10 @@ def score(
         scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly
+        from uproar.report.answers import score_headline
 
-        command = shlex.join(["uproar", *sys.argv[1:]])
-        page = write_scores(replace(scores, provenance={"command": command, "seed": seed}), out)
+        facts = {"command": shlex.join(["uproar", *sys.argv[1:]]), "seed": seed}
+        page = write_scores(replace(scores, provenance=facts), out)
     for notice in scores.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     if scores.quality is not None:
@@ -178,7 +180,12 @@ def score(
     _print(scores)
     print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
     output.print(f"{scores.forwards} images shown to the model.")
+    output.print(f"[bold]{escape(score_headline(scores))}[/]", soft_wrap=True, highlight=False)
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
+    retrained = ",".join(chain.name for chain in chains)
+    again = same_subject(None, task, model, weights, None, plugin)
+    asked_again = f"{command('run', *again, '--estimators', retrained)} asks the same by retraining"
+    print_next(opened(page), asked_again if images is None and len(chains) > 1 else "")
     return 0
 
 

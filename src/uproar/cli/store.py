@@ -13,6 +13,7 @@ from rich.markup import escape
 from uproar.cli.console import errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, Command, Group, Jobs, Moved, flag
 from uproar.cli.progress import of_study, watched
 from uproar.errors import BadInput
@@ -45,6 +46,10 @@ def verify(run: Run) -> int:
     store, _ = _opened(run)
     found = _verified(store)
     _print_damaged(found)
+    if found.damaged:
+        print_next(f"{command('store', 'repair', run)} makes the damaged files again")
+    else:
+        print_next(f"{command('store', 'clean', run)} lists what no run needs")
     return 1 if found.damaged else 0
 
 
@@ -77,7 +82,7 @@ def repair(
     remember(folder, study, place, facts)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
-    return finish(results, results.report(folder))
+    return finish(results, results.report(folder), folder)
 
 
 @app.command("clean", cls=Command)

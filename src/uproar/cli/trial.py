@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.console import output, some, table
+from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import Model, Plugins
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import watched
@@ -38,7 +39,8 @@ def try_estimators(
         load_plugin(file)
     names = _of_file(what) if _is_file(what) else [what]
     broken = 0
-    for name in some("--estimators", estimators, names):
+    chosen = some("--estimators", estimators, names)
+    for name in chosen:
         with watched(f"checking {name} on {model}") as watch:
             checks, seconds = try_contract(name, model, watch.counting("clauses", name))
         shown = table(
@@ -56,6 +58,17 @@ def try_estimators(
             else "satisfies the contract"
         )
         output.print(f"{escape(name)} {verdict}.")
+    files = [*(plugin or ()), *([what] if _is_file(what) else ())]
+    if broken:
+        print_next(
+            "mend what breaks a clause, then the same command again (docs/add-an-estimator.md)"
+        )
+    else:
+        compared = ",".join(dict.fromkeys(["random", *chosen]))
+        given = [word for file in files for word in ("--plugin", file)]
+        print_next(
+            f"{command('run', *given, '--estimators', compared)} compares it with a random ranking"
+        )
     return 1 if broken else 0
 
 

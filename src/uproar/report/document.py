@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from uproar.claims.found import Found
 from uproar.judgement import Judgement
 from uproar.quality import NetworkQuality
+from uproar.report.answers import answer_of, scores_of
 from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.draw import Drawable
 from uproar.report.figures import (
@@ -18,7 +19,7 @@ from uproar.report.figures import (
     forest_figures,
     retraining_figures,
 )
-from uproar.report.findings import Answer, answer, leak_facts
+from uproar.report.findings import Answer, leak_facts
 from uproar.report.pairs import PairFigure, pair_figures
 from uproar.report.papers import Exhibit, Missing, Seen, exhibits_of
 from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
@@ -102,11 +103,11 @@ def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
     def own(task: str, model: str) -> bool:
         return (clean(task), clean(model)) == (section.task, section.model)
 
-    scores = next((found for place, found in results.judged.items() if own(*place)), None)
+    scores = scores_of(results, section)
     findings = [f for f in results.findings if own(f.task, f.model)]
     claims = tuple(c for c in results.claims if own(c.task, c.model))
     metrics = None if scores is None else document_of(scores, section.looks, f"{prefix}metrics-")
-    found = metrics.answer if section.table.empty and metrics is not None else answer(section)
+    found = answer_of(results, section)
     panels = tuple(panel_figures(section))
     task, model = next(place for place in results.settings if own(*place))
     seen = Seen(Found(results, task, model), section, panels, metrics)

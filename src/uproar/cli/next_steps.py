@@ -1,0 +1,60 @@
+"""What a person may want to do after a command: one line that is true of what has just happened."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from uproar.cli.console import output
+
+if TYPE_CHECKING:
+    from uproar.runs import Run
+
+
+def print_next(*steps: str) -> None:
+    """Print what may come next; nothing if there is nothing to say."""
+    said = "; ".join(step for step in steps if step)
+    if said:
+        output.print(f"[dim]Next:[/] {escape(said)}", soft_wrap=True, highlight=False)
+
+
+def command(*words: str | Path | None) -> str:
+    """A command line that can be pasted into a shell; words that are None are left out."""
+    return shlex.join(["uproar", *(str(word) for word in words if word is not None)])
+
+
+def opened(page: Path) -> str:
+    """To look at a page."""
+    return f"open {page}"
+
+
+def after_run(results: Run, page: Path, folder: Path) -> Sequence[str]:
+    """After a run or a report of one: finish it, add replicates, look at it, audit it."""
+    if "missing" in set(results.problems["status"]):
+        return (opened(page), "the same uproar run goes on with what is missing")
+    retrained = bool(len(results.table))
+    if retrained and len(set(results.table["seed"])) < 2:
+        return (opened(page), "the same command with --seeds 3 adds replicates, for verdicts")
+    asked = f"{command('audit', folder)} asks whether these scores mislead"
+    return (opened(page), "" if results.findings or not retrained else asked)
+
+
+def same_subject(
+    images: str | None, task: str, model: str, weights: str | None, classes: int | None,
+    plugins: Sequence[str] | None,
+) -> list[str]:  # fmt: skip
+    """The words of a command line that name images, model and plug-ins, as far as they are not the defaults."""
+    words = [] if images is None else [images]
+    if images is None and task != "digits":
+        words += ["--task", task]
+    if model != "cnn-small":
+        words += ["--model", model]
+    for name, value in (("--weights", weights), ("--classes", classes)):
+        words += [] if value is None else [name, str(value)]
+    for file in plugins or ():
+        words += ["--plugin", file]
+    return words
