@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +14,10 @@ import torch
 from torch import nn
 
 torch.set_num_threads(1)
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
+    prefix="uproar-tests-"
+)  # the user's own key is left alone
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 class Golden:

@@ -17,6 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from uproar.errors import BadInput, StoreError, one_line
 from uproar.paths import user_path
+from uproar.urls import hide, public
 
 OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"}
 """Schemes whose puts are atomic; elsewhere a file is written beside its place and moved."""
@@ -171,7 +172,7 @@ class Bucket:
         self.listed: dict[str, float] = {}
 
     def full(self, name: str) -> str:
-        return f"{self.root}/{name}"
+        return f"{public(self.root)}/{name}"
 
     def _inside(self, name: str) -> str:
         return f"{self.base}/{name}"
@@ -265,7 +266,10 @@ class Bucket:
         except Exception as error:
             if what == "read" and isinstance(error, FileNotFoundError):
                 raise
-            raise StoreError(f"Cannot {what} {self.full(name)}: {_reason(error)}.") from error
+            reason = hide(_reason(error), self.root)
+            raise StoreError(f"Cannot {what} {self.full(name)}: {reason}.") from (
+                error if reason == _reason(error) else None
+            )
 
 
 def _system(url: str) -> tuple[Any, str]:
@@ -280,13 +284,15 @@ def _system(url: str) -> tuple[Any, str]:
         ) from None
     except ValueError as error:
         if scheme in fsspec.available_protocols():
-            raise BadInput(f"Cannot use {url} as a store: {_reason(error)}.") from None
+            reason = hide(_reason(error), url)
+            raise BadInput(f"Cannot use {public(url)} as a store: {reason}.") from None
         raise BadInput(
-            f"No file system is known for {scheme}:// in {url}: give a folder, or a URL such as "
+            f"No file system is known for {scheme}:// in {public(url)}: give a folder, or a URL such as "
             "s3://bucket/study, gs://… or abfs://…"
         ) from None
     except Exception as error:
-        raise StoreError(f"Cannot use {url} as a store: {_reason(error)}.") from error
+        reason = hide(_reason(error), url)
+        raise StoreError(f"Cannot use {public(url)} as a store: {reason}.") from None
 
 
 def _reason(error: Exception) -> str:

@@ -30,6 +30,7 @@ from uproar.itemfile import (
     read_header,
 )
 from uproar.place import place_at
+from uproar.urls import public
 
 __all__ = ["FORMAT", "Faults", "Item", "Store", "key_of"]
 
@@ -115,7 +116,7 @@ class Store:
     def _unusable(self, error: OSError) -> StoreError:
         reason = error.strerror or error
         return StoreError(
-            f"Cannot use {self.root} as a store: {reason}; choose another place (--store, --out)."
+            f"Cannot use {public(self.root)} as a store: {reason}; choose another place (--store, --out)."
         )
 
     def _found(self) -> bool:
@@ -138,7 +139,7 @@ class Store:
             return False
         if found > FORMAT:
             raise StoreError(
-                f"The store {self.root} was written by a newer uproar (format {found}, this one reads "
+                f"The store {public(self.root)} was written by a newer uproar (format {found}, this one reads "
                 f"{FORMAT}); update uproar or choose another folder with --store."
             )
         self._older = found < FORMAT

@@ -9,9 +9,10 @@ from rich.markup import escape
 from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
-from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, flag
+from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, Stored, Trust, flag
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import of_study, watched
+from uproar.urls import public
 
 if TYPE_CHECKING:
     from uproar.study.audit_cost import Cost
@@ -30,6 +31,8 @@ def audit(
     ] = False,
     weights: Moved = None,
     plugin: Plugins = None,
+    store: Stored = None,
+    trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
@@ -42,7 +45,7 @@ def audit(
     from uproar.study.audit_cost import costs
     from uproar.study.execute import workers
 
-    study, place, facts = recall(folder, weights)
+    study, place, facts = recall(folder, weights, store, trust)
     study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))
     chosen = tuple(some("--audits", names, audits))
     before = [name for name in study.audits if name not in chosen]
@@ -59,7 +62,7 @@ def audit(
     if cost:
         print_next(f"{command('audit', folder)} asks them")
         return 0
-    with watched("planning") as watch, kept(f"Finished cells are in {place}; {AGAIN}"):
+    with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         done = completed(study, place, jobs, of_study(watch), ray)
         results = done.results.with_facts(facts)
         remember(folder, study, place, facts)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from uproar.cli.console import some
 from uproar.cli.data import DataRoot
-from uproar.cli.options import Moved, RunFolder
+from uproar.cli.options import Moved, RunFolder, Stored, Trust
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import watched
 
@@ -21,6 +21,8 @@ def claims(
         ),
     ] = None,
     weights: Moved = None,
+    store: Stored = None,
+    trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:  # fmt: skip
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
@@ -30,7 +32,7 @@ def claims(
     from uproar.cli.printed import print_claims
     from uproar.study.progress import left_in
 
-    study, place, facts = recall(folder, weights)
+    study, place, facts = recall(folder, weights, store, trust)
     chosen = some("--claims", names, study.claims or PAPERS)
     claims_named(chosen)  # an unknown name is refused before results are gathered
     with watched(f"collecting what {folder} found"):

@@ -83,6 +83,20 @@ Moved = Annotated[
         text="The run's file of trained weights, where it has moved", default="where it was",
     ),
 ]  # fmt: skip
+Stored = Annotated[
+    str | None,
+    option(
+        "--store", panel=WHERE, takes="FOLDER|URL",
+        text="The run's results, where they have moved, or with the password of their URL", default="where they were",
+    ),
+]  # fmt: skip
+Trust = Annotated[
+    bool,
+    flag(
+        "--trust", panel=WHERE,
+        text="Run the code that the folder names, though somebody else made it or it was moved",
+    ),
+]  # fmt: skip
 Plugins = Annotated[
     list[str] | None,
     option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +15,22 @@ from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import HOW, WHERE, Jobs, Moved, RayAddress, RunFolder, flag, option
+from uproar.cli.options import (
+    HOW,
+    WHERE,
+    Jobs,
+    Moved,
+    RayAddress,
+    RunFolder,
+    Stored,
+    Trust,
+    flag,
+    option,
+)
 from uproar.cli.printed import Compare, check_compared
 from uproar.cli.progress import machine_lines, of_study, watched
 from uproar.errors import BadInput
+from uproar.urls import public, public_command
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -100,7 +111,7 @@ def run(
         check_compared(compare, [chain.name for chain in chosen.chains])
     folder = out if out is not None else Path("runs") / chosen.name
     place = store if store is not None else str(folder / "store")
-    facts: dict[str, Any] = {"command": shlex.join(["uproar", *sys.argv[1:]])}
+    facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]])}
     if collect:
         _check_begun(chosen, place, folder, facts)
         return _report(chosen, place, folder, folder, facts, compare)
@@ -115,7 +126,7 @@ def run(
     wall = before["wall"]
     facts |= {**surroundings(), "wall": {**wall, "begun": wall["begun"] + 1}}
     facts["executor"] = _executor_name(jobs, ray, chosen.device)
-    with watched("planning") as watch, kept(f"Finished cells are in {place}; {AGAIN}"):
+    with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         ready(chosen.fill, chosen.metrics, watch)
         watch.say("planning")
         listen = kept_in(
@@ -164,6 +175,8 @@ def report(
     ] = None,
     compare: Compare = None,
     weights: Moved = None,
+    store: Stored = None,
+    trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished, also while it runs."""
@@ -171,7 +184,7 @@ def report(
     from uproar.cli.printed import finish
     from uproar.study.progress import left_in
 
-    chosen, place, facts = recall(folder, weights)
+    chosen, place, facts = recall(folder, weights, store, trust)
     if compare is not None:
         check_compared(compare, [chain.name for chain in chosen.chains])
     if markdown is not None:
@@ -199,7 +212,7 @@ def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) 
         *results.scores["status"],
     }:
         raise BadInput(
-            f"Nothing of {study.name} is finished in {place}: run it first, or give the --store that has it."
+            f"Nothing of {study.name} is finished in {public(place)}: run it first, or give the --store that has it."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Callable, Collection
@@ -36,6 +35,7 @@ from uproar.cli.options import (
 from uproar.cli.printed import Compare, check_compared, print_comparisons, undefined_share
 from uproar.cli.progress import watched
 from uproar.errors import BadInput
+from uproar.urls import public_command
 
 if TYPE_CHECKING:
     from uproar.scores import Scores
@@ -171,7 +171,7 @@ def score(
         from uproar.report import write_scores  # tables and plots load slowly
         from uproar.report.answers import score_headline
 
-        facts = {"command": shlex.join(["uproar", *sys.argv[1:]]), "seed": seed}
+        facts = {"command": public_command(["uproar", *sys.argv[1:]]), "seed": seed}
         page = write_scores(replace(scores, provenance=facts), out)
     for notice in scores.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)

@@ -14,9 +14,10 @@ from uproar.cli.console import errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import HOW, Command, Group, Jobs, Moved, flag
+from uproar.cli.options import HOW, Command, Group, Jobs, Moved, Trust, flag
 from uproar.cli.progress import of_study, watched
 from uproar.errors import BadInput
+from uproar.urls import public
 
 if TYPE_CHECKING:
     from uproar.inventory import Inventory
@@ -41,9 +42,9 @@ Run = Annotated[
 
 
 @app.command("verify", cls=Command)
-def verify(run: Run) -> int:
+def verify(run: Run, trust: Trust = False) -> int:
     """Read every file and say what is there and what is damaged; nothing is changed. Exit 1 if something is."""
-    store, _ = _opened(run)
+    store, _ = _opened(run, trust=trust)
     found = _verified(store)
     _print_damaged(found)
     if found.damaged:
@@ -58,6 +59,7 @@ def repair(
     run: Run,
     jobs: Jobs = None,
     weights: Moved = None,
+    trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
     """Set damaged files aside and make again whatever the run lacks; its report is written anew."""
@@ -71,12 +73,12 @@ def repair(
         raise BadInput(
             f"{run} is not the folder of a run, so that nobody knows what to make: give one with a run.json."
         )
-    study, place, facts = recall(folder, weights)
-    store, _ = _opened(run)
+    study, place, facts = recall(folder, weights, trust=trust)
+    store, _ = _opened(run, weights, trust)
     found = _verified(store)
     _print_damaged(found)
     set_aside(store, found)
-    with watched("planning") as watch, kept(f"Finished cells are in {place}; {AGAIN}"):
+    with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         done = completed(study, place, jobs, of_study(watch))
     results = done.results.with_facts(facts)
     remember(folder, study, place, facts)
@@ -97,6 +99,7 @@ def clean(
     ],
     yes: Annotated[bool, flag("--yes", panel=HOW, text="Remove without asking")] = False,
     weights: Moved = None,
+    trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
     """List what no run needs, then remove it: other studies' results, files set aside or left unfinished.
@@ -105,7 +108,7 @@ def clean(
     """
     from uproar.inventory import listed
 
-    opened = [_opened(run, weights) for run in runs]
+    opened = [_opened(run, weights, trust) for run in runs]
     store = opened[0][0]
     if any(other.root != store.root for other, _ in opened):
         raise BadInput(f"{' and '.join(runs)} use different stores: clean one after the other.")
@@ -117,7 +120,7 @@ def clean(
         if needed is not None and not needed(item)
     }
     if not unneeded and not found.leftovers:
-        output.print(f"Nothing to remove from {escape(store.root)}.", soft_wrap=True)
+        output.print(f"Nothing to remove from {escape(public(store.root))}.", soft_wrap=True)
         return 0
     if unneeded:
         several = "these runs need" if len(runs) > 1 else f"{runs[0]} needs"
@@ -134,20 +137,22 @@ def clean(
         store.place.remove(name)
     total = sum(unneeded.values()) + sum(found.leftovers.values())
     output.print(
-        f"Removed {len(unneeded) + len(found.leftovers)} files, {_size(total)}, from {escape(store.root)}.",
+        f"Removed {len(unneeded) + len(found.leftovers)} files, {_size(total)}, from {escape(public(store.root))}.",
         soft_wrap=True,
     )
     return 0
 
 
-def _opened(run: str, weights: str | None = None) -> tuple[Store, Study | None]:
+def _opened(
+    run: str, weights: str | None = None, trust: bool = False
+) -> tuple[Store, Study | None]:
     """The store of a run with its study, or the store at an address without one."""
     from uproar.store import MARKER, Store
 
     if "://" not in run and (Path(run) / "run.json").exists():
         from uproar.cli.folder import recall  # torch loads slowly
 
-        study, place, _ = recall(Path(run), weights)
+        study, place, _ = recall(Path(run), weights, trust=trust)
         return Store(place), study
     store = Store(run)
     try:
@@ -175,7 +180,7 @@ def _verified(store: Store) -> Inventory:
 
     with watched("verifying") as watch, kept("Nothing was changed."):
         found = verified(store, watch.counting("files", "verifying"))
-    shown = table(f"Store {store.root}", "kind", ">files", ">size")
+    shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
     for kind, (files, total) in found.kinds().items():
         shown.add_row(kind, str(files), _size(total))
     for title, others in (("older format", found.outdated), ("set aside or unfinished", found.leftovers)):  # fmt: skip

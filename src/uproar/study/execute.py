@@ -89,12 +89,16 @@ class _Worker:
         self.connection, theirs = Pipe()
         handle = theirs.fileno()
         start = [sys.executable, launch.__file__, str(os.getpid())]
-        command = [*start, str(handle), root, *plugins]
+        command = [*start, str(handle)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         environment[devices.WORKER] = str(number)
         self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
         theirs.close()
         self.job: Job | None = None
+        with contextlib.suppress(
+            OSError
+        ):  # not in the command, which everybody on the machine can see
+            self.connection.send((root, plugins))
 
     def give(self, job: Job) -> None:
         self.job = job

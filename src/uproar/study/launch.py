@@ -40,7 +40,7 @@ def watch(parent: int) -> None:
     os._exit(1)
 
 
-def main(parent: str, handle: str, root: str, *plugins: str) -> None:
+def main(parent: str, handle: str) -> None:
     """Bind this process to its parent, then serve jobs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     end_with(int(parent))
@@ -50,7 +50,7 @@ def main(parent: str, handle: str, root: str, *plugins: str) -> None:
         )
     from uproar.study.worker import serve
 
-    serve(int(handle), root, list(plugins))
+    serve(int(handle))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
 
 from uproar.pace import Pace
 from uproar.place import write_file
-from uproar.study.cell import Cell, Failed, Outcome, Scored, Simulated, Skipped, Unit
+from uproar.study.cell import Failed, Outcome, Skipped, Unit
 from uproar.study.job import Job
 
 FILE = "progress.json"
@@ -117,14 +119,13 @@ def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listen
 def left_in(folder: Path) -> Progress | None:
     """The progress that a run left in its folder, as far as it matters to others; None if there is none."""
     try:
-        told = json.loads((folder / FILE).read_text())
-        return Progress(
-            told["total"], told["cached"], told["done"], notices=list(told["notices"]),
-            outcomes={_unit(o["unit"]): _outcome(o) for o in told["outcomes"]},
-            machines={name: Machine(**m) for name, m in told["machines"].items()},
-        )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError):
+        told = Left.model_validate_json((folder / FILE).read_bytes())
+    except (OSError, ValidationError):
         return None
+    return Progress(
+        told.total, told.cached, told.done, notices=told.notices, machines=told.machines,
+        outcomes={one.unit: one.outcome for one in told.outcomes},
+    )  # fmt: skip
 
 
 def _told(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, Any]:
@@ -140,10 +141,28 @@ def _told(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, Any
     }  # fmt: skip
 
 
-def _unit(told: dict[str, Any]) -> Unit:
-    kind = Cell if "protocol" in told else Simulated if "world" in told else Scored
-    return kind(**told)
+Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
-def _outcome(told: dict[str, Any]) -> Outcome:
-    return Skipped(told["reason"]) if told["status"] == "Skipped" else Failed(told["reason"])
+class Problem(BaseModel):
+    """A unit that was skipped or failed, as the file has it."""
+
+    unit: Unit
+    status: Literal["Skipped", "Failed"]
+    reason: str
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended."""
+        return Skipped(self.reason) if self.status == "Skipped" else Failed(self.reason)
+
+
+class Left(BaseModel):
+    """What the file has that matters to others; one that is not of this form was not written by a run."""
+
+    total: Count
+    cached: Count
+    done: Count
+    notices: list[str]
+    machines: dict[str, Machine]
+    outcomes: list[Problem]

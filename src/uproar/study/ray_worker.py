@@ -20,6 +20,7 @@ from uproar.plugins import lend
 from uproar.study.job import Job
 from uproar.study.steps import bench_for
 from uproar.study.work import do
+from uproar.urls import public
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _prepare(orders: Orders) -> None:
         place_at(orders.root).start(orders.token, 1)
     except OSError:
         raise StoreError(
-            f"it does not see the store {orders.root}: give a folder that all nodes share, or a URL."
+            f"it does not see the store {public(orders.root)}: give a folder that all nodes share, or a URL."
         ) from None
     _ready.add(orders.token)
 

@@ -130,7 +130,7 @@ class Study(BaseModel):
     resources: Resources = Field(default_factory=Resources)
     """What every job takes on a cluster (`--ray`)."""
 
-    def __init__(self, **content: Any) -> None:
+    def __init__(self, /, **content: Any) -> None:
         try:
             super().__init__(**content)
         except ValidationError as error:

@@ -11,10 +11,14 @@ from uproar.extend import load_plugin
 from uproar.study.work import do
 
 
-def serve(handle: int, root: str, plugins: list[str]) -> None:
-    """Serve jobs until the parent closes the pipe or is gone."""
+def serve(handle: int) -> None:
+    """Serve jobs until the parent closes the pipe or is gone; first it says where the store is, and the plug-ins."""
     torch.set_num_threads(1)
     connection: Connection = Connection(handle)
+    try:
+        root, plugins = connection.recv()
+    except (EOFError, OSError):
+        return
     for file in plugins:
         load_plugin(file)
     while True:

@@ -1,0 +1,191 @@
+"""A run folder from somebody else runs no code and opens no other store; secrets of URLs are written nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from uproar.cli import trust
+from uproar.cli.app import _exit_code
+from uproar.cli.folder import recall, remember
+from uproar.data import load
+from uproar.errors import BadInput, StoreError
+from uproar.models import ModelSpec, build
+from uproar.place import Bucket
+from uproar.store import Store
+from uproar.study.spec import Study
+from uproar.urls import hide, public, public_command
+
+TASK = "planted(size=8, classes=3, train=30, test=15)"
+OWN = "def own(model, x, target):\n    return x.sum(1)\n"
+EVIL = (
+    "import pathlib\npathlib.Path(__file__).with_name('executed').touch()\n"
+    "def make(shape, classes):\n    raise SystemExit\n"
+    "def evil(model, x, target):\n    return x.sum(1)\n"
+)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def record(folder: Path, **study) -> None:
+    """A run folder as it would come from somebody else."""
+    content = {
+        "study": {"tasks": [TASK], "estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], **study},
+        "store": str(folder / "store"), "facts": {}, "signature": "0" * 64,
+    }  # fmt: skip
+    (folder / "store").mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("command", ["report", "audit", "claims"])
+@pytest.mark.parametrize(
+    "study",
+    [
+        {"plugins": ["evil.py"]}, {"plugins": "evil.py"}, {"models": ["evil.py:make"]},
+        {"model": "evil.py:make(width=3)"}, {"estimators": ["sq(captum:evil.Evil)"]},
+        {"estimator": "captum:evil.Evil"},
+    ],
+    ids=["plugins", "plugin", "models", "model", "module", "estimator"],
+)  # fmt: skip
+def test_code_that_a_received_folder_names_is_not_run(here, capsys, monkeypatch, command, study):
+    (here / "evil.py").write_text(EVIL)
+    record(here / "got", **study)
+    assert _exit_code([command, "got"]) == 2
+    told = capsys.readouterr().err
+    assert "was not made here by you" in told and "evil" in told and "--trust" in told
+    assert not (here / "executed").exists()
+    monkeypatch.delitem(sys.modules, "evil", raising=False)
+    monkeypatch.syspath_prepend(here)  # as `python -m uproar` has it
+    with contextlib.suppress(BadInput):
+        build(ModelSpec.of(recall(here / "got", trust=True)[0].models[0]), load(TASK), 0)
+    assert (here / "executed").exists(), "the test would not notice"
+
+
+def test_a_received_folder_without_code_is_read_with_its_own_store_alone(here):
+    record(here / "got")
+    content = json.loads((here / "got/run.json").read_text())
+    assert recall(here / "got")[1] == str(here / "got/store")
+    for elsewhere in (str(here), "s3://bucket/study"):
+        (here / "got/run.json").write_text(json.dumps({**content, "store": elsewhere}))
+        assert recall(here / "got")[1] == str(here / "got/store")
+        (here / "got/store").rmdir()
+        with pytest.raises(BadInput, match="its results are outside of it, in .*: give --trust"):
+            recall(here / "got")
+        assert recall(here / "got", trust=True)[1] == elsewhere
+        assert recall(here / "got", store="other")[1] == "other"
+        (here / "got/store").mkdir()
+
+
+def test_what_this_user_ran_is_reported_without_a_question(here):
+    (here / "own.py").write_text(OWN)
+    study = Study(tasks=TASK, plugins="own.py", estimators=["own"])
+    (here / "out/store").mkdir(parents=True)
+    remember(here / "out", study, "out/store", {})
+    assert recall(Path("out"))[0] == study
+    (here / "own.py").write_text(OWN + "# edited by its author\n")
+    assert recall(Path("out"))[0] == study
+    content = (here / "out/run.json").read_text()
+    for change in ("own.py", TASK, str(here / "out/store")):
+        (here / "out/run.json").write_text(content.replace(change, change + "x"))
+        with pytest.raises(BadInput, match="--trust"):
+            recall(Path("out"))
+    (here / "out/run.json").write_text(content)
+    shutil.copytree(here / "out", here / "copy")
+    with pytest.raises(BadInput, match="has been moved or edited"):
+        recall(here / "copy")
+
+
+def test_a_file_of_the_same_name_elsewhere_is_not_that_file(here, monkeypatch):
+    """A relative name means another file where the command runs in another folder."""
+    (here / "own.py").write_text(OWN)
+    study = Study(tasks=TASK, plugins="own.py", estimators=["own"])
+    (here / "out/store").mkdir(parents=True)
+    remember(here / "out", study, str(here / "out/store"), {})
+    (here / "trap").mkdir()
+    (here / "trap/own.py").write_text(EVIL)
+    monkeypatch.chdir(here / "trap")
+    with pytest.raises(BadInput, match="--trust"):
+        recall(here / "out")
+    assert not (here / "trap/executed").exists()
+
+
+def test_the_key_is_for_this_user_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    signed = trust.signature(tmp_path, {}, "store")
+    file = trust.key_file()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert trust.is_ours(tmp_path, {}, "store", signed)
+    assert not trust.is_ours(tmp_path, {}, "store", "")
+    os.chmod(file, 0o644)  # somebody else may have read it
+    assert trust.signature(tmp_path, {}, "store") == ""
+    assert not trust.is_ours(tmp_path, {}, "store", "")
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+    assert trust.signature(tmp_path, {}, "store") == ""
+
+
+SECRET = "hunter2secret"
+URLS = [f"s3://user:{SECRET}@bucket/study", f"memory://bucket/x?token={SECRET}&sig={SECRET}", f"ftp://u:{SECRET}@h/x"]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_secrets_of_a_store_are_written_and_told_nowhere(here, url, capsys, monkeypatch):
+    remember(here / "out", Study(tasks=TASK), url, {"command": public_command(["uproar", url])})
+    written = (here / "out/run.json").read_text()
+    assert SECRET not in written and "***" in written
+    with pytest.raises(
+        BadInput, match="whose password was not written down: give the whole URL as --store"
+    ) as told:
+        recall(here / "out")
+    assert SECRET not in str(told.value)
+    assert recall(here / "out", store=url)[1] == url
+    place = Bucket.__new__(Bucket)
+    place.root = url
+    with pytest.raises(StoreError) as broken, place._telling("write", "cell/x"):
+        raise OSError(f"403 from {url} ({SECRET})")
+    assert SECRET not in str(broken.value) and broken.value.__cause__ is None
+    assert _exit_code(["report", "out", "--store", url.replace("memory", "nonsense")]) in (2, 3)
+    assert SECRET not in capsys.readouterr().err
+
+
+def test_what_is_no_secret_stays(tmp_path):
+    for address in ("s3://bucket/study", "/a/b:c@d", "file:///a/b", str(tmp_path)):
+        assert public(address) == address
+        assert hide(f"cannot open {address}", address) == f"cannot open {address}"
+
+
+def test_workers_do_not_show_the_store_in_their_command_line(tmp_path, monkeypatch):
+    from uproar.study.execute import Processes
+
+    seen = []
+
+    class Process:
+        def __init__(self, command, **_):
+            seen.extend(command)
+
+        def kill(self):
+            pass
+
+        wait = kill
+
+    monkeypatch.setattr("uproar.study.execute.subprocess.Popen", Process)
+    pool = Processes(URLS[0], 1)
+    pool.start()
+    pool.close()
+    assert seen and SECRET not in " ".join(seen)
+
+
+def test_a_store_without_a_secret_is_the_same_as_ever(here):
+    remember(here / "out", Study(tasks=TASK), "memory://bucket/x", {})
+    assert recall(here / "out")[1] == "memory://bucket/x"
+    assert Store("memory://bucket/x").root == "memory://bucket/x"
