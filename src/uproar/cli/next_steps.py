@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from uproar.cli.console import output
+from uproar.urls import public_command
 
 if TYPE_CHECKING:
     from uproar.runs import Run
@@ -23,8 +23,8 @@ def print_next(*steps: str) -> None:
 
 
 def command(*words: str | Path | None) -> str:
-    """A command line that can be pasted into a shell; words that are None are left out."""
-    return shlex.join(["uproar", *(str(word) for word in words if word is not None)])
+    """A command line that can be pasted into a shell, without secrets; words that are None are left out."""
+    return public_command(["uproar", *(str(word) for word in words if word is not None)])
 
 
 def opened(page: Path) -> str:

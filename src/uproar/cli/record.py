@@ -42,15 +42,15 @@ class Wall(_Part):
 
 
 class Facts(_Part):
-    """What is noted of a run besides its study."""
+    """What is noted of a run besides its study, in the order in which a page shows it."""
 
     command: Text = ""
-    executor: Text = ""
     versions: dict[Text, Text] = Field(default_factory=dict)
     python: Text = ""
     machine: Text = ""
-    seconds: Seconds | None = None
     wall: Wall | None = None
+    executor: Text = ""
+    seconds: Seconds | None = None
 
     def given(self) -> dict[str, Any]:
         """What was noted, and nothing of what was not."""
