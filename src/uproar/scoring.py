@@ -139,7 +139,7 @@ def score_all(
     check_like(train, x, "train")
     check_batch_size(batch_size)
     calls = [read_metric(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
-    methods = {name: _checked_maps(a, x, name) for name, a in _named(maps).items()}
+    methods = {name: checked_maps(a, x, name) for name, a in _named(maps).items()}
     if not calls or not methods:
         raise BadInput(f"There are no {'maps' if calls else 'metrics'}: give at least one.")
     y = classes_of(y, len(x), "labels").cpu()
@@ -271,7 +271,7 @@ def _named(maps: Tensor | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     return maps if isinstance(maps, Mapping) else {"maps": maps}
 
 
-def _checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
+def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
     """Maps as (n, h, w); channels are summed, another size is refused."""
     try:
         a = torch.as_tensor(maps).float().cpu()

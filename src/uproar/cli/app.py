@@ -15,6 +15,7 @@ from uproar.cli.interrupt import INTERRUPTED, end_at_second, what_is_kept
 from uproar.cli.options import Command, Group
 from uproar.cli.signals import Terminated, ending_signals
 from uproar.cli.streams import end_output, lost_output
+from uproar.cli.usage import usage_sentence
 from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, shortened
 from uproar.paths import check_working_folder
 from uproar.plugins import blamed, line_in_file
@@ -90,7 +91,9 @@ def _exit_code(arguments: list[str] | None) -> int:
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
         return 3 if isinstance(error, StoreError) else 2
     except _UsageError as error:  # type: ignore[misc]
-        error.show()
+        errors.print(
+            f"[bold red]Error:[/] {escape(usage_sentence(error, arguments))}", soft_wrap=True
+        )
         return 2
     except CODE_ERRORS as error:
         if lost_output(error):

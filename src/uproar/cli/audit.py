@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.markup import escape
 
+from uproar.cli.checks import check_run
 from uproar.cli.console import duration, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
@@ -36,6 +37,7 @@ def audit(
     data_root: DataRoot = None,
 ) -> int:
     """Ask whether a run's own scores mislead, and add the answers to its report."""
+    check_run(folder)
     from uproar.audits import audits  # torch and tables load slowly
     from uproar.cli.folder import recall, remember
     from uproar.cli.next_steps import command, print_next

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from uproar.cli.checks import check_run
 from uproar.cli.console import some
 from uproar.cli.data import DataRoot
 from uproar.cli.options import Moved, RunFolder, Stored, Trust
@@ -26,6 +27,7 @@ def claims(
     data_root: DataRoot = None,
 ) -> int:  # fmt: skip
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
+    check_run(folder)
     from uproar.claims import PAPERS, claims_named, judge  # torch and tables load slowly
     from uproar.cli.folder import gathered, recall
     from uproar.cli.next_steps import command, print_next

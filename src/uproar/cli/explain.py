@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from uproar.cli.checks import check_classes, check_file
 from uproar.cli.console import check_size, errors, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
@@ -133,6 +134,10 @@ def explain(
     check_size(size, images)
     if save is not None and save.suffix not in ARRAYS:
         raise BadInput(f"--save writes {' or '.join(ARRAYS)}, not {save.name!r}.")
+    check_classes(classes, images)
+    for written in (out, save):
+        if written is not None:
+            check_file(written)
     from uproar.estimators import read_chain, with_maps  # torch loads slowly
     from uproar.extend import load_plugin
 
@@ -148,30 +153,31 @@ def explain(
         raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
     from uproar.arrays import write_arrays
     from uproar.cli.mapping import Explaining
-    from uproar.cli.subjects import subject_of_files, subject_of_task
+    from uproar.cli.subjects import images_of_files, images_of_task, subject_of_images
     from uproar.store import Store
     from uproar.study.maps import pieces_of, stored_maps
 
     limit = LIMIT if limit is None else limit
     place = Store(store)
     with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
-        subject, titles, labels = (
-            subject_of_task(task, model, weights, limit, target, seed, place, watch)
+        chosen = (
+            images_of_task(task, model, weights, limit, seed, place, watch)
             if images is None
-            else subject_of_files(images, model, weights, classes, limit, target, seed, watch, size)
+            else images_of_files(images, model, weights, classes, limit, watch, size)
         )
+        subject = subject_of_images(chosen, model, weights, target, seed, watch)
         pieces = pieces_of(subject, chains, place)
         listen = Explaining(watch, pieces, len(subject.x))
         maps = stored_maps(subject, chains, place, listen, pieces)
         watch.say("drawing the maps")
         arrays = {name: a.numpy() for name, a in maps.items()}
-        _draw(out, subject.x, arrays, titles)
+        _draw(out, subject.x, arrays, chosen.titles)
     _note_undefined(maps)
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     if save is not None:
         extra: dict[str, Any] = {"images": subject.x.numpy(), "targets": subject.target.numpy()}
-        if labels is not None:
-            extra["labels"] = labels.numpy()
+        if chosen.labels is not None:
+            extra["labels"] = chosen.labels.numpy()
         write_arrays(save, {**arrays, **extra})
         output.print(f"Arrays: [bold]{escape(str(save))}[/]", soft_wrap=True)
     again = same_subject(images, task, model, weights, classes, plugin)

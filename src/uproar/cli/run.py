@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.changes import Changes, changing
+from uproar.cli.checks import check_folder, check_run
 from uproar.cli.console import duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
@@ -93,6 +94,9 @@ def run(
     data_root: DataRoot = None,
 ) -> int:
     """Run a study, or what is missing of it, and write its report."""
+    limit_seconds = None if budget is None else seconds_of(budget)
+    if out is not None:
+        check_folder(out)
     from uproar.cli.folder import earlier, remember  # torch loads slowly
     from uproar.cli.imputer import ready
     from uproar.cli.printed import finish, print_results
@@ -106,7 +110,6 @@ def run(
     if until_decided:
         seeds = LOOKS[-1] if changes.seeds is None else None
         chosen = chosen.with_changes(until_decided=True, seeds=seeds)
-    limit_seconds = None if budget is None else seconds_of(budget)
     if compare is not None:
         check_compared(compare, [chain.name for chain in chosen.chains])
     folder = out if out is not None else Path("runs") / chosen.name
@@ -180,6 +183,10 @@ def report(
     data_root: DataRoot = None,
 ) -> int:
     """Write the report of a run again, from whatever is finished, also while it runs."""
+    check_run(folder)
+    for written in (out, markdown):
+        if written is not None:
+            check_folder(written)
     from uproar.cli.folder import gathered, recall, told_of  # torch loads slowly
     from uproar.cli.printed import finish
     from uproar.study.progress import left_in

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from uproar.cli.checks import check_classes, check_folder
 from uproar.cli.console import check_size, errors, output, some, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
@@ -126,9 +127,14 @@ def score(
     check_size(size, images)
     if answers not in OUTPUTS:
         raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {answers!r}.")
+    if limit < 1:
+        raise BadInput(f"--limit must be at least 1, not {limit}.")
+    check_classes(classes, images)
+    check_folder(out)
     from uproar.cli.imputer import ready  # torch loads slowly
     from uproar.cli.mapping import Cost, Scoring, scores_of
-    from uproar.cli.score_inputs import cut, read_labels, read_maps, subject_of
+    from uproar.cli.score_inputs import check_labels, cut, judged_subject, read_labels, read_maps
+    from uproar.cli.subjects import images_of_files, images_of_task
     from uproar.estimators import read_chain, with_maps
     from uproar.extend import load_plugin
     from uproar.metrics.base import read_metric
@@ -148,12 +154,15 @@ def score(
     chains = with_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
-    classes_given = None if labels is None else read_labels(labels)
     with watched("reading the images") as watch, kept(_left(out)):
-        subject, y, labelled = subject_of(
-            images, task, model, weights, classes, limit, seed, place, classes_given, watch, size
+        chosen = (
+            images_of_task(task, model, weights, limit, seed, place, watch)
+            if images is None
+            else images_of_files(images, model, weights, classes, limit, watch, size)
         )
-        found = cut(given, len(subject.x))
+        found = cut(given, chosen.x)
+        right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
+        subject, y, labelled = judged_subject(chosen, right, model, weights, seed, watch)
         ready("mean", asked, watch)
         watch.say("measuring the network")
         cost = Cost.of(subject, chains, found, asked, place)

@@ -12,41 +12,51 @@ from torch import Tensor
 from uproar.arrays import read_arrays
 from uproar.cli.console import errors
 from uproar.cli.progress import Watch
-from uproar.cli.subjects import subject_of_files, subject_of_task
-from uproar.errors import BadInput
+from uproar.cli.subjects import ImageSet, subject_of_images
+from uproar.errors import BadInput, BadShape
 from uproar.estimators import Chain, explain_chains
 from uproar.estimators.stored import name_of
 from uproar.seeds import Draws
-from uproar.store import Store
 from uproar.study.maps import Subject
 
 ASIDE = {"images", "labels", "targets"}
 """Arrays in a file of maps that are not maps."""
 
 
-def subject_of(
-    images: str | None, task: str, model: str, weights: str | None, classes: int | None, limit: int, seed: int,
-    store: Store, labels: Tensor | None, watch: Watch, size: int | None = None,
-) -> tuple[Subject, Tensor, bool]:  # fmt: skip
-    """The images with their model, the class each is judged by, and whether these are labels."""
-    if limit < 1:
-        raise BadInput(f"--limit must be at least 1, not {limit}.")
-    subject, _, y = (
-        subject_of_task(task, model, weights, limit, "label", seed, store, watch)
-        if images is None
-        else subject_of_files(
-            images, model, weights, classes, limit, "predicted", seed, watch, size
+def check_labels(labels: Tensor, file: str, images: ImageSet) -> Tensor:
+    """One label for each image that is asked for; the file has them for these, or for all there are."""
+    n = len(images.x)
+    if len(labels) != n and len(labels) != images.count:
+        there = (
+            f"{n} images" if n == images.count else f"{images.count} images, of which {n} are used"
         )
-    )
-    if labels is not None:
-        y = labels[:limit]
-    labelled = y is not None
-    if y is None:
+        raise BadShape(
+            f"{file} has {len(labels)} labels, but there are {there}: give one for each."
+        )
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or (images.classes is not None and high >= images.classes):
+        last = "" if images.classes is None else f" to {images.classes - 1}"
+        raise BadInput(f"The labels in {file} run from {low} to {high}, but classes from 0{last}.")
+    return labels[:n]
+
+
+def judged_subject(
+    images: ImageSet,
+    labels: Tensor | None,
+    model: str,
+    weights: str | None,
+    seed: int,
+    watch: Watch,
+) -> tuple[Subject, Tensor, bool]:
+    """The images with their model, the class each is judged by, and whether these are labels."""
+    known = images.labels if labels is None else labels
+    target = "predicted" if known is None else "label"
+    subject = subject_of_images(replace(images, labels=known), model, weights, target, seed, watch)
+    if known is None:
         errors.print(
             "[yellow]Note:[/] no labels were given: the class the model predicts is followed."
         )
-        y = subject.target
-    return replace(subject, target=y), y, labelled
+    return subject, subject.target, known is not None
 
 
 def boxes_of(subject: Subject) -> Tensor | None:
@@ -89,15 +99,24 @@ def read_maps(files: list[str] | None) -> dict[str, dict[str, Tensor]]:
     return found
 
 
-def cut(given: dict[str, dict[str, Tensor]], n: int) -> dict[str, Tensor]:
-    """As many maps of each as there are images."""
+def cut(given: dict[str, dict[str, Tensor]], x: Tensor) -> dict[str, Tensor]:
+    """As many maps of each as there are images, of the images' size."""
+    if not given:
+        return {}
+    from uproar.scoring import checked_maps  # tables load slowly
+
+    n = len(x)
     for file, arrays in given.items():
         for name, a in arrays.items():
             if len(a) < n:
                 raise BadInput(
                     f"{file} has {len(a)} maps in {name!r}, but there are {n} images; lower --limit."
                 )
-    return {name: a[:n] for arrays in given.values() for name, a in arrays.items()}
+    return {
+        name: checked_maps(a[:n], x, name)
+        for arrays in given.values()
+        for name, a in arrays.items()
+    }
 
 
 def explainer(chain: Chain, subject: Subject) -> Any:

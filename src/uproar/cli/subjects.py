@@ -2,68 +2,116 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from rich.markup import escape
 from torch import Tensor
 
 from uproar.cli.console import errors
 from uproar.cli.progress import Watch
-from uproar.data.pictures import read_images
-from uproar.errors import BadInput
+from uproar.data.pictures import count_images, read_images
+from uproar.errors import BadInput, BadOption
 from uproar.estimators import Context
 from uproar.models import ModelSpec, make
 from uproar.models.weights import load_weights
+from uproar.plugins import file_at
 from uproar.seeds import Draws
 from uproar.store import Store
 from uproar.study.maps import Subject
 from uproar.study.setting import Setting
 from uproar.study.spec import study_of
-from uproar.study.steps import bench_for
+from uproar.study.steps import Bench, bench_for
 from uproar.training import predict
 
 
-def subject_of_task(
-    task: str, model: str, weights: str | None, limit: int, target: str, seed: int, store: Store, watch: Watch
-) -> tuple[Subject, list[str], Tensor]:  # fmt: skip
-    """The test images of a task with its base model, their names and labels."""
+@dataclass(frozen=True)
+class ImageSet:
+    """Images that are explained or judged, read before any network is made or trained for them."""
+
+    x: Tensor
+    titles: list[str]
+    labels: Tensor | None
+    source: str
+    """What they are: the name of a task, or a file or folder."""
+    classes: int | None = None
+    """Number of classes, where it is known without the network."""
+    bench: Bench | None = None
+    """The task they are from."""
+
+    @property
+    def count(self) -> int:
+        """How many there are, of which `x` may have only some."""
+        return count_images(self.source) if self.bench is None else len(self.bench.task.test)
+
+
+def images_of_task(
+    task: str, model: str, weights: str | None, limit: int, seed: int, store: Store, watch: Watch
+) -> ImageSet:
+    """The test images of a task."""
     watch.say(f"reading {task}")
     study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
+    study.check_files()
     bench = bench_for(Setting.all_of(study)[0], store.root)
     for note in bench.task.notes:
         errors.print(f"[yellow]Note:[/] {escape(note)}", soft_wrap=True)
-    test = bench.task.test
+    test, classes = bench.task.test, bench.task.classes
     x, y = test.read(slice(0, limit)), test.labels[:limit]
-    net = bench.base(seed, listen=watch.counting("epochs", f"training {model} on {task}"))[0]
-    watch.say("asking the network for its answers")
-    truth = test.truth(slice(0, limit))
-    draws = Draws.of(seed, len(x))
-    context = Context(draws, bench.task.mean, bench.task.train, truth, samples=test)
-    made = {**bench.spec.identity, "data": bench.task.fingerprint}
-    subject = Subject(net, x, _targets(net, x, y, target), context, made)
-    return subject, [bench.task.classes[k] for k in y.tolist()], y
+    return ImageSet(x, [classes[k] for k in y.tolist()], y, task, len(classes), bench)
 
 
-def subject_of_files(
-    images: str,
-    model: str,
-    weights: str | None,
-    classes: int | None,
-    limit: int,
-    target: str,
-    seed: int,
-    watch: Watch,
+def images_of_files(
+    images: str, model: str, weights: str | None, classes: int | None, limit: int, watch: Watch,
     size: int | None = None,
-) -> tuple[Subject, list[str], Tensor | None]:
-    """Images of the user's own with a model, their names, and labels where there are any."""
+) -> ImageSet:  # fmt: skip
+    """Images of the user's own."""
+    ModelSpec.of(model)
+    if weights is not None and not file_at(weights).is_file():
+        raise BadInput(f"There is no weights file {weights}.")
     watch.say(f"reading {images}")
-    if classes is not None and classes < 1:
-        raise BadInput(f"--classes must be at least 1, not {classes}.")
     x, titles, labels = read_images(images, limit, size)
-    mean, std = x.mean((0, 2, 3)), x.std((0, 2, 3))
-    c, h, w = x.shape[1:]
-    spec = ModelSpec.of(model)
+    return ImageSet(x, titles, labels, images, classes)
+
+
+def check_target(target: str, images: ImageSet) -> None:
+    """Refuse a class to explain that the images or their task do not have."""
+    if target == "label" and images.labels is None:
+        raise BadInput("--target label needs labels: give an array file with 'labels', or a task.")
+    if target.isdigit() and images.classes is not None and int(target) >= images.classes:
+        raise BadOption(
+            f"--target {target}: there are {images.classes} classes, 0 to {images.classes - 1}."
+        )
+
+
+def subject_of_images(
+    images: ImageSet, model: str, weights: str | None, target: str, seed: int, watch: Watch
+) -> Subject:
+    """The images with the network: for a task its base model, which is trained if need be."""
+    check_target(target, images)
+    x, bench = images.x, images.bench
+    if bench is None:
+        net, made = _network(images, model, weights, seed, watch)
+        context = Context(Draws.of(seed, len(x)), x.mean((0, 2, 3)))
+    else:
+        task = bench.task
+        listen = watch.counting("epochs", f"training {model} on {images.source}")
+        net = bench.base(seed, listen=listen)[0]
+        truth = task.test.truth(slice(0, len(x)))
+        context = Context(Draws.of(seed, len(x)), task.mean, task.train, truth, samples=task.test)
+        made = {**bench.spec.identity, "data": task.fingerprint}
+    watch.say("asking the network for its answers")
+    return Subject(net.eval(), x, _targets(net, x, images.labels, target), context, made)
+
+
+def _network(
+    images: ImageSet, model: str, weights: str | None, seed: int, watch: Watch
+) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """The network for images of the user's own, and what it is made of."""
+    x, spec = images.x, ModelSpec.of(model)
     watch.say(f"loading {spec.name}")
-    net = make(spec, seed, (c, h, w), classes, mean, std)
+    c, h, w = x.shape[1:]
+    net = make(spec, seed, (c, h, w), images.classes, x.mean((0, 2, 3)), x.std((0, 2, 3)))
     if weights is not None:
         load_weights(net, weights)
     elif not spec.from_file:
@@ -71,18 +119,11 @@ def subject_of_files(
             f"[yellow]Note:[/] {escape(spec.name)} has random weights: give --weights to explain a trained network.",
             soft_wrap=True,
         )
-    watch.say("asking the network for its answers")
-    context = Context(Draws.of(seed, len(x)), mean)
-    explained = _targets(net, x, labels, target)
-    return Subject(net.eval(), x, explained, context, spec.identity), titles, labels
+    return net, spec.identity
 
 
 def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: str) -> Tensor:
-    if target == "label":
-        if labels is None:
-            raise BadInput(
-                "--target label needs labels: give an array file with 'labels', or a task."
-            )
+    if target == "label" and labels is not None:
         return labels
     if target == "predicted":
         return predict(model, x).argmax(1)

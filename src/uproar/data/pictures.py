@@ -47,6 +47,14 @@ def read_images(path: str | Path, limit: int | None = None, size: int | None = N
     )
 
 
+def count_images(path: str | Path) -> int:
+    """How many images a folder or file has, without decoding pictures."""
+    place = user_path(path)
+    if place.is_dir():
+        return len(_in_folder(place))
+    return len(_from_arrays(place)[0]) if place.suffix in KINDS else 1
+
+
 def _in_folder(folder: Path) -> list[Path]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES)
     if not files:

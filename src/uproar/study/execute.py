@@ -192,6 +192,7 @@ def workers(jobs: int | None, device: str) -> int:
     """How many processes were asked for; without a wish, as many as `default_jobs` says."""
     if jobs is not None and jobs < 1:
         raise BadInput(f"--jobs must be at least 1, not {jobs}.")
+    devices.chosen(device, 0)  # one that this machine does not have is refused
     return default_jobs(device) if jobs is None else jobs
 
 

@@ -1,0 +1,43 @@
+"""Mistakes on the command line that can be seen before anything is imported, read or computed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from uproar.errors import BadInput, StoreError
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder for results that cannot be made or written to."""
+    place = folder.expanduser()
+    there = next((each for each in (place, *place.absolute().parents) if each.exists()), None)
+    if there is not None and not there.is_dir():
+        raise StoreError(f"Cannot write into {folder}: {there} is a file; choose another folder.")
+    if there is not None and not os.access(there, os.W_OK | os.X_OK):
+        raise StoreError(
+            f"Cannot write into {folder}: {there} is not yours to write to; choose another folder."
+        )
+
+
+def check_file(file: Path) -> None:
+    """Refuse a file for results that cannot be written."""
+    if file.expanduser().is_dir():
+        raise StoreError(f"Cannot write {file}: it is a folder; give the name of a file.")
+    check_folder(file.parent)
+
+
+def check_classes(classes: int | None, images: str | None) -> None:
+    """Refuse a number of classes that cannot be, or that a task has already."""
+    if classes is not None and classes < 1:
+        raise BadInput(f"--classes must be at least 1, not {classes}.")
+    if classes is not None and images is None:
+        raise BadInput(
+            "--classes goes with images of your own: a task says itself how many classes it has."
+        )
+
+
+def check_run(folder: Path) -> None:
+    """Refuse a folder in which no run has left word of itself."""
+    if not (folder / "run.json").is_file():
+        raise BadInput(f"{folder} is not the folder of a run: it has no readable run.json.")

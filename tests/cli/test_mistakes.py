@@ -1,0 +1,223 @@
+"""Every option of every command with a value that cannot be: one sentence at once, before any work is begun."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from uproar.cli.app import _exit_code
+
+TINY = ["--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)"]
+STUDY = {
+    "--estimators": "random,grad",
+    "--epochs": "1",
+    "--seeds": "2",
+    "--fractions": "0.5",
+    "--jobs": "1",
+}
+MAPS = {"--limit": "4", "--estimators": "grad"}
+OWN = ["pictures.safetensors", "--classes", "3", "--estimators", "grad"]
+
+OF_STUDIES = [
+    ("--task", "nonsense", "No task is called 'nonsense'"),
+    ("--task", "folder(root=nowhere)", "There is no folder nowhere"),
+    ("--task", "planted(size=0)", "planted: size must be at least 5, not 0"),
+    ("--model", "nonsense", "No model is called 'nonsense'"),
+    ("--model", "nowhere.py:build", "There is no file nowhere.py"),
+    ("--model", "empty.py:build", "empty.py has no function called 'build'"),
+    ("--model", "cnn-small(depth=3)", "cnn-small takes no option 'depth'; it takes width"),
+    ("--estimators", "nonsense", "No estimator is called 'nonsense'"),
+    ("--estimators", "grad,grad", "The estimator grad is listed twice"),
+    ("--protocols", "nonsense", "No protocol is called 'nonsense'"),
+    ("--metrics", "nonsense", "No metric is called 'nonsense'"),
+    ("--audits", "nonsense", "No audit is called 'nonsense'"),
+    ("--fractions", "x", "--fractions takes numbers such as"),
+    ("--fractions", "1.5", "A fraction lies between 0 and 1, not 1.5"),
+    ("--seeds", "0", "seeds must be at least 1, not 0"),
+    ("--seeds", "x", "--seeds must be a whole number, not 'x'. See uproar"),
+    ("--recipe", "nonsense", "No recipe is called 'nonsense'"),
+    ("--epochs", "0", "epochs must be at least 1, not 0"),
+    ("--device", "gpu", "device must be auto, cpu, cuda"),
+    ("--device", "cuda:77", "This machine has no device 'cuda:77'; it has cpu"),
+    ("--fill", "nonsense", "No fill is called 'nonsense'"),
+    ("--limit", "0", "limit must be at least 1, not 0"),
+    ("--plugin", "nowhere.py", "There is no file nowhere.py"),
+    ("--plugin", "empty.py", "empty.py declares nothing"),
+    ("--weights", "bad.safetensors", "Cannot read the weights in bad.safetensors"),
+    ("--weights", "other.safetensors", "The weights in other.safetensors do not fit the model"),
+    ("--pretrained", "nowhere.safetensors", 'A recipe with init = "pretrained" needs'),
+    ("--jobs", "0", "--jobs must be at least 1, not 0"),
+    ("--out", "file", "Cannot"),
+    ("--store", "file", "Cannot use file as a store"),
+    ("--store", "nope://x", "No file system is known for nope://"),
+    ("--data-root", "file", "--data-root must be a folder; file is a file"),
+]
+OF_RUN = [
+    ("--weights", "nowhere.safetensors", "there is no file nowhere.safetensors"),
+    ("--budget", "soon", "--budget takes a time such as"),
+    (
+        "--compare",
+        "nonsense",
+        "--compare nonsense: there is no such method; there are random, grad",
+    ),
+    ("--out", "file/x", "is a file; choose another folder"),
+    ("--ray", "nowhere:1", "Give --jobs for this machine or --ray for a cluster, not both"),
+]
+OF_MAPS = [
+    ("--task", "nonsense", "No task is called 'nonsense'"),
+    ("--model", "nonsense", "No model is called 'nonsense'"),
+    ("--model", "nowhere.py:build", "There is no file nowhere.py"),
+    ("--estimators", "nonsense", "No estimator is called 'nonsense'"),
+    ("--estimators", ",", "--estimators takes one name or more"),
+    ("--weights", "nowhere.safetensors", "there is no file nowhere.safetensors"),
+    ("--limit", "0", "--limit must be at least 1, not 0"),
+    ("--seed", "x", "--seed must be a whole number, not 'x'"),
+    ("--plugin", "nowhere.py", "There is no file nowhere.py"),
+    ("--classes", "0", "--classes must be at least 1, not 0"),
+    ("--classes", "3", "--classes goes with images of your own"),
+    ("--size", "8", "--size"),
+    ("--out", "file/x.png", "is a file; choose another folder"),
+    ("--data-root", "file", "--data-root must be a folder; file is a file"),
+]
+OF_EXPLAIN = [
+    ("--split", "all", "--split is test or both, not 'all'"),
+    ("--study", "x.toml", "--study goes with --split both"),
+    ("--target", "best", "--target is predicted, label or the number of a class, not 'best'"),
+    ("--target", "99", "--target 99: there are 3 classes, 0 to 2"),
+    ("--out", "maps.jpg", "A picture ends in .png, .svg, .html, not 'maps.jpg'"),
+    ("--out", "folder.png", "Cannot write folder.png: it is a folder"),
+    ("--save", "maps.txt", "--save writes .npz or .safetensors, not 'maps.txt'"),
+    ("--save", "file/maps.npz", "Cannot write into file: file is a file"),
+    ("--store", "file", "Cannot use file as a store"),
+]
+OF_SCORE = [
+    ("--metrics", "nonsense", "No metric is called 'nonsense'"),
+    ("--maps", "nowhere.npz", "There is no file nowhere.npz"),
+    ("--maps", "file", "Arrays are read from .npz, .npy, .safetensors, not 'file'"),
+    ("--maps", "three_maps.npz", "three_maps.npz has 3 maps in 'mine', but there are 4 images"),
+    ("--maps", "small_maps.npz", "The maps 'mine' are 5x5 but the images 8x8"),
+    ("--labels", "nowhere.npy", "There is no file nowhere.npy"),
+    (
+        "--labels",
+        "three.npy",
+        "three.npy has 3 labels, but there are 30 images, of which 4 are used",
+    ),
+    ("--labels", "floats.npy", "The labels in floats.npy are whole numbers"),
+    ("--labels", "sevens.npy", "The labels in sevens.npy run from 7 to 7, but classes from 0 to 2"),
+    ("--output", "x", "--output is auto, logit, probability, not 'x'"),
+    ("--compare", "nonsense", "--compare nonsense: there is no such method"),
+    ("--budget", "soon", "--budget takes a time such as"),
+]
+OTHERS = [
+    (["run", "nowhere.toml"], "Cannot read the study nowhere.toml"),
+    (["run", "nonsense"], "No study is called 'nonsense'"),
+    (
+        ["run", *TINY, "--until-decided", "--seeds", "2"],
+        "until_decided looks first at 3 replicates",
+    ),
+    (["run", *TINY, "--collect", "--out", "none"], "Nothing of planted is finished in none/store"),
+    (["explain", "nowhere"], "There is no file or folder nowhere"),
+    (["explain", "file"], "file is neither a folder of pictures nor"),
+    (["explain", "pictures.safetensors"], "needs the number of classes: give --classes"),
+    (
+        ["explain", *OWN, "--weights", "nowhere.safetensors"],
+        "There is no weights file nowhere.safetensors",
+    ),
+    (["explain", *OWN, "--target", "label"], "--target label needs labels"),
+    (["explain", *OWN, "--target", "9"], "--target 9: there are 3 classes, 0 to 2"),
+    (["explain", *OWN, "--split", "both"], "--split both takes the images of a task"),
+    (["explain", *TINY, "--split", "both"], "give --save maps.safetensors"),
+    (["score", *OWN, "--labels", "three.npy"], "three.npy has 3 labels, but there are 6 images"),
+    (
+        ["score", *OWN, "--labels", "three.npy", "--limit", "4"],
+        "there are 6 images, of which 4 are used",
+    ),
+    (["audit", "nowhere"], "nowhere is not the folder of a run"),
+    (["claims", "nowhere"], "nowhere is not the folder of a run"),
+    (["report", "nowhere"], "nowhere is not the folder of a run"),
+    (["results", "nowhere"], "nowhere holds no results"),
+    (["try", "nonsense"], "No estimator is called 'nonsense'"),
+    (["try", "nowhere.py"], "There is no file nowhere.py"),
+    (["try", "grad", "--model", "nonsense"], "No model is called 'nonsense'"),
+    (["ls", "nonsense"], "KIND: 'nonsense' is not one of 'estimators', 'tasks'"),
+    (["ls", "--plugin", "nowhere.py"], "There is no file nowhere.py"),
+    (["data", "get", "nonsense"], "No public data set is called 'nonsense'"),
+    (["data", "verify", "nonsense"], "No task is called 'nonsense'"),
+    (["store", "verify", "nowhere"], "nowhere"),
+    (["nonsense"], "No such command 'nonsense'. See uproar --help"),
+    (["run", "--nonsense", "3"], "No such option: --nonsense. See uproar run --help"),
+    (["audit"], "See uproar audit --help"),
+]
+
+
+def _with(options: dict[str, str], name: str, value: str) -> list[str]:
+    return [word for pair in {**options, name: value}.items() for word in pair]
+
+
+def _walk():
+    """Every command line with the sentence it must lead to."""
+    for command in ("run", "validate"):
+        for name, value, said in OF_STUDIES:
+            yield [command, *TINY, *_with(STUDY, name, value)], said
+    for name, value, said in OF_RUN:
+        yield ["run", *TINY, *_with(STUDY, name, value)], said
+    for command, own in (("explain", OF_EXPLAIN), ("score", OF_SCORE)):
+        for name, value, said in (*OF_MAPS, *own):
+            yield [command, *TINY, *_with(MAPS, name, value)], said
+    yield from OTHERS
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with files that cannot be used for what they are given."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    (folder / "file").write_text("x")
+    (folder / "empty.py").write_text("x = 1\n")
+    (folder / "bad.safetensors").write_text("nothing")
+    (folder / "folder.png").mkdir()
+    np.save(folder / "three.npy", np.arange(3))
+    np.save(folder / "floats.npy", np.ones(30))
+    np.save(folder / "sevens.npy", np.full(30, 7))
+    np.savez(folder / "three_maps.npz", mine=np.zeros((3, 8, 8)))
+    np.savez(folder / "small_maps.npz", mine=np.zeros((30, 5, 5)))
+    save_file({"images": torch.rand(6, 1, 8, 8)}, folder / "pictures.safetensors")
+    save_file({"w": torch.rand(2, 2)}, folder / "other.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    list(_walk()),
+    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
+)
+def test_a_mistake_is_one_sentence_before_any_work(line, said, files, monkeypatch, capsys):
+    def work(*args, **options):
+        raise AssertionError("work was begun before the mistake was found")
+
+    for begun in ("run._drive", "bases.fit", "maps.stored_maps"):
+        monkeypatch.setattr(f"uproar.study.{begun}", work)
+    monkeypatch.chdir(files)
+    monkeypatch.delenv("UPROAR_DATA", raising=False)
+    assert _exit_code(line) in (2, 3)
+    shown = capsys.readouterr()
+    told = [part for part in shown.err.splitlines() if part.startswith("Error: ")]
+    assert len(told) == 1, shown.err
+    assert said in told[0]
+    assert told[0].endswith((".", "…")) or "SafetensorError" in told[0]
+    assert "Traceback" not in shown.err
+
+
+def test_a_run_of_the_wrong_labels_does_not_train(files, monkeypatch, capsys):
+    """The case that took 42 seconds: labels for other images, on a network that would first be trained."""
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(
+        "uproar.study.steps.Bench.base",
+        lambda *a, **k: pytest.fail("the network was trained first"),
+    )
+    assert _exit_code(["score", *TINY, "--estimators", "grad", "--labels", "three.npy"]) == 2
+    assert (
+        "three.npy has 3 labels, but there are 30 images: give one for each."
+        in capsys.readouterr().err
+    )
