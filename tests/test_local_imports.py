@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import os
 import sys
 import textwrap
 
 import pytest
+import torch
 
 from uproar import plugins
 from uproar.errors import BadInput
+from uproar.estimators import estimators
 from uproar.plugins import bundle, lend, load_file, source_hash
+from uproar.registry import Registry
 
 
 def write(file, text: str) -> str:
@@ -282,3 +287,59 @@ def test_a_file_that_cannot_be_loaded_is_one_sentence(tmp_path, name, text, sent
         load_file(tmp_path)
     with pytest.raises(BadInput, match=r"There is no file .*none.py"):
         load_file(tmp_path / "none.py")
+
+
+def test_an_edit_within_a_second_that_keeps_the_size_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    write(tmp_path / "helper.py", "value = 1")
+    main = write(tmp_path / "main.py", "from helper import value")
+    state = os.stat(tmp_path / "helper.py")
+    assert load_file(main).value == 1
+    write(tmp_path / "helper.py", "value = 2")
+    os.utime(tmp_path / "helper.py", ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert load_file(main).value == 2
+    assert load_file(tmp_path / "helper.py").value == 2
+
+
+def test_what_a_script_declares_depends_on_the_text_of_the_script(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "import uproar, lent_amount\ndef scripted(model, x, target):\n    return x\n"
+    file = write(tmp_path / "my_script.py", text + "uproar.estimator(passes=1)(scripted)\n")
+    write(tmp_path / "lent_amount.py", "")
+    importlib.import_module("my_script")
+    assert estimators["scripted"].code == source_hash(file) == estimators["scripted"].version
+    assert not estimators["grad"].code and estimators["grad"].version == 1
+
+
+TRACED = """
+import torch
+from torch import nn
+
+class Halves(nn.Module):
+    def forward(self, x):
+        return x / 2
+
+def traced(x):
+    compiled = torch.compile(Halves(), backend="eager")
+    return torch.jit.script(Halves())(x) + torch.fx.symbolic_trace(Halves())(x) + compiled(x)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torch_traces_what_is_loaded(tmp_path):
+    module = load_file(write(tmp_path / "traced.py", TRACED))
+    assert float(module.traced(torch.ones(1))) == 1.5
+
+
+def test_an_installed_package_that_cannot_be_loaded_is_one_sentence(tmp_path, monkeypatch):
+    write(tmp_path / "broken_package.py", "raise SystemExit(3)")
+    write(
+        tmp_path / "broken-1.dist-info/METADATA",
+        "Metadata-Version: 2.1\nName: broken\nVersion: 1\n",
+    )
+    points = "[uproar.made_up]\nthing = broken_package:thing\n"
+    write(tmp_path / "broken-1.dist-info/entry_points.txt", points)
+    monkeypatch.syspath_prepend(tmp_path)
+    sentence = r"The thing 'thing' of an installed package \(broken_package:thing\) cannot be loaded: sys.exit\(3\)"
+    with pytest.raises(BadInput, match=sentence):
+        Registry("thing", "uproar.made_up").values()

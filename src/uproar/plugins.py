@@ -229,7 +229,8 @@ def _module(path: Path, folders: Folders) -> ModuleType:
         "__import__": _importer(path, folders, identity),
     }
     try:
-        module.__spec__.loader.exec_module(module)  # type: ignore[union-attr]
+        # compiled here, since Python takes a file that was edited within a second for the one it has compiled before
+        exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), vars(module))
     except BaseException:
         del _MODULES[key], sys.modules[module.__name__]
         del _IDENTITIES[module.__name__], _SOURCES[module.__name__]

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 import pydantic
 
-from uproar.errors import BadInput, BadOption, plainly, unknown
+from uproar.errors import CODE_ERRORS, BadInput, BadOption, UproarError, one_line, plainly, unknown
 from uproar.expression import Call, Value
 from uproar.plugins import PREFIX, code_of, declaring_module
 
@@ -162,10 +162,21 @@ class Registry:
     def _loaded(self) -> bool:
         for point in metadata.entry_points(group=self._group) if self._group else ():
             if point.name not in self._entries:
-                function = point.load()
+                function = self._load_point(point)
                 if point.name not in self._entries:
                     self.add(point.name, function)
         return True
+
+    def _load_point(self, point: metadata.EntryPoint) -> Callable[..., Any]:
+        try:
+            return point.load()
+        except UproarError:
+            raise
+        except CODE_ERRORS as error:
+            raise BadInput(
+                f"The {self.kind} {point.name!r} of an installed package ({point.value}) cannot be loaded: "
+                f"{one_line(error)}"
+            ) from error
 
     def load_entry_points(self) -> None:
         """Import what installed packages declare, once."""

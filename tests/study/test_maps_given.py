@@ -166,7 +166,10 @@ def test_a_nan_fails_the_cells_of_the_file_alone(here):
         ([], "give --save maps.safetensors"),
         (["--save", "m.safetensors", "--target", "3"], "--target is predicted or label"),
         (["--save", "m.safetensors", "--estimators", "gaussian(grad)"], "gaussian(maps:FILE)"),
-        (["--save", "m.safetensors", "--estimators", "bernoulli"], "removes without ranking"),
+        (
+            ["--save", "m.safetensors", "--estimators", "bernoulli"],
+            "removes pixels without ranking them",
+        ),
         (["--save", "m.safetensors", "--estimators", "grad", "--split", "train"], "test or both"),
         (["--save", "m.safetensors", "--split", "test"], "--study goes with --split both"),
         (["--save", "m.safetensors", "--study", "two.toml"], "this study has 2 tasks"),
