@@ -12,7 +12,14 @@ from torch import nn
 import uproar
 from uproar.metrics.comparisons import Comparison, comparison_table, comparisons_with
 from uproar.metrics.replicated import Estimate
-from uproar.quality import NetworkQuality, WeakNetwork, network_quality, over_replicates
+from uproar.quality import (
+    NetworkQuality,
+    WeakNetwork,
+    as_logits,
+    network_quality,
+    over_replicates,
+    predictions,
+)
 from uproar.scores import is_ranked
 from uproar.scoring import score_all
 
@@ -103,3 +110,21 @@ def test_pairs_of_unranked_methods_do_not_count_in_the_correction():
     assert comparison_table(pairs, True, "images")["p_holm"][0] == 0.06
     own = comparisons_with(rows, "a", "images")
     assert own["verdict"].tolist() == ["a better", "not ranked: …"] and own["p_holm"][0] == 0.03
+
+
+def test_the_predicted_class_and_its_probability_go_with_the_images():
+    x, y = images_of([0, 1, 2, 3]), torch.tensor([0, 1, 2, 0])
+    found = score_all(Looks(), x, y, torch.rand(4, 4, 4), ["sparseness"])
+    assert [one.name for one in found.predictions] == ["0", "1", "2", "3"]
+    sure = math.e**5 / (math.e**5 + 3)
+    assert found.predictions[0].probability == pytest.approx(sure)
+    assert found.predictions[0].words == "predicted 0 (98\u00a0%)"
+    lost = predictions(np.array([[np.nan, 0.0]]))[0]
+    assert lost.words == "no finite answer"
+
+
+def test_probabilities_are_read_as_such():
+    shares = np.array([[0.9, 0.1], [0.25, 0.75]])
+    assert predictions(as_logits(shares))[1].probability == pytest.approx(0.75)
+    logits = np.array([[2.0, -1.0]])
+    assert as_logits(logits) is logits

@@ -128,6 +128,50 @@ def network_quality(
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """The class that a network gives an image, and its probability; no class where the answer is not finite."""
+
+    name: str | None
+    probability: float
+
+    @property
+    def words(self) -> str:
+        """What stands beside the picture.
+
+        >>> Prediction("cat", 0.934).words == "predicted cat (93\\u00a0%)", Prediction(None, float("nan")).words
+        (True, 'no finite answer')
+        """
+        if self.name is None:
+            return "no finite answer"
+        return f"predicted {self.name} ({100 * self.probability:.0f}\u00a0%)"
+
+
+def predictions(scores: np.ndarray, classes: Sequence[str] = ()) -> tuple[Prediction, ...]:
+    """The predicted class of every image by its class scores (n, k), logits; a number where it has no name.
+
+    >>> predictions(np.array([[0.0, 0.0, 5.0]]), ("cat", "dog", "owl"))[0].name
+    'owl'
+    """
+    found = []
+    for row in scores.astype(np.float64):
+        if not np.isfinite(row).all():
+            found.append(Prediction(None, float("nan")))
+            continue
+        first = int(row.argmax())
+        name = str(classes[first]) if first < len(classes) else str(first)
+        found.append(Prediction(name, float(np.exp(log_softmax(row)[first]))))
+    return tuple(found)
+
+
+def as_logits(scores: np.ndarray) -> np.ndarray:
+    """Class scores as logits: rows of probabilities, which sum to 1, by their logarithm, all others as they are."""
+    known = scores[np.isfinite(scores).all(1)]
+    if not len(known) or (known < 0).any() or (np.abs(known.sum(1) - 1) > 1e-4).any():
+        return scores
+    return np.log(np.maximum(scores.astype(np.float64), 1e-30))
+
+
 def over_replicates(found: Sequence[NetworkQuality]) -> NetworkQuality:
     """The quality of several networks trained alike: means, and the weakest of them."""
     accuracies = [one.accuracy for one in found if one.accuracy is not None]

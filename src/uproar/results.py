@@ -16,7 +16,7 @@ from uproar.metrics.comparisons import COLUMNS as PAIR_COLUMNS
 from uproar.metrics.looks import LOOKS
 from uproar.metrics.sequential import OPEN, sequential
 from uproar.metrics.verdicts import compare, intervals
-from uproar.quality import NetworkQuality
+from uproar.quality import NetworkQuality, Prediction
 from uproar.scores import Scores
 
 BASELINE = "random"
@@ -90,6 +90,13 @@ class Picture:
     """Importance by estimator, (h, w), scaled to [-1, 1]."""
     changed: Mapping[tuple[str, str, float], np.ndarray]
     """The changed image by (protocol, estimator, fraction)."""
+    predicted: Prediction | None = None
+    """What the replicate's base network says of the image."""
+
+    @property
+    def caption(self) -> str:
+        """Which image it is, and what the network takes it for."""
+        return self.title if self.predicted is None else f"{self.title}, {self.predicted.words}"
 
 
 @dataclass(frozen=True)

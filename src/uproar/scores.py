@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.metrics.comparisons import COLUMNS as PAIR_COLUMNS
-from uproar.quality import NetworkQuality
+from uproar.quality import NetworkQuality, Prediction
 
 COLUMNS = {
     "method": "whose maps",
@@ -106,6 +106,8 @@ class Scores:
     maps: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Maps by method for those images."""
     titles: tuple[str, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
+    """What the network says of those images."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     replicates: int = 1

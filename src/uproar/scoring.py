@@ -37,7 +37,7 @@ from uproar.metrics.replicated import estimate
 from uproar.metrics.resampling import bootstrap, interval
 from uproar.models import Room, borrowed
 from uproar.models.remote import explained_there, from_here
-from uproar.quality import WeakNetwork, network_quality
+from uproar.quality import WeakNetwork, network_quality, predictions
 from uproar.removal.order import tied_pixels
 from uproar.scores import (
     COLUMNS,
@@ -187,6 +187,7 @@ def score_all(
         curves=_curves(calls, responses, x), forwards=shown + len(clean), notices=tuple(notices),
         images=x[:SHOWN].numpy(), maps={name: a[:SHOWN].numpy() for name, a in methods.items()},
         titles=tuple(str(k) for k in y[:SHOWN].tolist()), quality=quality,
+        predictions=predictions(clean[: len(x)][:SHOWN].numpy()),
     )  # fmt: skip
 
 

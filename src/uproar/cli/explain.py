@@ -30,9 +30,13 @@ from uproar.cli.progress import watched
 from uproar.errors import BadInput, BadOption
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from collections.abc import Sequence
+
+    import numpy as np
+    from torch import Tensor, nn
 
     from uproar.estimators import Chain
+    from uproar.quality import NetworkQuality
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
 PICTURES = (".png", ".svg", ".html")
@@ -171,8 +175,12 @@ def explain(
         maps = stored_maps(subject, chains, place, listen, pieces)
         watch.say("drawing the maps")
         arrays = {name: a.numpy() for name, a in maps.items()}
-        _draw(out, subject.x, arrays, chosen.titles)
+        answers = _answers(subject.model, subject.x)
+        quality = _quality(answers, chosen.labels)
+        names = () if chosen.bench is None else chosen.bench.task.classes
+        _draw(out, subject.x, arrays, _captions(chosen.titles, answers, names), quality)
     _note_undefined(maps)
+    _print_quality(quality)
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     if save is not None:
         extra: dict[str, Any] = {"images": subject.x.numpy(), "targets": subject.target.numpy()}
@@ -226,7 +234,11 @@ def _explain_both(
         titles = [bench.task.classes[k] for k in test.labels[:SHOWN].tolist()]
         watch.say("drawing the maps")
         shown = dict(zip([c.name for c in chains], few, strict=True))
-        _draw(out, test.read(slice(0, SHOWN)), shown, titles)
+        images = test.read(slice(0, SHOWN))
+        answers = _answers(bench.base(seed)[0], images)
+        quality = _quality(answers, test.labels[:SHOWN])
+        _draw(out, images, shown, _captions(titles, answers, bench.task.classes), quality)
+    _print_quality(quality)
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     for chain, name in zip(chains, stored, strict=True):
         output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
@@ -250,11 +262,44 @@ def _files(save: Path, chains: list[Chain]) -> list[Path]:
     return files
 
 
-def _draw(out: Path, x: Tensor, maps: dict[str, Any], titles: list[str]) -> None:
+def _draw(
+    out: Path, x: Tensor, maps: dict[str, Any], captions: list[str], quality: NetworkQuality
+) -> None:
     from uproar.report.mapsheet import write_map_sheet  # plots load slowly
 
     few = {name: a[:SHOWN] for name, a in maps.items()}
-    write_map_sheet(out, x[:SHOWN].numpy(), few, titles[:SHOWN])
+    write_map_sheet(out, x[:SHOWN].numpy(), few, captions[:SHOWN], quality)
+
+
+def _answers(model: nn.Module, x: Tensor) -> np.ndarray:
+    """The network's scores of the images as logits."""
+    from uproar.quality import as_logits
+    from uproar.training import predict
+
+    return as_logits(predict(model, x).float().cpu().numpy())
+
+
+def _quality(answers: np.ndarray, labels: Tensor | None) -> NetworkQuality:
+    """How good the network is on the images; without labels that it knows, how sure."""
+    from uproar.quality import network_quality
+
+    known = labels is not None and bool(((labels >= 0) & (labels < answers.shape[1])).all())
+    followed = labels.numpy() if labels is not None and known else answers.argmax(1)
+    return network_quality(answers, followed, labelled=known)
+
+
+def _captions(titles: list[str], answers: np.ndarray, classes: Sequence[str]) -> list[str]:
+    """What stands beside each image: its name, and what the network takes it for."""
+    from uproar.quality import predictions
+
+    said = predictions(answers[:SHOWN], classes)
+    return [f"{title}\n{one.words}" for title, one in zip(titles, said, strict=False)]
+
+
+def _print_quality(quality: NetworkQuality) -> None:
+    output.print(escape(quality.sentence), soft_wrap=True)
+    if quality.warning:
+        errors.print(f"[yellow]Note:[/] {escape(quality.warning)}", soft_wrap=True)
 
 
 def _note_undefined(maps: dict[str, Tensor]) -> None:

@@ -92,7 +92,7 @@ def _panel(section: Section, picture: Picture, protocol: str, place: int) -> Pan
     stem = protocol.replace(":", "-")
     return Panel(
         f"{stem}-picture-{place}", picture_title(section, protocol, fractions), reading, protocol,
-        clean(picture.title), x_label(section, protocol), picture.image, tuple(fractions), rows,
+        clean(picture.caption), x_label(section, protocol), picture.image, tuple(fractions), rows,
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def gallery_figure(section: Section) -> Gallery | None:
         "its own largest size, so colours compare the pixels of one map, not one map with another."
     )
     rows = tuple(
-        (clean(picture.title), picture.image, tuple(by_name.get(e) for e in names))
+        (clean(picture.caption), picture.image, tuple(by_name.get(e) for e in names))
         for picture, by_name in zip(shown, maps, strict=True)
     )
     estimators = tuple((e, section.looks[e]) for e in names)

@@ -52,7 +52,8 @@ def disagreement_figures(board: Board, scores: Scores) -> list[Disagreement]:
     for metric in board.metrics:
         chosen = _chosen(board, metric, len(scores.images))
         if chosen and len(found) < MOST_METRICS:
-            images = [(k, _title(k, titles), as_bytes(scores.images[k])) for k in chosen]
+            said = [one.words for one in scores.predictions]
+            images = [(k, _title(k, titles, said), as_bytes(scores.images[k])) for k in chosen]
             found.append(_disagreement(board, metric, names[metric.name], images))
     return found
 
@@ -135,11 +136,13 @@ def _map(board: Board, method: str, image: int) -> np.ndarray | None:
     return a / largest if largest > 0 else a
 
 
-def _title(place: int, titles: list[str]) -> str:
+def _title(place: int, titles: list[str], predicted: list[str]) -> str:
+    """Which image it is, its class, and what the network takes it for."""
     given = titles[place] if place < len(titles) else ""
+    said = f", {clean(predicted[place])}" if place < len(predicted) else ""
     if given.isdigit():
-        return f"Image {place}, class {given}"
-    return f"Image {place}: {given}" if given else f"Image {place}"
+        return f"Image {place}, class {given}{said}"
+    return f"Image {place}: {given}{said}" if given else f"Image {place}{said}"
 
 
 def as_bytes(image: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import torch
 from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
 from uproar.protocols import PROTOCOLS, Protocol
-from uproar.quality import NetworkQuality, network_quality, over_replicates
+from uproar.quality import NetworkQuality, network_quality, over_replicates, predictions
 from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.scores import Scores
 from uproar.seeds import Draws
@@ -315,7 +315,10 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
     if not changed:
         return None
     title = f"test image {row}: {bench.task.classes[int(test.labels[row])]}"
-    return Picture(bench.setting.task, bench.spec.name, title, _bytes(x[0]), maps, changed)
+    item = bench.store.find("model", bench.model_key(seed))
+    scores = np.zeros((0, 1)) if item is None else item.arrays["test_scores"][row : row + 1]
+    said = next(iter(predictions(scores, bench.task.classes)), None)
+    return Picture(bench.setting.task, bench.spec.name, title, _bytes(x[0]), maps, changed, said)
 
 
 def _bytes(image: torch.Tensor) -> np.ndarray:
