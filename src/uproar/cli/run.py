@@ -28,7 +28,7 @@ from uproar.cli.options import (
     flag,
     option,
 )
-from uproar.cli.printed import Compare, check_compared
+from uproar.cli.printed import Compare, check_compared, print_comparisons
 from uproar.cli.progress import machine_lines, of_study, watched
 from uproar.errors import BadInput
 from uproar.urls import public, public_command
@@ -176,17 +176,33 @@ def report(
             text="Instead write a Markdown page with figures and tables here, to keep under version control",
         ),
     ] = None,
+    latex: Annotated[
+        Path | None,
+        option(
+            panel=WHERE,
+            takes="FOLDER",
+            text="Instead write tables for LaTeX and figures as PDF here, for a paper",
+        ),
+    ] = None,
     compare: Compare = None,
     weights: Moved = None,
     store: Stored = None,
     trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
-    """Write the report of a run again, from whatever is finished, also while it runs."""
-    check_run(folder)
-    for written in (out, markdown):
+    """Write the report of a run or of scores again, from whatever is finished, also while it runs."""
+    if markdown is not None and latex is not None:
+        raise BadInput("--markdown and --latex write different things: give one at a time.")
+    for written in (out, markdown, latex):
         if written is not None:
             check_folder(written)
+    if (folder / "scores.json").is_file() and not (folder / "run.json").is_file():
+        if markdown is not None:
+            raise BadInput(
+                "--markdown is for runs: the page of scores is scores.html, see --latex."
+            )
+        return _report_scores(folder, out or folder, latex, compare)
+    check_run(folder)
     from uproar.cli.folder import gathered, recall, told_of  # torch loads slowly
     from uproar.cli.printed import finish
     from uproar.study.progress import left_in
@@ -202,7 +218,29 @@ def report(
             watch.say("drawing the page")
             page = write_results(results, told_of(folder, chosen), markdown)
         return finish(results, page, folder)
+    if latex is not None:
+        from uproar.report import write_latex
+
+        with watched("collecting what was found") as watch, kept(UNCHANGED):
+            results = gathered(chosen, place, left_in(folder), facts)
+            watch.say("drawing the figures")
+            page = write_latex(results, latex)
+        return finish(results, page, folder)
     return _report(chosen, place, folder, out or folder, facts, compare)
+
+
+def _report_scores(folder: Path, out: Path, latex: Path | None, compare: str | None) -> int:
+    """The page of scores again, or their tables and figures for a paper."""
+    from uproar.report import read_scores, write_latex, write_scores
+
+    scores = read_scores(folder)
+    if compare is not None:
+        check_compared(compare, scores.table["method"])
+    with watched("drawing the report"), kept(UNCHANGED):
+        page = write_scores(scores, out) if latex is None else write_latex(scores, latex)
+    print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
+    output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
+    return 0
 
 
 def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) -> None:

@@ -163,6 +163,9 @@ def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
     methods = len({*frame["better"], *frame["worse"]})
     n, total = int(frame["n"].max()), len(frame)
     basis = f"with {n} {of if n != 1 else of.removesuffix('s')}"
+    replicates = int(frame["replicates"].max())
+    if of != "replicates" and replicates > 1:
+        basis = f"with {replicates} replicates of {n} {of}"
     first = leading_method(frame)
     if first is None:
         pairs = f"Holm over {total} pairs" if total > 1 else "one pair"

@@ -14,7 +14,14 @@ from uproar.scores import Scores
 if TYPE_CHECKING:
     from uproar.report.result_page import Told
 
-__all__ = ["write_overview", "write_report", "write_results", "write_scores"]
+__all__ = [
+    "read_scores",
+    "write_latex",
+    "write_overview",
+    "write_report",
+    "write_results",
+    "write_scores",
+]
 
 
 def write_report(results: Results, folder: str | Path) -> Path:
@@ -33,6 +40,21 @@ def write_scores(scores: Scores, folder: str | Path) -> Path:
     from uproar.report.score_report import write_scores as write
 
     return write(scores, folder)
+
+
+def read_scores(folder: str | Path) -> Scores:
+    """The scores whose page is in a folder."""
+    from uproar.report.score_archive import read_archive
+
+    return read_archive(Path(folder))
+
+
+def write_latex(found: Results | Scores, folder: str | Path) -> Path:
+    """Write tables for LaTeX and figures as PDF into a folder; the path of a document that takes them in."""
+    from uproar.report.latex_files import MAIN, latex_files, score_latex_files
+
+    files = score_latex_files(found) if isinstance(found, Scores) else latex_files(found)
+    return write_files(files, folder) / MAIN
 
 
 def write_results(results: Results, told: Told, folder: str | Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import matplotlib as mpl
@@ -41,8 +41,8 @@ from uproar.report.words import number, percent, points, shortened
 Drawable = Curves | Retraining | Forest | Costs | Ties | Panel | Gallery | AuditFigure | Multiples
 
 
-def drawn(figure: Drawable) -> dict[str, bytes]:
-    """The figure as files: `<name>.svg` and `<name>.png`."""
+def drawn(figure: Drawable, kinds: Sequence[str] = ("svg", "png")) -> dict[str, bytes]:
+    """The figure as files: `<name>.svg` and `<name>.png`, or of other kinds (pdf)."""
     drawers: dict[type, Callable[..., Sheet]] = {
         Curves: _curves, Retraining: _retraining, Forest: _forest, Costs: _costs, Ties: _ties,
         Panel: draw_panel, Gallery: draw_gallery, AuditFigure: draw_audit, Multiples: draw_multiples,
@@ -50,7 +50,7 @@ def drawn(figure: Drawable) -> dict[str, bytes]:
     with mpl.rc_context(cast(Any, SETTINGS)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in another script
         made = drawers[type(figure)](figure)
-        return {f"{figure.name}.{kind}": made.file(kind) for kind in ("svg", "png")}
+        return {f"{figure.name}.{kind}": made.file(kind) for kind in kinds}
 
 
 def _curves(figure: Curves) -> Sheet:

@@ -181,7 +181,7 @@ def board_of(scores: Scores, looks: Mapping[str, Style] | None = None) -> Board:
             row[group["image"].to_numpy(dtype=int)] = group["value"].to_numpy(dtype=float)
             values.setdefault(names[metric], {})[methods[method]] = row
     curves = {
-        names[m]: (np.asarray(c.fractions, dtype=float), {methods[k]: line for k, line in _lines(c).items()})
+        names[m]: (np.asarray(c.fractions, dtype=float), {methods[k]: line for k, line in lines_of(c).items()})
         for m, c in scores.curves.items() if m in names
     }  # fmt: skip
     return Board(
@@ -192,7 +192,7 @@ def board_of(scores: Scores, looks: Mapping[str, Style] | None = None) -> Board:
     )  # fmt: skip
 
 
-def _lines(curves: Curves) -> dict[str, Line]:
+def lines_of(curves: Curves) -> dict[str, Line]:
     """The mean curve of every method that has any point."""
     rows = {m: np.asarray(v, dtype=float) for m, v in curves.values.items()}
     lines = {m: _line(v) for m, v in rows.items() if v.ndim == 2} | dict(curves.lines)

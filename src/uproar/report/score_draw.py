@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import matplotlib as mpl
@@ -27,17 +27,17 @@ WIDE, COLUMNS = 2.1, 4
 """Width of a small plot in inches, and how many stand side by side."""
 
 
-def drawn(figure: Drawable) -> dict[str, bytes]:
-    """The figure as files: `<name>.svg` and `<name>.png`."""
+def drawn(figure: Drawable, kinds: Sequence[str] = ("svg", "png")) -> dict[str, bytes]:
+    """The figure as files: `<name>.svg` and `<name>.png`, or of other kinds (pdf)."""
     if isinstance(figure, Curves):
-        return drawn_curves(figure)
+        return drawn_curves(figure, kinds)
     drawers: dict[type, Callable[..., Sheet]] = {
         Overview: _overview, Spreads: _spreads, Disagreement: _disagreement
     }  # fmt: skip
     with mpl.rc_context(cast(Any, SETTINGS)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         made = drawers[type(figure)](figure)
-        return {f"{figure.name}.{kind}": made.file(kind) for kind in ("svg", "png")}
+        return {f"{figure.name}.{kind}": made.file(kind) for kind in kinds}
 
 
 def _overview(figure: Overview) -> Sheet:

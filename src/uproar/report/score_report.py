@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from uproar.report.files import write_files
+from uproar.report.score_archive import archive_files
 from uproar.report.score_document import document_of
 from uproar.report.score_draw import drawn
 from uproar.report.score_page import page
@@ -31,6 +32,7 @@ def _files(scores: Scores) -> dict[str, bytes]:
         "scores.csv": _csv(scores.table),
         "comparisons.csv": _csv(scores.comparisons),
         "per_image.parquet": parquet.getvalue(),
+        **archive_files(scores),
     }
     for figure in document.drawings():
         for name, content in drawn(figure).items():

@@ -34,6 +34,7 @@ SETTINGS: dict[str, Any] = {
     "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": LINE, "grid.linewidth": 0.7,
     "legend.frameon": False, "xtick.color": MUTED, "ytick.color": MUTED, "axes.labelcolor": INK,
     "text.color": INK, "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "uproar",
+    "pdf.fonttype": 42,
 }  # fmt: skip
 TITLE, STEP, LETTER = 10.5, 0.2, 0.075
 """Size of a title in points; height of its lines and width of a small letter in inches."""
@@ -62,10 +63,17 @@ class Sheet:
         self.figure.text(x / self.width, y / self.height, words, **options)
 
     def file(self, kind: str) -> bytes:
-        """The sheet as an SVG or PNG file, the same bytes every time."""
+        """The sheet as an SVG, PNG or PDF file, the same bytes every time; in a PDF the caption has the title."""
         content = io.BytesIO()
-        metadata = {"Date": None} if kind == "svg" else {}
-        self.figure.savefig(content, format=kind, dpi=150, metadata=metadata, facecolor="white")
+        options: dict[str, Any] = {"svg": {"metadata": {"Date": None}}}.get(kind, {})
+        if kind == "pdf":
+            self.figure.texts[0].set_visible(False)
+            options = {
+                "metadata": {"CreationDate": None},
+                "bbox_inches": "tight",
+                "pad_inches": 0.03,
+            }
+        self.figure.savefig(content, format=kind, dpi=150, facecolor="white", **options)
         return content.getvalue()
 
 

@@ -1,0 +1,108 @@
+"""Tables for LaTeX and figures as PDF: balanced, escaped, complete, of runs and of scores."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from uproar.errors import BadInput
+from uproar.quality import NetworkQuality, Prediction
+from uproar.report import read_scores, write_latex, write_scores
+from uproar.report.latex import SPECIAL, escaped
+from uproar.report.latex_files import latex_files, score_latex_files
+
+from .test_score_report import scores_of
+
+NAMES = ["random", "a_b&c%d", "x^2~{y}$", "back\\slash#"]
+
+
+def commands_balance(text: str) -> bool:
+    """Whether braces close, every environment ends, and nothing special stands bare."""
+    bare = re.sub(r"(?m)^%.*$", "", text)
+    plain = bare.replace(r"\\", "").replace(r"\{", "").replace(r"\}", "")
+    begun = re.findall(r"\\begin\{(\w+)\}", bare)
+    ended = re.findall(r"\\end\{(\w+)\}", bare)
+    loose = re.search(r"(?<!\\)[%#_](?![^{}]*\}\s*$)", re.sub(r"\\(label|input|includegraphics)[^\n]*", "", bare))  # fmt: skip
+    return plain.count("{") == plain.count("}") and sorted(begun) == sorted(ended) and loose is None
+
+
+def check_folder(files: dict[str, bytes]) -> None:
+    tables = [name for name in files if name.startswith("tables/")]
+    figures = [name for name in files if name.startswith("figures/")]
+    main = files["report.tex"].decode()
+    for name in [*tables, "report.tex"]:
+        text = files[name].decode()
+        assert commands_balance(text), name
+        heads = {line.count(" & ") for line in text.splitlines() if line.endswith(r"\\")}
+        assert len(heads) <= 1, f"{name}: rows of different length"
+    for name in tables:
+        assert rf"\input{{{name.removesuffix('.tex')}}}" in main
+        assert files[name].count(b"\\toprule") == 1
+    for name in figures:
+        assert files[name].startswith(b"%PDF"), name
+        assert f"{{{name}}}" in main
+
+
+@pytest.mark.parametrize("letter", sorted(SPECIAL))
+def test_every_special_character_is_written_so_that_it_is_printed(letter):
+    assert escaped(f"a{letter}b") == f"a{SPECIAL[letter]}b".replace("~", " " if letter == " " else "~")  # fmt: skip
+    assert commands_balance(escaped(f"a{letter}b"))
+
+
+def test_a_run_becomes_tables_and_figures(make_cells, make_results):
+    levels = dict(zip(NAMES, (0.8, 0.6, 0.7, 0.9), strict=True))
+    quality = {("digits", "cnn"): NetworkQuality(300, 10, 0.2, 0.3)}
+    files = latex_files(make_results(make_cells({"roar": levels}), quality=quality))
+    check_folder(files)
+    verdicts = files["tables/verdicts-roar.tex"].decode()
+    assert r"\texttt{a\_b\&c\%d}" in verdicts and "right on only 30 \\%" in verdicts
+    pairs = files["tables/comparisons-roar.tex"].decode()
+    assert "Holm's method over 3 pairs" in pairs and pairs.count(r"\\") == 4
+    assert "figures/roar-curves.pdf" in files
+
+
+def test_scores_become_tables_and_figures_with_undefined_shares():
+    levels = {"insertion": dict(zip(NAMES, (0.3, 0.8, 0.5, 0.9), strict=True))}
+    scores = scores_of(levels, curves=["insertion"], undefined={"insertion": {NAMES[3]: 4}})
+    files = score_latex_files(scores)
+    check_folder(files)
+    metrics = files["tables/metrics.tex"].decode()
+    assert r"(0.900)" in metrics and r"4 of 8 undefined (50~\%)" in metrics
+    assert r"\textbf{0.800}$^*$" in metrics, "the best of the ranked methods"
+    assert "not ranked" in files["tables/comparisons-insertion.tex"].decode()
+
+
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext is not installed")
+def test_the_words_of_a_pdf_figure_can_be_found(make_cells, make_results, tmp_path):
+    results = make_results(make_cells({"roar": {"random": 0.8, "grad": 0.6, "ig": 0.7}}))
+    (tmp_path / "figure.pdf").write_bytes(latex_files(results)["figures/roar-curves.pdf"])
+    told = subprocess.run(["pdftotext", tmp_path / "figure.pdf", "-"], capture_output=True, text=True)  # fmt: skip
+    assert {"grad", "ig", "random"} <= set(told.stdout.split())
+
+
+def test_scores_can_be_read_back_from_their_folder(tmp_path):
+    levels = {"insertion": {"random": 0.3, "grad": 0.8}, "deletion": {"random": 0.6, "grad": float("nan")}}  # fmt: skip
+    scores = scores_of(
+        levels, curves=["insertion"], quality=NetworkQuality(8, 10, 0.9, 0.95),
+        predictions=tuple(Prediction(str(k), 0.5) for k in range(4)),
+    )  # fmt: skip
+    write_scores(scores, tmp_path)
+    again = read_scores(tmp_path)
+    pd.testing.assert_frame_equal(again.table, scores.table, check_dtype=False)
+    pd.testing.assert_frame_equal(again.comparisons, scores.comparisons, check_dtype=False)
+    assert (again.quality, again.predictions) == (scores.quality, scores.predictions)
+    assert np.abs(again.images - scores.images).max() < 1e-3
+    first = (tmp_path / "scores.html").read_text("utf-8")
+    write_scores(again, tmp_path / "again")
+    second = (tmp_path / "again" / "scores.html").read_text("utf-8")
+    pixels = r'src="data:image/[^"]*"'
+    assert re.sub(pixels, "", second) == re.sub(pixels, "", first)
+    assert write_latex(again, tmp_path / "tex").name == "report.tex"
+    (tmp_path / "scores.json").write_text("{}")
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_scores(tmp_path)
