@@ -44,25 +44,35 @@ def audit(
     from uproar.cli.printed import finish, print_findings
     from uproar.running import completed
     from uproar.store import Store
-    from uproar.study.audit_cost import costs
+    from uproar.study.audit_cost import costs, retrains
     from uproar.study.execute import workers
 
     study, place, facts = recall(folder, weights, store, trust)
     study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))
     chosen = tuple(some("--audits", names, audits))
-    before = [name for name in study.audits if name not in chosen]
-    study = study.with_changes(audits=(*before, *chosen))
+    before = study.audits
+    study = study.with_changes(audits=(*[name for name in before if name not in chosen], *chosen))
     count = workers(jobs, study.device)
-    new, seconds = 0, 0.0
-    for one in costs(study, Store(place), count):
-        output.print(escape(_words(one)), soft_wrap=True)
-        new, seconds = new + one.cells, seconds + one.seconds
+    by_name = () if names is None else chosen
+    with watched("planning and measuring the networks") as watch:
+        every = []
+        for one in costs(study, Store(place), count):
+            every.append(one)
+            watch.count(len(every), len(study.audits), "audits", doing="planning and measuring")
+    asked = [
+        one for one in every
+        if retrains(study) or not one.trainings or one.audit in (*before, *by_name)
+    ]  # fmt: skip
+    for one in every:
+        output.print(escape(_words(one, one in asked)), soft_wrap=True)
+    study = study.with_changes(audits=[one.audit for one in asked])
     output.print(
-        f"{len(study.audits)} audit{'s' * (len(study.audits) > 1)}: {new} new cells, at most about "
-        f"{duration(seconds)} with {count} process{'es' * (count > 1)}."
+        f"{len(asked)} audit{'s' * (len(asked) != 1)}: {sum(one.cells for one in asked)} new cells, at most "
+        f"about {duration(sum(one.seconds for one in asked))} with {count} process{'es' * (count > 1)}."
     )  # fmt: skip
-    if cost:
-        print_next(f"{command('audit', folder)} asks them")
+    if cost or not asked:
+        if asked:
+            print_next(f"{command('audit', folder)} asks them")
         return 0
     with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         done = completed(study, place, jobs, of_study(watch), ray)
@@ -74,8 +84,13 @@ def audit(
     return finish(results, page, folder)
 
 
-def _words(cost: Cost) -> str:
+def _words(cost: Cost, asked: bool) -> str:
     """What an audit costs, on a line."""
+    if not asked:
+        return (
+            f"  {cost.audit}: not asked: would retrain {cost.trainings} networks, about "
+            f"{duration(cost.seconds)}; ask with --audits {cost.audit}."
+        )
     if cost.refused:
         return f"  {cost.audit}: cannot be asked here: {cost.refused}."
     if not cost.cells:

@@ -37,6 +37,7 @@ class Explaining:
     ) -> None:
         self.watch, self.images = watch, images
         self.pace = Pace() if pace is None else pace
+        self.waiting = [piece for piece in pieces if not piece.there]
         for piece in pieces:
             self.pace.expect(piece.like, piece.work)
         watch.say("explaining")
@@ -45,8 +46,9 @@ class Explaining:
     def __call__(self, piece: Piece, seconds: float, done: int) -> None:
         """A piece is there."""
         self.pace.spent(piece.like, piece.work, 0.0 if piece.there else seconds)
-        names = ", ".join(chain.name for chain in piece.group)
-        self._show(done, f"explaining by {names}")
+        self.waiting = [other for other in self.waiting if other is not piece]
+        names = [chain.name for chain in self.waiting[0].group] if self.waiting else []
+        self._show(done, f"explaining by {', '.join(names)}" if names else "explaining")
 
     def _show(self, done: int, doing: str) -> None:
         left, share = lambda: self.pace.left, self.pace.share

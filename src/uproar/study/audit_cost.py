@@ -21,6 +21,8 @@ class Cost:
     cells: int
     seconds: float
     refused: str = ""
+    trainings: int = 0
+    """Networks that would be trained."""
 
 
 def costs(study: Study, store: Store, workers: int) -> Iterator[Cost]:
@@ -32,16 +34,22 @@ def costs(study: Study, store: Store, workers: int) -> Iterator[Cost]:
     seen: list[Study] = []
     for name in study.audits:
         every = asked(study, [name])
-        new, seconds = 0, 0.0
+        new, seconds, networks = 0, 0.0, 0
         for part in needed(every).values():
             if part not in seen:
                 seen.append(part)
                 found = estimate(part, store, workers, rates)
                 new += found.cells - found.cached - found.skipped
                 seconds += found.seconds
+                networks += found.trainings
         for trials, setting in simulations(every).values():
             todo = plan_trials(trials, setting, store)
             new += len(todo.jobs)
             seconds += todo.cost * seconds_per_trial(trials) / workers if todo.jobs else 0.0
         refused = "; ".join(dict.fromkeys(one.refused for one in every if one.refused))
-        yield Cost(name, new, seconds, refused)
+        yield Cost(name, new, seconds, refused, networks)
+
+
+def retrains(study: Study) -> bool:
+    """Whether a study itself trains networks beside those it explains."""
+    return any(protocol.retrains for protocol in study.protocol_list)

@@ -196,7 +196,7 @@ def _maker_jobs(
         Job(
             f"{place(bench.setting, seed)}/train" + ("" if fold is None else f" without part {fold}"),
             "train", bench.setting, seed, fold=fold,
-            cost=_training_cost(bench) * (1 if fold is None else 1 - 1 / FOLDS),
+            cost=_base_cost(bench) * (1 if fold is None else 1 - 1 / FOLDS),
         )
         for fold in folds
         if not bench.store.has("model", bench.model_key(seed, fold))
@@ -291,10 +291,24 @@ def refusal(bench: Bench, cell: Cell) -> str | None:
     return misfit(chain, bench)
 
 
+def _base_cost(bench: Bench) -> float:
+    """A base model is trained, or its weights are read and its test images shown."""
+    given = bench.setting.weights is not None
+    return len(bench.task.test) / 3 if given else _training_cost(bench)
+
+
 def _training_cost(bench: Bench) -> float:
-    if bench.setting.weights is not None:
-        return len(bench.task.test) / 3
-    return float(len(bench.task.train) * bench.setting.recipe.epochs)
+    """Of one network from its start to its test: retraining does so also where the base model is given."""
+    return float(len(bench.task.train) * bench.setting.recipe.epochs + len(bench.task.test) / 3)
+
+
+def trainings(job: Job, bench: Bench) -> int:
+    """How many networks a job trains."""
+    if job.kind == "train":
+        return int(bench.setting.weights is None)
+    if job.kind != "retrain":
+        return 0
+    return len({bench.training_key(cell) for cell in job.cells if isinstance(cell, Cell)})
 
 
 def _chunks(bench: Bench, cells: list[Cell]) -> list[list[Cell]]:
