@@ -7,6 +7,7 @@ three seconds of imports. The child has file descriptors, window, environment an
 from __future__ import annotations
 
 import array
+import codecs
 import contextlib
 import fcntl
 import json
@@ -126,6 +127,7 @@ class Commands:
 def _pieces(handles: list[int], pid: int, timeout: float) -> Iterator[tuple[int, str]]:
     """What comes out of some handles until all are closed; a command that takes too long is ended."""
     waiting, deadline = list(handles), time.monotonic() + timeout
+    readers = {each: codecs.getincrementaldecoder("utf-8")("replace") for each in handles}
     while waiting:
         ready, _, _ = select.select(waiting, [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
@@ -138,7 +140,7 @@ def _pieces(handles: list[int], pid: int, timeout: float) -> Iterator[tuple[int,
             except OSError:  # a terminal whose other side is closed
                 content = b""
             if content:
-                yield handle, content.decode(errors="replace")
+                yield handle, readers[handle].decode(content)
             else:
                 waiting.remove(handle)
 

@@ -4,16 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from uproar.cli.tables import table
 from uproar.errors import BadInput
 
 __all__ = ["duration", "errors", "listed", "output", "some", "table"]
 
-output = Console()
-errors = Console(stderr=True)
+
+class Screen(Console):
+    """A console whose long sentences (`soft_wrap=True`) are broken between words on a terminal, and nowhere else.
+
+    A path is never broken: it can be copied. Through pipes a sentence is one line.
+    """
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        if soft_wrap and self.is_terminal:
+            looks: dict[str, Any] = {name: options.get(name) for name in ("markup", "highlight")}
+            texts = [self.render_str(o, **looks) if isinstance(o, str) else o for o in objects]
+            objects = tuple(broken(o, self.width) if isinstance(o, Text) else o for o in texts)
+        super().print(*objects, soft_wrap=soft_wrap, **options)
+
+
+def broken(text: Text, width: int) -> Text:
+    """A text with line ends in place of spaces, so that lines fit, but for words that are wider.
+
+    >>> broken(Text("to be found in /a/long/path now"), 12).plain
+    'to be found\\nin\\n/a/long/path\\nnow'
+    """
+    lines: list[str] = []
+    for line in text.plain.split("\n"):
+        room = 0
+        for i, word in enumerate(line.split(" ")):
+            fits = i > 0 and cell_len(word) < room
+            lines.append(f" {word}" if fits else f"\n{word}")
+            room = (room if fits else width + 1) - cell_len(word) - 1
+    text.plain = "".join(lines).removeprefix("\n")
+    return text
+
+
+output = Screen()
+errors = Screen(stderr=True)
 
 
 def listed(values: list[str] | None) -> list[str] | None:

@@ -167,7 +167,7 @@ def score(
         watch.say("measuring the network")
         cost = Cost.of(subject, chains, found, asked, place)
         for sentence in cost.sentences(seconds):
-            errors.print(sentence, soft_wrap=True, markup=False, highlight=False)
+            errors.print(escape(sentence), soft_wrap=True, highlight=False)
         work = Scoring(watch, cost, seconds, began)
         found |= stored_maps(
             subject, chains, place, work.explained, cost.pieces, work.enough_explained

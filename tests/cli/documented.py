@@ -1,0 +1,107 @@
+"""The command lines that README.md and docs/*.md show, and how each is tried on a small scale.
+
+Every documented line stands in exactly one of the tables below. A new line in the documentation that stands in none fails the
+test: say here how it is tried, or why it cannot be.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TINY = ["--limit", "60", "--epochs", "1", "--seeds", "2", "--fractions", "0.5", "--jobs", "1"]
+SMALL_NET = ["--task", "planted(size=8, classes=3, train=60, test=30)", *TINY[2:]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A documented command line: where it stands, and its words."""
+
+    place: str
+    text: str
+
+    @property
+    def words(self) -> list[str]:
+        return shlex.split(self.text)[1:]
+
+
+def documented() -> list[Line]:
+    """All lines in code blocks that begin with `uproar` or `make demo`, each once, without comments."""
+    found: dict[str, Line] = {}
+    for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        inside = False
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            if line.lstrip().startswith("```"):
+                inside = not inside
+            elif inside and re.match(r"\s*(uproar( |$)|make demo)", line):
+                text = re.sub(r"\s(#|&).*$", "", line.strip()).strip()
+                found.setdefault(text, Line(f"{file.relative_to(ROOT)}:{number}", text))
+    return list(found.values())
+
+
+EVERYWHERE = {
+    "uproar ls estimators": [],
+    "uproar doctor": [],
+    "uproar validate study.toml": ["--jobs", "1"],
+    "uproar report runs/digits": [],
+}
+"""Quick ones, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
+
+ONCE = {
+    "make demo": ["run", *TINY, "--estimators", "random,grad", "--out", "runs/demo"],
+    "uproar run study.toml": [],
+    'uproar run --model net.py:build --plugin my_method.py --estimators "random,my_method,sg_sq(grad)"': [
+        *SMALL_NET, "--estimators", "random,my_method",
+    ],
+    "uproar explain --estimators grad,grad_cam,lrp --out maps.png --save maps.npz": [
+        "--limit", "5", "--task", "planted(size=8, classes=3, train=60, test=30)",
+    ],
+    "uproar explain photos/ --model net.py:build --weights net.safetensors": ["--estimators", "grad"],
+    "uproar score --estimators grad,ig,rise --metrics insertion,deletion,road,soundness": [
+        "--limit", "5", "--task", "planted(size=8, classes=3, train=60, test=30)", "--estimators", "grad",
+        "--metrics", "deletion(steps=4)",
+    ],
+    "uproar score photos/ --model net.py:build --weights net.safetensors --maps maps.npz": [
+        "--metrics", "deletion(steps=4)",
+    ],
+    "uproar audit runs/digits": ["--audits", "variation", "--jobs", "1"],
+    "uproar try my_method.py": ["--estimators", "my_method"],
+    "uproar claims runs/x": [],
+    "uproar claims runs/x --claims li2024,song2023:blocks": [],
+    "uproar report runs/x --markdown docs/results": [],
+    "uproar results docs/results": [],
+    "uproar explain --split both --task digits --estimators grad --save grad.safetensors": ["--limit", "40"],
+}  # fmt: skip
+"""Dearer ones, tried once each, in turn in the four surroundings: line, words added; for `make demo` its command."""
+
+NO_NETWORK = "needs a network"
+CLUSTER = "needs a cluster or a bucket"
+LIKE_RUN = "the command `uproar run study.toml` with other options"
+ONLY_READ = {
+    "uproar run": "minutes of work; as `make demo`, which is tried with a smaller study",
+    "uproar run study.toml --until-decided": LIKE_RUN,
+    "uproar run study.toml --ray auto": CLUSTER,
+    "uproar run study.toml --ray auto --store /shared/study": CLUSTER,
+    'uproar run study.toml --ray "$address:$port" --store /shared/runs/study/store --out /shared/runs/study': CLUSTER,
+    "uproar run study.toml --store s3://bucket/study --collect": CLUSTER,
+    "uproar data get fashion-mnist": NO_NETWORK,
+    "uproar data get cifar10": NO_NETWORK,
+    "uproar data verify cifar10": "needs the data set",
+    'uproar run --task "cifar10(train=10000, test=2000)" --data-root ~/sets': "needs the data set",
+    "uproar run hooker2019-laptop": "needs the data set",
+    "uproar validate mine.toml": "as `uproar validate study.toml`",
+    "uproar run mine.toml": LIKE_RUN,
+    "uproar run mine.toml --seeds 8": LIKE_RUN,
+    "uproar report runs/mine": "as `uproar report runs/digits`",
+    "uproar report runs/study": "as `uproar report runs/digits`",
+    "uproar run --model my_net.py:build --plugin my_method.py --estimators random,my_method,grad": "as with net.py",
+    'uproar run --plugin my_method.py --estimators "random,contrast_gradient,sg_sq(contrast_gradient)"': LIKE_RUN,
+    'uproar explain --split both --study study.toml --store runs/study/store --estimators "ig,sg(grad)" '
+    "--save maps.safetensors": "as with --task",
+    "uproar score --task digits --estimators random,maps:grad.safetensors": "needs maps of all digits",
+    "uproar audit runs/x --audits leakage": "retrains many networks; as `uproar audit runs/digits`",
+}  # fmt: skip
+"""Lines that are not run here: their options are read all the same. Line, reason."""
