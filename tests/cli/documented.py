@@ -79,6 +79,7 @@ ONCE = {
 
 NO_NETWORK = "needs a network"
 CLUSTER = "needs a cluster or a bucket"
+PAGE = "the example of its page is run by a test of its own"
 LIKE_RUN = "the command `uproar run study.toml` with other options"
 ONLY_READ = {
     "uproar run": "minutes of work; as `make demo`, which is tried with a smaller study",
@@ -102,6 +103,13 @@ ONLY_READ = {
     'uproar explain --split both --study study.toml --store runs/study/store --estimators "ig,sg(grad)" '
     "--save maps.safetensors": "as with --task",
     "uproar score --task digits --estimators random,maps:grad.safetensors": "needs maps of all digits",
+    'uproar run --plugin my_fill.py --fill "speckled(spread=0.2)"': PAGE,
+    'uproar score --plugin my_fill.py --metrics "deletion(fill=mirror),insertion(fill=mirror)"': PAGE,
+    "uproar run --plugin my_protocol.py --protocols roar,roar_grey": PAGE,
+    'uproar run --plugin my_task.py --task "bars(train=512, test=128)" --estimators random,grad,ig': PAGE,
+    'uproar audit runs/digits --plugin my_audit.py --audits "fill_decides(fill=blur)"': PAGE,
+    "uproar run --plugin mine.py --task bars --fill mirror --protocols roar,roar_grey": PAGE,
+    "uproar ls fills --plugin mine.py": PAGE,
     "uproar audit runs/x --audits leakage": "retrains many networks; as `uproar audit runs/digits`",
 }  # fmt: skip
 """Lines that are not run here: their options are read all the same. Line, reason."""
