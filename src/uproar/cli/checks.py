@@ -40,4 +40,9 @@ def check_classes(classes: int | None, images: str | None) -> None:
 def check_run(folder: Path) -> None:
     """Refuse a folder in which no run has left word of itself."""
     if not (folder / "run.json").is_file():
+        if (Path(folder) / "scores.csv").is_file():
+            raise BadInput(
+                f"{folder} holds scores of maps (uproar score), not a run: run a study of the same estimators and "
+                "metrics (uproar run --estimators A,B --metrics C,D --protocols roar:no-retrain) and ask about that."
+            )
         raise BadInput(f"{folder} is not the folder of a run: it has no readable run.json.")

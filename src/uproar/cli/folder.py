@@ -58,11 +58,6 @@ def recall(
 
     Without `trust`, a record that this user did not write here runs no code and opens no store but its own.
     """
-    if (folder / "scores.csv").is_file() and not (folder / "run.json").is_file():
-        raise BadInput(
-            f"{folder} holds scores of maps (uproar score), not a run: run a study of the same estimators and metrics "
-            "(uproar run --estimators A,B --metrics C,D --protocols roar:no-retrain) and ask about that."
-        )
     record = read_record(folder)
     ours = trust or is_ours(folder, record.study, record.store, record.signature)
     if not ours:

@@ -104,14 +104,17 @@ def _parts(
         yield study.name, plan(study, Store(store), settled)
     if study.audits:
         from uproar.study.audit import asked, needed, simulations
-        from uproar.study.trials import plan_trials
+        from uproar.study.trials import plan_trials, seconds_per_trial
 
         every = asked(study)
         studies, worlds = needed(every), simulations(every)
         for name, part in studies.items():
             ahead.expect(f"{AUDIT}{name}", plan(part, Store(store), settled))
         for name, (trials, setting) in worlds.items():
-            ahead.expect(f"{AUDIT}{name}", plan_trials(trials, setting, Store(store)))
+            todo = plan_trials(trials, setting, Store(store))
+            if todo.jobs:  # a trial is no image: its time is measured
+                ahead.pace.assume(todo.jobs[0].like, seconds_per_trial(trials))
+            ahead.expect(f"{AUDIT}{name}", todo)
         for name, part in studies.items():
             yield f"{AUDIT}{name}", plan(part, Store(store), settled)
         for name, (trials, setting) in worlds.items():
