@@ -4,8 +4,9 @@ import os
 import fsspec
 import numpy as np
 import pytest
+import safetensors.numpy
 
-from uproar.errors import BadInput, Damaged, StoreError
+from uproar.errors import Absent, BadInput, Damaged, StoreError
 from uproar.store import FORMAT, Item, Store, key_of
 
 
@@ -181,3 +182,148 @@ def test_an_object_store_that_goes_away_is_no_damage(tmp_path, item, monkeypatch
         with pytest.raises(StoreError, match=r"Cannot read .*ab.safetensors: .*no route to host"):
             store.find("cell", "ab")
     assert store.find("cell", "ab") is not None
+
+
+def change_bytes(store: Store, name: str, change) -> None:
+    store.place.write(name, bytes(change(store.place.content(name))))
+
+
+def test_facts_are_verified_without_the_arrays(address, item):
+    """A number edited in a header is not a result."""
+    store = Store(address)
+    store.write("levels", "ab", item)
+    change_bytes(store, store.name("levels", "ab"), lambda c: c.replace(b"0.5", b"0.7"))
+    assert store.facts("levels", "ab") == {}
+    assert "does not match its digest: set aside" in store.faults.notices[0]
+    assert not store.has("levels", "ab") and store.faults.damaged == {("levels", "ab")}
+
+
+@pytest.mark.parametrize("other", [("cell", "cd"), ("model", "ab")])
+def test_a_file_is_only_the_item_whose_name_it_bears(address, item, other):
+    store = Store(address)
+    store.write("cell", "ab", item)
+    store.write(*other, Item({"a": np.zeros(2)}, {"accuracy": 0.9}))
+    names = store.name("cell", "ab"), store.name(*other)
+    contents = [bytes(store.place.content(name)) for name in names]
+    for name, content in zip(names, reversed(contents), strict=True):
+        store.place.write(name, content)
+    for kind, key in (("cell", "ab"), other):
+        with pytest.raises(Damaged, match="holds another result"):
+            store.read(kind, key)
+        assert store.facts(kind, key) == {}
+    assert store.find("cell", "ab") is None
+
+
+def test_every_bit_of_a_file_counts(tmp_path):
+    """Whichever bit is flipped: the item is read as it was, or found to be damaged."""
+    store = Store(tmp_path)
+    item = Item({"a": np.arange(5), "b": np.ones((2, 3), np.float16)}, {"x": 0.25})
+    store.write("cell", "ab", item)
+    path = tmp_path / store.name("cell", "ab")
+    sound = path.read_bytes()
+    noticed = 0
+    for bit in range(8 * len(sound)):
+        content = bytearray(sound)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        try:
+            found = store.read("cell", "ab")
+        except Damaged:
+            noticed += 1
+            continue
+        assert found.facts == item.facts
+        assert all(np.array_equal(found.arrays[n], a) for n, a in item.arrays.items())
+        assert found.arrays["b"].dtype == np.float16
+    assert noticed > 0.9 * 8 * len(sound)
+
+
+def test_parts_of_arrays_are_verified(address, monkeypatch):
+    monkeypatch.setattr("uproar.itemfile.CHUNK", 16)
+    store, values = Store(address), np.arange(100, dtype=np.uint8)
+    store.write("shard", "ab", Item({"levels": values}))
+    name = store.name("shard", "ab")
+    sound = store.place.content(name)
+    assert store.spans("shard", "ab", "levels", [(90, 100), (3, 20), (4, 5)]) == [
+        bytes(values[90:100]), bytes(values[3:20]), bytes(values[4:5])
+    ]  # fmt: skip
+    broken = bytearray(sound)
+    broken[-70] ^= 4  # byte 30
+    store.place.write(name, bytes(broken))
+    assert store.spans("shard", "ab", "levels", [(0, 16), (32, 100)])
+    with pytest.raises(Damaged, match="does not match"):
+        store.spans("shard", "ab", "levels", [(31, 33)])
+    assert not store.has("shard", "ab"), "set aside"
+    with pytest.raises(Absent):
+        store.spans("shard", "ab", "levels", [(31, 33)])
+    for cut in (1, 36, 100):  # also where a chunk ends
+        store.place.write(name, bytes(sound[:-cut]))
+        with pytest.raises(Damaged, match="ends early"):
+            store.spans("shard", "ab", "levels", [(60, 100)])
+
+
+def test_a_file_made_anew_is_read_after_its_header_was(tmp_path):
+    """Another process may have repaired a file whose header this one remembers."""
+    mine, other = Store(tmp_path), Store(tmp_path)
+    item = Item({"levels": np.arange(9, dtype=np.uint8)}, {"seconds": 1})
+    mine.write("shard", "ab", item)
+    assert mine.spans("shard", "ab", "levels", [(0, 2)]) == [b"\0\1"]
+    other.write("shard", "ab", Item(item.arrays, {"seconds": 1.2345678}))
+    assert mine.spans("shard", "ab", "levels", [(3, 5)]) == [b"\3\4"]
+    assert not mine.faults.notices
+
+
+def older(item: Item) -> bytes:
+    """An item as the first version wrote it."""
+    return safetensors.numpy.save(
+        dict(item.arrays), metadata={"facts": json.dumps(item.facts), "digest": "f" * 64}
+    )
+
+
+def test_results_of_an_older_format_are_made_anew_and_counted(address, item):
+    first = Store(address)
+    for key in ("ab", "cd"):
+        first.place.write(first.name("cell", key), older(item))
+    first.place.write("FORMAT.json", b'{"format": 1}')
+    store = Store(address)
+    assert not store.has("cell", "ab") and store.facts("cell", "cd") == {}
+    assert store.once("cell", "ab", lambda: Item({}, {"new": 1})).facts == {"new": 1}
+    assert store.faults.take_notices() == [
+        "2 results of an older format are not used and made anew."
+    ]
+    assert Store(address).read("cell", "ab").facts == {"new": 1}
+    assert b'"format": 2' in bytes(store.place.content("FORMAT.json"))
+
+
+@pytest.mark.parametrize("content", ["", "hello", '{"format": "2"}', '{"format": 3, "digest": "6f"}', "[]"])  # fmt: skip
+def test_a_damaged_marker_does_not_hide_sound_results(address, item, content):
+    store = Store(address)
+    store.write("cell", "ab", item)
+    store.place.write("FORMAT.json", content.encode())
+    again = Store(address)
+    assert again.has("cell", "ab") and again.read("cell", "ab").facts == item.facts
+    assert "the results beside it are not" in again.faults.take_notices()[0]
+    again.begin()
+    assert Store(address).faults.take_notices() == []
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_files_are_as_private_as_the_umask_says(tmp_path, item, mask):
+    before = os.umask(mask)
+    try:
+        Store(tmp_path / "store").write("cell", "ab", item)
+    finally:
+        os.umask(before)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 2
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o666 & ~mask}
+
+
+def test_what_killed_writers_left_goes_after_a_while(tmp_path, item):
+    store = Store(tmp_path)
+    store.write("cell", "ab", item)
+    old, new = (tmp_path / "unfinished" / name for name in ("cell-ab.1", "cell-cd.2"))
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    store.place.sweep()
+    assert not old.exists() and new.exists()

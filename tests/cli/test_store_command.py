@@ -66,6 +66,22 @@ def test_repair_makes_what_is_damaged_again(run, capsys):
     assert "nobody knows what to make" in capsys.readouterr().err.replace("\n", " ")
 
 
+def test_a_report_of_a_damaged_run_says_so_and_a_run_repairs_it(run, capsys):
+    (model,) = (run / "store" / "model").rglob("*.safetensors")
+    before = (run / "results.csv").read_text()
+    flip(model)
+    assert _exit_code(["report", str(run)]) == 1
+    said = capsys.readouterr()
+    assert "missing" in said.err and "cells have no result" in said.err
+    assert "missing" in (run / "results.csv").read_text()
+    arguments = [part.replace(";", ",") for part in SMALL.split()]
+    assert _exit_code(["run", *arguments, "--out", str(run)]) == 0
+    again = (run / "results.csv").read_text()
+    assert [line.split(",")[:10] for line in again.splitlines()] == [
+        line.split(",")[:10] for line in before.splitlines()
+    ]
+
+
 def test_clean_lists_first_and_removes_only_what_no_run_needs(run, capsys):
     place = run / "store"
     needed = set(place.rglob("*.safetensors"))

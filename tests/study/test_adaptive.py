@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import uproar
 from uproar.cli.durations import seconds_of
 from uproar.errors import BadInput
 from uproar.metrics.sequential import sequential
+from uproar.runs import collected
+from uproar.study.cell import Cell
 from uproar.study.run import Clock
+from uproar.study.setting import Setting
+from uproar.study.steps import bench_for
 
 SMALL = {
     "name": "small", "tasks": "planted(size=8, classes=2, train=300, test=200, noise=0.3)",
@@ -49,6 +55,25 @@ def test_the_report_says_where_the_replicates_went(done, tmp_path):
     page = run.report(tmp_path).read_text()
     assert "Where the replicates went" in page
     assert "decided with 3: oracle" in page
+
+
+def test_what_a_look_asked_for_is_missing_when_it_is_lost_and_made_again(done, tmp_path):
+    """Also of an estimator that was decided early, and in a report that computes nothing."""
+    run, _, store = done
+    copy = tmp_path / "copy"
+    shutil.copytree(store, copy)
+    bench_for.cache_clear()
+    study = uproar.study_of(SMALL)
+    bench = bench_for(Setting.all_of(study)[0], str(copy))
+    cell = Cell(bench.setting.task, bench.setting.model, "oracle", "roar", 0.45, study.seeds[1])
+    (copy / bench.store.name("cell", bench.cell_key(cell))).unlink()
+    missing = collected(study, copy).table.query("status == 'missing'")
+    # without it nobody knows what was decided: what the next look would then ask for is missing too
+    assert study.seeds[1] in missing["seed"].tolist() and set(missing["estimator"]) == {"oracle"}
+    again = uproar.run(study, store=copy, jobs=1)
+    columns = ["estimator", "fraction", "seed", "accuracy", "ties", "status"]
+    assert again.table[columns].equals(run.table[columns])
+    assert again.verdicts.equals(run.verdicts)
 
 
 def test_a_budget_begins_nothing_new_and_the_same_command_goes_on(tmp_path, monkeypatch):

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import pytest
 
 import faulty
+import uproar
+from uproar.runs import collected
+from uproar.store import Store
+from uproar.study.plan import plan
+from uproar.study.steps import bench_for
 
 
 @pytest.fixture(scope="module")
@@ -15,14 +23,124 @@ def whole(tmp_path_factory):
         patch.setattr("uproar.study.shards.SHARD", faulty.SMALL_SHARDS)
         found = faulty.run(store)
         assert set(found.table["status"]) == {"done"} and found.lost == 0
+        assert all(finding.state != "skipped" for finding in found.findings)
+        kinds = {path.parts[-3] for path in faulty.Faults(store, 0).files()}
+        assert kinds == {"cell", "levels", "model", "score", "shard"}
         yield store, faulty.tables(found)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_any_faults_are_repaired_within_one_run(whole, tmp_path, seed):
-    store, expected = whole
-    copy = faulty.copied(store, tmp_path / "copy")
-    done = faulty.Faults(copy, seed).some(1 + seed)
+@pytest.fixture
+def copy(whole, tmp_path):
+    """A copy of the finished store, to be damaged."""
+    return faulty.copied(whole[0], tmp_path / "copy")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_faults_are_repaired_within_one_run(whole, copy, seed):
+    done = faulty.Faults(copy, seed).some(2 + seed)
     found = faulty.run(copy)
-    assert faulty.tables(found) == expected, done
+    assert faulty.tables(found) == whole[1], done
     assert found.lost == 0, done
+
+
+@pytest.mark.parametrize("kind", ["model", "shard", "cell"])
+def test_what_was_deleted_is_made_again_and_nothing_else(whole, copy, kind):
+    """All files of a kind at once."""
+    files = [path for path in faulty.Faults(copy, 0).files() if path.parts[-3] == kind]
+    others = {p: p.stat().st_mtime_ns for p in faulty.Faults(copy, 0).files() if p not in files}
+    for path in files:
+        path.unlink()
+    found = faulty.run(copy)
+    assert faulty.tables(found) == whole[1]
+    assert all(path.exists() for path in files if kind != "cell")  # those of audits' maps too
+    made = [p.parts[-3] for p, then in others.items() if p.stat().st_mtime_ns != then]
+    assert set(made) <= {"shard": {"levels"}, "cell": set()}.get(kind, set())
+
+
+def test_files_that_vanish_while_a_run_goes_on_are_made_again(whole, copy):
+    faults = faulty.Faults(copy, 3)
+    for _ in range(3):
+        faults.delete()
+    taken = []
+
+    def take_away(state) -> None:
+        """At every sign of life, until four more are gone."""
+        if len(taken) < 4:
+            with contextlib.suppress(IndexError, OSError):
+                taken.append(faults.delete())
+
+    bench_for.cache_clear()
+    found = uproar.run(faulty.STUDY, store=copy, jobs=1, listen=take_away)
+    assert len(taken) == 4
+    assert faulty.tables(found) == whole[1] and found.lost == 0, taken
+
+
+def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeypatch):
+    """Files that are there when a run is planned and gone when its results are read."""
+    calls, faults = [], faulty.Faults(copy, 8)
+
+    def collect(*arguments, **options):
+        calls.append(threading.get_ident())
+        if len(calls) == 1:
+            for kind in ("model", "cell", "score", "levels", "shard"):
+                next(p for p in faults.files() if p.parts[-3] == kind).unlink()
+        return collected(*arguments, **options)
+
+    monkeypatch.setattr("uproar.runs.collected", collect)
+    found = faulty.run(copy)
+    assert len(calls) == 2
+    assert faulty.tables(found) == whole[1] and found.lost == 0
+
+
+def test_a_report_computes_nothing_and_shows_what_is_missing(whole, copy):
+    study = uproar.study_of(faulty.STUDY)
+    model, cell = (next((copy / kind).rglob("*.safetensors")) for kind in ("model", "cell"))
+    model.write_bytes(model.read_bytes()[:-1])
+    cell.unlink()
+    bench_for.cache_clear()
+    found = collected(study, copy)
+    expected = collected(study, whole[0])
+    assert len(found.table) == len(expected.table)
+    status = found.table["status"].value_counts()
+    assert status["missing"] >= 1 and set(status.index) <= {"done", "missing"}
+    assert found.lost >= 1 and not model.exists() and not cell.exists()
+    assert any("set aside" in notice for notice in found.notices)
+
+
+def test_a_failed_cell_is_not_tried_again_with_what_is_repaired(copy, tmp_path):
+    (tmp_path / "bad.py").write_text(
+        "def bad(model, x, target):\n    with open(COUNT, 'a') as file:\n        file.write('x')\n"
+        "    raise ValueError('no')\n"
+        f"COUNT = {str(tmp_path / 'count')!r}\n"
+    )
+    changes = {
+        "estimators": ["random", "grad", "bad"], "plugins": [str(tmp_path / "bad.py")],
+        "audits": [], "metrics": [],
+    }  # fmt: skip
+    faulty.run(copy, **changes)
+    once = len((tmp_path / "count").read_text())
+    (tmp_path / "count").write_text("")
+    next((copy / "model").rglob("*.safetensors")).write_bytes(b"")
+    found = faulty.run(copy, **changes)
+    assert 0 < len((tmp_path / "count").read_text()) <= once
+    assert set(found.table["status"]) == {"done", "failed"} and found.lost == 0
+
+
+def test_a_store_of_an_older_version_is_made_anew(whole, copy):
+    """Its files are not trusted, whatever they hold, and one note counts them."""
+    import json
+
+    import safetensors.numpy
+
+    store = Store(copy)
+    for path in faulty.Faults(copy, 0).files():
+        item = store.read(path.parts[-3], path.stem)
+        facts = json.dumps({**item.facts, "accuracy": 0.123})
+        path.write_bytes(
+            safetensors.numpy.save(dict(item.arrays), metadata={"facts": facts, "digest": "0"})
+        )
+    (copy / "FORMAT.json").write_text('{"format": 1}')
+    found = faulty.run(copy)
+    assert faulty.tables(found) == whole[1]
+    assert sum("older format" in notice for notice in found.notices) == 1
+    assert not plan(uproar.study_of(faulty.STUDY), Store(copy)).jobs

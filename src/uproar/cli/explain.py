@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from uproar.estimators import Chain
     from uproar.quality import NetworkQuality
+    from uproar.store import Store
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
 PICTURES = (".png", ".svg", ".html")
@@ -180,6 +181,7 @@ def explain(
         names = () if chosen.bench is None else chosen.bench.task.classes
         _draw(out, subject.x, arrays, _captions(chosen.titles, answers, names), quality)
     _note_undefined(maps)
+    _note_faults(place)
     _print_quality(quality)
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     if save is not None:
@@ -239,6 +241,7 @@ def _explain_both(
         quality = _quality(answers, test.labels[:SHOWN])
         _draw(out, images, shown, _captions(titles, answers, bench.task.classes), quality)
     _print_quality(quality)
+    _note_faults(bench.store)
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     for chain, name in zip(chains, stored, strict=True):
         output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
@@ -248,6 +251,12 @@ def _explain_both(
         f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps",
     )
     return 0
+
+
+def _note_faults(store: Store) -> None:
+    """Say which stored pieces were damaged and made again."""
+    for notice in store.faults.take_notices():
+        errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
 
 
 def _files(save: Path, chains: list[Chain]) -> list[Path]:

@@ -182,7 +182,7 @@ def score(
 
         facts = {"command": public_command(["uproar", *sys.argv[1:]]), "seed": seed}
         page = write_scores(replace(scores, provenance=facts), out)
-    for notice in scores.notices:
+    for notice in (*place.faults.take_notices(), *scores.notices):
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
