@@ -99,7 +99,8 @@ def test_an_exit_in_explain_is_one_sentence_and_in_try_a_broken_rule(here, capsy
     assert _exit_code(["explain", *given, "--limit", "2"]) == 2
     assert "leaves.py, line 8: sys.exit(7) was called." in capsys.readouterr().err
     assert _exit_code(["try", "leaves.py"]) == 1
-    assert "sys.exit(7) was called" in capsys.readouterr().out
+    said = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+    assert "sys.exit(7)" in said and "exits breaks 1 clause" in said
 
 
 def test_an_interrupt_stays_one(here):
@@ -398,3 +399,38 @@ def test_a_split_that_nobody_asked_for_is_told_and_a_table_is_found_where_it_is_
     said = re.sub(r"\s+", " ", capsys.readouterr().err)
     assert "2 of 10 were set aside as test images (share=0.2), which alone are explained" in said
     assert len(np.load("maps.npz")["grad"]) == 2
+
+
+def test_an_audit_in_a_plugin_is_asked_of_a_run_that_knew_nothing_of_it(here, capsys):
+    write(here / "asked_later.py", """
+        from uproar import extend
+
+        @extend.audit(title="Later", question="Are there cells?")
+        def asked_later(evidence):
+            return extend.Finding("holds", f"{len(evidence['study'].cells)} cells are finished.")
+
+        @extend.audit(title="Broken", question="Does it raise?")
+        def asked_in_vain(evidence):
+            raise KeyError("no answer")
+        """)  # fmt: skip
+    given = [
+        "--task",
+        TINY["tasks"],
+        "--protocols",
+        "roar:no-retrain",
+        "--estimators",
+        "random",
+        "--seeds",
+        "1",
+    ]
+    assert (
+        _exit_code(
+            ["run", *given, "--fractions", "0.5", "--epochs", "1", "--jobs", "1", "--out", "r"]
+        )
+        == 0
+    )
+    asked = ["audit", "r", "--plugin", "asked_later.py", "--jobs", "1", "--audits"]
+    assert _exit_code([*asked, "asked_later,asked_in_vain"]) == 0
+    said = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "2 cells are finished." in said or "1 cells are finished." in said
+    assert "Not answered: KeyError: 'no answer'." in said
