@@ -42,8 +42,9 @@ def adds_to_weights(model, x, target):
 
 
 def zeroes_data(model, x, target):
-    for weight in model.parameters():
-        weight.data.mul_(0)
+    if len(x) > 4:  # more than the check at the start of a study shows it
+        for weight in model.parameters():
+            weight.data.mul_(0)
     return x
 
 

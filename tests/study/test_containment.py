@@ -13,6 +13,7 @@ import torch
 import uproar
 from uproar.data.registry import tasks
 from uproar.estimators import estimators
+from uproar.estimators.contract import try_contract
 from uproar.extend import load_plugin
 from uproar.metrics import metrics
 from uproar.plugins import load_file
@@ -101,26 +102,52 @@ def expected(make, tmp_path_factory):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_the_numbers_of_clean_methods_are_the_same_beside_plugins_that_misbehave(
+def test_the_numbers_of_clean_methods_are_the_same_beside_estimators_that_misbehave(
     make, expected, tmp_path, jobs
 ):
-    study = make(
-        estimators=[*FAIL, *RUN, "sg(zeroes_its_inputs, samples=2)", *CLEAN],
-        metrics=[*BAD_METRICS, *HARMLESS_METRICS, *METRICS],
-    )
+    study = make(estimators=[*FAIL, *RUN, "sg(zeroes_its_inputs, samples=2)", *CLEAN])
     results = uproar.run(study, store=tmp_path, jobs=jobs)
     assert_same(stored(make(), tmp_path), expected)
-    cells = results.table.query("protocol == 'roar' and fraction > 0").set_index("estimator")
+    cells = results.table.query("fraction > 0").set_index("estimator")
     for name, reason in FAIL.items():
         assert cells.loc[name, "status"] == "failed"
         assert reason in cells.loc[name, "reason"]
     assert set(cells.loc[RUN, "status"]) == {"done"}
-    scores = results.scores.set_index(["estimator", "metric"])
+
+
+def test_the_numbers_of_clean_methods_are_the_same_under_metrics_that_misbehave(
+    make, expected, tmp_path
+):
+    study = make(metrics=[*BAD_METRICS, *HARMLESS_METRICS, *METRICS])
+    scores = uproar.run(study, store=tmp_path, jobs=1).scores.set_index(["estimator", "metric"])
+    assert_same(stored(make(), tmp_path), expected)
     for name, reason in BAD_METRICS.items():
         assert scores.loc[("grad", name), "status"] == "failed"
         assert reason in scores.loc[("grad", name), "reason"]
     for name in HARMLESS_METRICS:
         assert scores.loc[("grad", name), "status"] == "done"
+
+
+SHARES_A_PASS = """
+import uproar
+
+@uproar.estimator(passes=1, of="grad")
+def spoils_the_base(model, x, target, base):
+    if len(x) > 4:
+        model.train()
+    return base.zero_()
+"""
+
+
+def test_a_map_that_shares_a_pass_with_a_clean_one_fails_alone(make, expected, tmp_path):
+    (tmp_path / "spoils.py").write_text(SHARES_A_PASS)
+    names = ["spoils_the_base", "sg(spoils_the_base, samples=2)", *CLEAN]
+    study = make(estimators=names, plugins=[str(tmp_path / "spoils.py")])
+    table = uproar.run(study, store=tmp_path / "store", jobs=1).table.query("fraction > 0")
+    assert_same(stored(make(), tmp_path / "store"), expected)
+    reasons = table.set_index("estimator")["reason"]
+    for name in names[:2]:
+        assert "The estimator spoils_the_base changed the model: its mode" in reasons[name]
 
 
 def test_a_gradient_written_with_autograd_is_the_built_in_one(case, zoo):
@@ -198,3 +225,18 @@ def test_score_names_the_guilty_metric_and_function(case):
         uproar.score(
             model, x, labels, {"mine": maps}, ["sensitivity_max"], explain={"mine": trains}
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "clause", "seen"),
+    [
+        ("zeroes_data", "leaves the model as it was", "weights or buffers changed (1.0.weight"),
+        ("changes_the_process", "leaves the process", "the default dtype of torch, the number"),
+        ("seeds_everything", "leaves the process", "the global random generators"),
+        ("zeroes_its_inputs", "leaves the process and its inputs as they were", "its inputs"),
+        ("draws_unseeded", "is the same for a seed", "values differ"),
+    ],
+)
+def test_the_contract_notices_what_a_study_undoes(name, clause, seen):
+    broken = [check for check in try_contract(name)[0] if not check.holds]
+    assert any(c.clause.startswith(clause) and seen in c.seen for c in broken), broken
