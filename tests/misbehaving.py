@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from uproar import extend
 from uproar.data.registry import load, tasks
 from uproar.metrics import metric
 from uproar.removal.fill import fills
@@ -208,6 +209,15 @@ def vandal(x, removed, around):
     removed.fill_(True)
     torch.set_default_dtype(torch.float64)
     return x.zero_()
+
+
+@extend.protocol(keeps=False)
+def blanks(x, removed, filled, around):
+    """Empties what it is given."""
+    for each in (x, removed, filled, around.mean):
+        each.zero_()
+    torch.set_default_dtype(torch.float64)
+    return filled
 
 
 @tasks.declare()

@@ -17,6 +17,8 @@ from uproar.estimators.contract import try_contract
 from uproar.extend import load_plugin
 from uproar.metrics import metrics
 from uproar.plugins import load_file
+from uproar.protocols import PROTOCOLS
+from uproar.protocols.declare import protocols
 from uproar.removal.fill import fills
 from uproar.store import Store
 from uproar.study.plan import cells_of, scores_of
@@ -53,15 +55,19 @@ BAD_METRICS = {
 HARMLESS_METRICS = ["zeroes_the_batch", "asks_for_emptied", "insertion(fill=vandal, steps=4)"]
 
 
+REGISTRIES = (estimators, metrics, fills, tasks, protocols)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def zoo():
     """The plug-ins as a module; they are gone when these tests are over."""
-    before = [dict(registry._entries) for registry in (estimators, metrics, fills, tasks)]
+    before = [dict(registry._entries) for registry in REGISTRIES]
     load_plugin(FILE)
     yield load_file(FILE)
-    for registry, entries in zip((estimators, metrics, fills, tasks), before, strict=True):
+    for registry, entries in zip(REGISTRIES, before, strict=True):
         registry._entries.clear()
         registry._entries.update(entries)
+    PROTOCOLS.pop("blanks")
 
 
 @pytest.fixture(scope="module")
@@ -157,10 +163,10 @@ def test_a_gradient_written_with_autograd_is_the_built_in_one(case, zoo):
     assert not found["gradient"].requires_grad
 
 
-def test_a_fill_and_a_task_that_misbehave_change_nothing_for_a_later_study(
+def test_a_fill_a_protocol_and_a_task_that_misbehave_change_nothing_for_a_later_study(
     make, expected, tmp_path
 ):
-    uproar.run(make(fill="vandal"), store=tmp_path, jobs=1)
+    uproar.run(make(fill="vandal", protocols=["blanks", "roar"]), store=tmp_path, jobs=1)
     uproar.run(make(task="unruly"), store=tmp_path, jobs=1)
     uproar.run(make(), store=tmp_path, jobs=1)
     assert_same(stored(make(), tmp_path), expected)

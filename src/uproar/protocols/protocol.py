@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from uproar.containment import guarded_call
 from uproar.errors import BadShape
 from uproar.removal.fill import Around, filled
 from uproar.types import Images
@@ -109,7 +110,8 @@ class Protocol:
         """The images as the user's function leaves them, if they are still images of that shape."""
         assert self.changes is not None
         more = {"around": around} if "around" in inspect.signature(self.changes).parameters else {}
-        found: Any = self.changes(x, removed, full, **more)
+        given = [x, removed, full]
+        found: Any = guarded_call(f"The protocol {self.name}", self.changes, given, more)
         if not isinstance(found, Tensor) or found.shape != x.shape:
             got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise BadShape(

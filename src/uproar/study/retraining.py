@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from uproar.containment import contained, is_builtin, private
 from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.models import build, build_seeing
@@ -66,8 +65,7 @@ class Retraining(Explaining):
 
         def change(rows: Tensor) -> Tensor:
             around = self.around(Draws.of(cell.seed, rows, split.name))
-            given = [split.read(rows), wears(rows), self.setting.fill, around]
-            return _shown(protocol, given)
+            return protocol.shown(split.read(rows), wears(rows), self.setting.fill, around)
 
         return shown(split, change)
 
@@ -192,15 +190,6 @@ class Retraining(Explaining):
             return Item({"areas": areas.float().numpy()}, {"images": len(test)})
         scores = kept_scores(predict(model, images))
         return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0))
-
-
-def _shown(protocol: Protocol, given: Sequence[Any]) -> Tensor:
-    """What the network of a protocol gets to see; a protocol's class may be the user's."""
-    if is_builtin(protocol):
-        return protocol.shown(*given)
-    with contained(f"The protocol {protocol.name}"):
-        found = protocol.shown(*map(private, given))
-    return private(found)
 
 
 def _network(cell: Cell) -> tuple[str, str]:
