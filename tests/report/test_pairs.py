@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
+from uproar.quality import NetworkQuality, Prediction
 from uproar.report import write_report
 from uproar.report.document import chapters_of
+from uproar.report.result_page import Told, result_files
 
 
 def leaders(results, measure):
@@ -54,3 +58,15 @@ def test_the_page_and_the_table_say_who_beats_whom(plain_case, tmp_path):
     assert list(kept["verdict"]) == list(plain_case.comparisons["verdict"])
     figure = chapters_of(plain_case)[0].pairs[0]
     assert [name for name, _ in figure.methods] == ["grad", "ig", "sobel"]
+
+
+def test_the_network_and_what_it_predicts_stand_on_the_page(plain_case, tmp_path):
+    (one,) = plain_case.pictures
+    quality = {("digits", "cnn"): NetworkQuality(100, 10, 0.2, 0.3)}
+    pictures = (replace(one, predicted=Prediction("8", 0.61)),)
+    page = write_report(replace(plain_case, pictures=pictures, quality=quality), tmp_path)
+    shown = page.read_text("utf-8")
+    assert "right on 30 % of 100 images" in shown and "Weak network." in shown
+    assert "predicted 8 (61\u00a0%)" in shown
+    files = result_files(replace(plain_case, quality=quality), Told("A study.", ""))
+    assert "right on 30 % of 100 images" in files["made-by-hand.md"].decode()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from uproar.quality import NetworkQuality, Prediction
 from uproar.report import write_scores
 from uproar.report.score_board import board_of
 from uproar.report.score_document import document_of
@@ -309,3 +310,28 @@ def test_the_same_scores_give_the_same_page_and_figures():
     assert len(pages) == 1
     figures = [document_of(scores_of(PLAIN)).overview for _ in range(2)]
     assert drawn(figures[0]) == drawn(figures[1])
+
+
+def test_what_is_mostly_undefined_is_marked_and_not_ranked():
+    levels = {"insertion": {"random": 0.3, "grad": 0.95, "ig": 0.5}}
+    scores = scores_of(levels, images=40, undefined={"insertion": {"grad": 18, "ig": 2}})
+    board = board_of(scores)
+    (metric,) = board.metrics
+    assert board.ranked(metric) == ["random", "ig"] and board.best(metric) == ["ig"]
+    assert board.mark("grad", metric) == "unranked"
+    assert "grad" not in answer(board).headline
+    assert any("Not ranked: grad (18 of 40 undefined (45\u00a0%))" in line for line in answer(board).details)  # fmt: skip
+    shown = page(scores, document_of(scores))
+    assert "(0.950)" in shown and "not ranked" in shown
+    assert "2 of 40 undefined (5\u00a0%)" in shown
+
+
+def test_the_network_and_what_it_predicts_stand_on_the_page():
+    weak = NetworkQuality(8, 10, 0.2, 0.25)
+    said = tuple(Prediction(f"<cat {k}>", 0.5) for k in range(4))
+    scores = scores_of(PLAIN, quality=weak, predictions=said)
+    shown = page(scores, document_of(scores))
+    assert "right on 25 % of 8 images" in shown and "Weak network." in shown
+    assert re.search(r"predicted &lt;cat \d&gt; \(50\u00a0%\)", shown)
+    good = scores_of(PLAIN, quality=NetworkQuality(8, 10, 0.9, 0.95))
+    assert "Weak network." not in page(good, document_of(good))
