@@ -62,8 +62,11 @@ def audit(
     return list(completed(study, run.place, jobs, listen, ray).results.findings)
 
 
-ROUNDS = 3
-"""How often a study is gone through when results in the store turn out to be lost."""
+ROUNDS = 10
+"""How often a study is gone through at most while results in the store turn out to be lost.
+
+An audit stops at the first file it cannot read, so that several may be found one round after the other.
+"""
 
 
 @dataclass(frozen=True)
