@@ -22,6 +22,7 @@ check: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/gradient_family.py
 	$(BIN)/python benchmarks/roar_vs_plain.py
+	$(BIN)/python benchmarks/start_up.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

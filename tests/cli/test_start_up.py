@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 
@@ -76,3 +78,28 @@ def test_a_plug_in_is_listed_beside_what_the_package_declares(tmp_path, capsys):
     assert _exit_code(["ls", "--plugin", str(tmp_path / "listed_here.py")]) == 0
     shown = capsys.readouterr().out
     assert "listed_here" in shown and "guided_backprop" in shown
+
+
+@pytest.mark.parametrize("words", [["run"], ["explain"], ["score"]], ids=" ".join)
+def test_a_command_that_needs_torch_imports_no_tables_or_plots_before_it_works(words):
+    later = ("pandas", "plotly", "matplotlib", "scipy.stats", "scipy.sparse", "numba", "captum")
+    line = [*words, "--estimators", "nonsense"]
+    code = (
+        "import sys\nfrom uproar.cli.app import _exit_code\n"
+        f"assert _exit_code({line!r}) == 2\nprint([m for m in {later!r} if m in sys.modules])\n"
+    )
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == "[]"
+
+
+def test_nothing_is_coloured_when_no_colour_is_wanted():
+    found = {}
+    for wanted in ("", "1"):
+        told = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": wanted}
+        shown = subprocess.run(
+            [sys.executable, "-m", "uproar", "--help"],
+            capture_output=True, text=True, check=True, env={**os.environ, **told},
+        )  # fmt: skip
+        codes = re.findall(r"\x1b\[([0-9;]*)m", shown.stdout)
+        found[wanted] = {code for code in codes if re.search(r"(^|;)(3|4|9)\d", code)}
+    assert found[""] and not found["1"]
