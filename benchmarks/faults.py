@@ -12,20 +12,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
-import faulty
-from uproar.errors import UproarError
+import faulty  # noqa: E402
+import mutations  # noqa: E402
+from processes import children, left_after  # noqa: E402
+from uproar.errors import UproarError  # noqa: E402
 
 SAME, SAYS, WRONG = "same numbers", "says why", "WRONG"
 
@@ -106,7 +113,54 @@ def _judged(
     return Trial(fault, WRONG, f"{differing} differ after {done}")
 
 
-SECTIONS: dict[str, Section] = {"store": store}
+def inputs(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
+    """Study files, expressions, records of runs, array, weight and data files with random changes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of libraries, about files that are broken
+        for fault, wrong in mutations.inputs(trials, seed, folder):
+            yield Trial(f"changed {fault}", WRONG if wrong else SAYS, wrong)
+
+
+KILLS = 5
+"""How often a run is killed before it may end."""
+SCRIPT = "import faulty, uproar; uproar.run(faulty.STUDY, store={store!r}, jobs=2)"
+
+
+def processes(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
+    """Runs that are killed at random moments, the parent or the whole group: no orphans, and in the end the same numbers."""
+    expected = faulty.tables(faulty.run(folder / "whole"))
+    draw = random.Random(seed)
+    for number in range(trials // (KILLS + 1)):
+        store = folder / f"killed-{number}"
+        for _ in range(KILLS):
+            yield _killed(store, draw)
+        yield _judged(
+            "after the kills", [f"{KILLS} kills"], lambda s=store: faulty.run(s), expected
+        )
+
+
+def _killed(store: Path, draw: random.Random) -> Trial:
+    """Start a run, end it somehow after a while, and look for processes that stayed behind."""
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    run = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(store=str(store))], start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    way = draw.choice(("SIGKILL to the parent", "SIGKILL to all", "SIGTERM", "SIGHUP"))
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        run.wait(draw.uniform(0.2, 12))
+    started = children(run.pid)
+    number = getattr(signal, way.split()[0])
+    with contextlib.suppress(ProcessLookupError):
+        (os.killpg if way.endswith("all") else os.kill)(run.pid, number)
+    run.wait()
+    left = left_after(started, 2)
+    return Trial(
+        way, WRONG if left else SAME, f"{len(left)} processes stayed behind" if left else ""
+    )
+
+
+SECTIONS: dict[str, Section] = {"store": store, "input": inputs, "processes": processes}
 
 
 def main() -> int:
@@ -144,7 +198,7 @@ def _print(section: str, trials: list[Trial]) -> None:
         ends = [counts[fault, ended] for ended in (SAME, SAYS, WRONG)]
         print(f"| {fault.replace('_', ' ')} | {sum(ends)} | {' | '.join(map(str, ends))} |")
     for trial in trials:
-        if trial.ended != SAME:
+        if trial.ended != SAME and trial.seen:
             print(f"\n{trial.ended}, {trial.fault}: {trial.seen}")
 
 

@@ -9,6 +9,7 @@ import lzma
 import math
 import os
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -218,4 +219,5 @@ _UNREADABLE = (
     OSError, ValueError, EOFError, OverflowError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
     safetensors.SafetensorError, AttributeError, KeyError, TypeError,  # number formats a library lacks
     RuntimeError, NotImplementedError,  # encrypted, or packed in a way zipfile lacks
+    SyntaxError, tokenize.TokenError,  # a header that is no Python literal
 )  # fmt: skip

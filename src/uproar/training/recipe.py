@@ -129,7 +129,9 @@ _FIRST = frozenset(
 """Settings that are part of every identity, at their default too."""
 
 
-def _settings(name: str) -> dict[str, Any]:
+def _settings(name: Any) -> dict[str, Any]:
+    if not isinstance(name, str):
+        raise BadInput(f"The name of a recipe is a text, not {name!r}.")
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
     return dict(RECIPES[name].settings)
