@@ -1,4 +1,5 @@
 # make demo   create the environment, run remove-and-retrain on digits, say where the report is
+# make test-fast   a part of the tests
 # make test   create the environment, check style, types and layers, run all tests
 PYTHON ?= python3
 VENV := .venv
@@ -6,10 +7,18 @@ BIN := $(VENV)/bin
 # one OpenMP thread per process: several processes share the cores
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test test-fast check bench lock clean
 
 demo: $(VENV)/.demo
 	$(BIN)/uproar run --seeds 3 --out runs/demo
+
+# the parts that need no study: removal, metrics, protocols, training, networks, and the terminal
+FAST := tests/removal tests/protocols tests/metrics tests/training tests/models tests/study/test_spec.py \
+  tests/study/test_progress.py tests/test_batches.py tests/test_expression.py tests/test_given.py tests/test_registry.py \
+  tests/test_seeds.py tests/cli/test_terminal.py
+
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(FAST)
 
 test: $(VENV)/.dev check
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal

@@ -39,6 +39,7 @@ class Pace:
         self._left: dict[Key, float] = defaultdict(float)
         self._known: dict[Key, tuple[float, float]] = {}
         self._assumed: dict[Key, float] = {}
+        self._first: dict[Key, tuple[float, float]] = {}
         self._begun: dict[Hashable, tuple[float, Key, float]] = {}
 
     def expect(self, key: Key, work: float) -> None:
@@ -64,14 +65,19 @@ class Pace:
         """Something is not under way any more; what it took is told by `spent`."""
         self._begun.pop(name, None)
 
-    def spent(self, key: Key, work: float, seconds: float) -> None:
-        """Work that was done, and the time of one worker that it took."""
+    def spent(self, key: Key, work: float, seconds: float, first: bool = False) -> None:
+        """Work that was done, and the time of one worker that it took.
+
+        What a process does `first` takes longer, since it also loads data and code: it counts where nothing else is
+        known.
+        """
         self._left[key] = max(0.0, self._left[key] - work)
         self.done += work
+        known = self._first if first else self._known
         if seconds > 0:
             for n in range(len(key) + 1):
-                before = self._known.get(key[:n], (0.0, 0.0))
-                self._known[key[:n]] = before[0] + work, before[1] + seconds
+                before = known.get(key[:n], (0.0, 0.0))
+                known[key[:n]] = before[0] + work, before[1] + seconds
 
     @property
     def share(self) -> float:
@@ -118,4 +124,5 @@ class Pace:
                 return seconds / work
             if key[:n] in self._assumed:
                 return self._assumed[key[:n]]
-        return 0.0
+        work, seconds = self._first.get((), (0.0, 0.0))
+        return seconds / work if work > 0 else 0.0

@@ -57,6 +57,16 @@ def test_what_is_under_way_is_taken_off_and_the_longest_job_is_waited_for():
     assert pace.left == 7.0, "something that should have ended is expected to go on for a while"
 
 
+def test_what_a_process_does_first_does_not_set_the_pace():
+    """A first job also loads data and code: ten times as long as its like, which would be promised for all."""
+    pace = Pace(workers=2)
+    pace.expect(("net", "train"), 20)
+    pace.spent(("net", "train"), 1, 10.0, first=True)
+    assert pace.left == 95.0, "nothing else is known"
+    pace.spent(("net", "train"), 1, 1.0)
+    assert pace.left == 9.0
+
+
 def test_a_measurement_beforehand_promises_from_the_start_and_gives_way_to_what_is_seen():
     pace = Pace()
     pace.expect(("explain", "grad"), 100)

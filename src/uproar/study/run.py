@@ -198,7 +198,7 @@ def _note_running(runner: Executor, progress: Progress) -> None:
 def _settle(report: Report, ended: dict[str, Report], progress: Progress, listen: Listener) -> None:
     ended[report.job.id] = report
     progress.pace.end(report.job.id)
-    progress.pace.spent(report.job.like, report.job.cost, report.seconds)
+    progress.pace.spent(report.job.like, report.job.cost, report.seconds, report.first)
     progress.notices += report.notices
     kind = report.job.kind
     progress.seconds[kind] = progress.seconds.get(kind, 0.0) + report.seconds

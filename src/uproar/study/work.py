@@ -20,6 +20,7 @@ from uproar.errors import (
 from uproar.plugins import blamed
 from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit, by_estimator
 from uproar.study.job import Job
+from uproar.study.setting import Setting
 from uproar.study.steps import Bench, bench_for
 
 ATTEMPTS = 3
@@ -35,17 +36,25 @@ class Report:
     seconds: float
     notices: list[str] = field(default_factory=list)
     worker: str = ""
+    first: bool = False
+    """Whether its process had loaded nothing of the setting before, so that it took longer than its like will."""
+
+
+_met: set[Setting] = set()
+"""Settings of which this process has done a job."""
 
 
 def do(job: Job, root: str) -> Report:
     """Carry out a job against the store at `root`; errors become outcomes."""
     started = time.perf_counter()
+    first = job.setting not in _met
+    _met.add(job.setting)
     bench = bench_for(job.setting, root)
     with steady(bench.device):
         outcomes = _KINDS[job.kind](bench, job)
     faults = bench.store.faults
     notices, faults.notices = faults.notices, []
-    return Report(job, outcomes, time.perf_counter() - started, notices)
+    return Report(job, outcomes, time.perf_counter() - started, notices, first=first)
 
 
 def attempt(work: Callable[[], object], bench: Bench | None = None) -> Outcome:
