@@ -21,7 +21,7 @@ from uproar.estimators import (
     with_maps,
 )
 from uproar.estimators.chain import Chain, Channels, Sign
-from uproar.estimators.evaluate import BATCH
+from uproar.estimators.evaluate import BATCH, output_for
 from uproar.expression import Call, parse
 from uproar.given import (
     check_batch_size,
@@ -30,9 +30,14 @@ from uproar.given import (
     check_model,
     classes_of,
     colour_of,
+    in_single,
+    map_values,
+    outside_inference_mode,
+    plain,
 )
 from uproar.models import ModelSpec, Room, borrowed
 from uproar.models import build as build_model
+from uproar.models.outputs import Output, answers_are
 from uproar.removal import Around, filled, ranks, removed_at
 from uproar.seeds import Draws
 from uproar.training import predict
@@ -62,6 +67,7 @@ def explain(
     index: Sequence[int] | None = None,
     split: str = "test",
     batch_size: int = BATCH,
+    output: Output = "auto",
 ) -> Any:
     """Maps of the images, (n, h, w), larger = more important; for several estimators, a dict of them.
 
@@ -69,31 +75,42 @@ def explain(
     channels are reduced. `index` says which samples of their data set these are: random numbers follow the sample, so
     that `explain(x[5:], index=range(5, n))` equals `explain(x)[5:]`. Some estimators need `train` (images), `mean`
     (colour) or `truth` (the important pixels, (n, h, w) bool). `batch_size` images are explained at a time, fewer when
-    memory runs out; no map depends on it. The model is given back as it came.
+    memory runs out; no map depends on it. `output` says what the model answers, for estimators that follow a
+    probability: logits, probabilities of a softmax, or whatever it looks like. The model is given back as it came.
     """
     check_model(model)
     check_images(x)
     check_like(train, x, "train")
     check_batch_size(batch_size)
-    mean = colour_of(mean, x, "mean")
+    x, train = in_single(plain(x)), None if train is None else in_single(plain(train))
+    mean, truth = plain(colour_of(mean, x, "mean")), plain(truth)
     several = isinstance(estimator, Sequence) and not isinstance(estimator, str)
     asked: Any = estimator if several else [estimator]
     if not asked:
         raise BadInput("There are no estimators: give at least one.")
     chains = with_maps([_chain(e, sign, channels) for e in asked])
-    room = Room(batch_size)
-    classes = room.run(lambda size: _targets(model, x, target, size))
     rows = range(len(x)) if index is None else index
     if len(rows) != len(x):
         raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
-    context = _context(model, Draws.of(seed, rows, split), chains, mean, train, truth)
-    if raw:
-        calls = [chain.raw for chain in chains]
-        by_call = room.run(lambda size: raw_maps(model, x, classes, context, calls, size))
-        maps = [by_call[chain.raw] for chain in chains]
-    else:
-        maps = room.run(lambda size: explain_chains(model, x, classes, context, chains, size))
+    room = Room(batch_size)
+    with outside_inference_mode(), answers_are(output):
+        kind = room.run(lambda size: output_for(model, x, chains, size))
+        classes = room.run(lambda size: _targets(model, x, plain(target), size))
+        with answers_are(kind):
+            context = _context(model, Draws.of(seed, rows, split), chains, mean, train, truth)
+            maps = _maps(model, x, classes, context, chains, raw, room)
     return {c.name: a for c, a in zip(chains, maps, strict=True)} if several else maps[0]
+
+
+def _maps(
+    model: nn.Module, x: Images, classes: Labels, context: Context, chains: Sequence[Chain], raw: bool,
+    room: Room,
+) -> list[Tensor]:  # fmt: skip
+    if not raw:
+        return room.run(lambda size: explain_chains(model, x, classes, context, chains, size))
+    calls = [chain.raw for chain in chains]
+    by_call = room.run(lambda size: raw_maps(model, x, classes, context, calls, size))
+    return [by_call[call] for call in calls]
 
 
 def removed(
@@ -111,7 +128,7 @@ def removed(
     rows = range(len(maps)) if index is None else index
     if len(rows) != len(maps):
         raise BadShape(f"There are {len(maps)} maps but {len(rows)} indices.")
-    places = ranks(maps.flatten(1).float(), Draws.of(seed, rows, split))
+    places = ranks(map_values(maps).flatten(1), Draws.of(seed, rows, split))
     return removed_at(places, fraction, maps.shape[1:])
 
 
@@ -178,7 +195,14 @@ def _context(
 
 def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Labels:
     if target is None:
-        return predict(model, x, batch_size).argmax(1)
+        answers = predict(model, x, batch_size)
+        lost = (~answers.isfinite().all(1)).nonzero()[:, 0].tolist()
+        if lost:
+            raise BadInput(
+                f"The model's answers to {len(lost)} of {len(x)} images are NaN or infinite (first: image {lost[0]}): "
+                "it predicts no class for them; give target=, or leave them out."
+            )
+        return answers.argmax(1)
     if isinstance(target, int):
         return torch.full((len(x),), target, device=x.device)
     return classes_of(target, len(x), "targets").to(x.device)

@@ -179,10 +179,16 @@ class Rows:
         """Some rows of an array."""
         if name in self._held:
             part = self._held[name][list(rows)]
-            kind = np.float64 if part.dtype.kind == "f" else np.int64
-            return torch.from_numpy(part.astype(kind))
+            return torch.from_numpy(part.astype(_held_as(part.dtype)))
         parts = [_widened(self._slices[name][first:last]) for first, last in _runs(rows)]
         return torch.cat(parts)
+
+
+def _held_as(dtype: np.dtype) -> type:
+    """The type torch has for numbers of another, with the same values."""
+    if dtype.kind == "f":
+        return np.float32 if dtype.itemsize <= 4 else np.float64
+    return np.int16 if dtype.itemsize == 1 else np.int64
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:

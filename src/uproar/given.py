@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,6 +19,64 @@ def check_model(model: Any) -> None:
     """Refuse what is no network."""
     if not isinstance(model, nn.Module):
         raise BadInput(f"The model is a torch.nn.Module, not {type(model).__name__}.")
+    check_weights(model)
+
+
+def check_weights(model: nn.Module) -> None:
+    """Refuse a network whose weights have no values, or can be neither frozen nor differentiated through."""
+    for weight in (*model.parameters(), *model.buffers()):
+        if weight.is_meta:
+            raise BadInput(
+                "The model is on the meta device, where weights have shapes but no values: load it on the CPU or a GPU."
+            )
+        if weight.is_inference():
+            raise BadInput(
+                "The model's weights were made inside torch.inference_mode(), so they can be neither frozen nor "
+                "differentiated through: build and load the model outside of it."
+            )
+
+
+def plain(a: Any) -> Any:
+    """A tensor that autograd and in-place work can use: a copy of one made in inference mode; all else as it is."""
+    return a.clone() if isinstance(a, Tensor) and a.is_inference() else a
+
+
+@contextmanager
+def outside_inference_mode() -> Iterator[None]:
+    """Inside, gradients can be computed even where the caller is in torch.inference_mode()."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def in_single(x: Tensor) -> Tensor:
+    """Images in half precision or bfloat16 as float32, in which they are changed; the model gets them as its own."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+MOST_WHOLE = 2**53
+"""Whole numbers up to this are told apart in double precision."""
+
+
+def map_values(a: Tensor, name: str = "the map") -> Tensor:
+    """Map values as floats in the order they were given: no two that differ become equal.
+
+    float32 and float64 stay as they are; half precision and whole numbers of at most 16 bits become float32, longer
+    ones float64. The type depends on that of the map alone, never on the values in a batch.
+    """
+    if a.dtype in (torch.float32, torch.float64):
+        return a
+    if a.is_complex():
+        raise BadInput(f"{name} has complex values, which have no order.")
+    if a.is_floating_point() or a.element_size() <= 2:
+        return a.float()
+    if a.numel() and max(int(a.max()), -int(a.min())) > MOST_WHOLE:
+        raise BadInput(
+            f"{name} has whole numbers beyond 2**53, which are not all told apart: give their ranks instead."
+        )
+    return a.double()
 
 
 def check_images(x: Any) -> None:

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,10 @@ from uproar.given import (
     check_model,
     classes_of,
     colour_of,
+    in_single,
+    map_values,
+    outside_inference_mode,
+    plain,
     unusual_pixels,
 )
 from uproar.metrics import Batch, metrics
@@ -35,8 +39,16 @@ from uproar.metrics.comparisons import Comparison, comparison_table, paired_mean
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
 from uproar.metrics.replicated import estimate
 from uproar.metrics.resampling import bootstrap, interval
-from uproar.models import Room, borrowed
-from uproar.models.remote import explained_there, from_here
+from uproar.models import Room
+from uproar.models.outputs import (
+    LogProbabilities,
+    Output,
+    answers_are,
+    kind_of,
+    logarithm,
+    tolerance_of,
+)
+from uproar.models.remote import bare, explained_there, from_here
 from uproar.quality import WeakNetwork, network_quality, predictions
 from uproar.removal.order import tied_pixels
 from uproar.scores import (
@@ -51,7 +63,6 @@ from uproar.seeds import Draws
 from uproar.training import predict
 
 Explain = Callable[[nn.Module, Tensor, Tensor, Draws], Tensor]
-Output = Literal["auto", "logit", "probability"]
 
 DEFAULT = ("insertion", "deletion", "road", "average_drop")
 SHOWN = 64
@@ -71,17 +82,6 @@ class Curve:
 
     fractions: Tensor
     values: Tensor
-
-
-class _LogProbabilities(nn.Module):
-    """A model that answers with probabilities, seen through their logarithm: softmax gives them back."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.model(x).clamp_min(1e-30).log()
 
 
 def score(
@@ -134,10 +134,27 @@ def score_all(
     `labelled=False` says that `y` are no labels but what the model predicts. When `over()`, no further images are
     begun: the scores are those of the first ones.
     """
+    # what scores are made of are logits from here on
+    with outside_inference_mode(), answers_are("logit"):
+        return _score_all(
+            model, x, y, maps, metrics, mean=mean, train=train, truth=truth, boxes=boxes, explain=explain,
+            output=output, seed=seed, index=index, batch_size=batch_size, listen=listen, over=over,
+            labelled=labelled,
+        )  # fmt: skip
+
+
+def _score_all(
+    model: nn.Module, x: Tensor, y: Tensor, maps: Tensor | Mapping[str, Tensor], metrics: Sequence[str], *,
+    mean: Tensor | None, train: Tensor | None, truth: Tensor | None, boxes: Tensor | None,
+    explain: Mapping[str, Explain] | None, output: Output, seed: int, index: Sequence[int] | None,
+    batch_size: int | None, listen: Scored, over: Callable[[], bool], labelled: bool,
+) -> Scores:  # fmt: skip
     check_model(model)
     check_images(x)
     check_like(train, x, "train")
     check_batch_size(batch_size)
+    x, train = in_single(plain(x)), None if train is None else in_single(plain(train))
+    y, mean, truth, boxes = (plain(a) for a in (y, mean, truth, boxes))
     calls = [read_metric(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
     methods = {name: checked_maps(a, x, name) for name, a in _named(maps).items()}
     if not calls or not methods:
@@ -156,9 +173,9 @@ def score_all(
     }
     model = from_here(model)
     room = Room.of(model, x) if batch_size is None else Room(batch_size)
-    model, notices = _with_logits(model, x, output, room)
+    answers = room.run(lambda rows: predict(model, x, rows))
+    model, clean, notices = _with_logits(model, answers, output)
     notices += unusual_pixels(x)
-    clean = room.run(lambda rows: predict(model, x, rows))
     if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
         raise BadInput(
             f"The labels run from {int(y.min())} to {int(y.max())}, but the model has {clean.shape[1]} classes."
@@ -275,9 +292,10 @@ def _named(maps: Tensor | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
     """Maps as (n, h, w); channels are summed, another size is refused."""
     try:
-        a = torch.as_tensor(maps).float().cpu()
+        given = plain(torch.as_tensor(maps)).cpu()
     except (TypeError, ValueError, RuntimeError):
         raise BadInput(f"The maps {name!r} are no array of numbers.") from None
+    a = map_values(given, f"The map {name!r}")
     n, c, h, w = x.shape
     if a.dim() == 4 and a.shape[1] in (1, c):
         a = a.sum(1)
@@ -294,22 +312,14 @@ def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
 
 
 def _with_logits(
-    model: nn.Module, x: Tensor, output: Output, room: Room
-) -> tuple[nn.Module, list[str]]:
-    """The model as one that answers with logits, and what was noticed on the way."""
-    if output not in ("auto", "logit", "probability"):
-        raise BadInput(f"output is auto, logit or probability, not {output!r}.")
-    with borrowed(model), torch.inference_mode():
-        answer = room.run(lambda rows: model(x[: max(2, min(16, rows, len(x)))]))
-    if not isinstance(answer, Tensor) or answer.dim() != 2:
-        raise BadInput("The model must return one row of class scores per image.")
-    sums_to_one = bool((answer >= 0).all()) and bool(((answer.sum(1) - 1).abs() < 1e-4).all())
-    if output == "probability" and not sums_to_one:
-        raise BadInput("output='probability' was given, but the model's rows do not sum to 1.")
-    if output == "logit" or not sums_to_one:
-        return model, []
+    model: nn.Module, answers: Tensor, output: Output
+) -> tuple[nn.Module, Tensor, list[str]]:
+    """The model and its answers as logits, and what was noticed on the way."""
+    if kind_of(answers, output, tolerance_of(bare(model))) == "logit":
+        return model, answers, []
     said = "The model's rows sum to 1, so they are taken as probabilities; say output='logit' if they are not."
-    return _LogProbabilities(model), [] if output == "probability" else [said]
+    notices = [] if output == "probability" else [said]
+    return LogProbabilities(model), logarithm(answers), notices
 
 
 def _tables(

@@ -185,7 +185,7 @@ class TwoInputs(torch.nn.Module):
 
 class Pair(torch.nn.Module):
     def forward(self, x):
-        return x.flatten(1), x
+        return x.flatten(1), 2 * x.flatten(1)
 
 
 @pytest.mark.parametrize("target", [None, 0])
@@ -195,10 +195,10 @@ def test_a_model_that_cannot_take_the_images_is_refused_in_one_sentence(target):
         BadInput, match=r"cannot take torch.float32 images of shape \(2, 1, 4, 4\).*mask"
     ):
         explain(TwoInputs(), x, target=target)
-    with pytest.raises(BadInput, match=r"cannot take torch.float64 images"):
-        explain(Linear(16), x.double(), target=target)
-    with pytest.raises(BadInput, match="tensor of (class )?scores, not tuple|must return a tensor"):
-        explain(Pair(), x, target=0)
+    with pytest.raises(
+        BadInput, match="class scores, not tuple with 2 tensors of one row per image"
+    ):
+        explain(Pair(), x, target=target)
 
 
 def test_an_installed_package_adds_estimators_by_entry_point(monkeypatch):

@@ -80,6 +80,7 @@ def estimator(
     formula: str = "",
     paper: str = "",
     fails: str = "",
+    softmax: bool = False,
     version: int = 1,
     name: str | None = None,
 ) -> Callable[[Callable], Callable]:
@@ -87,13 +88,14 @@ def estimator(
 
     `passes` is the cost per image in forward-and-backward passes, a number or a function of the options; `needs`
     says what the model must have; `channels` whether the map has one value per channel; `model=False` marks a
-    control that never looks at the model; `fails` names known failure modes; `version` is raised when
-    the numbers change, so that stored results of the old code are not taken for new ones.
+    control that never looks at the model; `fails` names known failure modes; `softmax` says that it asks for class
+    probabilities whatever its options; `version` is raised when the numbers change, so that stored results of the old
+    code are not taken for new ones.
     """
     facts = {
         "role": "estimator", "passes": passes, "needs": needs, "channels": channels, "model": model,
         "of": of, "prepare": prepare, "formula": formula, "paper": paper, "fails": fails,
-        "version": version,
+        "softmax": softmax, "version": version,
     }  # fmt: skip
     return _declare(facts, name, (*INPUTS, *EXTRAS))
 

@@ -29,8 +29,10 @@ from uproar.estimators.featuremaps import (
     outputs_kept,
 )
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import called, class_scores, rows_for
+from uproar.estimators.scores import class_scores, rows_for
+from uproar.models.answer import called
 from uproar.models.borrow import borrowed, home
+from uproar.models.outputs import as_logits
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -78,7 +80,7 @@ def prepare_iba(
     }
 
 
-@estimator(passes=lambda steps=10, samples=10, **_: steps * samples, channels=False, prepare=prepare_iba,
+@estimator(passes=lambda steps=10, samples=10, **_: steps * samples, channels=False, softmax=True, prepare=prepare_iba,
            needs="convolutions; training images", paper="Schulz et al. 2020",
            formula="Σ_channels KL(λr + (1 − λ)ε ‖ ε) in bits per pixel, λ minimising CE + β · mean KL",
            fails="coarse: the resolution is the layer's; around a shortcut information goes unseen")  # fmt: skip
@@ -201,7 +203,7 @@ def _restricted_cross_entropy(
 
 def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> Tensor:
     """Mean cross-entropy over the copies of each image, (n,); x holds them image by image, (n · copies, ...)."""
-    scores = called(model, channels_last(x))
+    scores = as_logits(called(model, channels_last(x)))
     loss = F.cross_entropy(scores, target.repeat_interleave(copies), reduction="none")
     return loss.view(-1, copies).mean(1)
 

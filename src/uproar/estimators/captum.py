@@ -30,6 +30,7 @@ from uproar.estimators.captum_classes import (
 )
 from uproar.estimators.layers import last_conv_layer, module_named
 from uproar.estimators.scores import rows_for
+from uproar.models.answer import returning_scores
 from uproar.models.borrow import borrowed
 from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps
@@ -109,7 +110,7 @@ def _estimated(
 
     with borrowed(model), _unmarked(model), torch.set_grad_enabled(gradients):
         try:
-            method = cls(model, **built)
+            method = cls(returning_scores(model, x[:2]), **built)
             if cls.__module__.startswith("captum.") and cls.__name__ in _TOGETHER:
                 return in_batches(batch, x, target, size=_rows(x, options))
             return _one_by_one(batch, x, target, context, cls.__name__)

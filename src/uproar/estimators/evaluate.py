@@ -10,14 +10,17 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches
 from uproar.containment import guarded_call
-from uproar.errors import BadMap
+from uproar.errors import BadMap, NotApplicable
 from uproar.estimators.base import Context, estimators, run
 from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.scores import rows_for
 from uproar.estimators.smooth import noisy_copies
 from uproar.expression import Call
+from uproar.given import map_values
 from uproar.models.answer import called
 from uproar.models.borrow import borrowed
+from uproar.models.outputs import Output, kind_of, output_set, tolerance_of
+from uproar.training import predict
 from uproar.types import Images, Labels
 
 BATCH = 64
@@ -62,7 +65,14 @@ class Point:
             extras["state"] = self.context.states[str(call)]
         given = {name: extras[name] for name in entry.inputs if name in extras}
         given |= dict(call.options)
-        return run(entry, [self.model, self.x, self.target], given, self.model)
+        try:
+            return run(entry, [self.model, self.x, self.target], given, self.model)
+        except RuntimeError as error:
+            if "not supported on ScriptModules" not in str(error):
+                raise
+            raise NotApplicable(
+                f"{call.name} looks inside the model, and a scripted one (torch.jit) does not let anyone in"
+            ) from error
 
     def _over_classes(self, call: Call) -> Any:
         """The map inside for classes that the entry chooses."""
@@ -139,6 +149,27 @@ def _images_together(noise: Call, x: Images) -> int:
     return max(2, rows_for(x) // samples)
 
 
+def takes_softmax(call: Call) -> bool:
+    """Whether a map follows the probability of a class rather than its score."""
+    return any(
+        estimators[leaf.name].facts.get("softmax", False)
+        or dict(leaf.options).get("score") == "probability"
+        for leaf in call.walk()
+    )
+
+
+def output_for(
+    model: nn.Module, x: Images, chains: Sequence[Chain], batch_size: int = BATCH
+) -> Output:
+    """What the model's answers are taken for while these chains are evaluated.
+
+    Where one of them needs probabilities, the model is asked about the images, and refused if it has none.
+    """
+    if not any(takes_softmax(chain.raw) for chain in chains):
+        return output_set()
+    return kind_of(predict(model, x, batch_size), output_set(), tolerance_of(model))
+
+
 def raw_maps(
     model: nn.Module, x: Images, target: Labels, context: Context, calls: Sequence[Call],
     batch_size: int = BATCH,
@@ -147,7 +178,7 @@ def raw_maps(
 
     def batch(x: Images, target: Labels, context: Context) -> dict[Call, Tensor]:
         point = Point(model, x, target, context, calls)
-        return {call: point[call].float() for call in calls}
+        return {call: map_values(point[call], call.name) for call in calls}
 
     with borrowed(model), torch.no_grad():
         return in_batches(batch, x, target, context, size=batch_size)

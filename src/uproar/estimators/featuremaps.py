@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
 from uproar.estimators.layers import module_named
-from uproar.models.answer import CopiedViews, called
+from uproar.models.answer import CopiedViews, called, shown_to
 from uproar.types import Images
 
 
@@ -47,7 +47,7 @@ def feature_maps(model: nn.Module, x: Images) -> list[FeatureMap]:
     hooks = [(module, note(name)) for name, module in modules.items()]
     # no second call here, in which every module would be met twice
     with _hooks(hooks), torch.no_grad(), seen, CopiedViews():
-        model(x)
+        model(shown_to(model, x))
     return [
         FeatureMap(name, modules[name], tuple(shape[1:]), count)
         for name, ((shape, count), *more) in calls.items()

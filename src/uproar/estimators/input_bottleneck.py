@@ -62,7 +62,7 @@ def _passes(*, steps: int = 60, samples: int = 10, feature_steps: int = 10, epoc
     return (steps + feature_steps) * samples + epochs * pool * (0.5 + 1 / critic_steps)
 
 
-@estimator(passes=_passes, channels=False, prepare=prepare_input_iba,
+@estimator(passes=_passes, channels=False, softmax=True, prepare=prepare_input_iba,
            needs="convolutions; training images", paper="Zhang et al. 2021",
            formula="λ of λx + (1 − λ)ε minimising CE + β · mean KL to a generated prior",
            fails="slow: one adversarial game per image; the prior depends on a short, noisy training")  # fmt: skip

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, NotApplicable
 from uproar.estimators.scores import class_scores
+from uproar.models.batch_invariance import BatchInvariant
 from uproar.types import Images, Labels
 
 Rule = Callable[[Callable, tuple, dict[str, Any]], Any]
@@ -44,7 +45,9 @@ class _Rewired(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        return None, None, *ctx.back(gradient)
+        # modes of the forward pass are off while torch goes backward
+        with BatchInvariant():
+            return None, None, *ctx.back(gradient)
 
 
 def rewired(value: Tensor, back: Callable[[Tensor], tuple[Tensor, ...]], *inputs: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from uproar.types import Images, Labels, RawMaps
 Boundary = Literal["clamp", "mirror"]
 
 
-@estimator(passes=lambda masks=1000, **_: masks / 2, channels=False,
+@estimator(passes=lambda masks=1000, **_: masks / 2, channels=False, softmax=True,
            formula="Σ p_c(mask · x) · mask / (masks · p)", paper="Petsiuk et al. 2018",
            fails="noise of the drawn masks where the score hardly varies; falls with 1/√masks")  # fmt: skip
 def rise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from uproar.errors import BadInput, BadShape
+from uproar.errors import BadInput
 from uproar.models.answer import called
 from uproar.models.room import at_most
 from uproar.types import Images, Labels
@@ -24,13 +24,6 @@ def rows_for(x: Images) -> int:
 def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:
     """The score of each image's own target class, (n,)."""
     out = called(model, x)
-    if not isinstance(out, Tensor):
-        raise BadInput(f"The model must return a tensor of class scores, not {type(out).__name__}.")
-    if out.dim() != 2 or len(out) != len(x):
-        raise BadShape(
-            f"The model must return one row of class scores per image, ({len(x)}, classes), "
-            f"not {tuple(out.shape)}."
-        )
     if len(target) and (int(target.min()) < 0 or int(target.max()) >= out.shape[1]):
         raise BadInput(
             f"The target classes run from {int(target.min())} to {int(target.max())}, but the model "
@@ -44,9 +37,11 @@ def input_gradient(model: nn.Module, x: Images, target: Labels) -> Tensor:
     with torch.enable_grad():
         x = x.detach().clone(memory_format=torch.channels_last).requires_grad_()
         total = class_scores(model, x, target).sum()
-        if not total.requires_grad:
+        gradient = None
+        if total.requires_grad:
+            (gradient,) = torch.autograd.grad(total, x, allow_unused=True)
+        if gradient is None:
             raise BadInput("The model's scores do not depend on the image in a differentiable way.")
-        (gradient,) = torch.autograd.grad(total, x)
     return gradient.detach().contiguous()
 
 

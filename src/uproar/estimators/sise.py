@@ -26,7 +26,7 @@ _NEEDS = "convolutional feature maps of more than one pixel"
 _FAILS = "feature maps of an untrained or shallow model are edges of the image"
 
 
-@estimator(passes=50, needs=_NEEDS, channels=False, paper="Sattarzadeh et al. 2021", fails=_FAILS,
+@estimator(passes=50, needs=_NEEDS, channels=False, softmax=True, paper="Sattarzadeh et al. 2021", fails=_FAILS,
            formula="e ← (e + V_l) · [V_l > Otsu(V_l)], V_l = Σ_k p_c(mask_k · x) · mask_k / Σ mask_k")  # fmt: skip
 def sise(model: nn.Module, x: Images, target: Labels, context: Context, *,
          fusion: Fusion = "otsu", fill: Baseline = "mean") -> RawMaps:  # fmt: skip
@@ -38,7 +38,7 @@ def sise(model: nn.Module, x: Images, target: Labels, context: Context, *,
     return _fused_layers(model, x, target, baseline_image(x, fill, context), fusion, adaptive=False)
 
 
-@estimator(passes=25, needs=_NEEDS, channels=False, paper="Sudhakar et al. 2021", fails=_FAILS,
+@estimator(passes=25, needs=_NEEDS, channels=False, softmax=True, paper="Sudhakar et al. 2021", fails=_FAILS,
            formula="SISE with the feature maps whose mean gradient is above Otsu's threshold")  # fmt: skip
 def ada_sise(model: nn.Module, x: Images, target: Labels, context: Context, *,
              fusion: Fusion = "otsu", fill: Baseline = "mean") -> RawMaps:  # fmt: skip

@@ -20,6 +20,7 @@ from uproar.arrays import Rows
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadMap, NotApplicable
 from uproar.estimators.base import Context
+from uproar.given import map_values
 from uproar.plugins import file_at
 from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps
@@ -100,7 +101,8 @@ class StoredMaps:
         """The maps of some samples of a split, (n, c, h, w) or (n, 1, h, w)."""
         rows = self._numbers(split)
         assert rows is not None  # `misfit` was asked
-        maps = self._rows.read(split.name, rows[list(index)].tolist()).float()
+        maps = self._rows.read(split.name, rows[list(index)].tolist())
+        maps = map_values(maps, self.name)
         bad = ~torch.isfinite(maps).flatten(1).all(1)
         if bool(bad.any()):
             first = int(rows[index[int(bad.nonzero()[0])]])

@@ -22,8 +22,10 @@ from uproar.estimators.featuremaps import (
     pyramid,
 )
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import called, class_scores
+from uproar.estimators.scores import class_scores
+from uproar.models.answer import called
 from uproar.models.borrow import borrowed, home
+from uproar.models.outputs import as_logits
 from uproar.seeds import generator, key
 from uproar.types import Images, Labels, RawMaps
 
@@ -81,7 +83,7 @@ def prepare_tame(
     return {"places": places, **branch.state_dict()}
 
 
-@estimator(passes=0.5, channels=False, prepare=prepare_tame, needs="convolutions; training images",
+@estimator(passes=0.5, channels=False, softmax=True, prepare=prepare_tame, needs="convolutions; training images",
            paper="Ntrougkas et al. 2022", formula="attention map of the class, before the sigmoid",
            fails="shows what a trained branch learned; the class predicted for black needs no pixels")  # fmt: skip
 def tame(model: nn.Module, x: Images, target: Labels, state: Mapping[str, Tensor], *,
@@ -128,7 +130,7 @@ def trained_branch(
         with torch.enable_grad():
             masks = own_class(branch(features()), labels).sigmoid()
             fine = F.interpolate(masks, size=x.shape[2:], mode="bilinear", align_corners=False)
-            parts = losses(called(model, x * fine), labels, masks)
+            parts = losses(as_logits(called(model, x * fine)), labels, masks)
             loss = ce * parts[0] + area * parts[1] + variation * parts[2]
             optimiser.zero_grad()
             loss.backward()

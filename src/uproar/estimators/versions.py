@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from uproar.estimators.scores import called, class_scores, rows_for
+from uproar.estimators.scores import class_scores, rows_for
+from uproar.models.answer import called
+from uproar.models.outputs import probabilities
 from uproar.types import Images, Labels
 
 Score = Literal["probability", "logit"]
@@ -53,12 +55,11 @@ def blended(x: Tensor, blank: Tensor, kept: Tensor) -> Tensor:
 
 
 class _Probabilities(nn.Module):
-    """The model with a softmax behind it; what is not class scores is left for the caller to refuse."""
+    """The model with a softmax behind it, where it has none itself."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        out = called(self.model, x)
-        return out.double().softmax(1) if isinstance(out, Tensor) and out.dim() == 2 else out
+        return probabilities(called(self.model, x))

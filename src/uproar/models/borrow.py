@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from uproar.models.batch_invariance import BatchInvariant
+
 _HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
@@ -24,7 +26,8 @@ _HOOKS = (
 def borrowed(model: nn.Module) -> Iterator[nn.Module]:
     """The model in evaluation mode with frozen weights; modes, flags and hooks come back afterwards.
 
-    Frozen weights also make a backward pass cheaper: only the gradient of the input is computed.
+    Frozen weights also make a backward pass cheaper: only the gradient of the input is computed. Inside, what the
+    model says of an image does not depend on the images beside it; see `batch_invariance`.
     """
     modes = {module: module.training for module in model.modules()}
     flags = {parameter: parameter.requires_grad for parameter in model.parameters()}
@@ -38,7 +41,8 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
         model.eval()
         for parameter in flags:
             parameter.requires_grad_(False)
-        yield model
+        with BatchInvariant():
+            yield model
     finally:
         for module, mode in modes.items():
             module.training = mode

@@ -93,7 +93,11 @@ def bytes_per_image(model: nn.Module, x: Tensor) -> int:
         if isinstance(output, Tensor):
             total += output.numel() * output.element_size()
 
-    leaves = [part for part in model.modules() if not list(part.children())]
+    leaves = [
+        part
+        for part in model.modules()
+        if not list(part.children()) and not isinstance(part, torch.jit.ScriptModule)
+    ]  # a scripted module has no hooks: only its images are counted
     with borrowed(model), torch.inference_mode():
         for part in leaves:
             part.register_forward_hook(add)

@@ -1,0 +1,119 @@
+"""Layers computed so that the numbers of an image do not depend on how many images are computed with it.
+
+Matrix libraries choose their kernel by the number of rows, and vectorised functions treat the last few numbers of a
+tensor in another way than the rest; either changes the last bits. Here matrix products of layers are made in blocks of
+16 to 128 rows, for which the kernels are the same, and the functions concerned get tensors without such a rest.
+Measured with MKL on processors with AVX2 and AVX-512 and one thread; with several threads the work is split by the
+number of rows once more, and nothing here can prevent that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+FEWEST, MOST = 16, 128
+"""Rows of one matrix product."""
+LANES = 64
+"""Numbers that fill whole vector registers, twice, in any precision."""
+
+
+class BatchInvariant(TorchFunctionMode):
+    """Inside, layers on the CPU give a row the same bits whatever the rows around it (with one thread)."""
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if args and isinstance(args[0], Tensor) and args[0].device.type == "cpu":
+            if func in _PRODUCTS and _is_layer(func, args):
+                return _in_blocks(func, args[0], args[1:], kwargs)
+            if func in _CONVOLUTIONS and _is_product(*args):
+                return _as_linear(*args[:3])
+            if func is F.multi_head_attention_forward and _is_narrow(args, kwargs):
+                return _widened(func, args, kwargs)
+            if func in _UNEVEN:
+                return _without_rest(func, args[0], args[1:], kwargs)
+        return func(*args, **kwargs)
+
+
+_PRODUCTS = {F.linear, torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__}
+
+_CONVOLUTIONS = {torch.conv2d, F.conv2d}
+
+ATTENDED = 4
+"""Images of one attention layer, at least: two are projected in another way than more."""
+
+_UNEVEN = {
+    torch.sigmoid, Tensor.sigmoid, F.silu, F.mish, F.elu, F.selu, F.celu, F.softplus, F.gelu,
+    torch.exp2, Tensor.exp2, torch.pow, Tensor.pow, Tensor.__pow__,
+}  # fmt: skip
+"""Functions whose vector code rounds in another way than their code for single numbers (torch 2.13, x86)."""
+
+
+def _is_layer(func: Callable, args: tuple) -> bool:
+    """Whether rows of images are multiplied with weights, as opposed to a product of anything else."""
+    if len(args) < 2 or args[0].dim() < 2 or not args[0].is_floating_point():
+        return False
+    return func is F.linear or (isinstance(args[1], nn.Parameter) and args[1].dim() == 2)
+
+
+def _is_product(
+    x: Tensor, weight: Any = None, bias: Any = None, stride: Any = 1, padding: Any = 0, *more: Any
+) -> bool:
+    """Whether a convolution, its arguments in their places, is a product of single pixels with a matrix."""
+    if not isinstance(weight, Tensor) or x.dim() != 4 or x.shape[2:] != (1, 1):
+        return False
+    grouped = weight.shape[1] != x.shape[1]
+    return weight.shape[2:] == (1, 1) and not grouped and padding in (0, (0, 0), [0, 0])
+
+
+def _as_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A convolution of single pixels, as in squeeze-and-excitation blocks."""
+    found = _in_blocks(F.linear, x.flatten(1), (weight.flatten(1), bias), {})
+    return found[:, :, None, None]
+
+
+def _is_narrow(args: tuple, kwargs: dict) -> bool:
+    masks = kwargs.get("key_padding_mask"), kwargs.get("attn_mask")
+    return args[0].dim() == 3 and 0 < args[0].shape[1] < ATTENDED and masks == (None, None)
+
+
+def _widened(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """An attention layer with images of zeros beside the few that there are, (tokens, n, features)."""
+    n = args[0].shape[1]
+    wide = (F.pad(a, (0, 0, 0, ATTENDED - n)) for a in args[:3])
+    out, weights = func(*wide, *args[3:], **kwargs)
+    return out[:, :n], None if weights is None else weights[:n]
+
+
+def _in_blocks(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tensor:
+    rows = x.reshape(-1, x.shape[-1])
+    n = len(rows)
+    if n == 0:
+        return func(x, *rest, **kwargs)
+    parts = [func(_at_least(part), *rest, **kwargs)[: len(part)] for part in rows.split(MOST)]
+    whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return whole.view(*x.shape[:-1], whole.shape[-1])
+
+
+def _at_least(rows: Tensor) -> Tensor:
+    return rows if len(rows) >= FEWEST else F.pad(rows, (0, 0, 0, FEWEST - len(rows)))
+
+
+def _without_rest(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tensor:
+    extra = -x.numel() % LANES
+    if not extra or any(isinstance(each, Tensor) for each in rest):
+        return func(x, *rest, **kwargs)
+    places = sorted(range(x.dim()), key=x.stride, reverse=True)
+    back = [places.index(dim) for dim in range(x.dim())]
+    laid = x.permute(places)
+    options = {name: value for name, value in kwargs.items() if name != "inplace"}
+    found = func(F.pad(laid.reshape(-1), (0, extra)), *rest, **options)
+    found = found[: x.numel()].view(laid.shape).permute(back)
+    return x.copy_(found) if kwargs.get("inplace") else found
