@@ -22,7 +22,7 @@ import torch
 
 from uproar.cli.mapping import Cost, Explaining, Scoring, scores_of
 from uproar.cli.progress import Watch, of_study
-from uproar.cli.subjects import subject_of_task
+from uproar.cli.subjects import images_of_task, subject_of_images
 from uproar.estimators import read_chain
 from uproar.store import Store
 from uproar.study.maps import pieces_of, stored_maps
@@ -82,7 +82,9 @@ def maps(folder: Path, quick: bool, score: bool) -> Callable:
     def work(watch: Watch) -> None:
         store = Store(folder / "maps")
         size = 100 if quick else 300
-        subject, _, y = subject_of_task("digits", "cnn-small", None, size, "label", 0, store, watch)
+        images = images_of_task("digits", "cnn-small", None, size, 0, store, watch)
+        subject = subject_of_images(images, "cnn-small", None, "label", 0, watch)
+        y = subject.target
         names = ("random", "grad", "ig", "sg_sq(grad)", "rise", "lime")
         chains = [read_chain(name) for name in names]
         if not score:
