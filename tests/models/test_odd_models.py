@@ -215,3 +215,15 @@ def test_occlusion_of_a_softmax_follows_its_probability_not_the_softmax_of_it(im
     torch.testing.assert_close(
         uproar.explain(ended, images, "occlusion(window=4)", target=1, mean=GREY), once, atol=1e-6, rtol=1e-4
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("end", "why"), [(torch.sigmoid, "look like the sigmoids"), (lambda s: s.softmax(1), "ends in a softmax")]
+)  # fmt: skip
+def test_a_study_refuses_base_networks_without_logits(end, why):
+    from uproar.study.bases import check_logits
+
+    scores = 3 * torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+    check_logits(scores, 1e-4)
+    with pytest.raises(BadInput, match=why):
+        check_logits(end(scores), 1e-4)

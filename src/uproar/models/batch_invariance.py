@@ -3,7 +3,7 @@
 Matrix libraries choose their kernel by the number of rows, and vectorised functions treat the last few numbers of a
 tensor in another way than the rest; either changes the last bits. Here matrix products of layers are made in blocks of
 16 to 128 rows, for which the kernels are the same, and the functions concerned get tensors without such a rest.
-Measured with MKL on processors with AVX2 and AVX-512 and one thread; with several threads the work is split by the
+Measured with MKL on a processor with AVX-512 and one thread; with several threads the work is split by the
 number of rows once more, and nothing here can prevent that.
 """
 
@@ -108,12 +108,14 @@ def _at_least(rows: Tensor) -> Tensor:
 
 def _without_rest(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tensor:
     extra = -x.numel() % LANES
-    if not extra or any(isinstance(each, Tensor) for each in rest):
+    if x.dim() == 0 or any(isinstance(each, Tensor) for each in rest):
         return func(x, *rest, **kwargs)
     places = sorted(range(x.dim()), key=x.stride, reverse=True)
     back = [places.index(dim) for dim in range(x.dim())]
     laid = x.permute(places)
     options = {name: value for name, value in kwargs.items() if name != "inplace"}
-    found = func(F.pad(laid.reshape(-1), (0, extra)), *rest, **options)
+    # flat in any case, so that gradients come in one piece of memory too
+    flat = laid.reshape(-1)
+    found = func(F.pad(flat, (0, extra)) if extra else flat, *rest, **options)
     found = found[: x.numel()].view(laid.shape).permute(back)
     return x.copy_(found) if kwargs.get("inplace") else found

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from uproar.errors import BadMap
+from uproar.errors import BadInput, BadMap
 from uproar.estimators import (
     Chain,
     Context,
@@ -19,6 +19,7 @@ from uproar.estimators import (
     prepare_states,
 )
 from uproar.models import build
+from uproar.models.outputs import kind_of, tolerance_of
 from uproar.models.weights import load_weights
 from uproar.protocols.worn import fold_of
 from uproar.seeds import Draws
@@ -70,11 +71,10 @@ class Bases(Identity):
             fit(
                 model.to(self.device), shown(train), train.labels, self.setting.recipe, seed, listen
             )
-        scores = kept_scores(predict(model, shown(self.task.test)))
-        arrays = {
-            name: value.detach().cpu().contiguous().numpy()
-            for name, value in model.state_dict().items()
-        }
+        answers = predict(model, shown(self.task.test))
+        scores = kept_scores(answers)
+        check_logits(answers, tolerance_of(model))
+        arrays = {name: _array(value) for name, value in model.state_dict().items()}
         facts = answer_facts(scores, self.task.test.labels, time.perf_counter() - started)
         return Item({**arrays, "test_scores": scores}, {**facts, "device": str(self.device)})
 
@@ -105,6 +105,20 @@ class Bases(Identity):
 def _state_item(model: nn.Module, context: Context, chain: Chain, leaf: str) -> Item:
     state = prepare_states(model, context, [chain])[leaf]
     return Item({name: value.detach().cpu().contiguous().numpy() for name, value in state.items()})
+
+
+def _array(value: Tensor) -> np.ndarray:
+    """Weights as they are kept: NumPy has no bfloat16, whose values float32 holds exactly."""
+    value = value.detach().cpu().contiguous()
+    return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+
+
+def check_logits(answers: Tensor, tolerance: float) -> None:
+    """Refuse a base network that answers with anything but class scores, of which a softmax is taken."""
+    if kind_of(answers, tolerance=tolerance) == "probability":
+        raise BadInput(
+            "The model ends in a softmax (its rows sum to 1), and a study takes the softmax itself: leave it out."
+        )
 
 
 def kept_scores(scores: Tensor) -> np.ndarray:

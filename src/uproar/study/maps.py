@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.estimators import Chain, Context, explain_chains, families, prepare_states
+from uproar.estimators.evaluate import output_for
 from uproar.models import Room, borrowed
+from uproar.models.outputs import Output, answers_are
 from uproar.pace import Key
 from uproar.seeds import Draws
 from uproar.store import Item, Store, key_of
@@ -56,7 +58,7 @@ class Subject:
 
 
 def _bytes(value: Tensor) -> memoryview:
-    return value.detach().cpu().contiguous().numpy().reshape(-1).view("uint8").data
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 @dataclass(frozen=True)
@@ -151,9 +153,14 @@ class _Maker:
         self.subject, self.chains = subject, chains
 
     @functools.cached_property
+    def output(self) -> Output:
+        """What the model's answers are taken for; refused where a chain needs probabilities and there are none."""
+        return output_for(self.subject.model, self.subject.x, self.chains)
+
+    @functools.cached_property
     def context(self) -> Context:
         """The context with what estimators prepare."""
-        with borrowed(self.subject.model), torch.no_grad():
+        with answers_are(self.output), borrowed(self.subject.model), torch.no_grad():
             states = prepare_states(self.subject.model, self.subject.context, self.chains)
         return replace(self.subject.context, states=states)
 
@@ -167,9 +174,12 @@ class _Maker:
         """The maps of a piece, by chain."""
         model, rows, context = self.subject.model, piece.rows, self.context[piece.rows]
         x, target = self.subject.x[rows], self.subject.target[rows]
-        return self.room.run(
-            lambda some: explain_chains(model, x, target, context, piece.group, min(CHUNK, some))
-        )
+        with answers_are(self.output):
+            return self.room.run(
+                lambda some: explain_chains(
+                    model, x, target, context, piece.group, min(CHUNK, some)
+                )
+            )
 
 
 def _maps_of(piece: Piece, maker: _Maker, store: Store) -> list[Tensor]:

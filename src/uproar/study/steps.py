@@ -33,6 +33,7 @@ from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.metrics.resampling import bootstrap
 from uproar.models import Room
+from uproar.models.borrow import home
 from uproar.models.remote import explained_there, from_here
 from uproar.removal.fill import fill_code
 from uproar.removal.order import tied_pixels
@@ -128,11 +129,9 @@ class Bench(Retraining):
 
             return explain
 
-        @explained_there
-        def mapped(model: nn.Module, images: Tensor, classes: Tensor) -> Tensor:
-            return torch.stack(explain_chains(model, images, classes, context, list(chains)))
-
-        maps, asked = mapped(model, x, target), from_here(model)
+        place, asked = home(model), from_here(model)
+        made = explain_chains(model, x.to(place), target.to(place), context, list(chains))
+        maps = [own.to(x.device) for own in made]  # each in its own precision
         return [
             Batch(
                 asked, x, y, own, clean, draws, self.task.mean, truth,
