@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 import time
 import warnings
 from dataclasses import dataclass
@@ -71,6 +72,41 @@ def leaves_a_hook(model, x, target):
     return x
 
 
+def changes_a_class(model, x, target):
+    for layer in model.modules():
+        if type(layer) is torch.nn.ReLU:
+            layer.__class__ = torch.nn.Sigmoid
+    return x
+
+
+def leaves_a_thread(model, x, target):
+    def later():
+        time.sleep(0.4)
+        model[-1].weight.data.zero_()
+
+    threading.Thread(target=later, daemon=True).start()
+    return x
+
+
+def replaces_functions(model, x, target):
+    nothing = torch.zeros(())
+    torch.nn.functional.relu = torch.relu = lambda x, inplace=False: x * nothing
+    torch.nn.ReLU.forward = torch.Tensor.relu = lambda self, *x: (x or [self])[0] * nothing
+    np.argsort = None
+    del torch.softmax
+    return x.clone()
+
+
+class _Nothing(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return 0 * function(*args, **(kwargs or {}))
+
+
+def leaves_a_mode(model, x, target):
+    _Nothing().__enter__()
+    return x.clone()
+
+
 def leaves_hooks_on_everything(model, x, target):
     torch.nn.modules.module.register_module_forward_hook(lambda module, given, answer: answer * 0)
     return x.clone()
@@ -97,6 +133,10 @@ def changes_the_process(model, x, target):
     torch.autograd.set_detect_anomaly(True)
     torch.set_flush_denormal(True)
     torch.set_float32_matmul_precision("medium")
+    torch.backends.mkldnn.set_flags(_enabled=False)
+    torch.backends.nnpack.set_flags(False)
+    torch.backends.mha.set_fastpath_enabled(False)
+    sys.stdout = sys.stderr
     np.seterr(all="raise")
     warnings.simplefilter("ignore")
     os.environ["UPROAR_MISBEHAVES"] = "1"
@@ -144,6 +184,10 @@ def raises(model, x, target):
 
 def exits(model, x, target):
     sys.exit(7)
+
+
+def stops_like_a_generator(model, x, target):
+    raise GeneratorExit
 
 
 def dawdles_and_prints(model, x, target):

@@ -151,7 +151,7 @@ def plainly(message: str) -> str:
     return message
 
 
-CODE_ERRORS = (Exception, SystemExit)
+CODE_ERRORS = (Exception, SystemExit, GeneratorExit)
 """What code of a user may raise: `sys.exit` in it ends what it was asked for, not the program; an interrupt does."""
 
 

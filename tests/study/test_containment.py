@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -35,17 +36,20 @@ FAIL = {
     "exchanges_a_layer": "changed the model: its layers were exchanged",
     "replaces_forward": "changed the model: the options of its layers changed",
     "leaves_a_hook": "changed the model: hooks were left on it",
+    "changes_a_class": "changed the model: the classes of its layers changed (1.2",
+    "leaves_a_thread": "The estimator leaves_a_thread left threads running",
     "draws_unseeded": "gives other maps when it is run again",
     "follows_the_batch": "depends on the other images of the batch",
     "is_not_finite": "NaN or infinite",
     "has_another_shape": "has_another_shape returned (",
     "raises": "KeyError: 'oops'",
     "exits": "sys.exit(7)",
+    "stops_like_a_generator": "GeneratorExit",
 }
 RUN = [
     "gradient", "returns_a_graph", "leaves_hooks_on_everything", "zeroes_its_inputs",
     "changes_the_process", "seeds_everything", "keeps_one_buffer", "is_whole_numbers",
-    "dawdles_and_prints",
+    "dawdles_and_prints", "replaces_functions", "leaves_a_mode",
 ]  # fmt: skip
 METRICS = ["insertion(steps=4)", "average_drop"]
 BAD_METRICS = {
@@ -200,7 +204,9 @@ def test_the_process_is_as_it_was(case, zoo):
         switches = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
         anomaly = torch.is_anomaly_enabled(), torch.are_deterministic_algorithms_enabled()
         precision = torch.get_float32_matmul_precision(), float(torch.tensor([1e-40]) * 1)
-        around = list(warnings.filters), dict(os.environ), os.getcwd(), np.geterr()
+        around = list(warnings.filters), dict(os.environ), os.getcwd(), np.geterr(), sys.stdout
+        around += torch.backends.mkldnn.enabled, torch.backends.mha.get_fastpath_enabled()
+        around += torch.relu, torch.softmax, torch.Tensor.relu, torch.nn.ReLU.forward, np.argsort
         return switches, anomaly, precision, around
 
     torch.manual_seed(5)
@@ -208,11 +214,39 @@ def test_the_process_is_as_it_was(case, zoo):
     before, numbers = seen(), (torch.rand(3), np.random.rand(3))
     torch.manual_seed(5)
     np.random.seed(5)
-    for function in (zoo.changes_the_process, zoo.seeds_everything):
+    for function in (zoo.changes_the_process, zoo.seeds_everything, zoo.replaces_functions):
         uproar.explain(model, x, function, target=0)
     assert seen() == before
     assert torch.equal(torch.rand(3), numbers[0])
     assert np.array_equal(np.random.rand(3), numbers[1])
+
+
+class Scaled(torch.nn.Module):
+    """A network with a number, a tensor that is no buffer, and a count of its calls."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.scale, self.shift, self.calls = inner, 1.0, torch.zeros(3), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.inner(x) * self.scale + self.shift
+
+
+def test_plain_attributes_of_a_network_come_back_and_one_that_counts_its_calls_is_not_accused(case):
+    model, x = Scaled(case[0]).eval(), case[1]
+    before = uproar.explain(model, x, "grad", target=0)
+
+    def spoils(model, x, target):
+        maps = model(x)[:, :1, None, None] * x
+        model.scale = 0.0
+        model.shift.fill_(7)
+        model.shift = None
+        return maps
+
+    uproar.explain(model, x, spoils, target=0)
+    assert model.scale == 1 and torch.equal(model.shift, torch.zeros(3))
+    assert torch.equal(uproar.explain(model, x, "grad", target=0), before)
 
 
 def test_score_names_the_guilty_metric_and_function(case):

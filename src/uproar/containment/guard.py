@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,13 +13,11 @@ from torch import nn
 
 from uproar.containment.copies import altered, private
 from uproar.containment.model import ModelState
-from uproar.containment.process import (
-    GENERATORS,
-    ProcessState,
-    generators_changed,
-    seed_generators,
-)
+from uproar.containment.process import ProcessState, seed_generators
 from uproar.errors import SideEffect
+
+PATIENCE = 0.1
+"""Seconds that a thread may take to end after the code that started it."""
 
 _seed: ContextVar[int] = ContextVar("seed of the global generators", default=0)
 _undone: ContextVar[list[str] | None] = ContextVar("what was put back", default=None)
@@ -47,9 +46,9 @@ def guarded_call(
     with contained(owner, model):
         copies, named = [private(value) for value in given], private(options)
         answer = function(*copies, **named)
-        if _undone.get() is not None:
-            pairs = [*zip(copies, given, strict=True), (named, options)]
-            _note(["its inputs"] if any(altered(*pair) for pair in pairs) else [])
+    if _undone.get() is not None:
+        pairs = [*zip(copies, given, strict=True), (named, options)]
+        _note(["its inputs"] if any(altered(*pair) for pair in pairs) else [])
     return private(answer)
 
 
@@ -58,27 +57,31 @@ def contained(owner: str, model: nn.Module | None = None, reseed: bool = True) -
     """Around code of the user, which runs with gradients and, with `reseed`, a fixed start of global random generators.
 
     Afterwards the process is as it was, also after an error. A model that was changed is put back, and SideEffect names
-    the owner.
+    the owner; so it does if threads are left running, which could change anything at any time.
     """
-    process = ProcessState()
+    process, threads = ProcessState(), set(threading.enumerate())
     state = None if model is None else ModelState(model)
     seed = _seed.get()
     changed: list[str] = []
+    left: list[str] = []
     try:
         with torch.inference_mode(False), torch.enable_grad():
             if reseed:
                 seed_generators(seed)
-            yield
-            if _undone.get() is not None:
-                _note(_left_by_code(seed if reseed else None))
+            try:
+                yield
+            finally:
+                left = [] if model is None else _threads_since(threads)
+                _note(process.restore(seed if reseed and _undone.get() is not None else None))
+                _note([] if torch.is_grad_enabled() else ["the gradient mode of torch"])
     finally:
-        undone = process.restore()
         if state is not None:
             with torch.no_grad():
                 changed = state.restore()
-        _note(undone)
     if changed:
         raise SideEffect(f"{owner} changed the model: {', '.join(changed)}.")
+    if left:
+        raise SideEffect(f"{owner} left threads running that can change the model: {left[0]}.")
 
 
 @contextmanager
@@ -113,10 +116,13 @@ def watched() -> Iterator[list[str]]:
         _undone.reset(token)
 
 
-def _left_by_code(seed: int | None) -> list[str]:
-    """What context managers are about to put back, and whether random generators started from a seed were used."""
-    grad = [] if torch.is_grad_enabled() else ["the gradient mode of torch"]
-    return grad + ([GENERATORS] if seed is not None and generators_changed(seed) else [])
+def _threads_since(before: set[threading.Thread]) -> list[str]:
+    """The names of the threads that were started since and do not end soon, but for the clock of tqdm's bars."""
+    started = [each for each in threading.enumerate() if each not in before]
+    started = [each for each in started if type(each).__name__ != "TMonitor"]
+    for each in started:
+        each.join(PATIENCE)
+    return [each.name for each in started if each.is_alive()]
 
 
 def _note(names: Sequence[str]) -> None:

@@ -24,24 +24,32 @@ _PARTS = ("_parameters", "_buffers", "_modules")
 
 
 class ModelState:
-    """Weights, buffers, layers, modes and hooks of a network when it was noted.
+    """Weights, buffers, layers, modes, hooks and other attributes of a network when it was noted.
 
-    Weights and buffers are kept as copies, so that also a change by way of `.data` is seen and can be put back.
+    Tensors are kept as copies, so that also a change by way of `.data` is seen and can be put back.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.modules = list(model.named_modules())
+        self.classes = [type(module) for _, module in self.modules]
         self.modes = [module.training for _, module in self.modules]
         self.hooks = [_tables(module, _HOOKS) for _, module in self.modules]
         self.parts = [_tables(module, _PARTS) for _, module in self.modules]
         self.options = [_options(module) for _, module in self.modules]
         named = [*model.named_parameters(), *model.named_buffers()]
         self.tensors = [_Kept(name, tensor) for name, tensor in named]
+        self.attributes = [_Attributes(module) for _, module in self.modules]
 
     def restore(self) -> list[str]:
-        """Put everything back that has changed since; what had, in words."""
+        """Put everything back that has changed since; what had, in words.
+
+        Plain attributes of the user's own classes come back without a word: a network may count or note its own calls.
+        """
+        for attributes in self.attributes:
+            attributes.restore()
         changed = [
+            self._restore_classes(),
             self._restore_tables(self.parts, "its layers were exchanged"),
             self._restore_tables(self.hooks, "hooks were left on it"),
             self._restore_options(),
@@ -49,6 +57,14 @@ class ModelState:
             self._restore_values(),
         ]
         return [words for words in changed if words]
+
+    def _restore_classes(self) -> str:
+        names = []
+        for (name, module), cls in zip(self.modules, self.classes, strict=True):
+            if type(module) is not cls:
+                names.append(name or cls.__name__)
+                module.__class__ = cls
+        return _counted("the classes of its layers changed", names)
 
     def _restore_tables(self, tables: list[list[tuple[Parts, Parts]]], words: str) -> str:
         found = False
@@ -107,6 +123,24 @@ class _Kept:
         return True
 
 
+class _Attributes:
+    """Numbers, words and tensors that a module of a user's class has beside its parameters and buffers."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        own = {} if _of_torch(module) else vars(module)
+        self.plain = {name: value for name, value in own.items() if _is_plain(name, value)}
+        tensors = {name: value for name, value in own.items() if isinstance(value, Tensor)}
+        self.tensors = {name: _Kept(name, tensor) for name, tensor in tensors.items()}
+
+    def restore(self) -> None:
+        """Put back values that were replaced, deleted or written into."""
+        vars(self.module).update(self.plain)
+        for name, kept in self.tensors.items():
+            vars(self.module)[name] = kept.tensor
+            kept.restore()
+
+
 def _tables(module: nn.Module, names: tuple[str, ...]) -> list[tuple[Parts, Parts]]:
     """Dictionaries of a module, each with a copy."""
     found = [vars(module).get(name) for name in names]
@@ -117,13 +151,17 @@ def _options(module: nn.Module) -> Parts:
     """A replaced `forward`, and the plain options of torch's own layers, such as the rate of a dropout."""
     own = vars(module)
     kept = {"forward": own["forward"]} if "forward" in own else {}
-    if type(module).__module__.startswith("torch.nn."):
-        kept |= {
-            name: value
-            for name, value in own.items()
-            if isinstance(value, bool | int | float | str | tuple) and name != "training"
-        }
+    if _of_torch(module):
+        kept |= {name: value for name, value in own.items() if _is_plain(name, value)}
     return kept
+
+
+def _of_torch(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torch.nn.")
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    return isinstance(value, bool | int | float | str | tuple) and name != "training"
 
 
 def _same_entries(now: Parts, before: Parts) -> bool:

@@ -1,4 +1,4 @@
-"""What all code in a process shares: random generators, switches of torch and NumPy, environment, warnings.
+"""What all code in a process shares: random generators, switches and functions of torch and NumPy, environment.
 
 before = ProcessState()
 ...
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,6 +20,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.modules import module as torch_modules
+from torch.overrides import _pop_mode as pop_function_mode
+from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
+
+from uproar.containment import functions
 
 GENERATORS = "the global random generators"
 
@@ -42,13 +47,18 @@ class ProcessState:
         self.values = [switch.read() for switch in self.switches]
         self.generators = _generators()
 
-    def restore(self) -> list[str]:
-        """Put everything back that has changed since; the names of what had, random generators left out."""
+    def restore(self, seed: int | None = None) -> list[str]:
+        """Put everything back that has changed since; the names of what had.
+
+        The random generators are among them if they were started from `seed` and used since.
+        """
         changed = []
         for switch, before in zip(self.switches, self.values, strict=True):
             if switch.read() != before:
                 switch.write(before)
                 changed.append(switch.name)
+        if seed is not None and generators_changed(seed):
+            changed.append(GENERATORS)
         _restore_generators(self.generators)
         return changed
 
@@ -86,11 +96,12 @@ _FLAGS = [
     (holder, name)
     for holder, names in (
         (torch.backends, ("fp32_precision",)),
-        (torch.backends.mkldnn, ("fp32_precision", "deterministic")),
+        (torch.backends.mkldnn, ("enabled", "fp32_precision", "deterministic")),
         (getattr(torch.backends.mkldnn, "matmul", None), ("fp32_precision",)),
         (getattr(torch.backends.mkldnn, "conv", None), ("fp32_precision",)),
         (torch.backends.cuda.matmul, ("fp32_precision",)),
         (torch.backends.cudnn, ("enabled", "deterministic", "benchmark", "allow_tf32")),
+        (torch.backends.opt_einsum, ("enabled", "strategy")),
     )
     for name in names
     if hasattr(holder, name)
@@ -98,14 +109,29 @@ _FLAGS = [
 """Flags of the libraries that do the sums: they change speed and last digits."""
 
 
+_ACCESSORS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+    (torch._C._get_nnpack_enabled, torch._C._set_nnpack_enabled),
+    (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
+    (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
+    (torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),
+    (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
+]
+"""The same for flags that are read and set by functions."""
+
+
 def _flags() -> list[Any]:
-    return [_known(functools.partial(getattr, holder, name)) for holder, name in _FLAGS]
+    flags = [_known(functools.partial(getattr, holder, name)) for holder, name in _FLAGS]
+    return flags + [read() for read, _ in _ACCESSORS]
 
 
 def _set_flags(values: list[Any]) -> None:
-    for (holder, name), now, before in zip(_FLAGS, _flags(), values, strict=True):
+    writes: list[Callable[[Any], object]] = [
+        functools.partial(setattr, holder, name) for holder, name in _FLAGS
+    ]
+    writes += [write for _, write in _ACCESSORS]
+    for write, now, before in zip(writes, _flags(), values, strict=True):
         if before is not None and now != before:
-            setattr(holder, name, before)
+            write(before)
 
 
 def _set_precision(value: str | None) -> None:
@@ -150,6 +176,23 @@ def _set_autocast(values: tuple[bool, ...]) -> None:
         torch.set_autocast_enabled(place, value)
 
 
+def _modes() -> tuple[int, int]:
+    """How many modes are entered that stand between a call and what torch does with it."""
+    return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
+
+
+def _leave_modes(before: tuple[int, int]) -> None:
+    functions_now, dispatches_now = _modes()
+    for _ in range(functions_now - before[0]):
+        pop_function_mode()
+    for _ in range(dispatches_now - before[1]):
+        pop_dispatch_mode()
+
+
+def _set_streams(streams: tuple[Any, Any, Any]) -> None:
+    sys.stdin, sys.stdout, sys.stderr = streams
+
+
 _GLOBAL_HOOKS = [
     value
     for name, value in vars(torch_modules).items()
@@ -179,6 +222,8 @@ def _set_environment(before: dict[str, str]) -> None:
 
 
 SWITCHES = (
+    Switch("the modes of torch", _modes, _leave_modes),
+    Switch("functions of torch or NumPy", functions.read, functions.write),
     Switch("the default dtype of torch", torch.get_default_dtype, torch.set_default_dtype),
     Switch("the default device of torch", _default_device, _set_default_device),
     Switch("the number of threads of torch", torch.get_num_threads, torch.set_num_threads),
@@ -201,4 +246,6 @@ SWITCHES = (
     Switch("the warnings filters", lambda: list(warnings.filters), _set_warnings, False),
     Switch("the environment variables", lambda: dict(os.environ), _set_environment, False),
     Switch("the working directory", os.getcwd, os.chdir),
+    Switch("the standard streams", lambda: (sys.stdin, sys.stdout, sys.stderr), _set_streams),
 )
+"""Modes and functions come first: the others are read and written by functions of torch."""
