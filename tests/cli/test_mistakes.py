@@ -221,3 +221,11 @@ def test_a_run_of_the_wrong_labels_does_not_train(files, monkeypatch, capsys):
         "three.npy has 3 labels, but there are 30 images: give one for each."
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("arguments", [[], ["data"], ["store"]])
+def test_no_command_shows_the_help_and_no_sentence_about_a_mistake(arguments, capsys):
+    assert _exit_code(arguments) == 2
+    shown = capsys.readouterr()
+    assert "Commands" in shown.out + shown.err
+    assert "Error" not in shown.out + shown.err

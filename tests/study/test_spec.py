@@ -56,6 +56,16 @@ def test_a_study_survives_json():
             r"mine.toml, line 8: a recipe has no setting 'epoch'. Did you mean 'epochs'",
         ),
         (
+            "seeds = 3",
+            "epochs = 3",
+            r"line 5: a study has no setting 'epochs'. It belongs below \[recipe\]. Known",
+        ),
+        (
+            "epochs = 2",
+            'target = "label"',
+            "line 8: a recipe has no setting 'target'. It belongs above the tables, at the top of",
+        ),
+        (
             "epochs = 2",
             "epochs = 0",
             r"line 8: recipe.epochs must be at least 1, not 0",

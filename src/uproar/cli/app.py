@@ -91,6 +91,8 @@ def _exit_code(arguments: list[str] | None) -> int:
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
         return 3 if isinstance(error, StoreError) else 2
     except _UsageError as error:  # type: ignore[misc]
+        if not error.format_message().strip():
+            return 2  # no command was given: its help has been printed, there is nothing to add
         errors.print(
             f"[bold red]Error:[/] {escape(usage_sentence(error, arguments))}", soft_wrap=True
         )

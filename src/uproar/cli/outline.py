@@ -11,13 +11,13 @@ from uproar.study.spec import Study
 
 def print_outline(study: Study, size: Outline) -> None:
     """Cells, passes, storage and GPU hours of a study with its audits, and what is missing before it can run."""
-    shown = table(f"Study {study.name}: all of it", "what", ">amount")
+    shown = table(f"Study {study.name}: its whole size", "what", ">amount")
     for what, amount in (
         ("cells", f"{size.cells:,}"),
         ("trainings", f"{size.trainings:,}"),
         ("images passed forward and backward in training", _large(size.trained)),
         ("images passed forward and backward for maps", _large(size.explained)),
-        ("images passed forward to judge", _large(size.shown)),
+        ("images passed forward for scores", _large(size.shown)),
         ("storage", _bytes(size.bytes)),
         (f"GPU hours at {SPEED / 1e12:g} TFLOP/s", f"{size.gpu_hours:,.2f}"),
     ):

@@ -385,13 +385,24 @@ def _placed(error: BadInput, path: Sequence[Any]) -> BadInput:
 
 
 def _no_setting(path: list[str]) -> str:
-    """That a study or a table of it has no such setting, with near names."""
+    """That a study or a table of it has no such setting, with the table that has it or near names."""
     tables: dict[str, tuple[str, type[BaseModel]]] = {
-        "recipe": ("a recipe", Recipe), "resources": ("[resources]", Resources),
+        "": ("a study", Study), "recipe": ("a recipe", Recipe), "resources": ("[resources]", Resources),
     }  # fmt: skip
-    owner, model = tables.get(path[0] if len(path) > 1 else "", ("a study", Study))
+    given = path[0] if len(path) > 1 and path[0] in tables else ""
+    owner, model = tables[given]
     known = list(model.model_fields)
-    guess = did_you_mean(path[-1], known, 2)
+    names = {path[-1], path[-1] + "s"}  # task = "digits" says tasks
+    places = [
+        name
+        for name, (_, other) in tables.items()
+        if name != given and names & set(other.model_fields)
+    ]
+    if places:
+        right = f"below [{places[0]}]" if places[0] else "above the tables, at the top of the file"
+        guess = f" It belongs {right}."
+    else:
+        guess = did_you_mean(path[-1], known, 2)
     return f"{owner} has no setting {path[-1]!r}.{guess} Known: {', '.join(sorted(known))}."
 
 
