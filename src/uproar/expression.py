@@ -40,7 +40,9 @@ class Call:
     options: tuple[tuple[str, Value], ...] = ()
 
     def __str__(self) -> str:
-        inside = [str(arg) for arg in self.args] + [f"{k}={_show(v)}" for k, v in self.options]
+        inside = [str(arg) for arg in self.args] + [
+            f"{k}={shown_value(v)}" for k, v in self.options
+        ]
         return f"{self.name}({', '.join(inside)})" if inside else self.name
 
     def __hash__(self) -> int:
@@ -68,9 +70,10 @@ def parse(text: str) -> Call:
     return call
 
 
-def _show(value: Value) -> str:
+def shown_value(value: Value) -> str:
+    """A value as it is written in an expression, which reads it again."""
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_show, value))}]"
+        return f"[{', '.join(map(shown_value, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     if value is None:

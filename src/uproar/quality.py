@@ -68,16 +68,18 @@ class NetworkQuality:
     @property
     def sentence(self) -> str:
         """The numbers in a sentence, for the head of a page or of a terminal's output."""
-        several = f" of each of {self.replicates} networks" if self.replicates > 1 else ""
-        on = f"{self.images} image{'s' * (self.images != 1)}{several}"
+        on = f"{self.images} image{'s' * (self.images != 1)}"
+        several = f"mean of {self.replicates} networks" if self.replicates > 1 else ""
         if self.accuracy is None:
             text = (
                 f"no labels; mean probability of the predicted class {self.probability:.2f} on {on}"
+                f"{f' ({several})' * bool(several)}"
             )
         else:
-            lowest = self._lowest_in_words
+            weakest = "" if self.lowest is None else f"the weakest {_percent(self.lowest)}"
+            known = [several, weakest if several else "", f"chance {_percent(self.chance)}"]
             text = (
-                f"right on {_percent(self.accuracy)} of {on}{lowest} (chance {_percent(self.chance)}), "
+                f"right on {_percent(self.accuracy)} of {on} ({', '.join(filter(None, known))}), "
                 f"mean probability of the label {self.probability:.2f}"
             )
         lost = f"; {self.unanswered} without a finite answer" if self.unanswered else ""
@@ -92,20 +94,20 @@ class NetworkQuality:
             return (
                 f"The network gives the class it predicts a mean probability of only {self.probability:.2f} on "
                 f"{self.images} images, with {self.classes} classes (warned of below {self.level:.2f}): it seems not "
-                "to have learnt these images, and maps of such a network cannot be compared in earnest."
+                "to have learnt these images, so that a comparison of its maps says little."
             )
         return (
             f"The network is right on only {_percent(self.accuracy)} of {self.images} images{self._lowest_in_words}, "
             f"with chance at {_percent(self.chance)} (warned of below {_percent(self.level)}, half way from chance to "
-            "always right): the class followed is often not the one it gives, and maps of such a network cannot be "
-            "compared in earnest. Check weights, normalisation and the order of the classes."
+            "always right): many of its predictions are wrong, so that a comparison of its maps says little. "
+            "Train it longer, or check weights, normalisation and the order of the classes."
         )
 
     @property
     def _lowest_in_words(self) -> str:
         if self.lowest is None or self.replicates == 1:
             return ""
-        return f", the weakest on {_percent(self.lowest)}"
+        return f" (the weakest of {self.replicates} networks on {_percent(self.lowest)})"
 
 
 def network_quality(

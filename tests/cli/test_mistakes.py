@@ -149,6 +149,8 @@ OTHERS = [
     (["nonsense"], "No such command 'nonsense'. See uproar --help"),
     (["run", "--nonsense", "3"], "No such option: --nonsense. See uproar run --help"),
     (["audit"], "See uproar audit --help"),
+    (["report", "runs", "--latex"], "'--latex' requires an argument. See uproar report --help"),
+    (["store", "verify", "x", "--nonsense"], "--nonsense. See uproar store verify --help"),
 ]
 
 

@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import save_file
 
 from uproar.cli.app import _exit_code, app
@@ -134,3 +135,14 @@ def test_images_of_ones_own_are_named_again(here, capsys):
         "uproar score pictures.safetensors --model 'cnn-small(width=4)' --classes 3 --estimators grad"
         in next_line(capsys)
     )
+
+
+def test_pictures_are_scaled_again_as_they_were_explained(here, capsys):
+    (here / "photos").mkdir()
+    for number, sides in enumerate([(12, 20), (30, 16)]):
+        Image.new("RGB", sides, (40 * number, 90, 20)).save(here / f"photos/{number}.png")
+    line = ["explain", "photos", "--model", "cnn-small(width=4)", "--classes", "3", "--size", "8"]
+    assert _exit_code([*line, "--seed", "2", "--estimators", "grad", "--save", "maps.npz"]) == 0
+    (suggested,) = commands_in(next_line(capsys))
+    assert _exit_code([*suggested, "--metrics", "increase_in_confidence"]) == 0
+    assert suggested[suggested.index("--seed") + 1] == "2"

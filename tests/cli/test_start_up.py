@@ -13,6 +13,7 @@ import pytest
 import uproar
 from tests.cli.test_help import LINES
 from uproar.cli.look import LISTINGS, Kind
+from uproar.expression import parse
 
 HEAVY = (
     "torch", "pandas", "plotly", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy",
@@ -66,6 +67,15 @@ def test_the_lists_that_come_with_the_package_are_what_it_declares():
     code = "from uproar.cli.listings import listings_text; print(listings_text(), end='')"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert LISTINGS.read_text(encoding="utf-8") == made.stdout
+
+
+def test_listed_defaults_are_written_as_expressions_read_them():
+    for kind, column in (("estimators", 1), ("audits", 2), ("models", 1)):
+        for shown in json.loads(LISTINGS.read_text())[kind]:
+            for row in shown["rows"]:
+                options = re.sub(r"\w+=…(, )?", "", row[column])
+                assert str(parse(f"x({options})")).startswith("x"), row
+                assert "None" not in options and "(0." not in options, row
 
 
 def test_a_plug_in_is_listed_beside_what_the_package_declares(tmp_path, capsys):

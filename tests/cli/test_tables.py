@@ -11,6 +11,7 @@ from rich.console import Console
 
 from uproar.cli import printed, score
 from uproar.cli.tables import table
+from uproar.finding import Finding
 
 LONG = "gaussian(sg_sq(integrated_gradients, samples=20, noise=0.15), sigma=2.5)"
 WIDTHS = (40, 60, 80, 200)
@@ -99,3 +100,9 @@ def test_a_number_of_several_lines_stays_readable_in_a_list():
     shown = table("Claims", "claim", ">effect, 95 % interval", "outcome")
     shown.add_row("one", "+0.123\n-0.100 to +0.400", "holds")
     assert "effect, 95 % interval +0.123 -0.100 to +0.400" in " ".join(drawn(30, shown).split())
+
+
+def test_the_state_of_a_finding_is_told_apart_from_its_sentence_without_colours(capsys):
+    found = Finding("cannot tell", "1 of 3 is.", title="Stability", question="Does it last?")
+    printed.print_findings([found])
+    assert "cannot tell: 1 of 3 is." in capsys.readouterr().out

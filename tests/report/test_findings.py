@@ -45,7 +45,7 @@ def test_a_control_is_never_recommended_and_spoils_the_recommendation_of_others(
     assert answer(made).headline == (
         "grad beats a random ranking under ROAR, but so does sobel, which never looks at the network."
     )
-    assert any("none of 1 attribution method gains more" in line for line in answer(made).details)
+    assert any("gains no more" in line for line in answer(made).details)
     alone = section({"roar": {"random": 0.8, "sobel": 0.5}})
     assert "only controls" in answer(alone).headline
 
@@ -64,12 +64,12 @@ def test_worse_when_removed_and_better_when_kept_is_called_a_leak(section):
     )
     found = answer(made)
     assert found.headline == (
-        "The protocols contradict each other: all 2 attribution methods are worse than a random "
+        "The protocols contradict each other: both attribution methods are worse than a random "
         "ranking under ROAR and better under KAR."
     )
     assert "leaking mask" in found.details[0]
-    assert "90\u00a0% of the pixels removed where grad says" in found.details[0]
-    assert "90.0\u00a0%; where chance says, 50.0\u00a0%" in found.details[0]
+    assert "90\u00a0% of the pixels removed in the order of grad" in found.details[0]
+    assert "90.0\u00a0%; in random order, 50.0\u00a0%" in found.details[0]
     assert leak_facts(made)[0].startswith("2 estimators are worse")
 
 
@@ -90,7 +90,7 @@ def test_the_leak_of_one_estimator_is_not_blamed_for_the_contradiction_of_others
     )
     assert leak_facts(made)[0].startswith("1 estimator is worse")
     assert (
-        "all 2 attribution methods are worse than a random ranking under KAR"
+        "both attribution methods are worse than a random ranking under KAR"
         in answer(made).headline
     )
     assert not any("leaking mask" in line for line in answer(made).details)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
+from typer.main import get_command
 
 from uproar.cli import audit, claims, data, explain, look, results, run, score, store, trial
 from uproar.cli.console import errors, output
@@ -93,9 +94,8 @@ def _exit_code(arguments: list[str] | None) -> int:
     except _UsageError as error:  # type: ignore[misc]
         if not error.format_message().strip():
             return 2  # no command was given: its help has been printed, there is nothing to add
-        errors.print(
-            f"[bold red]Error:[/] {escape(usage_sentence(error, arguments))}", soft_wrap=True
-        )
+        said = usage_sentence(error, arguments, get_command(app))
+        errors.print(f"[bold red]Error:[/] {escape(said)}", soft_wrap=True)
         return 2
     except CODE_ERRORS as error:
         if lost_output(error):

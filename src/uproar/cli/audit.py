@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.markup import escape
 
 from uproar.cli.checks import check_run
-from uproar.cli.console import duration, output, some
+from uproar.cli.console import about, duration, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, Stored, Trust, flag
@@ -68,11 +68,12 @@ def audit(
     study = study.with_changes(audits=[one.audit for one in asked])
     output.print(
         f"{len(asked)} audit{'s' * (len(asked) != 1)}: {sum(one.cells for one in asked)} new cells, at most "
-        f"about {duration(sum(one.seconds for one in asked))} with {count} process{'es' * (count > 1)}."
+        f"about {duration(max(1, sum(one.seconds for one in asked)))} with {count} process{'es' * (count > 1)}."
     )  # fmt: skip
     if cost or not asked:
         if asked:
-            print_next(f"{command('audit', folder)} asks them")
+            some_only = () if names is None else ("--audits", ",".join(chosen))
+            print_next(f"{command('audit', folder, *some_only)} asks them")
         return 0
     with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         done = completed(study, place, jobs, of_study(watch), ray)
@@ -88,11 +89,13 @@ def _words(cost: Cost, asked: bool) -> str:
     """What an audit costs, on a line."""
     if not asked:
         return (
-            f"  {cost.audit}: not asked: would retrain {cost.trainings} networks, about "
-            f"{duration(cost.seconds)}; ask with --audits {cost.audit}."
+            f"  {cost.audit}: not asked: would retrain {cost.trainings} networks, "
+            f"{about(cost.seconds)}; ask with --audits {cost.audit}."
         )
     if cost.refused:
         return f"  {cost.audit}: cannot be asked here: {cost.refused}."
     if not cost.cells:
         return f"  {cost.audit}: nothing new to run."
-    return f"  {cost.audit}: {cost.cells} new cells, at most about {duration(cost.seconds)}."
+    return (
+        f"  {cost.audit}: {cost.cells} new cells, at most about {duration(max(1, cost.seconds))}."
+    )

@@ -90,6 +90,19 @@ def check_size(size: int | None, images: str | None) -> None:
         )
 
 
+def about(seconds: float | None) -> str:
+    """A time that was estimated.
+
+    >>> about(8.2), about(0.2)
+    ('about 8 s', 'less than a second')
+    """
+    return (
+        "less than a second"
+        if seconds is not None and seconds < 0.5
+        else f"about {duration(seconds)}"
+    )
+
+
 def duration(seconds: float | None) -> str:
     """Seconds as people say them.
 

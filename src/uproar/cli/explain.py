@@ -190,7 +190,9 @@ def explain(
             extra["labels"] = chosen.labels.numpy()
         write_arrays(save, {**arrays, **extra})
         output.print(f"Arrays: [bold]{escape(str(save))}[/]", soft_wrap=True)
-    again = same_subject(images, task, model, weights, classes, plugin)
+    again = same_subject(
+        images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root
+    )
     judged = ["--maps", str(save)] if save else ["--estimators", ",".join(arrays)]
     print_next(
         opened(out),

@@ -15,6 +15,7 @@ from uproar.claims import PAPERS, claims_named
 from uproar.cli.look import LISTINGS, Kind
 from uproar.data import tasks
 from uproar.estimators import estimators
+from uproar.expression import shown_value
 from uproar.metrics import metrics
 from uproar.models import models
 from uproar.protocols import PROTOCOLS
@@ -66,7 +67,9 @@ def _options(entry: Entry) -> str:
 def _default(value: object) -> str:
     if value is inspect.Parameter.empty:
         return "…"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None or isinstance(value, bool | int | float | str | tuple):
+        return shown_value(value)
+    return str(value)
 
 
 def _tasks() -> list[Table]:

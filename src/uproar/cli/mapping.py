@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from uproar.cli.console import duration
+from uproar.cli.console import about, duration
 from uproar.cli.progress import Watch
 from uproar.cli.score_inputs import boxes_of, explainer
 from uproar.errors import NotApplicable
@@ -110,7 +110,7 @@ class Cost:
         said = [
             f"{self.images} images × {self.methods} methods × {self.shown:,.0f} changed images for "
             f"{len(self.metrics)} metrics: {self.images * self.methods * self.shown:,.0f} passes forward, "
-            f"{maps}{there}: about {duration(self.seconds)}."
+            f"{maps}{there}: {about(self.seconds)}."
         ]
         if budget is not None and self.seconds > budget:
             said.append(

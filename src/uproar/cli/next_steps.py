@@ -45,7 +45,7 @@ def after_run(results: Run, page: Path, folder: Path) -> Sequence[str]:
 
 def same_subject(
     images: str | None, task: str, model: str, weights: str | None, classes: int | None,
-    plugins: Sequence[str] | None,
+    plugins: Sequence[str] | None, *, size: int | None = None, seed: int = 0, data_root: object = None,
 ) -> list[str]:  # fmt: skip
     """The words of a command line that name images, model and plug-ins, as far as they are not the defaults."""
     words = [] if images is None else [images]
@@ -53,7 +53,10 @@ def same_subject(
         words += ["--task", task]
     if model != "cnn-small":
         words += ["--model", model]
-    for name, value in (("--weights", weights), ("--classes", classes)):
+    for name, value in (
+        ("--weights", weights), ("--classes", classes), ("--size", size), ("--seed", seed or None),
+        ("--data-root", data_root),
+    ):  # fmt: skip
         words += [] if value is None else [name, str(value)]
     for file in plugins or ():
         words += ["--plugin", file]

@@ -199,11 +199,13 @@ def print_findings(findings: Sequence[Finding]) -> None:
         output.print(
             f"[bold]{escape(found.title)}[/] ({escape(found.audit)}): {escape(found.question)}"
         )
-        output.print(Padding(f"[{colour}]{found.state}[/] {escape(found.sentence)}", (0, 0, 0, 2)))
+        output.print(Padding(f"[{colour}]{found.state}:[/] {escape(found.sentence)}", (0, 0, 0, 2)))
 
 
 def print_claims(judgements: Sequence[Judgement]) -> None:
     """The tables of claims, by paper, task and model; then what could not be asked, by reason."""
+    from uproar.report.result_page import tally  # reports load slowly
+
     several = len({(one.task, one.model) for one in judgements}) > 1
     for paper in dict.fromkeys(one.paper for one in judgements):
         mine = [one for one in judgements if one.paper == paper]
@@ -217,9 +219,8 @@ def print_claims(judgements: Sequence[Judgement]) -> None:
             if one.deciding is None:
                 reasons.setdefault(one.reason, []).append(_short(one))
         for reason, names in reasons.items():
-            output.print(f"[dim]not asked[/] {escape(', '.join(names))}: {escape(reason)}.")
-        counts = {outcome: sum(one.outcome == outcome for one in mine) for outcome in OUTCOMES}
-        said = ", ".join(f"{n} {outcome}" for outcome, n in counts.items() if n)
+            output.print(f"[dim]not asked:[/] {escape(', '.join(names))}: {escape(reason)}.")
+        said = tally([one.outcome for one in mine])
         output.print(f"{len(mine)} claims of {escape(paper)}: {said}.")
 
 

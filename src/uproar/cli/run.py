@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from uproar.cli.changes import Changes, changing
 from uproar.cli.checks import check_folder, check_run
-from uproar.cli.console import duration, errors, output, table
+from uproar.cli.console import about, duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
 from uproar.cli.interrupt import AGAIN, kept
@@ -359,6 +359,6 @@ def _print_estimate(study: Study, place: str, count: int) -> None:
         f"{found.cells - found.cached - found.skipped} to do."
     )
     output.print(
-        f"About {duration(found.seconds)} with {count} process{'es' if count > 1 else ''}, "
+        f"{about(found.seconds).capitalize()} with {count} process{'es' if count > 1 else ''}, "
         f"{found.megabytes:.0f} MB for the store."
     )

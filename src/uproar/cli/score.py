@@ -188,11 +188,11 @@ def score(
         output.print(escape(scores.quality.sentence), soft_wrap=True)
     _print(scores)
     print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
-    output.print(f"{scores.forwards} images shown to the model.")
+    output.print(f"{scores.forwards:,} images shown to the model.")
     output.print(f"[bold]{escape(score_headline(scores))}[/]", soft_wrap=True, highlight=False)
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
     retrained = ",".join(chain.name for chain in chains)
-    again = same_subject(None, task, model, weights, None, plugin)
+    again = same_subject(None, task, model, weights, None, plugin, data_root=data_root)
     asked_again = f"{command('run', *again, '--estimators', retrained)} asks the same by retraining"
     print_next(opened(page), asked_again if images is None and len(chains) > 1 else "")
     return 0

@@ -54,7 +54,7 @@ def judged_subject(
     subject = subject_of_images(replace(images, labels=known), model, weights, target, seed, watch)
     if known is None:
         errors.print(
-            "[yellow]Note:[/] no labels were given: the class the model predicts is followed."
+            "[yellow]Note:[/] no labels were given: scores are those of the class that the model predicts."
         )
     return subject, subject.target, known is not None
 

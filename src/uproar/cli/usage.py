@@ -9,8 +9,8 @@ from typing import Any
 from uproar.errors import plainly
 
 
-def usage_sentence(error: Any, arguments: Sequence[str] | None) -> str:
-    """What is wrong with a command line; `error` is what the parser raised."""
+def usage_sentence(error: Any, arguments: Sequence[str] | None, program: Any) -> str:
+    """What is wrong with a command line; `error` is what the parser of `program`, a group of commands, raised."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     parameter = getattr(error, "param", None)
     reason = plainly(str(error.message or "")).strip().rstrip(".")
@@ -21,9 +21,18 @@ def usage_sentence(error: Any, arguments: Sequence[str] | None) -> str:
         said = f"{option} {reason}" + (f", not {given!r}" if given is not None else "")
     else:
         said = f"{_given(parameter, words)[0]}: {reason}"
-    path = error.ctx.command_path.split() if error.ctx is not None else ["uproar"]
-    command = [word for word in path if word in words]
-    return f"{said}. See {' '.join(['uproar', *command, '--help'])}."
+    return f"{said}. See {' '.join(['uproar', *_command(words, program), '--help'])}."
+
+
+def _command(words: Sequence[str], program: Any) -> list[str]:
+    """The names of commands that a command line begins with; not every error of the parser knows its command."""
+    found: list[str] = []
+    for word in words:
+        program = getattr(program, "commands", {}).get(word)
+        if program is None:
+            break
+        found.append(word)
+    return found
 
 
 def _given(parameter: Any, words: Sequence[str]) -> tuple[str, str | None]:

@@ -39,6 +39,10 @@ _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 _GONE = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
 
 
+class NotDownloaded(BadInput):
+    """A server that does not give a file, or does not answer."""
+
+
 def get(known: Known, root: Path, listen: Listener) -> tuple[Path, str]:
     """Download a set into `root` and unpack it there; what is there already is not fetched again.
 
@@ -49,7 +53,13 @@ def get(known: Known, root: Path, listen: Listener) -> tuple[Path, str]:
     there = find(known, str(root))
     for remote in known.files:
         if there is None or _lacks(there, remote):
-            _get_file(remote, root, there or root / remote.into, listen)
+            try:
+                _get_file(remote, root, there or root / remote.into, listen)
+            except NotDownloaded as error:
+                raise BadInput(
+                    f"{error} If the server cannot be reached from here, get the set by hand ({known.page}) and give "
+                    "its folder with --data-root."
+                ) from None
     there = find(known, str(root))
     if there is None:
         raise BadInput(f"What was downloaded into {root} is not the set {known.name}.")
@@ -122,13 +132,14 @@ def _receive(remote: Remote, part: Path, listen: Listener) -> None:
             reason = f"the server answers {error.code} {error.reason}"
             failures = ATTEMPTS if 400 <= error.code < 500 else failures
         except _GONE as error:
-            reason = str(getattr(error, "reason", error)) or type(error).__name__
+            cause = getattr(error, "reason", error)
+            reason = getattr(cause, "strerror", None) or str(cause) or type(error).__name__
         after = part.stat().st_size if part.exists() else 0
         failures = 0 if after > max(before, best) else failures + 1
         best = max(best, after)
         if failures >= ATTEMPTS:
             kept = f" {after} bytes are kept; the same command goes on from there." if after else ""
-            raise BadInput(f"{remote.url} cannot be downloaded: {reason}.{kept}")
+            raise NotDownloaded(f"{remote.url} cannot be downloaded: {reason}.{kept}")
         time.sleep(PAUSE * failures)
 
 

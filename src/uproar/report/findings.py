@@ -104,7 +104,7 @@ def _largest_split(section: Section, some: list[str]) -> Split:
 
 def _contradicted(group: list[str], up: list[str], down: list[str], methods: list[str]) -> str:
     everyone = len(group) == len(methods) > 1
-    who = f"all {len(group)} attribution methods" if everyone else listed(group, 2)
+    who = f"{_every(len(group))} attribution methods" if everyone else listed(group, 2)
     return (
         f"The protocols contradict each other: {who} {'is' if len(group) == 1 else 'are'} worse than a "
         f"random ranking under {listed([protocol_label(p) for p in down])} and better under "
@@ -143,8 +143,8 @@ def leak_facts(section: Section) -> list[str]:
     return [
         f"{count(many, 'estimator')} {'is' if many == 1 else 'are'} worse than random when the pixels "
         "are removed and better when they are kept.",
-        f"With {percent(last[protocol], 0)} of the pixels removed where {shortened(example, 48)} says, "
-        f"a retrained network still reaches {percent(accuracy)}; where chance says, "
+        f"With {percent(last[protocol], 0)} of the pixels removed in the order of {shortened(example, 48)}, "
+        f"a retrained network still reaches {percent(accuracy)}; in random order, "
         f"{percent(section.accuracy(protocol, BASELINE, last[protocol]))}.",
     ]
 
@@ -156,7 +156,7 @@ def _none(section: Section, methods: list[str]) -> str:
         return "No attribution method was compared with a random ranking, only controls."
     if not worse:
         return f"No attribution method can be told apart from a random ranking with {count(n, 'replicate')}."
-    who = f"all {len(worse)}" if len(worse) == len(methods) else f"{len(worse)} of {len(methods)}"
+    who = _every(len(worse)) if len(worse) == len(methods) else f"{len(worse)} of {len(methods)}"
     if len(methods) == 1:
         return f"{listed(methods)} does not beat a random ranking here: it is worse."
     verb = "is" if len(worse) == 1 else "are"
@@ -204,6 +204,11 @@ def _details(section: Section) -> list[str]:
     return lines
 
 
+def _every(n: int) -> str:
+    """All of several things, in words."""
+    return "both" if n == 2 else f"all {n}"
+
+
 def _control_details(section: Section) -> list[str]:
     """What the estimators that never look at the network say about the benchmark itself."""
     lines = []
@@ -218,11 +223,12 @@ def _control_details(section: Section) -> list[str]:
             f"random under {protocol_label(protocol)}"
         )
         ahead = [m for m in methods if section.advantage(protocol, m) > gain]
-        if len(ahead) == len(methods):
-            more = f"all {len(methods)} attribution methods gain more"
+        verb = "gain" if len(ahead) > 1 else "gains"
+        if len(ahead) == len(methods) > 1:
+            more = f"{_every(len(methods))} attribution methods gain more"
+        elif len(methods) == 1:
+            more = f"{listed(methods)} gains {'more' if ahead else 'no more'}"
         else:
-            more = (
-                f"{len(ahead) or 'none'} of {count(len(methods), 'attribution method')} gains more"
-            )
+            more = f"{len(ahead) or 'none'} of {len(methods)} attribution methods {verb} more"
         lines.append(f"{line}; {more}." if methods else f"{line}.")
     return lines
