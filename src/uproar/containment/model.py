@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 Parts = dict[Any, Any]
 
-_HOOKS = (
+HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
     "_backward_hooks",
@@ -20,6 +20,7 @@ _HOOKS = (
     "_state_dict_hooks",
     "_load_state_dict_pre_hooks",
 )
+"""Where a module keeps its hooks."""
 _PARTS = ("_parameters", "_buffers", "_modules")
 
 
@@ -34,7 +35,7 @@ class ModelState:
         self.modules = list(model.named_modules())
         self.classes = [type(module) for _, module in self.modules]
         self.modes = [module.training for _, module in self.modules]
-        self.hooks = [_tables(module, _HOOKS) for _, module in self.modules]
+        self.hooks = [_tables(module, HOOKS) for _, module in self.modules]
         self.parts = [_tables(module, _PARTS) for _, module in self.modules]
         self.options = [_options(module) for _, module in self.modules]
         named = [*model.named_parameters(), *model.named_buffers()]

@@ -82,7 +82,7 @@ def _check_sizes(files: list[Path], pixels: list[np.ndarray]) -> None:
     if len(first) == 1:
         return
     seen = [f"{name} is {size}" for size, name in list(first.items())[:3]]
-    more = f" and {len(first) - 3} sizes more" if len(first) > 3 else ""
+    more = f" and {len(first) - 3} more" if len(first) > 3 else ""
     raise BadShape(
         f"The pictures have {len(first)} sizes ({', '.join(seen)}{more}), and a network sees one: give --size 224 to "
         "scale each and keep the middle 224x224 pixels."

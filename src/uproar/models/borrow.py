@@ -9,17 +9,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from uproar.containment.model import HOOKS
 from uproar.models.batch_invariance import BatchInvariant
-
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_pre_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-)
 
 
 @contextmanager
@@ -34,7 +25,7 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
     hooks = [
         (getattr(module, name), OrderedDict(getattr(module, name)))
         for module in model.modules()
-        for name in _HOOKS
+        for name in HOOKS
         if hasattr(module, name)
     ]
     try:
