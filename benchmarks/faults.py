@@ -54,7 +54,7 @@ def store(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
     """Files of a finished store that are flipped, cut, edited, swapped or deleted, also while a run goes on."""
     faulty.small_shards()
     whole = folder / "whole"
-    expected = faulty.tables(faulty.run(whole))
+    expected = faulty.tables(faulty.run(whole, **faulty.EVERY_KIND))
     kinds = ["flip", "flip_header", "truncate", "delete", "swap", "swap_kinds", "edit_facts", "mark"]  # fmt: skip
     kinds += ["five at once", "deleted while running", "deleted and damaged while running"]
     for number in range(trials):
@@ -70,7 +70,9 @@ def store(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
             done = faults.some(3) if "damaged" in kind else [faults.delete() for _ in range(3)]
             during = _meanwhile(faults, done)
         with during:
-            trial = _judged(kind, done, lambda copy=copy: faulty.run(copy), expected)
+            trial = _judged(
+                kind, done, lambda copy=copy: faulty.run(copy, **faulty.EVERY_KIND), expected
+            )
         yield trial
         faulty.removed(copy)
 

@@ -27,6 +27,13 @@ STUDY = {
 }
 """Retraining, metrics and an audit that compares stored maps of two networks, on 42 images."""
 
+EVERY_KIND = {
+    **STUDY,
+    "estimators": ["random", "iba(steps=1, samples=1)"],
+    "audits": ["sanity", 'values(estimators=["grad"], trials=2)'],
+}
+"""Also an estimator that prepares something for its network, and an audit with trials of a world without data."""
+
 SMALL_SHARDS = 64 * 10
 """Features in a shard, so that even these images lie in several."""
 

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 
@@ -235,6 +236,27 @@ def test_every_bit_of_a_file_counts(tmp_path):
         assert all(np.array_equal(found.arrays[n], a) for n, a in item.arrays.items())
         assert found.arrays["b"].dtype == np.float16
     assert noticed > 0.9 * 8 * len(sound)
+
+
+@pytest.mark.parametrize(
+    "changed", [[0.5, 40], [0, 39], [0, 48], [-3, 37], [10**30, 10**30 + 40], ["0", 40], None, []]
+)
+def test_where_arrays_lie_is_verified(tmp_path, changed):
+    """Their places in the header are what types and shapes say, whatever part is read."""
+    store, name = Store(tmp_path), ("cell", "ab")
+    path = tmp_path / store.name(*name)
+    for read in (store.find, lambda *name: store.spans(*name, "a", [(0, 8)])):
+        store.write(*name, Item({"a": np.arange(5), "b": np.ones(3)}))
+        content = path.read_bytes()
+        size = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:size])
+        assert header["a"]["data_offsets"] == [0, 40]
+        header["a"]["data_offsets"] = changed
+        text = json.dumps(header).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + content[size:])
+        with contextlib.suppress(Damaged):
+            assert read(*name) is None
+        assert not path.exists()  # set aside, so that it is made again
 
 
 def test_parts_of_arrays_are_verified(address, monkeypatch):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,15 +114,28 @@ def read_header(start: bytes | bytearray, kind: str, key: str) -> Header:
         what = json.loads(text)
         _check_name(what, kind, key)
         places = {name: whole[name]["data_offsets"] for name in what["arrays"]}
-        arrays = {
-            name: ArrayLayout(dtype, tuple(shape), size + places[name][0], size + places[name][1], digests)
-            for name, (dtype, shape, digests) in what["arrays"].items()
-        }  # fmt: skip
-        return Header(what["facts"], arrays)
+        return Header(what["facts"], _layouts(what["arrays"], places, size))
     except Unsound:
         raise
     except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError):
         raise Unsound("cannot be read") from None
+
+
+def _layouts(
+    known: Mapping[str, Any], places: Mapping[str, Sequence[int]], first: int
+) -> dict[str, ArrayLayout]:
+    """Where arrays lie that follow each other from byte `first` of a file on.
+
+    No digest covers their `places` in the header, so these must be what types and shapes say.
+    """
+    layouts, end = {}, 0
+    for name in sorted(known, key=lambda name: tuple(places[name])):
+        dtype, shape, digests = known[name]
+        start, end = end, end + math.prod(shape) * np.dtype(dtype).itemsize
+        if list(places[name]) != [start, end]:
+            raise Unsound("cannot be read")
+        layouts[name] = ArrayLayout(dtype, tuple(shape), first + start, first + end, digests)
+    return layouts
 
 
 def _check_name(what: Mapping[str, Any], kind: str, key: str) -> None:

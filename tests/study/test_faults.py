@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 
+import numpy as np
 import pytest
 
 import faulty
 import uproar
+from uproar.audits.base import Trials
+from uproar.audits.linear import NAME
+from uproar.errors import NotApplicable
 from uproar.runs import collected
 from uproar.store import Store
 from uproar.study.plan import plan
 from uproar.study.steps import bench_for
+from uproar.study.trials import key, simulate, trials_in, units_of
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +96,38 @@ def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeyp
     found = faulty.run(copy)
     assert len(calls) == 2
     assert faulty.tables(found) == whole[1] and found.lost == 0
+
+
+def test_what_an_estimator_prepared_is_made_again_when_damaged(tmp_path):
+    """It is read only by whoever makes maps anew."""
+    changes = {
+        **faulty.EVERY_KIND, "protocols": ["roar"], "fractions": [0.5], "seeds": 1, "metrics": [], "audits": [],
+    }  # fmt: skip
+    expected = faulty.tables(faulty.run(tmp_path / "store", **changes))
+    (state,) = (tmp_path / "store" / "state").rglob("*.safetensors")
+    sound = state.read_bytes()
+    state.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    for kind in ("levels", "cell"):
+        shutil.rmtree(tmp_path / "store" / kind)
+    found = faulty.run(tmp_path / "store", **changes)
+    assert faulty.tables(found) == expected and found.lost == 0
+    Store(tmp_path / "store").read("state", state.stem)
+
+
+def test_trials_are_made_again_when_damaged(tmp_path):
+    store, trials = Store(tmp_path), Trials(NAME, 2)
+    (unit,) = units_of(trials)
+    simulate(unit, store)
+    expected = trials_in(trials, store)
+    file = tmp_path / store.name("trials", key(unit))
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(NotApplicable):
+        trials_in(trials, store)
+    assert store.faults.damaged == {("trials", key(unit))}  # so that the run goes on to make it
+    simulate(unit, store)
+    again = trials_in(trials, store)
+    assert all(np.array_equal(again[name], values) for name, values in expected.items())
+    assert again.keys() == expected.keys() and not store.faults.damaged
 
 
 def test_a_report_computes_nothing_and_shows_what_is_missing(whole, copy):
