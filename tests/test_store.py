@@ -8,6 +8,7 @@ import pytest
 import safetensors.numpy
 
 from uproar.errors import Absent, BadInput, Damaged, StoreError
+from uproar.inventory import verified
 from uproar.store import FORMAT, Item, Store, key_of
 
 
@@ -323,6 +324,8 @@ def test_a_damaged_marker_does_not_hide_sound_results(address, item, content):
     store.place.write("FORMAT.json", content.encode())
     again = Store(address)
     assert again.has("cell", "ab") and again.read("cell", "ab").facts == item.facts
+    assert list(verified(Store(address)).damaged) == ["FORMAT.json"]
+    assert len(again.faults.notices) == 1  # however often it is opened
     assert "the results beside it are not" in again.faults.take_notices()[0]
     again.begin()
     assert Store(address).faults.take_notices() == []

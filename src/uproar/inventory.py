@@ -66,7 +66,8 @@ def listed(store: Store) -> Inventory:
 def verified(store: Store, listen: Callable[[int, int], None] = lambda *_: None) -> Inventory:
     """What is there, every byte of every result verified; nothing is changed. `listen(done, total)` counts files."""
     found = listed(store)
-    sound, damaged, outdated = {}, {}, {}
+    sound, outdated = {}, {}
+    damaged = {MARKER: "does not match its digest"} if store.marker_damaged else {}
     for done, ((kind, key), size) in enumerate(found.items.items(), 1):
         name = store.name(kind, key)
         try:
@@ -84,6 +85,6 @@ def verified(store: Store, listen: Callable[[int, int], None] = lambda *_: None)
 
 
 def set_aside(store: Store, found: Inventory) -> None:
-    """Take the damaged files out of the way, so that whoever needs them makes them again."""
-    for name in found.damaged:
+    """Take the damaged files out of the way, so that whoever needs them makes them again; a marker is overwritten."""
+    for name in found.damaged.keys() - {MARKER}:
         store.place.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)

@@ -96,6 +96,8 @@ class Store:
         self.faults = _faults.setdefault(self.root, Faults())
         self._headers: dict[str, Header] = {}
         self._older = False
+        self.marker_damaged = False
+        """Whether the file that tells a store was found damaged; whoever writes next writes it anew."""
         self._begun = self._found()
 
     @property
@@ -132,10 +134,10 @@ class Store:
                 raise StoreError(
                     f"{self.place.full(MARKER)} is not a store's marker; choose an empty folder with --store."
                 )
-            self.faults.notices.append(
-                f"{self.place.full(MARKER)} is damaged; the results beside it are not."
-            )
-            self._older = True
+            notice = f"{self.place.full(MARKER)} is damaged; the results beside it are not."
+            if notice not in self.faults.notices:
+                self.faults.notices.append(notice)
+            self.marker_damaged = self._older = True
             return False
         if found > FORMAT:
             raise StoreError(
