@@ -24,6 +24,7 @@ from importlib import metadata
 from pathlib import Path
 
 from uproar.errors import BadInput
+from uproar.paths import user_path
 
 DEPENDS_ON = "DEPENDS_ON"
 LARGE = 2**20
@@ -221,7 +222,7 @@ def _named_data(tree: ast.Module, name: str) -> tuple[str, ...]:
 
 
 def _data_files(file: Path, name: str) -> list[Path]:
-    place = (file.parent / Path(name).expanduser()).resolve()
+    place = (file.parent / user_path(name)).resolve()
     if place.is_dir():
         return [path for path in place.rglob("*") if path.is_file()]
     if not place.is_file():

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from uproar.errors import BadInput, StoreError
+from uproar.paths import user_path
 
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder for results that cannot be made or written to."""
-    place = folder.expanduser()
+    place = user_path(folder)
     there = next((each for each in (place, *place.absolute().parents) if each.exists()), None)
     if there is not None and not there.is_dir():
         raise StoreError(f"Cannot write into {folder}: {there} is a file; choose another folder.")
@@ -22,7 +23,7 @@ def check_folder(folder: Path) -> None:
 
 def check_file(file: Path) -> None:
     """Refuse a file for results that cannot be written."""
-    if file.expanduser().is_dir():
+    if user_path(file).is_dir():
         raise StoreError(f"Cannot write {file}: it is a folder; give the name of a file.")
     check_folder(file.parent)
 

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from uproar.paths import user_path
+
 VARIABLE = "UPROAR_CACHE"
 """The environment variable that names the cache folder, or switches it off (`off`)."""
 
@@ -33,7 +35,7 @@ def cache_folder() -> Path | None:
     if given.lower() in ("off", "no", "0", "none"):
         return None
     if given:
-        return Path(given).expanduser()
+        return user_path(given)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "uproar"
     place = os.environ.get("XDG_CACHE_HOME", "").strip()

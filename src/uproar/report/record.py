@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from uproar.paths import user_path
 from uproar.report.files import write_files
 
 RECORD = "report.json"
@@ -29,7 +30,7 @@ WRITTEN = "written"
 
 def write_once(results: Any, make: Callable[[], Mapping[str, bytes]], folder: str | Path) -> Path:
     """Write the files that `make` draws from `results`, unless the folder has them already; the folder."""
-    place = Path(folder).expanduser()
+    place = user_path(folder)
     inputs = digest_of(results)
     if _is_written(place, inputs):
         return place
