@@ -231,3 +231,13 @@ def test_no_command_shows_the_help_and_no_sentence_about_a_mistake(arguments, ca
     shown = capsys.readouterr()
     assert "Commands" in shown.out + shown.err
     assert "Error" not in shown.out + shown.err
+
+
+def test_a_model_without_class_scores_is_refused_before_it_is_explained(files, monkeypatch, capsys):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(
+        "uproar.study.maps.stored_maps",
+        lambda *a, **k: pytest.fail("the images were explained first"),
+    )
+    assert _exit_code(["score", *OWN[:1], "--classes", "1", *OWN[3:]]) == 2
+    assert "The model has one output per image" in capsys.readouterr().err

@@ -133,7 +133,14 @@ def score(
     check_folder(out)
     from uproar.cli.imputer import ready  # torch loads slowly
     from uproar.cli.mapping import Cost, Scoring, scores_of
-    from uproar.cli.score_inputs import check_labels, cut, judged_subject, read_labels, read_maps
+    from uproar.cli.score_inputs import (
+        check_answers,
+        check_labels,
+        cut,
+        judged_subject,
+        read_labels,
+        read_maps,
+    )
     from uproar.cli.subjects import images_of_files, images_of_task
     from uproar.estimators import read_chain, with_maps
     from uproar.extend import load_plugin
@@ -163,6 +170,7 @@ def score(
         found = cut(given, chosen.x)
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
         subject, y, labelled = judged_subject(chosen, right, model, weights, seed, watch)
+        check_answers(subject, answers)  # type: ignore[arg-type]
         ready("mean", asked, watch)
         watch.say("measuring the network")
         cost = Cost.of(subject, chains, found, asked, place)

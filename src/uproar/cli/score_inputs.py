@@ -16,8 +16,10 @@ from uproar.cli.subjects import ImageSet, subject_of_images
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import Chain, explain_chains
 from uproar.estimators.stored import name_of
+from uproar.models.outputs import Output, kind_of, tolerance_of
 from uproar.seeds import Draws
 from uproar.study.maps import Subject
+from uproar.training import predict
 
 ASIDE = {"images", "labels", "targets"}
 """Arrays in a file of maps that are not maps."""
@@ -57,6 +59,11 @@ def judged_subject(
             "[yellow]Note:[/] no labels were given: scores are those of the class that the model predicts."
         )
     return subject, subject.target, known is not None
+
+
+def check_answers(subject: Subject, output: Output) -> None:
+    """Refuse a model that has no class probabilities before its images are explained, which takes longer."""
+    kind_of(predict(subject.model, subject.x), output, tolerance_of(subject.model))
 
 
 def boxes_of(subject: Subject) -> Tensor | None:
