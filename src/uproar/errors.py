@@ -24,6 +24,8 @@ LONGEST_VALUE = 200
 """Characters of a value without spaces that a message repeats; of a longer one it shows the two ends."""
 LONGEST_MESSAGE = 4000
 """Characters of a whole message."""
+MANY_NAMES = 20
+"""Up to so many known names are listed with all their variants."""
 
 
 def shortened(text: str) -> str:
@@ -106,8 +108,21 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     No fill is called 'men'. Did you mean 'mean'? Known: mean, zero.
     """
     names = sorted(known)
-    listed = f" Known: {', '.join(names)}." if names else ""
+    listed = f" Known: {_listed(names)}." if names else ""
     return UnknownName(f"No {kind} is called {name!r}.{did_you_mean(name, names, 3)}{listed}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a row; where they are many, variants of a name (`road:gradcam`) are counted only.
+
+    >>> _listed(["road", "road:gradcam"]), _listed(["road", *(f"road:{n}" for n in range(MANY_NAMES))])
+    ('road, road:gradcam', 'road, and 20 variants such as road:0')
+    """
+    variants = [name for name in names if ":" in name and name.partition(":")[0] in names]
+    if len(names) <= MANY_NAMES or not variants:
+        return ", ".join(names)
+    own = [name for name in names if name not in variants]
+    return f"{', '.join(own)}, and {len(variants)} variants such as {variants[0]}"
 
 
 def did_you_mean(name: str, known: Sequence[str], most: int) -> str:
@@ -117,7 +132,7 @@ def did_you_mean(name: str, known: Sequence[str], most: int) -> str:
     " Did you mean 'mean'?"
     """
     short = len(name) <= LONGEST_VALUE  # a longer one is no slip, and comparing it takes long
-    near = difflib.get_close_matches(name, known, n=most, cutoff=0.5) if short else []
+    near = difflib.get_close_matches(name, known, n=most, cutoff=0.6) if short else []
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

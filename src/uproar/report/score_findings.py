@@ -160,6 +160,8 @@ def _random_line(board: Board) -> str:
     for method in board.methods:
         if method != BASELINE:
             groups.setdefault(len(beat.get(method, ())), []).append(method)
+    if set(groups) == {0}:
+        return "No method is better than random maps under any metric."
     parts = [
         f"{listed(groups[size])} under {_so_many(size, judges)}"
         for size in sorted(groups, reverse=True)
@@ -170,7 +172,7 @@ def _random_line(board: Board) -> str:
 def _so_many(size: int, metrics: tuple[Metric, ...]) -> str:
     if size == len(metrics):
         return _all(metrics)
-    return f"{size} of {len(metrics)} metrics" if size else "none"
+    return f"{size} of {len(metrics)} metrics" if size else "no metric"
 
 
 def _beaten_line(board: Board) -> str:
