@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from torch import nn
 import uproar
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import parse
-from uproar.metrics import metrics
+from uproar.metrics import metric, metrics
 from uproar.metrics.resampling import bootstrap, interval
 from uproar.scoring import score_all
 
@@ -318,3 +320,25 @@ def test_a_metric_of_ones_own_comes_from_a_file(tmp_path):
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     value = results.scores.set_index("estimator")["value"]
     assert value["oracle"] >= 0.6 > value["random"]
+
+
+def test_a_statistic_that_is_undefined_is_said_to_be_and_not_ranked():
+    @metric(
+        higher_is_better=True, low=0, high=1, chance="none",
+        whole=lambda responses: float("nan"),
+    )  # fmt: skip
+    def never_known(batch):
+        """No number for a whole set of images."""
+        return {"value": batch.maps.mean((1, 2))}
+
+    try:
+        model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)).eval()
+        x, y = torch.rand(4, 1, 4, 4), torch.tensor([0, 1, 2, 0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            row = uproar.score(model, x, y, torch.rand(4, 4, 4), ["never_known"]).iloc[0]
+    finally:
+        del metrics._entries["never_known"]
+    assert not row.ranked and row.nan == 4
+    assert np.isnan([row.value, row.low, row.high]).all()
+    assert "the statistic of these images together is undefined" in row.note

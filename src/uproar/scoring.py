@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -337,12 +338,14 @@ def _tables(
             method: bootstrap(call, found[name], seed) for method, found in responses.items()
         }
         for method, found in responses.items():
-            low, high = interval(resampled[method])
+            summary = summarise(call, found[name])
+            known = not math.isnan(summary["value"])
+            low, high = interval(resampled[method]) if known else (math.nan, math.nan)
             tied = float(tied_pixels(maps[method]).mean())
             rows.append(
                 {"method": method, "metric": name, "low": low, "high": high, "tied": tied,
                  "higher_is_better": metrics[call.name].facts["higher_is_better"],
-                 **with_rank(summarise(call, found[name]))}
+                 **with_rank(summary)}
             )  # fmt: skip
             value = found[name]["value"].double().numpy()
             images.append(

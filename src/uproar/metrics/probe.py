@@ -92,7 +92,8 @@ def joined(parts: Sequence[dict[str, Responses]]) -> dict[str, Responses]:
 def summarise(call: Call, responses: Responses) -> dict[str, Any]:
     """The metric's number for all images together, how many there are, and for how many it is not defined.
 
-    It is the mean over the images where it is defined, or the statistic of the data set where a metric has one.
+    It is the mean over the images where it is defined, or the statistic of the data set where a metric has one; where
+    that is undefined, so it is for every image.
     """
     entry = metrics[call.name]
     value = responses["value"]
@@ -106,6 +107,11 @@ def summarise(call: Call, responses: Responses) -> dict[str, Any]:
             note = f"a statistic of {used} images together"
             if options.get("by") == "accuracy":
                 note += f": one image is {1 / max(used, 1):.2g} of the accuracy"
+        if math.isnan(number):
+            used = 0
+            note = "; ".join(
+                filter(None, (note, "the statistic of these images together is undefined"))
+            )
     else:
         number = float(value[defined].double().mean()) if used else math.nan
     return {"value": number, "n": n, "nan": n - used, "note": note}
