@@ -13,6 +13,8 @@ import pytest
 import torch
 from torch import nn
 
+collect_ignore = ["misbehaving.py"]  # loading it declares what a plug-in may not do
+
 torch.set_num_threads(1)
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
     prefix="uproar-tests-"

@@ -99,7 +99,8 @@ def test_a_terminated_run_ends_its_workers_and_says_so(tmp_path):
     assert len(started) == 2
     assert not left_after(started, SECONDS)
     assert run.returncode == 128 + signal.SIGTERM
-    assert "Ended by SIGTERM. What was finished is kept" in told and "Traceback" not in told
+    assert "Ended by SIGTERM. Finished cells are in out/store; the same command" in told
+    assert "Traceback" not in told
     store = Store(tmp_path / "out" / "store")
     for key in store.keys("model"):
         store.read("model", key)
@@ -120,7 +121,7 @@ def in_process(monkeypatch, number: int) -> int:
 def test_the_exit_code_is_that_of_the_signal(monkeypatch, capsys, number):
     before = signal.getsignal(number)
     assert in_process(monkeypatch, number) == 128 + number
-    assert "What was finished is kept" in capsys.readouterr().err
+    assert "Nothing was kept." in capsys.readouterr().err
     assert signal.getsignal(number) == before
 
 

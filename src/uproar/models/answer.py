@@ -20,7 +20,7 @@ def called(model: nn.Module, x: Tensor) -> Tensor:
     `x.view(len(x), -1)`, which refuses feature maps that are laid out channels last: such a view is then a copy. A
     model that cannot take the images at all is refused in one sentence.
     """
-    return class_scores_in(_answer(model, shown_to(model, x)), len(x))
+    return class_scores_in(raw_answer(model, shown_to(model, x)), len(x))
 
 
 def class_scores_in(answer: Any, rows: int) -> Tensor:
@@ -88,7 +88,8 @@ def shown_to(model: nn.Module, x: Tensor) -> Tensor:
     return x if wanted is None or x.dtype == wanted else x.to(wanted)
 
 
-def _answer(model: nn.Module, x: Tensor) -> Any:
+def raw_answer(model: nn.Module, x: Tensor) -> Any:
+    """What the model returns for images in any memory layout, of whatever type and shape."""
     if needs_plain_layout(model):
         # by way of one dimension: images of one channel count as contiguous in either layout
         x = x.contiguous().view(-1).view(x.shape)
@@ -103,7 +104,7 @@ def _answer(model: nn.Module, x: Tensor) -> Any:
         if "view size is not compatible" not in str(error):
             raise _refusal(x, error) from error
     _VIEWING.add(model)
-    return _answer(model, x)
+    return raw_answer(model, x)
 
 
 def needs_plain_layout(model: nn.Module) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.errors import BadInput
-from uproar.models.answer import called, needs_plain_layout
+from uproar.models.answer import called, needs_plain_layout, raw_answer
 from uproar.models.borrow import home
 from uproar.seeds import generator, key
 from uproar.training.augment import augmented
@@ -50,6 +50,8 @@ def fit(
     optimiser = Optimiser(weights, recipe)
     mixed = recipe.precision == "mixed"
     precision = torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext()
+    # a class for each image, or one for each pixel
+    ask = called if labels.dim() == 1 else raw_answer
     order = generator(seed, "batches")
     shakes = generator(seed, "augmentation")
     ready = ghosts(model, recipe.ghost), drawn_here(model, device)
@@ -62,7 +64,7 @@ def fit(
                 rate = recipe.rate((epoch * per_epoch + i) / total)
                 x = augmented(x.to(device), recipe.augment, shakes)
                 with precision:
-                    scores = called(model, x)
+                    scores = ask(model, x)
                 scores = scores.float() if scores.dtype is torch.bfloat16 else scores
                 truth = y[i * batch : (i + 1) * batch]
                 loss = F.cross_entropy(scores, truth, label_smoothing=recipe.label_smoothing)
