@@ -95,6 +95,8 @@ class Registry:
         self._modules, self._waiting = modules, modules
         self._entries: dict[str, Entry] = {}
         self._by_module: dict[str, dict[str, Entry]] = {}
+        self.revision = 0
+        """Rises with every declaration: what was read by name before may mean something else since."""
         self.makers: dict[str, Callable[[str], Entry]] = {}
         """By prefix: makes the entry of a name that starts with it, e.g. `captum:Saliency`."""
 
@@ -111,6 +113,7 @@ class Registry:
             )
         entry = Entry(self.kind, name, function, facts, module, code_of(module, function))
         self._entries[name] = entry
+        self.revision += 1
         self._by_module.setdefault(module, {})[name] = entry
         return entry
 
@@ -120,6 +123,7 @@ class Registry:
             name: e for module in modules for name, e in self._by_module.get(module, {}).items()
         }
         self._entries.update(found)
+        self.revision += 1
         return [found[name] for name in sorted(found)]
 
     def declare(self, name: str | None = None, **facts: Any) -> Callable[[Callable], Callable]:

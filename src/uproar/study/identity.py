@@ -15,6 +15,7 @@ from uproar.data import Split, Task, load
 from uproar.devices import chosen
 from uproar.estimators import (
     Chain,
+    estimators,
     read_chain,
 )
 from uproar.models import ModelSpec, build
@@ -35,6 +36,7 @@ class Identity:
     def __init__(self, setting: Setting, store: Store) -> None:
         self.setting, self.store = setting, store
         self.spec = ModelSpec.of(setting.model)
+        self._chains: dict[tuple[str, int], Chain] = {}
 
     def forget(self) -> None:
         """Drop all data and networks; they are loaded anew when they are next asked for."""
@@ -59,8 +61,12 @@ class Identity:
         return None if self.setting.weights is None else weights_hash(self.setting.weights)
 
     def chain(self, name: str) -> Chain:
-        """An estimator of the study."""
-        return read_chain(name, self.setting.sign, self.setting.channels)  # type: ignore[arg-type]
+        """An estimator of the study, read once: keys of thousands of cells ask for it."""
+        known = name, estimators.revision
+        if known not in self._chains:
+            sign, channels = self.setting.sign, self.setting.channels
+            self._chains[known] = read_chain(name, sign, channels)  # type: ignore[arg-type]
+        return self._chains[known]
 
     def split(self, name: str) -> Split:
         """The train or the test split."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -155,27 +156,24 @@ def _drive(
     todo: Plan, runner: Executor, progress: Progress, listen: Listener, clock: Clock
 ) -> None:
     """Hand out jobs as soon as what they need has ended, until all are done or the time is over."""
-    waiting = {job.id: job for job in todo.jobs}
+    queue = Queue(todo.jobs)
     ended: dict[str, Report] = {}
     under_way: set[str] = set()
-    while waiting or under_way:
+    while queue.ready or under_way:
         if clock.over:
-            waiting.clear()
+            queue.ready.clear()
             under_way -= {job.id for job in runner.withdraw()}
             if not under_way:
                 return
-        for job in [
-            j
-            for j in waiting.values()
-            if all(n not in waiting and n not in under_way for n in j.needs)
-        ]:
-            del waiting[job.id]
+        while queue.ready:
+            job = queue.ready.popleft()
             blocked = _blocked(job, ended)
             if blocked is None:
                 runner.submit(job)
                 under_way.add(job.id)
             else:
                 _settle(blocked, ended, progress, listen)
+                queue.end(job.id)
         if not under_way:
             continue
         _note_running(runner, progress)
@@ -187,6 +185,26 @@ def _drive(
             continue
         under_way.discard(report.job.id)
         _settle(report, ended, progress, listen)
+        queue.end(report.job.id)
+
+
+class Queue:
+    """Jobs by what they need: those whose needs have all ended are `ready`, in the order of the plan."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.ready = deque(job for job in jobs if not job.needs)
+        self._missing = {job.id: len(set(job.needs)) for job in jobs}
+        self._dependents: dict[str, list[Job]] = defaultdict(list)
+        for job in jobs:
+            for need in set(job.needs):
+                self._dependents[need].append(job)
+
+    def end(self, name: str) -> None:
+        """A job has ended, well or not: what waited for it alone is ready."""
+        for job in self._dependents.pop(name, ()):
+            self._missing[job.id] -= 1
+            if not self._missing[job.id]:
+                self.ready.append(job)
 
 
 def _note_running(runner: Executor, progress: Progress) -> None:
