@@ -48,9 +48,9 @@ EVERYWHERE = {
     "uproar validate study.toml": ["--jobs", "1"],
     "uproar report runs/digits": [],
 }
-"""Quick ones, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
+"""Those that compute nothing, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
 
-ONCE = {
+COMPUTED = {
     "make demo": ["run", *TINY, "--estimators", "random,grad", "--out", "runs/demo"],
     "uproar run study.toml": [],
     'uproar run --model net.py:build --plugin my_method.py --estimators "random,my_method,sg_sq(grad)"': [
@@ -75,10 +75,12 @@ ONCE = {
     "uproar claims runs/x": [],
     "uproar claims runs/x --claims li2024,song2023:blocks": [],
     "uproar report runs/x --markdown docs/results": [],
+    "uproar report runs/digits --latex paper": [],
     "uproar results docs/results": [],
     "uproar explain --split both --task digits --estimators grad --save grad.safetensors": ["--limit", "40"],
 }  # fmt: skip
-"""Dearer ones, tried once each, in turn in the four surroundings: line, words added; for `make demo` its command."""
+"""Those that compute something, tried in the same four: the first time they compute, in turn in each of the four, then they find
+their results. Line, words added; for `make demo` its command."""
 
 NO_NETWORK = "needs a network"
 CLUSTER = "needs a cluster or a bucket"

@@ -12,7 +12,7 @@ from PIL import Image
 from rich.cells import cell_len
 from safetensors.torch import save_file
 
-from tests.cli.documented import EVERYWHERE, ONCE, ONLY_READ, ROOT, documented
+from tests.cli.documented import COMPUTED, EVERYWHERE, ONLY_READ, ROOT, documented
 from tests.cli.terminal import Commands, Shown
 from uproar.cli.app import app
 
@@ -75,7 +75,7 @@ def photos(folder, tmp_path):
 
 
 def test_every_documented_line_stands_in_one_table():
-    known = [*EVERYWHERE, *ONCE, *ONLY_READ]
+    known = [*EVERYWHERE, *COMPUTED, *ONLY_READ]
     assert len(known) == len(set(known)), "a line stands in two tables"
     lines = {line.text: line.place for line in documented()}
     unknown = {text: place for text, place in lines.items() if text not in known}
@@ -131,19 +131,25 @@ def test_a_quick_line_in_every_surrounding(commands, folder, mode):
         _check(_tried(commands, [*line.split()[1:], *more], folder, mode), mode, line)
 
 
-@pytest.mark.parametrize("line", ONCE)
-def test_a_dear_line_once(commands, folder, photos, line):
-    mode = "80 columns" if line == "make demo" else MODES[list(ONCE).index(line) % 4]
-    found = next(each for each in documented() if each.text == line)
-    words = ONCE[line] if line == "make demo" else [*found.words, *ONCE[line]]
-    if "--estimators" in ONCE[line] and line != "make demo":  # given twice, the names would add up
-        at = words.index("--estimators")
-        words = words[:at] + words[at + 2 :] if words.count("--estimators") == 2 else words
-    if words.count("--metrics") == 2:
-        at = words.index("--metrics")
-        words = words[:at] + words[at + 2 :]
-    needs_photos = "photos/" in line
-    shown = _tried(commands, words, photos if needs_photos else folder, mode)
-    _check(shown, mode, line)
+def _words(line: str) -> list[str]:
+    """The words of a line that computes something, with what makes it small; of an option given twice, the small one."""
     if line == "make demo":
-        assert re.search(r"\d+/\d+ cells", shown.plain), shown.plain
+        return COMPUTED[line]
+    found = next(each for each in documented() if each.text == line)
+    words = [*found.words, *COMPUTED[line]]
+    for option in ("--estimators", "--metrics"):  # given twice, the names would add up
+        if words.count(option) == 2:
+            at = words.index(option)
+            words = words[:at] + words[at + 2 :]
+    return words
+
+
+@pytest.mark.parametrize("line", COMPUTED)
+def test_a_line_that_computes_in_every_surrounding(commands, folder, photos, line):
+    place = photos if "photos/" in line else folder
+    first = 0 if line == "make demo" else list(COMPUTED).index(line) % len(MODES)
+    for mode in (*MODES[first:], *MODES[:first]):
+        shown = _tried(commands, _words(line), place, mode)
+        _check(shown, mode, line)
+        if line == "make demo" and mode == "80 columns":
+            assert re.search(r"\d+/\d+ cells", shown.plain), shown.plain
