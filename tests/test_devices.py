@@ -147,7 +147,8 @@ def test_estimators_give_the_same_maps_elsewhere(name):
         there = uproar.explain(model.to(place), x.to(place), name, truth=truth, **around)
         assert there.device == ELSEWHERE
         there = there.cpu()
-    assert torch.equal(there, here)
+    # layers of the CPU's own are computed in blocks of rows, which changes last digits
+    torch.testing.assert_close(there, here, rtol=1e-5, atol=1e-6)
 
 
 def test_metrics_give_the_same_values_elsewhere():

@@ -25,7 +25,7 @@ def check_model(model: Any) -> None:
 def check_weights(model: nn.Module) -> None:
     """Refuse a network whose weights have no values, or can be neither frozen nor differentiated through."""
     for weight in (*model.parameters(), *model.buffers()):
-        if weight.is_meta:
+        if weight.is_meta and type(weight.data) is Tensor:  # a subclass keeps its values itself
             raise BadInput(
                 "The model is on the meta device, where weights have shapes but no values: load it on the CPU or a GPU."
             )

@@ -13,6 +13,7 @@ import uproar
 from uproar.errors import BadInput, NotApplicable, UproarError
 from uproar.estimators import estimators
 from uproar.scoring import score_all
+from uproar.study.bases import check_logits
 
 SIZE, CLASSES = 12, 3
 GREY = torch.tensor([0.5])
@@ -218,12 +219,20 @@ def test_occlusion_of_a_softmax_follows_its_probability_not_the_softmax_of_it(im
 
 
 @pytest.mark.parametrize(
-    ("end", "why"), [(torch.sigmoid, "look like the sigmoids"), (lambda s: s.softmax(1), "ends in a softmax")]
+    ("end", "why"), [(torch.sigmoid, "ends in a sigmoid"), (lambda s: s.softmax(1), "ends in a softmax")]
 )  # fmt: skip
-def test_a_study_refuses_base_networks_without_logits(end, why):
-    from uproar.study.bases import check_logits
-
-    scores = 3 * torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
-    check_logits(scores, 1e-4)
+def test_a_study_refuses_base_networks_without_logits(images, end, why):
+    check_logits(Net(), images, uproar.predict(Net(), images))
     with pytest.raises(BadInput, match=why):
-        check_logits(end(scores), 1e-4)
+        check_logits(Net(end), images, uproar.predict(Net(end), images))
+    half = Net(end).bfloat16()
+    with pytest.raises(BadInput, match=why):
+        check_logits(half, images, uproar.predict(half, images))
+
+
+def test_a_study_takes_class_scores_that_happen_to_lie_between_0_and_1(images):
+    """As those of a network that has hardly learned often do."""
+    model = Net(lambda scores: 0.4 + 0.01 * scores)
+    answers = uproar.predict(model, images)
+    assert float(answers.min()) > 0 and float(answers.max()) < 1
+    check_logits(model, images, answers)

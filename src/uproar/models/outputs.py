@@ -24,6 +24,9 @@ Kind = Literal["logit", "probability"]
 ROUNDING, COARSE = 1e-4, 2e-2
 """How far the sum of a row of probabilities may be from 1: in single precision, and in half or bfloat16."""
 
+_MOVING = ("Copy", "View", "Permute", "Slice", "Alias")
+"""Steps of a graph that move numbers, or write them in another precision, without changing them."""
+
 _output: ContextVar[Output] = ContextVar("what models answer", default="auto")
 
 
@@ -61,7 +64,7 @@ def kind_of(answers: Tensor, output: Output = "auto", tolerance: float = ROUNDIN
         raise BadInput("The model's answers to all images are NaN or infinite.")
     sums = known.sum(1)
     between = bool(((known >= 0) & (known <= 1 + tolerance)).all())
-    sum_to_one = between and bool(((sums - 1).abs() < tolerance).all())
+    sum_to_one = sums_to_one(known, tolerance)
     if output == "probability" and not sum_to_one:
         raise BadInput("output='probability' was given, but the model's rows do not sum to 1.")
     if output == "auto" and between and not sum_to_one:
@@ -72,6 +75,24 @@ def kind_of(answers: Tensor, output: Output = "auto", tolerance: float = ROUNDIN
             "or say output='logit' if these are."
         )
     return "probability" if sum_to_one and output != "logit" else "logit"
+
+
+def sums_to_one(answers: Tensor, tolerance: float = ROUNDING) -> bool:
+    """Whether every row is a distribution: as from a softmax."""
+    wide = answers.double()
+    return bool((wide >= 0).all()) and bool(((wide.sum(1) - 1).abs() < tolerance).all())
+
+
+def ends_in_sigmoid(model: nn.Module, x: Tensor) -> bool:
+    """Whether the last thing the model does with its numbers is a sigmoid, by the graph behind its answer to images.
+
+    This is no guess, unlike the look of the answers: those of a network that has hardly learned may lie in [0, 1].
+    """
+    with torch.enable_grad():
+        step = called(model, x.detach().clone().requires_grad_()).grad_fn
+    while step is not None and any(kind in step.name() for kind in _MOVING):
+        step = step.next_functions[0][0]
+    return step is not None and "Sigmoid" in step.name()
 
 
 def tolerance_of(model: nn.Module) -> float:

@@ -18,8 +18,9 @@ from uproar.estimators import (
     estimators,
     prepare_states,
 )
-from uproar.models import build
-from uproar.models.outputs import kind_of, tolerance_of
+from uproar.models import borrowed, build
+from uproar.models.borrow import home
+from uproar.models.outputs import ends_in_sigmoid, kind_of, sums_to_one, tolerance_of
 from uproar.models.weights import load_weights
 from uproar.protocols.worn import fold_of
 from uproar.seeds import Draws
@@ -73,7 +74,7 @@ class Bases(Identity):
             )
         answers = predict(model, shown(self.task.test))
         scores = kept_scores(answers)
-        check_logits(answers, tolerance_of(model))
+        check_logits(model, self.task.test.read(slice(0, 2)), answers)
         arrays = {name: _array(value) for name, value in model.state_dict().items()}
         facts = answer_facts(scores, self.task.test.labels, time.perf_counter() - started)
         return Item({**arrays, "test_scores": scores}, {**facts, "device": str(self.device)})
@@ -113,11 +114,22 @@ def _array(value: Tensor) -> np.ndarray:
     return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 
 
-def check_logits(answers: Tensor, tolerance: float) -> None:
-    """Refuse a base network that answers with anything but class scores, of which a softmax is taken."""
-    if kind_of(answers, tolerance=tolerance) == "probability":
+def check_logits(model: nn.Module, x: Tensor, answers: Tensor) -> None:
+    """Refuse a base network that answers with anything but class scores, of which a softmax is taken.
+
+    `x` are a few of the images of the answers.
+    """
+    kind_of(answers, "logit")
+    if sums_to_one(answers, tolerance_of(model)):
         raise BadInput(
             "The model ends in a softmax (its rows sum to 1), and a study takes the softmax itself: leave it out."
+        )
+    with borrowed(model):
+        sigmoid = ends_in_sigmoid(model, x.to(home(model)))
+    if sigmoid:
+        raise BadInput(
+            "The model ends in a sigmoid (one probability per label), and a study takes the softmax over classes, of "
+            "which one is right: leave the sigmoid out if one is."
         )
 
 
