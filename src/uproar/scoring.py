@@ -45,7 +45,7 @@ from uproar.models.outputs import (
     LogProbabilities,
     Output,
     answers_are,
-    kind_of,
+    kind_of_model,
     logarithm,
     tolerance_of,
 )
@@ -175,7 +175,7 @@ def _score_all(
     model = from_here(model)
     room = Room.of(model, x) if batch_size is None else Room(batch_size)
     answers = room.run(lambda rows: predict(model, x, rows))
-    model, clean, notices = _with_logits(model, answers, output)
+    model, clean, notices = _with_logits(model, x, answers, output)
     notices += unusual_pixels(x)
     if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
         raise BadInput(
@@ -313,10 +313,10 @@ def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
 
 
 def _with_logits(
-    model: nn.Module, answers: Tensor, output: Output
+    model: nn.Module, x: Tensor, answers: Tensor, output: Output
 ) -> tuple[nn.Module, Tensor, list[str]]:
     """The model and its answers as logits, and what was noticed on the way."""
-    if kind_of(answers, output, tolerance_of(bare(model))) == "logit":
+    if kind_of_model(model, x, answers, output, tolerance_of(bare(model))) == "logit":
         return model, answers, []
     said = "The model's rows sum to 1, so they are taken as probabilities; say output='logit' if they are not."
     notices = [] if output == "probability" else [said]

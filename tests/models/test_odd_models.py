@@ -230,6 +230,23 @@ def test_a_study_refuses_base_networks_without_logits(images, end, why):
         check_logits(half, images, uproar.predict(half, images))
 
 
+@pytest.mark.parametrize("ready", [torch.float32, torch.bfloat16])
+def test_scores_straight_from_a_layer_are_logits_wherever_they_lie(images, ready):
+    net = nn.Sequential(nn.Flatten(), nn.Linear(images[0].numel(), 3))
+    with torch.no_grad():
+        net[1].weight.zero_()
+        net[1].bias.copy_(torch.tensor([0.2, 0.4, 0.9]))
+    net = net.to(ready)
+    table = uproar.score(net, images, torch.ones(len(images), dtype=torch.long),
+                         torch.rand(len(images), *images.shape[2:]), ["deletion(steps=4)"], mean=GREY)  # fmt: skip
+    expected = float(torch.tensor([0.2, 0.4, 0.9]).to(ready).double().softmax(0)[1])
+    assert table["value"].item() == pytest.approx(expected, abs=1e-6)
+    bounded = nn.Sequential(net, nn.Sigmoid())
+    with pytest.raises(BadInput, match="look like the sigmoids"):
+        uproar.score(bounded, images, torch.ones(len(images), dtype=torch.long),
+                     torch.rand(len(images), *images.shape[2:]), ["deletion(steps=4)"], mean=GREY)  # fmt: skip
+
+
 def test_a_study_takes_class_scores_that_happen_to_lie_between_0_and_1(images):
     """As those of a network that has hardly learned often do."""
     model = Net(lambda scores: 0.4 + 0.01 * scores)

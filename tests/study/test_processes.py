@@ -133,3 +133,11 @@ def test_a_signal_that_is_ignored_stays_ignored(monkeypatch):
         assert app._exit_code([]) == 0
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_command_that_was_not_interrupted_leaves_ctrl_c_as_it_was(monkeypatch):
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(app, "app", lambda *_, **__: 0)
+    with pytest.raises(SystemExit):
+        app.main([])
+    assert signal.getsignal(signal.SIGINT) is before

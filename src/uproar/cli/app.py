@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from uproar.cli import audit, claims, data, explain, look, results, run, score, store, trial
 from uproar.cli.console import errors, output
-from uproar.cli.interrupt import INTERRUPTED, end_at_second, what_is_kept
+from uproar.cli.interrupt import INTERRUPTED, ending_at_second, what_is_kept
 from uproar.cli.options import Command, Group
 from uproar.cli.signals import Terminated, ending_signals
 from uproar.cli.streams import end_output, lost_output
@@ -67,8 +67,8 @@ app.add_typer(store.app, name="store")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program; a user's mistake is one sentence and a non-zero exit."""
-    end_at_second()
-    sys.exit(_exit_code(arguments))
+    with ending_at_second():
+        sys.exit(_exit_code(arguments))
 
 
 # what typer raises for a wrong command line; newer versions carry their own copy of click

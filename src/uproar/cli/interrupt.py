@@ -37,12 +37,19 @@ def what_is_kept() -> str:
     return _said.pop() if _said else NOTHING
 
 
-def end_at_second() -> None:
-    """From now on the first Ctrl-C stops in order, and the next one ends the process wherever it is."""
-    if threading.current_thread() is not threading.main_thread():
+@contextmanager
+def ending_at_second() -> Iterator[None]:
+    """Meanwhile the first Ctrl-C stops in order, and the next one ends the process wherever it is, also afterwards."""
+    own = threading.current_thread() is threading.main_thread()
+    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
         return
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _first)
+    signal.signal(signal.SIGINT, _first)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is _first:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _first(number: int, frame: FrameType | None) -> None:

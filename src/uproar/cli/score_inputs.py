@@ -16,7 +16,7 @@ from uproar.cli.subjects import ImageSet, subject_of_images
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import Chain, explain_chains
 from uproar.estimators.stored import name_of
-from uproar.models.outputs import Output, kind_of, tolerance_of
+from uproar.models.outputs import Output, kind_of_model, tolerance_of
 from uproar.seeds import Draws
 from uproar.study.maps import Subject
 from uproar.training import predict
@@ -63,7 +63,8 @@ def judged_subject(
 
 def check_answers(subject: Subject, output: Output) -> None:
     """Refuse a model that has no class probabilities before its images are explained, which takes longer."""
-    kind_of(predict(subject.model, subject.x), output, tolerance_of(subject.model))
+    model, x = subject.model, subject.x
+    kind_of_model(model, x, predict(model, x), output, tolerance_of(model))
 
 
 def boxes_of(subject: Subject) -> Tensor | None:

@@ -19,7 +19,7 @@ from uproar.expression import Call
 from uproar.given import map_values
 from uproar.models.answer import called
 from uproar.models.borrow import borrowed
-from uproar.models.outputs import Output, kind_of, output_set, tolerance_of
+from uproar.models.outputs import Output, kind_of_model, output_set, tolerance_of
 from uproar.training import predict
 from uproar.types import Images, Labels
 
@@ -167,7 +167,8 @@ def output_for(
     """
     if not any(takes_softmax(chain.raw) for chain in chains):
         return output_set()
-    return kind_of(predict(model, x, batch_size), output_set(), tolerance_of(model))
+    answers = predict(model, x, batch_size)
+    return kind_of_model(model, x, answers, output_set(), tolerance_of(model))
 
 
 def raw_maps(

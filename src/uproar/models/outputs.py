@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from uproar.errors import BadInput
+from uproar.errors import BadInput, UproarError
 from uproar.models.answer import called, dtype_of
 
 Output = Literal["auto", "logit", "probability"]
@@ -24,8 +24,10 @@ Kind = Literal["logit", "probability"]
 ROUNDING, COARSE = 1e-4, 2e-2
 """How far the sum of a row of probabilities may be from 1: in single precision, and in half or bfloat16."""
 
-_MOVING = ("Copy", "View", "Permute", "Slice", "Alias")
+_MOVING = ("Copy", "View", "Permute", "Slice", "Alias", "Cat")
 """Steps of a graph that move numbers, or write them in another precision, without changing them."""
+_LAYERS = ("Addmm", "Mm", "Linear", "MkldnnLinear", "Convolution")
+"""Steps whose numbers have no bounds."""
 
 _output: ContextVar[Output] = ContextVar("what models answer", default="auto")
 
@@ -83,16 +85,35 @@ def sums_to_one(answers: Tensor, tolerance: float = ROUNDING) -> bool:
     return bool((wide >= 0).all()) and bool(((wide.sum(1) - 1).abs() < tolerance).all())
 
 
-def ends_in_sigmoid(model: nn.Module, x: Tensor) -> bool:
-    """Whether the last thing the model does with its numbers is a sigmoid, by the graph behind its answer to images.
+def kind_of_model(
+    model: nn.Module, x: Tensor, answers: Tensor, output: Output, tolerance: float
+) -> Kind:
+    """What a model's answers to images are, as `kind_of` says; logits for certain if they come straight from a layer.
 
-    This is no guess, unlike the look of the answers: those of a network that has hardly learned may lie in [0, 1].
+    Answers of a network that has hardly learned may lie between 0 and 1 like those of a sigmoid.
     """
-    with torch.enable_grad():
-        step = called(model, x.detach().clone().requires_grad_()).grad_fn
+    if (
+        output == "auto"
+        and not sums_to_one(answers, tolerance)
+        and last_step(model, x[:1]) in _LAYERS
+    ):
+        output = "logit"
+    return kind_of(answers, output, tolerance)
+
+
+def last_step(model: nn.Module, x: Tensor) -> str:
+    """What the model does last with its numbers, such as `Addmm` or `Sigmoid`, by the graph behind its answer.
+
+    Steps that only move numbers, or write them in another precision, do not count. Empty where there is no graph.
+    """
+    try:
+        with torch.enable_grad():
+            step = called(model, x.detach().clone().requires_grad_()).grad_fn
+    except UproarError:  # as of quantised networks, which have no gradients
+        return ""
     while step is not None and any(kind in step.name() for kind in _MOVING):
         step = step.next_functions[0][0]
-    return step is not None and "Sigmoid" in step.name()
+    return "" if step is None else step.name().partition("Backward")[0]
 
 
 def tolerance_of(model: nn.Module) -> float:

@@ -20,7 +20,7 @@ from uproar.estimators import (
 )
 from uproar.models import borrowed, build
 from uproar.models.borrow import home
-from uproar.models.outputs import ends_in_sigmoid, kind_of, sums_to_one, tolerance_of
+from uproar.models.outputs import kind_of, last_step, sums_to_one, tolerance_of
 from uproar.models.weights import load_weights
 from uproar.protocols.worn import fold_of
 from uproar.seeds import Draws
@@ -125,8 +125,8 @@ def check_logits(model: nn.Module, x: Tensor, answers: Tensor) -> None:
             "The model ends in a softmax (its rows sum to 1), and a study takes the softmax itself: leave it out."
         )
     with borrowed(model):
-        sigmoid = ends_in_sigmoid(model, x.to(home(model)))
-    if sigmoid:
+        last = last_step(model, x.to(home(model)))
+    if last == "Sigmoid":
         raise BadInput(
             "The model ends in a sigmoid (one probability per label), and a study takes the softmax over classes, of "
             "which one is right: leave the sigmoid out if one is."
