@@ -209,14 +209,13 @@ def test_an_installed_package_adds_estimators_by_entry_point(monkeypatch):
     def mine(model, x, target):
         """Nothing."""
 
-    class Point:
-        name = "mine"
-
+    class Point(metadata.EntryPoint):
         def load(self):
             return mine
 
+    point = Point("mine", "package:mine", "uproar.things")
     monkeypatch.setattr(
-        metadata, "entry_points", lambda group: [Point()] if group == "uproar.things" else []
+        metadata, "entry_points", lambda group: [point] if group == "uproar.things" else []
     )
     registry = Registry("thing", "uproar.things")
     assert registry["mine"].function is mine
