@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, UproarError
 from uproar.models.answer import called, dtype_of
+from uproar.models.borrow import borrowed
 
 Output = Literal["auto", "logit", "probability"]
 Kind = Literal["logit", "probability"]
@@ -107,7 +108,7 @@ def last_step(model: nn.Module, x: Tensor) -> str:
     Steps that only move numbers, or write them in another precision, do not count. Empty where there is no graph.
     """
     try:
-        with torch.enable_grad():
+        with borrowed(model), torch.enable_grad():
             step = called(model, x.detach().clone().requires_grad_()).grad_fn
     except UproarError:  # as of quantised networks, which have no gradients
         return ""

@@ -18,7 +18,7 @@ from uproar.estimators import (
     estimators,
     prepare_states,
 )
-from uproar.models import borrowed, build
+from uproar.models import build
 from uproar.models.borrow import home
 from uproar.models.outputs import kind_of, last_step, sums_to_one, tolerance_of
 from uproar.models.weights import load_weights
@@ -124,9 +124,7 @@ def check_logits(model: nn.Module, x: Tensor, answers: Tensor) -> None:
         raise BadInput(
             "The model ends in a softmax (its rows sum to 1), and a study takes the softmax itself: leave it out."
         )
-    with borrowed(model):
-        last = last_step(model, x.to(home(model)))
-    if last == "Sigmoid":
+    if last_step(model, x.to(home(model))) == "Sigmoid":
         raise BadInput(
             "The model ends in a sigmoid (one probability per label), and a study takes the softmax over classes, of "
             "which one is right: leave the sigmoid out if one is."
