@@ -52,18 +52,15 @@ NETWORK = "resnet-small"
 IMAGES, ROWS, TARGET = 16, 256, 1.1
 M_MMAP_THRESHOLD = -3
 FEW = {  # the most memory is needed in every step: few steps show it
-    "rise": "rise(masks=64)", "lime": "lime(samples=100)", "kernel_shap": "kernel_shap(samples=100)",
-    "extremal_perturbation": "extremal_perturbation(iterations=2)", "iba": "iba(steps=2)",
-    "input_iba": "input_iba(epochs=1, steps=2, feature_steps=2, pool=64)", "tame": "tame(epochs=1)",
-}  # fmt: skip
-CHAINS = (
-    "abs(grad)",
-    "sg(grad)",
-    "sg_sq(grad)",
-    "var(grad)",
-    "gaussian(grad)",
-    "gaussian(abs(grad))",
-)
+    "rise": "rise(masks=64)",
+    "lime": "lime(samples=100)",
+    "kernel_shap": "kernel_shap(samples=100)",
+    "extremal_perturbation": "extremal_perturbation(iterations=2)",
+    "iba": "iba(steps=2)",
+    "input_iba": "input_iba(epochs=1, steps=2, feature_steps=2, pool=64)",
+    "tame": "tame(epochs=1)",
+}
+CHAINS = ("abs(grad)", "sg(grad)", "sg_sq(grad)", "var(grad)", "gaussian(grad)", "gaussian(abs(grad))")
 
 
 def names() -> list[str]:
@@ -79,9 +76,7 @@ class Case:
         self.model: nn.Module = build(ModelSpec.of(network), self.task, seed).eval()
         if epochs:
             images = self.task.train.read(slice(None))
-            self.model = fit(
-                self.model, images, self.task.train.labels, Recipe(epochs=epochs), seed
-            )
+            self.model = fit(self.model, images, self.task.train.labels, Recipe(epochs=epochs), seed)
 
     def images(self, n: int) -> Tensor:
         return self.task.test.read(slice(0, n))
@@ -126,9 +121,7 @@ def pairs(case: Case) -> dict[str, Pair]:
     window, each = (x.shape[1], 4, 4), ROWS // IMAGES
 
     def run(cls: Any, *built: Any, **asked: Any) -> Callable[[], Any]:
-        return lambda: cls(model, *built).attribute(
-            x.clone().requires_grad_(), target=target, **asked
-        )
+        return lambda: cls(model, *built).attribute(x.clone().requires_grad_(), target=target, **asked)
 
     def forward(cls: Any, **asked: Any) -> Callable[[], Any]:
         return lambda: cls(model).attribute(x, target=target, baselines=mean, **asked)
@@ -147,16 +140,21 @@ def pairs(case: Case) -> dict[str, Pair]:
         Pair("deconv", run(attr.Deconvolution), "Deconvolution"),
         Pair("deep_lift", run(attr.DeepLift), "DeepLift"),
         Pair("deep_shap(samples=10)", run(attr.DeepLiftShap, baselines=train[:10]), "DeepLiftShap"),
-        Pair("grad_shap(samples=25)", run(attr.GradientShap, baselines=train, n_samples=25, stdevs=0.1),
-             "GradientShap"),
+        Pair(
+            "grad_shap(samples=25)", run(attr.GradientShap, baselines=train, n_samples=25, stdevs=0.1), "GradientShap"
+        ),
         Pair("lrp(composite=epsilon)", lambda: _captum_lrp(model, x, target), "LRP"),
         Pair('grad_cam(layer="4")', enlarged, "LayerGradCam"),
-        Pair("occlusion(window=4, stride=2, score=logit)",
-             forward(attr.Occlusion, sliding_window_shapes=window, strides=(window[0], 2, 2),
-                     perturbations_per_eval=each), "Occlusion"),
+        Pair(
+            "occlusion(window=4, stride=2, score=logit)",
+            forward(
+                attr.Occlusion, sliding_window_shapes=window, strides=(window[0], 2, 2), perturbations_per_eval=each
+            ),
+            "Occlusion",
+        ),
         Pair("lime(patches=7, samples=500, score=logit)", forward(attr.Lime, **surrogate), "Lime"),
         Pair("kernel_shap(patches=7, samples=500)", forward(attr.KernelShap, **surrogate), "KernelShap"),
-    ]  # fmt: skip
+    ]
     return {read_chain(pair.ours).raw.name: pair for pair in found}
 
 
@@ -204,10 +202,7 @@ def seconds(function: Callable[[], Any]) -> float:
 
 def taking_turns(functions: Sequence[Callable[[], Any]], repeats: int) -> list[float]:
     """The best time of each."""
-    return [
-        min(times)
-        for times in zip(*([seconds(f) for f in functions] for _ in range(repeats)), strict=True)
-    ]
+    return [min(times) for times in zip(*([seconds(f) for f in functions] for _ in range(repeats)), strict=True)]
 
 
 def report_time(repeats: int, only: Sequence[str]) -> None:
@@ -215,9 +210,7 @@ def report_time(repeats: int, only: Sequence[str]) -> None:
     print(
         f"\n{NETWORK}, {IMAGES} images {tuple(case.task.shape)}, one thread, best of {repeats}, milliseconds per image"
     )
-    print(
-        f"{'expression':46} {'passes':>7} {'said':>6} {'ours':>9}   {'Captum class':20} {'Captum':>9} {'ratio':>6}"
-    )
+    print(f"{'expression':46} {'passes':>7} {'said':>6} {'ours':>9}   {'Captum class':20} {'Captum':>9} {'ratio':>6}")
     known, worst = pairs(case), 0.0
     with borrowed(case.model):
         for name in names():
@@ -241,10 +234,7 @@ def _compared(case: Case, pair: Pair, repeats: int) -> float:
     forward_only = not mine[1]
     ratio = a / b * (others[0] / mine[0] if forward_only else 1)
     per = " per evaluation" if forward_only and mine[0] != others[0] else ""
-    print(
-        f"{_line(pair.ours, mine, a)}   {pair.called:20} {1e3 * b / IMAGES:9.2f} {ratio:6.2f}{per}",
-        flush=True,
-    )
+    print(f"{_line(pair.ours, mine, a)}   {pair.called:20} {1e3 * b / IMAGES:9.2f} {ratio:6.2f}{per}", flush=True)
     return ratio
 
 
@@ -253,10 +243,7 @@ def _alone(case: Case, name: str, repeats: int) -> None:
     with counted(case.model) as rows:
         took = seconds(ours)
     # a slow one is hardly disturbed by a busy moment
-    print(
-        _line(name, rows, took if took > 3 else min(took, *taking_turns([ours], repeats))),
-        flush=True,
-    )
+    print(_line(name, rows, took if took > 3 else min(took, *taking_turns([ours], repeats))), flush=True)
 
 
 def _line(expression: str, rows: Sequence[int], took: float) -> str:
@@ -272,9 +259,7 @@ def report_memory(only: Sequence[str]) -> None:
     case = Case(DATA, NETWORK)
     # every larger block on its own: otherwise the peak also shows how the heap happens to be cut up
     ctypes.CDLL("libc.so.6").mallopt(M_MMAP_THRESHOLD, 2**16)
-    print(
-        f"\n{'peak memory in MB, batch size 16':60} {'32 images':>10} {'128 images':>10} {'growth':>8}"
-    )
+    print(f"\n{'peak memory in MB, batch size 16':60} {'32 images':>10} {'128 images':>10} {'growth':>8}")
     for name in names():
         if only and name not in only:
             continue
@@ -321,8 +306,9 @@ def report_planted(seeds: int, n: int, only: Sequence[str]) -> None:
     data, networks = f"planted(train=2048, test={n})", ("cnn-small", "resnet-small")
     cases = {net: [Case(data, net, epochs=12, seed=s) for s in range(seeds)] for net in networks}
     for net, several in cases.items():
-        right = [float((uproar.predict(c.model, c.images(n)).argmax(1) == c.labels(n)).double().mean())
-                 for c in several]  # fmt: skip
+        right = [
+            float((uproar.predict(c.model, c.images(n)).argmax(1) == c.labels(n)).double().mean()) for c in several
+        ]
         print(f"{net}: accuracy {', '.join(f'{value:.3f}' for value in right)}")
     print("\n| | " + " | ".join(f"{net}: hits | area" for net in networks) + " |")
     print("|---|" + "---|" * 2 * len(networks))

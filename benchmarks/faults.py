@@ -55,7 +55,7 @@ def store(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
     faulty.small_shards()
     whole = folder / "whole"
     expected = faulty.tables(faulty.run(whole, **faulty.EVERY_KIND))
-    kinds = ["flip", "flip_header", "truncate", "delete", "swap", "swap_kinds", "edit_facts", "mark"]  # fmt: skip
+    kinds = ["flip", "flip_header", "truncate", "delete", "swap", "swap_kinds", "edit_facts", "mark"]
     kinds += ["five at once", "deleted while running", "deleted and damaged while running"]
     for number in range(trials):
         kind, copy = kinds[number % len(kinds)], folder / f"copy-{number}"
@@ -70,9 +70,7 @@ def store(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
             done = faults.some(3) if "damaged" in kind else [faults.delete() for _ in range(3)]
             during = _meanwhile(faults, done)
         with during:
-            trial = _judged(
-                kind, done, lambda copy=copy: faulty.run(copy, **faulty.EVERY_KIND), expected
-            )
+            trial = _judged(kind, done, lambda copy=copy: faulty.run(copy, **faulty.EVERY_KIND), expected)
         yield trial
         faulty.removed(copy)
 
@@ -95,9 +93,7 @@ def _meanwhile(faults: faulty.Faults, done: list[str]) -> Iterator[None]:
         thread.join()
 
 
-def _judged(
-    fault: str, done: list[str], run: Callable[[], object], expected: dict[str, str]
-) -> Trial:
+def _judged(fault: str, done: list[str], run: Callable[[], object], expected: dict[str, str]) -> Trial:
     """How a run after some faults ended, against the tables of one without."""
     try:
         found = run()
@@ -136,18 +132,18 @@ def processes(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
         store = folder / f"killed-{number}"
         for _ in range(KILLS):
             yield _killed(store, draw)
-        yield _judged(
-            "after the kills", [f"{KILLS} kills"], lambda s=store: faulty.run(s), expected
-        )
+        yield _judged("after the kills", [f"{KILLS} kills"], lambda s=store: faulty.run(s), expected)
 
 
 def _killed(store: Path, draw: random.Random) -> Trial:
     """Start a run, end it somehow after a while, and look for processes that stayed behind."""
     path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     run = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT.format(store=str(store))], start_new_session=True,
-        env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [sys.executable, "-c", SCRIPT.format(store=str(store))],
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.DEVNULL,
+    )
     way = draw.choice(("SIGKILL to the parent", "SIGKILL to all", "SIGTERM", "SIGHUP"))
     with contextlib.suppress(subprocess.TimeoutExpired):
         run.wait(draw.uniform(0.2, 12))
@@ -157,9 +153,7 @@ def _killed(store: Path, draw: random.Random) -> Trial:
         (os.killpg if way.endswith("all") else os.kill)(run.pid, number)
     run.wait()
     left = left_after(started, 2)
-    return Trial(
-        way, WRONG if left else SAME, f"{len(left)} processes stayed behind" if left else ""
-    )
+    return Trial(way, WRONG if left else SAME, f"{len(left)} processes stayed behind" if left else "")
 
 
 SECTIONS: dict[str, Section] = {"store": store, "input": inputs, "processes": processes}

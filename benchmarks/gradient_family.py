@@ -21,9 +21,7 @@ NAMES = ["grad", "sg(grad)", "sg_sq(grad)", "var(grad)"]
 TARGET = 3.0
 
 
-def captum_maps(
-    model: torch.nn.Module, x: torch.Tensor, target: torch.Tensor
-) -> list[torch.Tensor]:
+def captum_maps(model: torch.nn.Module, x: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
     saliency = Saliency(model)
     tunnel = NoiseTunnel(saliency)
     maps = [saliency.attribute(x.clone().requires_grad_(), target=target, abs=False)]
@@ -31,9 +29,7 @@ def captum_maps(
     for kind in ("smoothgrad", "smoothgrad_sq", "vargrad"):
         inputs = x.clone().requires_grad_()
         maps.append(
-            tunnel.attribute(
-                inputs, nt_type=kind, nt_samples=15, stdevs=0.15 * spread, target=target, abs=False
-            )
+            tunnel.attribute(inputs, nt_type=kind, nt_samples=15, stdevs=0.15 * spread, target=target, abs=False)
         )
     return maps
 
@@ -68,12 +64,8 @@ def main() -> None:
             best(lambda: uproar.explain(model, x, NAMES, target=target), 1, ours)  # noqa: B023
         a, b = min(theirs), min(ours)
         worst = min(worst, a / b)
-        print(
-            f"{name:14} {f'{n} of {tuple(x.shape[1:])}':>16} {a * 1e3:8.1f}ms {b * 1e3:8.1f}ms {a / b:6.1f}×"
-        )
-    print(
-        f"smallest ratio {worst:.1f}× (target {TARGET:g}×): {'reached' if worst >= TARGET else 'MISSED'}"
-    )
+        print(f"{name:14} {f'{n} of {tuple(x.shape[1:])}':>16} {a * 1e3:8.1f}ms {b * 1e3:8.1f}ms {a / b:6.1f}×")
+    print(f"smallest ratio {worst:.1f}× (target {TARGET:g}×): {'reached' if worst >= TARGET else 'MISSED'}")
 
 
 if __name__ == "__main__":

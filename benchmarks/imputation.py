@@ -40,9 +40,7 @@ NEIGHBOURS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)
 Coupling = tuple[float, np.ndarray, np.ndarray]
 
 
-def equations(
-    x: np.ndarray, removed: np.ndarray
-) -> tuple[Iterator[Coupling], np.ndarray, np.ndarray]:
+def equations(x: np.ndarray, removed: np.ndarray) -> tuple[Iterator[Coupling], np.ndarray, np.ndarray]:
     """Couplings between unknowns for one neighbour at a time; diagonal and right-hand side.
 
     The latter two are complete once all couplings have been taken.
@@ -88,9 +86,7 @@ def lean(x: np.ndarray, removed: np.ndarray) -> np.ndarray:
     return with_solution(x, removed, matrix, b)
 
 
-def with_solution(
-    x: np.ndarray, removed: np.ndarray, matrix: csc_array, b: np.ndarray
-) -> np.ndarray:
+def with_solution(x: np.ndarray, removed: np.ndarray, matrix: csc_array, b: np.ndarray) -> np.ndarray:
     result = x.copy()
     result[:, removed] = spsolve(matrix, b).T
     return result
@@ -133,10 +129,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer images")
     quick = parser.parse_args().quick
     print(f"kernels ready after {milliseconds(warm_up) / 1000:.1f} s; times in ms\n")
-    print(
-        "| size | mask | removed | released | lean | ours | faster than released (target) | ",
-        end="",
-    )
+    print("| size | mask | removed | released | lean | ours | faster than released (target) | ", end="")
     print("than lean | largest error |\n|---|---|---|---|---|---|---|---|---|")
     for (size, percent), target in TARGETS.items():
         images = {224: 2, 32: 10}[size] if quick else {224: 10, 32: 60}[size]

@@ -25,9 +25,9 @@ import torch
 
 from uproar.data import Source, Split, Task, tasks
 from uproar.models import ModelSpec, build
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.cell import Cell
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.steps import Bench
 from uproar.training import Recipe
 
@@ -95,14 +95,16 @@ def one_size(n: int, estimator: str) -> dict[str, float]:
         shown = bench.changed(Cell("made", MODEL, estimator, "roar", 0.5, 0), bench.task.train)
         shown[rows]
         reading = time.process_time() - began
-        files = [
-            p for p in Path(folder).rglob("*.safetensors") if p.parts[-3] in ("shard", "levels")
-        ]
+        files = [p for p in Path(folder).rglob("*.safetensors") if p.parts[-3] in ("shard", "levels")]
         return {
-            "images": n, "peak": peak(), "before": before, "rate": (n + TEST) / seconds,
-            "read": 1e3 * reading / len(rows), "files": len(files),
+            "images": n,
+            "peak": peak(),
+            "before": before,
+            "rate": (n + TEST) / seconds,
+            "read": 1e3 * reading / len(rows),
+            "files": len(files),
             "stored": sum(p.stat().st_size for p in files) / 1e6,
-        }  # fmt: skip
+        }
 
 
 def save_weights(bench: Bench, setting: Setting) -> None:
@@ -121,9 +123,7 @@ def main() -> None:
     if given.one:
         print(json.dumps(one_size(given.one, given.estimator)))
         return
-    print(
-        "  images   peak MB   before MB   explained and ranked/s   read back ms   files   stored MB"
-    )
+    print("  images   peak MB   before MB   explained and ranked/s   read back ms   files   stored MB")
     peaks = []
     for size in given.sizes:
         command = [sys.executable, __file__, "--one", str(size), "--estimator", given.estimator]

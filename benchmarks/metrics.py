@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from uproar.batches import spans
 from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics
-from uproar.metrics.prepared import Prepared
+from uproar.metrics.prepared_batch import Prepared
 from uproar.metrics.probe import ROWS, evaluate
 from uproar.removal.linear import warm_up
 from uproar.seeds import Draws
@@ -57,9 +57,7 @@ def batch_of(n: int, side: int, smooth: bool, seed: int = 0, channels: int = 3) 
         maps = nn.functional.avg_pool2d(maps[:, None], 7, 1, 3, count_include_pad=False)[:, 0]
     with torch.inference_mode():
         clean = model(x).clone()
-    return Batch(
-        model, x, clean.argmax(1), maps, clean, Draws.of(0, n), torch.full((channels,), 0.5)
-    )
+    return Batch(model, x, clean.argmax(1), maps, clean, Draws.of(0, n), torch.full((channels,), 0.5))
 
 
 def shown_images(calls: list[Call], batch: Batch) -> list[Tensor]:
@@ -96,8 +94,10 @@ def row(names: tuple[str, ...], smooth: bool, n: int, rounds: int) -> None:
     target = TARGETS[names]
     verdict = "ok" if ratio <= target else "MISSED"
     each = statistics.median(theirs for _, theirs in pairs) / sum(map(len, images)) * 1e6
-    print(f"{' + '.join(names):74s} {'blobs' if smooth else 'scattered':9s} {ratio:5.2f}x  target {target:.2f}x  "
-          f"{verdict:6s} ({sum(map(len, images))} images, bare {each:.0f} µs each)")  # fmt: skip
+    print(
+        f"{' + '.join(names):74s} {'blobs' if smooth else 'scattered':9s} {ratio:5.2f}x  target {target:.2f}x  "
+        f"{verdict:6s} ({sum(map(len, images))} images, bare {each:.0f} µs each)"
+    )
 
 
 def other_packages(n: int) -> None:
@@ -114,14 +114,10 @@ def quantus_flipping(n: int) -> None:
     import quantus
 
     batch = batch_of(n, 32, smooth=False)
-    flipping = quantus.PixelFlipping(
-        features_in_step=8, perturb_baseline="mean", disable_warnings=True
-    )
+    flipping = quantus.PixelFlipping(features_in_step=8, perturb_baseline="mean", disable_warnings=True)
     maps = batch.maps[:, None].numpy()
     theirs = seconds(
-        lambda: flipping(
-            model=batch.model, x_batch=batch.x.numpy(), y_batch=batch.target.numpy(), a_batch=maps
-        )
+        lambda: flipping(model=batch.model, x_batch=batch.x.numpy(), y_batch=batch.target.numpy(), a_batch=maps)
     )
     ours = seconds(lambda: evaluate([parse("deletion(steps=128)")], batch))
     print(f"Quantus PixelFlipping, 128 steps, takes {theirs / ours:.1f} times as long as deletion")
@@ -135,10 +131,12 @@ def quantus_road(n: int) -> None:
     road = quantus.ROAD(percentages=list(range(10, 100, 10)), disable_warnings=True)
     theirs = seconds(
         lambda: road(
-            model=batch.model, x_batch=batch.x.numpy(), y_batch=batch.target.numpy(),
+            model=batch.model,
+            x_batch=batch.x.numpy(),
+            y_batch=batch.target.numpy(),
             a_batch=batch.maps[:, None].numpy(),
         )
-    )  # fmt: skip
+    )
     fractions = ", ".join(f"{i / 10:g}" for i in range(1, 10))
     ours = seconds(lambda: evaluate([parse(f"road(fractions=[{fractions}])")], batch))
     print(f"Quantus ROAD, grey, 9 shares, takes {theirs / ours:.1f} times as long as road")

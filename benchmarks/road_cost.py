@@ -40,9 +40,7 @@ def batch_of(model: nn.Module, n: int, side: int, smooth: bool) -> Batch:
     x, maps = torch.rand(n, 3, side, side), torch.rand(n, side, side)
     if smooth:
         wide = side // 8 * 2 + 1
-        maps = nn.functional.avg_pool2d(maps[:, None], wide, 1, wide // 2, count_include_pad=False)[
-            :, 0
-        ]
+        maps = nn.functional.avg_pool2d(maps[:, None], wide, 1, wide // 2, count_include_pad=False)[:, 0]
     with torch.inference_mode():
         clean = model(x).clone()
     draws = Draws.of(0, n)
@@ -66,19 +64,15 @@ def row(name: str, side: int, smooth: bool, n: int, rounds: int) -> None:
     half = torch.full((3,), 0.5)
     model = models[name].function((3, side, side), 10, half, half).eval()
     batch = batch_of(model, n, side, smooth)
-    sides = (
-        lambda: evaluate([parse(BLUR)], batch),
-        lambda: evaluate([parse(ROAD)], batch),
-        lambda: published(batch),
-    )
+    sides = (lambda: evaluate([parse(BLUR)], batch), lambda: evaluate([parse(ROAD)], batch), lambda: published(batch))
     evaluate([parse(ROAD)], batch)
     taken = [[seconds(one) for one in sides] for _ in range(rounds)]
-    blur, ours, theirs = (
-        1000 * statistics.median(column) / n for column in zip(*taken, strict=True)
-    )
+    blur, ours, theirs = (1000 * statistics.median(column) / n for column in zip(*taken, strict=True))
     ratios = [statistics.median(t[i] / t[0] for t in taken) for i in (1, 2)]
-    print(f"| {name}, {side}² | {'blobs' if smooth else 'scattered'} | {blur:.0f} | {ours:.0f} | {theirs:.0f} | "
-          f"{ratios[0]:.1f}× | {ratios[1]:.1f}× |")  # fmt: skip
+    print(
+        f"| {name}, {side}² | {'blobs' if smooth else 'scattered'} | {blur:.0f} | {ours:.0f} | {theirs:.0f} | "
+        f"{ratios[0]:.1f}× | {ratios[1]:.1f}× |"
+    )
 
 
 def main() -> None:

@@ -20,9 +20,17 @@ import numpy as np
 
 FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 ESTIMATORS = (
-    "random", "block_random", "sobel", "grad", "guided_backprop", "ig",
-    "sq(grad)", "sg(grad)", "sg_sq(grad)", "var(grad)",
-)  # fmt: skip
+    "random",
+    "block_random",
+    "sobel",
+    "grad",
+    "guided_backprop",
+    "ig",
+    "sq(grad)",
+    "sg(grad)",
+    "sg_sq(grad)",
+    "var(grad)",
+)
 TARGET = 4.0
 
 OURS = """

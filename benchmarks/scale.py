@@ -33,7 +33,7 @@ from uproar.models.weights import load_weights
 from uproar.removal import Around, Levels, ranks
 from uproar.removal.fill import filled
 from uproar.seeds import Draws
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.shards import Shard, ShardedLevels, Squeezing
 from uproar.training.rows import ahead
 
@@ -77,9 +77,7 @@ def measure_network(model: nn.Module, x: Tensor) -> tuple[dict[str, float], Tens
     for part in model.modules():
         part.register_forward_hook(
             lambda _m, _i, out: (
-                kept.append(out)
-                if isinstance(out, Tensor) and out.dim() == 4 and out.shape[-1] > 1
-                else None
+                kept.append(out) if isinstance(out, Tensor) and out.dim() == 4 and out.shape[-1] > 1 else None
             )
         )
     parts = x.to(memory_format=torch.channels_last).split(BATCH)
@@ -101,14 +99,8 @@ def measure_network(model: nn.Module, x: Tensor) -> tuple[dict[str, float], Tens
         forward = spent(lambda: [model(part) for part in parts], len(x))
     model.train()
     weights = [w for w in model.parameters() if w.requires_grad]
-    step = spent(
-        lambda: torch.autograd.grad(model(parts[0]).logsumexp(1).sum(), weights), len(parts[0])
-    )
-    return (
-        {"forward": forward, "gradient": gradient, "training": step},
-        torch.cat(fine),
-        torch.cat(coarse),
-    )
+    step = spent(lambda: torch.autograd.grad(model(parts[0]).logsumexp(1).sum(), weights), len(parts[0]))
+    return ({"forward": forward, "gradient": gradient, "training": step}, torch.cat(fine), torch.cat(coarse))
 
 
 def measure_levels(maps: Tensor, folder: str) -> dict[str, float]:
@@ -165,16 +157,12 @@ def with_zarr(levels: np.ndarray, folder: str) -> dict[str, float]:
     codec = zarr.codecs.BloscCodec(cname="zstd", clevel=5, shuffle="bitshuffle", typesize=1)
     place = Path(folder, "levels.zarr")
     array = zarr.create_array(
-        str(place), shape=levels.shape, dtype="u1", chunks=(1, features), shards=levels.shape,
-        compressors=codec,
-    )  # fmt: skip
+        str(place), shape=levels.shape, dtype="u1", chunks=(1, features), shards=levels.shape, compressors=codec
+    )
     array[:] = levels
     size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
     array = zarr.open_array(str(place), mode="r")
-    return {
-        "zarr bytes": size / levels.size,
-        "zarr one": spent(lambda: [array[i] for i in range(n)], n),
-    }
+    return {"zarr bytes": size / levels.size, "zarr one": spent(lambda: [array[i] for i in range(n)], n)}
 
 
 def passes() -> float:
@@ -183,9 +171,7 @@ def passes() -> float:
     return sum(max(chain.passes for chain in family) for family in families(chains))
 
 
-def totals(
-    rates: dict[str, float], fine: dict[str, float], coarse: dict[str, float]
-) -> list[tuple[str, float, str]]:
+def totals(rates: dict[str, float], fine: dict[str, float], coarse: dict[str, float]) -> list[tuple[str, float, str]]:
     images, trainings = TRAIN + TEST, ESTIMATORS * CUTS * SEEDS + SEEDS
     seen, explained = TRAIN * EPOCHS * trainings, passes() * images * SEEDS
     ranked = ESTIMATORS * images * SEEDS
@@ -204,8 +190,12 @@ def totals(
         ("images seen in training, thousand million", seen / 1e9, f"{trainings} trainings"),
         ("  CPU hours on a core like this", seen * rates["training"] / 3600, ""),
         ("  GPU hours, assumed", seen / GPU / 3600, f"{GPU:,} images/s"),
-        ("  CPU hours to make the changed images", seen * rates["changed"] / 3600, f"{1 / rates['changed']:,.0f} images/s and core"),
-    ]  # fmt: skip
+        (
+            "  CPU hours to make the changed images",
+            seen * rates["changed"] / 3600,
+            f"{1 / rates['changed']:,.0f} images/s and core",
+        ),
+    ]
 
 
 def main() -> None:
@@ -216,17 +206,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=48)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    photos = sorted(p for p in given.photos.rglob("*") if p.suffix.lower() in PICTURES)[
-        : given.images
-    ]
+    photos = sorted(p for p in given.photos.rglob("*") if p.suffix.lower() in PICTURES)[: given.images]
     with tempfile.TemporaryDirectory() as folder:
         rates = measure_reading(photos, f"{folder}/cache")
         x = Pictures(photos, SIZE)[:].float() / 255
         found, fine_maps, coarse_maps = measure_network(network(x, given.model, given.weights), x)
         rates |= found
-        fine, coarse = (
-            measure_levels(m, f"{folder}/{i}") for i, m in enumerate((fine_maps, coarse_maps))
-        )
+        fine, coarse = (measure_levels(m, f"{folder}/{i}") for i, m in enumerate((fine_maps, coarse_maps)))
         by_threads = measure_threads(photos, fine_maps, f"{folder}/threads")
     around = Around(Draws.of(0, len(x), "train"), x.mean((0, 2, 3)))
     gone = torch.rand(len(x), SIZE, SIZE) < 0.5
@@ -236,13 +222,9 @@ def main() -> None:
     for name, seconds in rates.items():
         print(f"{name:>10}: {1e3 * seconds:9.2f} ms, {1 / seconds:9.1f} images/s")
     for threads, rate in by_threads.items():
-        print(
-            f"changed images read by {threads} thread{'s' * (threads > 1)}: {rate:.0f} per second on the clock"
-        )
+        print(f"changed images read by {threads} thread{'s' * (threads > 1)}: {rate:.0f} per second on the clock")
     for name, found in (("fine", fine), ("coarse", coarse)):
-        words = (
-            f"{k} {v:.4f}" if "bytes" in k else f"{k} {1e3 * v:.2f} ms" for k, v in found.items()
-        )
+        words = (f"{k} {v:.4f}" if "bytes" in k else f"{k} {1e3 * v:.2f} ms" for k, v in found.items())
         print(f"{name:>10}: {', '.join(words)}")
     print()
     for name, value, note in totals(rates, fine, coarse):

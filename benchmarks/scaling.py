@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import uproar
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.execute import Processes, Serial
 from uproar.study.job import Job
 from uproar.study.plan import plan
@@ -29,10 +29,16 @@ ROUNDS = 3
 
 
 def study(networks: int, epochs: int) -> uproar.Study:
-    return uproar.study_of({
-        "task": "digits", "estimators": ["random"], "protocols": ["roar:no-retrain"], "fractions": [0.5],
-        "seeds": networks, "recipe": {"epochs": epochs},
-    })  # fmt: skip
+    return uproar.study_of(
+        {
+            "task": "digits",
+            "estimators": ["random"],
+            "protocols": ["roar:no-retrain"],
+            "fractions": [0.5],
+            "seeds": networks,
+            "recipe": {"epochs": epochs},
+        }
+    )
 
 
 def trainings(store: str, networks: int, epochs: int) -> list[Job]:

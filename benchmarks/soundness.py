@@ -21,7 +21,7 @@ import torch
 from imputation import released
 
 import uproar
-from uproar.metrics.sound import _hidden
+from uproar.metrics.soundness import _hidden
 from uproar.models.weights import load_weights
 from uproar.removal.linear import warm_up
 
@@ -52,15 +52,17 @@ def main() -> None:
     right = float((uproar.predict(model, x).argmax(1) == y).double().mean())
     maps = uproar.explain(model, x, "ig(steps=10)", target=y)
     found = []
-    own, clock = seconds(
-        lambda: found.append(uproar.score(model, x, y, maps, ["soundness"], mean=task.mean))
-    )
+    own, clock = seconds(lambda: found.append(uproar.score(model, x, y, maps, ["soundness"], mean=task.mean)))
     row = found[0].iloc[0]
     shown = STEPS * given.images
-    print(f"{given.images} images, accuracy {right:.3f}, soundness {row['value']:.3f} ({row['low']:.3f} to "
-          f"{row['high']:.3f}), {shown} changed images")  # fmt: skip
-    print(f"ours: {own:.0f} s of one core ({clock:.0f} s on the clock), {1e3 * own / shown:.2f} ms per changed image, "
-          "network and bootstrap included")  # fmt: skip
+    print(
+        f"{given.images} images, accuracy {right:.3f}, soundness {row['value']:.3f} ({row['low']:.3f} to "
+        f"{row['high']:.3f}), {shown} changed images"
+    )
+    print(
+        f"ours: {own:.0f} s of one core ({clock:.0f} s on the clock), {1e3 * own / shown:.2f} ms per changed image, "
+        "network and bootstrap included"
+    )
 
     def solve() -> None:
         for image in range(given.sample):
@@ -70,8 +72,10 @@ def main() -> None:
 
     theirs, _ = seconds(solve)
     each = theirs / (given.sample * STEPS)
-    print(f"released imputation: {1e3 * each:.1f} ms per changed image on {given.sample * STEPS} of them, so {each * shown:.0f} s "
-          f"for all, without the network: {each * shown / own:.0f} times as long")  # fmt: skip
+    print(
+        f"released imputation: {1e3 * each:.1f} ms per changed image on {given.sample * STEPS} of them, so {each * shown:.0f} s "
+        f"for all, without the network: {each * shown / own:.0f} times as long"
+    )
 
 
 if __name__ == "__main__":

@@ -26,9 +26,13 @@ TORCH = [sys.executable, "-c", "import torch"]
 PROGRAM = [sys.executable, "-m", "uproar"]
 WITHOUT_TORCH = ["--help", "--version", "run --help", "ls estimators", "ls tasks"]
 WITH_TORCH = [
-    "run --estimators nonsense", "validate --estimators nonsense", "explain --estimators nonsense",
-    "score --estimators nonsense", "try nonsense", "run --audits nonsense",
-]  # fmt: skip
+    "run --estimators nonsense",
+    "validate --estimators nonsense",
+    "explain --estimators nonsense",
+    "score --estimators nonsense",
+    "try nonsense",
+    "run --audits nonsense",
+]
 
 
 def processor_seconds(command: list[str]) -> float:
@@ -36,17 +40,13 @@ def processor_seconds(command: list[str]) -> float:
     before = os.times()
     subprocess.run(command, capture_output=True, check=False)
     after = os.times()
-    return (after.children_user - before.children_user) + (
-        after.children_system - before.children_system
-    )
+    return (after.children_user - before.children_user) + (after.children_system - before.children_system)
 
 
 def measure(rounds: int) -> None:
     """Print each command's time and its ratio to that of `import torch`."""
     lines = {"import torch": TORCH, "import uproar": [sys.executable, "-c", "import uproar"]}
-    lines |= {
-        f"uproar {words}": [*PROGRAM, *words.split()] for words in (*WITHOUT_TORCH, *WITH_TORCH)
-    }
+    lines |= {f"uproar {words}": [*PROGRAM, *words.split()] for words in (*WITHOUT_TORCH, *WITH_TORCH)}
     for command in lines.values():
         processor_seconds(command)  # files are read from the disk and compiled
     found: dict[str, list[float]] = {name: [] for name in lines}

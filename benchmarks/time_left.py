@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from uproar.cli.mapping import Cost, Explaining, Scoring, scores_of
+from uproar.cli.mapping_progress import Cost, Explaining, Scoring, scores_of
 from uproar.cli.progress import Watch, of_study
 from uproar.cli.subjects import images_of_task, subject_of_images
 from uproar.estimators import read_chain
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.maps import pieces_of, stored_maps
 from uproar.study.run import run_study
 from uproar.study.spec import study_of
@@ -71,9 +71,12 @@ def judged(name: str, notes: list[tuple[float, float | None]]) -> None:
 
 def study(folder: Path, quick: bool, jobs: int, audits: tuple[str, ...] = ()) -> Callable:
     settings = {
-        "estimators": ["random", "grad", "ig", "sg(grad)", "sg_sq(grad)", "rise"], "seeds": 2 if quick else 3,
-        "limit": 300 if quick else None, "fractions": [0.3, 0.5, 0.7], "audits": audits,
-    }  # fmt: skip
+        "estimators": ["random", "grad", "ig", "sg(grad)", "sg_sq(grad)", "rise"],
+        "seeds": 2 if quick else 3,
+        "limit": 300 if quick else None,
+        "fractions": [0.3, 0.5, 0.7],
+        "audits": audits,
+    }
     chosen = study_of({k: v for k, v in settings.items() if v is not None})
     return lambda watch: run_study(chosen, folder / "store", jobs, of_study(watch))
 
@@ -103,9 +106,7 @@ def maps(folder: Path, quick: bool, score: bool) -> Callable:
 
 def main(quick: bool) -> None:
     torch.set_num_threads(1)
-    print(
-        "| what | seconds | promised | right within 2× | median ratio | worst |\n|---|---|---|---|---|---|"
-    )
+    print("| what | seconds | promised | right within 2× | median ratio | worst |\n|---|---|---|---|---|---|")
     for jobs in (1, 2):
         with tempfile.TemporaryDirectory() as place:
             name = f"study, {jobs} process{'es' * (jobs > 1)}"
@@ -115,8 +116,10 @@ def main(quick: bool) -> None:
                 judged("three audits of it, 1 process", noted(more))
     for score in (False, True):
         with tempfile.TemporaryDirectory() as place:
-            judged("scores of six estimators" if score else "maps of six estimators",
-                   noted(maps(Path(place), quick, score)))  # fmt: skip
+            judged(
+                "scores of six estimators" if score else "maps of six estimators",
+                noted(maps(Path(place), quick, score)),
+            )
 
 
 if __name__ == "__main__":

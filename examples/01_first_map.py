@@ -10,6 +10,4 @@ x = task.test.read(slice(0, 4))
 maps = uproar.explain(model, x, ["grad", "ig", "sg_sq(grad)"], seed=0)
 for name, a in maps.items():
     row, column = divmod(int(a[0].argmax()), a.shape[2])
-    print(
-        f"{name:12} map {tuple(a.shape)}, most important pixel of image 0: row {row}, column {column}"
-    )
+    print(f"{name:12} map {tuple(a.shape)}, most important pixel of image 0: row {row}, column {column}")

@@ -13,6 +13,4 @@ for estimator in ("random", "sq(grad)"):
     assert (gone.sum((1, 2)) == round(0.3 * 12 * 12)).all()
     changed = uproar.fill(x, gone, "mean", value=task.mean)
     correct = (uproar.predict(model, changed).argmax(1) == y).float().mean()
-    print(
-        f"accuracy without the {int(gone[0].sum())} pixels {estimator} ranks first: {correct:.2f}"
-    )
+    print(f"accuracy without the {int(gone[0].sum())} pixels {estimator} ranks first: {correct:.2f}")

@@ -12,9 +12,5 @@ study = uproar.Study(
     recipe=uproar.Recipe(epochs=3),
 )
 results = uproar.run(study, store="store", jobs=1)
-print(
-    results.verdicts[["protocol", "estimator", "advantage", "low", "high", "verdict"]].to_string(
-        index=False
-    )
-)
+print(results.verdicts[["protocol", "estimator", "advantage", "low", "high", "verdict"]].to_string(index=False))
 print("report:", results.report("planted-pixels"))

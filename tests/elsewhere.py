@@ -24,8 +24,8 @@ class There(torch.Tensor):
     @staticmethod
     def __new__(cls, inner):
         return torch.Tensor._make_wrapper_subclass(
-            cls, inner.shape, inner.stride(), inner.storage_offset(), dtype=inner.dtype, device=ELSEWHERE,
-        )  # fmt: skip
+            cls, inner.shape, inner.stride(), inner.storage_offset(), dtype=inner.dtype, device=ELSEWHERE
+        )
 
     def __init__(self, inner):
         self.inner = inner

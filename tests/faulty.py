@@ -62,9 +62,7 @@ def tables(run: uproar.Run) -> dict[str, str]:
     for finding in run.findings:
         texts[f"audit {finding.audit}"] = repr((finding.state, finding.sentence, finding.marks))
         for name, frame in finding.tables.items():
-            texts[f"audit {finding.audit} {name}"] = pd.DataFrame(frame).to_json(
-                double_precision=15
-            )
+            texts[f"audit {finding.audit} {name}"] = pd.DataFrame(frame).to_json(double_precision=15)
     return texts
 
 
@@ -81,9 +79,15 @@ class Faults:
     def some(self, count: int) -> list[str]:
         """That many faults of any kind."""
         kinds = (
-            self.flip, self.flip_header, self.truncate, self.delete, self.swap, self.swap_kinds, self.edit_facts,
+            self.flip,
+            self.flip_header,
+            self.truncate,
+            self.delete,
+            self.swap,
+            self.swap_kinds,
+            self.edit_facts,
             self.mark,
-        )  # fmt: skip
+        )
         return [self.draw.choice(kinds)() for _ in range(count)]
 
     def _pick(self) -> Path:

@@ -234,9 +234,13 @@ class Emptied:
 
 
 @metric(
-    higher_is_better=True, low=0, high=1, chance="none", asks=lambda shape: [Emptied()],
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance="none",
+    asks=lambda shape: [Emptied()],
     whole=lambda responses: float(responses["value"].zero_().sum()),
-)  # fmt: skip
+)
 def asks_for_emptied(batch, seen):
     """Shows emptied images, and zeroes the answers."""
     value = seen[Emptied()][:, 0].clone()

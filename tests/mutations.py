@@ -19,7 +19,6 @@ import safetensors.torch
 import torch
 
 from uproar.arrays import Rows, read_arrays
-from uproar.cli.folder import earlier, gathered, recall, remember
 from uproar.data.cifar import _pickle
 from uproar.errors import UproarError
 from uproar.estimators import read_chain
@@ -27,18 +26,46 @@ from uproar.metrics.base import read_metric
 from uproar.models.weights import read_weights
 from uproar.report.page import flat_facts
 from uproar.report.result_page import Told, facts_of
+from uproar.runs.folder import earlier, gathered, recall, remember
+from uproar.study.bundled import shipped
 from uproar.study.progress import left_in
-from uproar.study.shipped import shipped
 from uproar.study.spec import Study, study_of
 
 ODD: tuple[Any, ...] = (
-    None, True, -1, 0, 10**9, 10**20, 1.5, float("inf"), float("nan"), "", "x", "a\0b", "ü" * 300, "9" * 5000,
-    [], {}, [[]], [None], {"": {}}, "../..", "~nobody/x", "s3://u:p@b", "[" * 500, "sq(" * 60, ["x"] * 50,
-)  # fmt: skip
+    None,
+    True,
+    -1,
+    0,
+    10**9,
+    10**20,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    "x",
+    "a\0b",
+    "ü" * 300,
+    "9" * 5000,
+    [],
+    {},
+    [[]],
+    [None],
+    {"": {}},
+    "../..",
+    "~nobody/x",
+    "s3://u:p@b",
+    "[" * 500,
+    "sq(" * 60,
+    ["x"] * 50,
+)
 EXPRESSIONS = (
-    "gaussian(sg_sq(ig(steps=8), samples=20, sigma=0.1), sigma=2)", "captum:Saliency(abs=true)",
-    'maps:"my maps.npz"', "soundness(level=[0.2, 0.5, 0.8])", "class_sum(grad)", "cnn-small(width=8)",
-)  # fmt: skip
+    "gaussian(sg_sq(ig(steps=8), samples=20, sigma=0.1), sigma=2)",
+    "captum:Saliency(abs=true)",
+    'maps:"my maps.npz"',
+    "soundness(level=[0.2, 0.5, 0.8])",
+    "class_sum(grad)",
+    "cnn-small(width=8)",
+)
 
 
 class Mutations:
@@ -53,8 +80,14 @@ class Mutations:
             first = self.draw.randrange(len(text) + 1)
             last = min(len(text), first + self.draw.choice((0, 1, 1, 3, 20)))
             put = self.draw.choice(
-                ["", text[first:last] * 2, self.draw.choice("()[]{}=,.:\"'#\n\0-9eE~\\/ü\U0001f600"), "9" * 400, "[" * 99]
-            )  # fmt: skip
+                [
+                    "",
+                    text[first:last] * 2,
+                    self.draw.choice("()[]{}=,.:\"'#\n\0-9eE~\\/ü\U0001f600"),
+                    "9" * 400,
+                    "[" * 99,
+                ]
+            )
             text = text[:first] + put + text[last:]
         return text
 
@@ -145,15 +178,26 @@ def _expressions(_: Path) -> Reader:
     return read
 
 
-TINY = {"tasks": "planted(size=8, classes=3, train=12, test=6)", "estimators": ["grad"], "seeds": 1,
-        "protocols": ["roar"], "fractions": [0.5], "recipe": {"epochs": 1}}  # fmt: skip
+TINY = {
+    "tasks": "planted(size=8, classes=3, train=12, test=6)",
+    "estimators": ["grad"],
+    "seeds": 1,
+    "protocols": ["roar"],
+    "fractions": [0.5],
+    "recipe": {"epochs": 1},
+}
 
 
 def _run(folder: Path) -> None:
     facts = {
-        "command": "uproar run", "versions": {"uproar": "1"}, "python": "3", "machine": "m", "executor": "serial",
-        "seconds": 1.5, "wall": {"seconds": 1.5, "begun": 1, "ended": 1},
-    }  # fmt: skip
+        "command": "uproar run",
+        "versions": {"uproar": "1"},
+        "python": "3",
+        "machine": "m",
+        "executor": "serial",
+        "seconds": 1.5,
+        "wall": {"seconds": 1.5, "begun": 1, "ended": 1},
+    }
     (folder / "store").mkdir(parents=True)
     remember(folder, study_of(TINY), str(folder / "store"), facts)
 
@@ -183,18 +227,16 @@ def _records(folder: Path) -> Reader:
 
 def _progress(folder: Path) -> Reader:
     _run(folder)
-    cell = {
-        "task": "t",
-        "model": "m",
-        "estimator": "e",
-        "protocol": "roar",
-        "fraction": 0.5,
-        "seed": 0,
-    }
+    cell = {"task": "t", "model": "m", "estimator": "e", "protocol": "roar", "fraction": 0.5, "seed": 0}
     content = {
-        "total": 9, "cached": 1, "done": 3, "left": 2.5, "notices": ["a"], "machines": {"n": {"done": 1, "doing": ["x"]}},
+        "total": 9,
+        "cached": 1,
+        "done": 3,
+        "left": 2.5,
+        "notices": ["a"],
+        "machines": {"n": {"done": 1, "doing": ["x"]}},
         "outcomes": [{"unit": cell, "status": "Failed", "reason": "r"}],
-    }  # fmt: skip
+    }
 
     def read(change: Mutations) -> object:
         if change.draw.random() < 0.2:
@@ -230,7 +272,7 @@ def _weights(folder: Path) -> Reader:
     folder.mkdir()
     buffer = io.BytesIO()
     torch.save({"a": torch.ones(3), "b": torch.zeros(2, 2)}, buffer)
-    contents = {".pth": buffer.getvalue(), ".safetensors": safetensors.torch.save({"a": torch.ones(3)})}  # fmt: skip
+    contents = {".pth": buffer.getvalue(), ".safetensors": safetensors.torch.save({"a": torch.ones(3)})}
 
     def read(change: Mutations) -> object:
         suffix = change.draw.choice(sorted(contents))

@@ -12,10 +12,10 @@ from uproar import devices
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
-from uproar.study import identity
+from uproar.study import keys as identity
 from uproar.study.execute import Processes, default_jobs, executor
 from uproar.study.job import Job
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.steps import bench_for
 from uproar.training import Recipe, fit, predict
 
@@ -28,12 +28,7 @@ def gpus(monkeypatch):
 
 
 def test_every_worker_has_a_gpu_of_its_own(gpus, monkeypatch):
-    assert [str(devices.chosen("auto", i)) for i in range(4)] == [
-        "cuda:0",
-        "cuda:1",
-        "cuda:2",
-        "cuda:0",
-    ]
+    assert [str(devices.chosen("auto", i)) for i in range(4)] == ["cuda:0", "cuda:1", "cuda:2", "cuda:0"]
     assert str(devices.chosen("cuda:1", 2)) == "cuda:1"
     assert str(devices.chosen("cpu", 2)) == "cpu"
     monkeypatch.setenv(devices.WORKER, "2")
@@ -91,10 +86,7 @@ def test_the_flags_for_repeatable_work_are_given_back():
     with devices.repeatable(torch.device("cuda:0")):
         assert torch.backends.cudnn.deterministic
         assert torch.are_deterministic_algorithms_enabled()
-    assert (
-        torch.backends.cudnn.deterministic,
-        torch.are_deterministic_algorithms_enabled(),
-    ) == before
+    assert (torch.backends.cudnn.deterministic, torch.are_deterministic_algorithms_enabled()) == before
 
 
 # the same numbers elsewhere

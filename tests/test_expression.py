@@ -32,20 +32,7 @@ def test_equal_calls_are_equal_whatever_the_order_of_their_options():
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "grad)",
-        "sg(grad",
-        "sg(grad,,)",
-        "f(a=)",
-        "f(a=1, a=2)",
-        "3",
-        "f(%)",
-        "f(1)",
-        "a b",
-        "f(a=[1",
-    ],
+    "text", ["", "grad)", "sg(grad", "sg(grad,,)", "f(a=)", "f(a=1, a=2)", "3", "f(%)", "f(1)", "a b", "f(a=[1"]
 )
 def test_what_cannot_be_read_is_refused_with_the_text_in_the_sentence(text):
     with pytest.raises(BadInput, match="Cannot read"):
@@ -53,9 +40,4 @@ def test_what_cannot_be_read_is_refused_with_the_text_in_the_sentence(text):
 
 
 def test_walk_meets_every_inner_call():
-    assert [call.name for call in parse("gaussian(sg(sq(ig)))").walk()] == [
-        "gaussian",
-        "sg",
-        "sq",
-        "ig",
-    ]
+    assert [call.name for call in parse("gaussian(sg(sq(ig)))").walk()] == ["gaussian", "sg", "sq", "ig"]

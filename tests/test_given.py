@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import uproar
-from uproar import given
+from uproar import checks as given
 from uproar.errors import BadInput, BadShape
 
 X = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -40,7 +40,7 @@ NET = nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
         (lambda: uproar.run({"limit": 0}), "limit must be at least 1, not 0"),
         (lambda: uproar.run(budget=-1), "above 0, not -1"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_argument_is_one_sentence(call, sentence):
     with pytest.raises((BadInput, BadShape), match=sentence):
         call()

@@ -14,7 +14,7 @@ from uproar.cli.app import _exit_code
 from uproar.errors import LONGEST_MESSAGE, BadInput, unknown
 from uproar.expression import DEEPEST, parse
 from uproar.paths import user_path
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.spec import MOST, MOST_CELLS
 
 
@@ -46,7 +46,7 @@ def refused(sentence: str, action, *arguments) -> None:
         ({"weights": "~nobody_has_this_name/w.pth"}, "No user has the home folder"),
     ],
     ids=lambda value: next(iter(value))[:12] if isinstance(value, dict) else None,
-)  # fmt: skip
+)
 def test_settings_beyond_any_use_are_one_sentence(settings, sentence):
     def checked():
         study_of(settings).check_files()
@@ -75,17 +75,15 @@ def test_study_files_beyond_any_use_are_one_sentence(tmp_path, text, sentence):
     "text",
     ["f(a=" + "[" * 300 + "]" * 300 + ")", "f(a=1e999)", "f(a=" + "1" * 9000 + "x)", "(" * 9000, "-" * 9000],
     ids=["lists", "infinite", "digits", "brackets", "marks"],
-)  # fmt: skip
+)
 def test_expressions_beyond_any_use_are_one_sentence(text):
     refused(".", parse, text)
 
 
 def test_as_many_as_may_be_are_read():
-    study = study_of(
-        {"seeds": MOST, "estimators": ["random"], "protocols": ["roar"], "fractions": [0.5]}
-    )
+    study = study_of({"seeds": MOST, "estimators": ["random"], "protocols": ["roar"], "fractions": [0.5]})
     assert len(study.seeds) == MOST
-    assert len(study_of({"estimators": [f"sg(grad, samples={i})" for i in range(1, 3001)]}).chains) == 3001  # fmt: skip
+    assert len(study_of({"estimators": [f"sg(grad, samples={i})" for i in range(1, 3001)]}).chains) == 3001
     inside = "sq(" * (DEEPEST - 1) + "grad" + ")" * (DEEPEST - 1)
     assert str(parse(inside)) == inside
 
@@ -98,7 +96,7 @@ def test_what_is_repeated_of_a_long_value_is_short():
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "~nobody_has_this_name/x", "a/" * 3000])
-def test_paths_that_no_file_can_have_are_one_sentence_in_every_command(name, tmp_path, capsys, monkeypatch):  # fmt: skip
+def test_paths_that_no_file_can_have_are_one_sentence_in_every_command(name, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused(".", user_path, name)
     refused(".", Store, name)
@@ -124,7 +122,7 @@ def test_paths_that_no_file_can_have_are_one_sentence_in_every_command(name, tmp
     ("redirection", "code", "told"),
     [("| true", 141, ""), ("> /dev/full", 3, "Cannot write to the standard output: No space left"), (">&-", 0, "")],
     ids=["closed pipe", "full", "closed"],
-)  # fmt: skip
+)
 def test_an_output_that_takes_nothing_ends_the_command_quietly(redirection, code, told):
     command = f"set -o pipefail; {sys.executable} -m uproar ls {redirection}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

@@ -11,10 +11,10 @@ import textwrap
 import pytest
 import torch
 
-from uproar import plugins
 from uproar.errors import BadInput
 from uproar.estimators import estimators
-from uproar.plugins import bundle, lend, load_file, source_hash
+from uproar.plugins.loading import bundle, lend, load_file, source_hash
+from uproar.plugins.loading import loading as plugins
 from uproar.registry import Registry
 
 
@@ -27,9 +27,7 @@ def write(file, text: str) -> str:
 
 def test_a_file_without_modules_of_its_own_is_known_by_its_bytes_as_ever(tmp_path):
     file = write(tmp_path / "alone.py", "import numpy, json\nimport torch.nn\n")
-    assert (
-        source_hash(file) == hashlib.sha256((tmp_path / "alone.py").read_bytes()).hexdigest()[:16]
-    )
+    assert source_hash(file) == hashlib.sha256((tmp_path / "alone.py").read_bytes()).hexdigest()[:16]
 
 
 IMPORTS = {
@@ -47,7 +45,7 @@ IMPORTS = {
     "transitive": ("from first import value", ["first.py", "pack/__init__.py", "pack/inner.py"]),
     "from a package": ("from pack.up import value", ["pack/__init__.py", "pack/up.py", "helper.py"]),
     "circle": ("from ring_a import value", ["ring_a.py", "ring_b.py"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", IMPORTS)
@@ -95,20 +93,13 @@ def test_what_is_not_imported_does_not_count(tmp_path):
 def test_two_files_each_have_a_helper_of_their_own_and_share_one_beside_both(tmp_path):
     for folder in "ab":
         write(tmp_path / folder / "helper.py", f"value = '{folder}'")
-        write(
-            tmp_path / folder / "main.py",
-            "import helper\ndef late():\n    import helper as h\n    return h.value",
-        )
+        write(tmp_path / folder / "main.py", "import helper\ndef late():\n    import helper as h\n    return h.value")
     mains = [load_file(tmp_path / folder / "main.py") for folder in "ab"]
     assert [main.helper.value for main in mains] == ["a", "b"]
     assert [main.late() for main in mains] == ["a", "b"]
     assert "helper" not in sys.modules
     write(tmp_path / "a/other.py", "import helper")
-    assert (
-        load_file(tmp_path / "a/other.py").helper
-        is mains[0].helper
-        is load_file(tmp_path / "a/helper.py")
-    )
+    assert load_file(tmp_path / "a/other.py").helper is mains[0].helper is load_file(tmp_path / "a/helper.py")
 
 
 def test_a_file_in_a_package_knows_the_package(tmp_path):
@@ -126,14 +117,10 @@ def test_a_file_in_a_package_knows_the_package(tmp_path):
     assert source_hash(main) != before and load_file(main).name == "other"
 
 
-def test_a_module_on_the_path_is_pythons_but_counts_and_must_not_change_under_it(
-    tmp_path, monkeypatch
-):
+def test_a_module_on_the_path_is_pythons_but_counts_and_must_not_change_under_it(tmp_path, monkeypatch):
     write(tmp_path / "lib/on_the_path.py", "value = 1")
     main = write(tmp_path / "main/uses.py", "from on_the_path import value")
-    with pytest.raises(
-        BadInput, match=r"uses.py, line 1, imports on_the_path, which is neither installed nor"
-    ):
+    with pytest.raises(BadInput, match=r"uses.py, line 1, imports on_the_path, which is neither installed nor"):
         load_file(main)
     monkeypatch.syspath_prepend(tmp_path / "lib")
     before = source_hash(main)
@@ -141,9 +128,7 @@ def test_a_module_on_the_path_is_pythons_but_counts_and_must_not_change_under_it
     assert sys.modules["on_the_path"].value == 1
     write(tmp_path / "lib/on_the_path.py", "value = 2")
     assert source_hash(main) != before
-    with pytest.raises(
-        BadInput, match=r"on_the_path.py was edited after this Python had imported it for uses.py"
-    ):
+    with pytest.raises(BadInput, match=r"on_the_path.py was edited after this Python had imported it for uses.py"):
         load_file(main)
     monkeypatch.delitem(sys.modules, "on_the_path")
 
@@ -175,9 +160,7 @@ def test_an_import_that_cannot_be_read_from_the_text_is_refused_or_named(tmp_pat
     write(tmp_path / "helper.py", "value = 1")
     text = "name = 'hel' + 'per'\nmodule = __import__(name)\n"
     main = write(tmp_path / "main.py", text)
-    with pytest.raises(
-        BadInput, match=r"main.py imports helper.py by a name that is made while it runs"
-    ):
+    with pytest.raises(BadInput, match=r"main.py imports helper.py by a name that is made while it runs"):
         load_file(main)
     write(tmp_path / "main.py", f"DEPENDS_ON = 'helper.py'\n{text}")
     assert load_file(main).module.value == 1
@@ -194,9 +177,7 @@ def test_data_that_a_file_names_count(tmp_path):
         seen.add(source_hash(main))
     assert len(seen) == 4
     (tmp_path / "weights.pt").unlink()
-    with pytest.raises(
-        BadInput, match=r"main.py says that it depends on weights.pt, but there is no"
-    ):
+    with pytest.raises(BadInput, match=r"main.py says that it depends on weights.pt, but there is no"):
         source_hash(main)
     write(tmp_path / "main.py", "DEPENDS_ON = [open]\n")
     with pytest.raises(BadInput, match=r"main.py, line 1: DEPENDS_ON is a list of names of files"):
@@ -204,7 +185,7 @@ def test_data_that_a_file_names_count(tmp_path):
 
 
 def test_a_large_file_is_hashed_again_only_when_it_changed(tmp_path, monkeypatch):
-    from uproar import local_imports
+    from uproar.plugins.loading import dependencies as local_imports
 
     monkeypatch.setattr(local_imports, "LARGE", 4)
     write(tmp_path / "weights.pt", "12345")
@@ -236,9 +217,13 @@ def test_a_bundle_has_all_that_a_file_depends_on_and_is_the_same_elsewhere(tmp_p
     monkeypatch.syspath_prepend(here / "lib")
     packed = bundle(main)
     assert sorted(packed.files) == [
-        "lib/pathlib_of_mine.py", "plugins/beside.py", "plugins/main.py", "plugins/pack/__init__.py",
-        "plugins/pack/inner.py", "plugins/table.csv",
-    ]  # fmt: skip
+        "lib/pathlib_of_mine.py",
+        "plugins/beside.py",
+        "plugins/main.py",
+        "plugins/pack/__init__.py",
+        "plugins/pack/inner.py",
+        "plugins/table.csv",
+    ]
     identity = source_hash(main)
     monkeypatch.undo()
     here.rename(tmp_path / "gone")
@@ -264,17 +249,9 @@ def test_a_bundle_whose_data_are_elsewhere_is_refused_there(tmp_path, monkeypatc
     ("name", "text", "sentence"),
     [
         ("wrong.py", "x = 1\ndef f(:\n", "wrong.py, line 2, is not valid Python: invalid syntax."),
-        (
-            "wrong.py",
-            "\n\nimport nowhere",
-            "wrong.py, line 3, imports nowhere, which is neither installed nor a",
-        ),
+        ("wrong.py", "\n\nimport nowhere", "wrong.py, line 3, imports nowhere, which is neither installed nor a"),
         ("wrong.py", "import broken_helper", "broken_helper.py, line 1, is not valid Python"),
-        (
-            "wrong.py",
-            "x = 'a\0b'",
-            "wrong.py.* is not valid Python: source code (string )?cannot contain null",
-        ),
+        ("wrong.py", "x = 'a\0b'", "wrong.py.* is not valid Python: source code (string )?cannot contain null"),
         ("notes.txt", "hello", "notes.txt is not a Python file: its name does not end in .py."),
     ],
 )
@@ -333,10 +310,7 @@ def test_torch_traces_what_is_loaded(tmp_path):
 
 def test_an_installed_package_that_cannot_be_loaded_is_one_sentence(tmp_path, monkeypatch):
     write(tmp_path / "broken_package.py", "raise SystemExit(3)")
-    write(
-        tmp_path / "broken-1.dist-info/METADATA",
-        "Metadata-Version: 2.1\nName: broken\nVersion: 1\n",
-    )
+    write(tmp_path / "broken-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     points = "[uproar.made_up]\nthing = broken_package:thing\n"
     write(tmp_path / "broken-1.dist-info/entry_points.txt", points)
     monkeypatch.syspath_prepend(tmp_path)

@@ -8,23 +8,34 @@ from pathlib import Path
 import pytest
 
 from uproar.extend import declared_in
-from uproar.running import run
+from uproar.runs.execute import run
 
 DOCS = Path(__file__).parents[1] / "docs"
 SMALL = {
-    "tasks": "planted(size=8, train=24, test=12)", "models": "cnn-small(width=2)", "estimators": ["random", "grad"],
-    "protocols": ["roar:no-retrain"], "fractions": [0.5], "seeds": 1, "recipe": {"epochs": 1},
-}  # fmt: skip
+    "tasks": "planted(size=8, train=24, test=12)",
+    "models": "cnn-small(width=2)",
+    "estimators": ["random", "grad"],
+    "protocols": ["roar:no-retrain"],
+    "fractions": [0.5],
+    "seeds": 1,
+    "recipe": {"epochs": 1},
+}
 PAGES = {
-    "add-a-metric": (["centred", "centred:worst-class", "dimming"],
-                     {"metrics": ["centred", "dimming(steps=2)", "centred:worst-class"]}),
+    "add-a-metric": (
+        ["centred", "centred:worst-class", "dimming"],
+        {"metrics": ["centred", "dimming(steps=2)", "centred:worst-class"]},
+    ),
     "add-a-task": (["bars"], {"tasks": "bars(train=16, test=8)", "estimators": ["random", "oracle"]}),
-    "add-a-fill": (["mirror", "speckled"],
-                   {"fill": "speckled(spread=0.2)", "metrics": ["deletion(fill=mirror, steps=2)"]}),
+    "add-a-fill": (
+        ["mirror", "speckled"],
+        {"fill": "speckled(spread=0.2)", "metrics": ["deletion(fill=mirror, steps=2)"]},
+    ),
     "add-a-protocol": (["roar_dim", "roar_grey"], {"protocols": ["roar_grey", "roar_dim"]}),
-    "add-an-audit": (["fill_decides"], {"audits": ["fill_decides"], "protocols": ["roar"],
-                                        "estimators": ["random", "grad", "sobel"]}),
-}  # fmt: skip
+    "add-an-audit": (
+        ["fill_decides"],
+        {"audits": ["fill_decides"], "protocols": ["roar"], "estimators": ["random", "grad", "sobel"]},
+    ),
+}
 
 
 def examples(page: str) -> str:
@@ -55,9 +66,7 @@ def test_every_kind_has_a_page_and_every_page_is_linked():
         assert f"(docs/{page.name})" in readme
 
 
-@pytest.mark.parametrize(
-    "page", sorted(DOCS.glob("*.md"), key=lambda page: page.name), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md"), key=lambda page: page.name), ids=lambda p: p.stem)
 def test_links_between_pages_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([\w./-]+\.md)(?:#[\w-]*)?\)", text):

@@ -15,19 +15,23 @@ from uproar.cli.app import _exit_code
 from uproar.errors import BadInput
 from uproar.estimators import estimators
 from uproar.extend import declared_in, load_plugin
-from uproar.running import run
-from uproar.store import Store
+from uproar.runs.execute import run
+from uproar.storage.store import Store
 from uproar.study.cell import Cell, Failed, Scored
-from uproar.study.setting import Setting
+from uproar.study.run_job import attempt
+from uproar.study.settings import Setting
 from uproar.study.steps import Bench, bench_for
-from uproar.study.work import attempt
 from uproar.training import Recipe
 
 TINY = {
-    "tasks": "planted(size=8, train=24, test=12)", "models": "cnn-small(width=2)",
-    "estimators": ["random"], "protocols": ["roar:no-retrain"], "fractions": [0.5], "seeds": 1,
+    "tasks": "planted(size=8, train=24, test=12)",
+    "models": "cnn-small(width=2)",
+    "estimators": ["random"],
+    "protocols": ["roar:no-retrain"],
+    "fractions": [0.5],
+    "seeds": 1,
     "recipe": {"epochs": 1},
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -190,9 +194,7 @@ def keys_of(bench, plain) -> dict[str, str]:
     }
 
 
-ESTIMATORS = (
-    "kinds_estimator", "kinds_derived", "kinds_transform(grad)", "kinds_filter(grad)", "sq(kinds_estimator)",
-)  # fmt: skip
+ESTIMATORS = ("kinds_estimator", "kinds_derived", "kinds_transform(grad)", "kinds_filter(grad)", "sq(kinds_estimator)")
 
 
 def test_an_edited_helper_is_another_identity_of_everything_that_is_declared_with_it(here):
@@ -205,8 +207,14 @@ def test_an_edited_helper_is_another_identity_of_everything_that_is_declared_wit
 
     def keys() -> dict[str, str]:
         assert sorted(kind for kind, names in declared_in(file).items() if names) == [
-            "audit", "estimator", "fill", "metric", "model", "protocol", "task",
-        ]  # fmt: skip
+            "audit",
+            "estimator",
+            "fill",
+            "metric",
+            "model",
+            "protocol",
+            "task",
+        ]
         return keys_of(bench, bench("cnn-small", "mean"))
 
     write(here / "amount.py", "VALUE = 0.5")
@@ -223,10 +231,18 @@ def test_an_edited_helper_is_another_identity_of_everything_that_is_declared_wit
 def test_a_study_with_an_edited_helper_runs_again_in_one_session_and_in_workers(here):
     file = write(here / "kinds.py", KINDS)
     study = {
-        "plugins": file, "tasks": "kinds_task", "models": "kinds_model", "fill": "kinds_fill",
-        "estimators": ["random", "kinds_filter(kinds_estimator)"], "protocols": ["kinds_protocol"],
-        "metrics": "kinds_metric", "audits": "kinds_audit", "fractions": [0.5], "seeds": 1, "recipe": {"epochs": 1},
-    }  # fmt: skip
+        "plugins": file,
+        "tasks": "kinds_task",
+        "models": "kinds_model",
+        "fill": "kinds_fill",
+        "estimators": ["random", "kinds_filter(kinds_estimator)"],
+        "protocols": ["kinds_protocol"],
+        "metrics": "kinds_metric",
+        "audits": "kinds_audit",
+        "fractions": [0.5],
+        "seeds": 1,
+        "recipe": {"epochs": 1},
+    }
     for jobs, value in ((1, 0.5), (1, 0.25), (2, 0.125), (1, 0.5)):
         write(here / "amount.py", f"VALUE = {value}")
         results = run(study, store=here / "store", jobs=jobs)
@@ -238,13 +254,22 @@ def test_a_study_with_an_edited_helper_runs_again_in_one_session_and_in_workers(
 def test_kept_maps_depend_on_the_text_of_the_model(here, capsys):
     net = "from torch import nn\ndef build(classes):\n    net = nn.Sequential(nn.Flatten(), nn.Linear(36, classes))\n"
     np.savez(here / "x.npz", images=np.random.default_rng(0).random((2, 1, 6, 6)))
-    given = ["explain", "x.npz", "--model", "net.py:build", "--classes", "2", "--target", "0",
-             "--estimators", "grad", "--save"]  # fmt: skip
+    given = [
+        "explain",
+        "x.npz",
+        "--model",
+        "net.py:build",
+        "--classes",
+        "2",
+        "--target",
+        "0",
+        "--estimators",
+        "grad",
+        "--save",
+    ]
     write(here / "net.py", net + "    return net")
     assert _exit_code([*given, "a.npz"]) == 0
-    write(
-        here / "net.py", net + "    return nn.Sequential(*net, nn.Softmax(1))  # the same weights"
-    )
+    write(here / "net.py", net + "    return nn.Sequential(*net, nn.Softmax(1))  # the same weights")
     assert _exit_code([*given, "b.npz"]) == 0
     assert not np.array_equal(np.load("a.npz")["grad"], np.load("b.npz")["grad"])
 
@@ -258,7 +283,7 @@ def test_kept_maps_depend_on_the_text_of_the_model(here, capsys):
         ("@extend.protocol(keeps=True, name='roar')\ndef p(x, removed): pass", "would replace one of uproar's"),
         ("@extend.fill(name='mean')\ndef m(x, removed, around): pass", "would replace"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_declaration_is_one_sentence(here, text, sentence):
     file = write(here / "wrong.py", f"from uproar import extend\n{text}\n")
     with pytest.raises(BadInput, match=re.escape(sentence)):
@@ -303,8 +328,10 @@ def test_a_plugin_that_returns_something_else_fails_with_a_sentence(here):
 
 
 def test_of_two_files_that_declare_one_name_the_one_that_was_asked_for_last_counts(here):
-    files = [write(here / folder / "same.py", f"def same_name(model, x, target):\n    return x * {k}\n")
-             for k, folder in enumerate("ab")]  # fmt: skip
+    files = [
+        write(here / folder / "same.py", f"def same_name(model, x, target):\n    return x * {k}\n")
+        for k, folder in enumerate("ab")
+    ]
     codes = []
     for file in (*files, *files):
         assert load_plugin(file) == ["same_name"]
@@ -338,16 +365,13 @@ def test_of_two_files_that_declare_one_name_the_one_that_was_asked_for_last_coun
         (["explain", "x.npz", "--size", "8"], "--size is for pictures; x.npz holds arrays"),
         (["explain", "--task", "folder(root=photos, csv=t.csv)"], "There is no table t.csv: it is neither"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_with_a_file_of_ones_own_is_one_sentence(here, capsys, arguments, sentence):
     write(here / "notes.txt", "hello")
     write(here / "wrong.py", "x = 1\ndef f(:\n")
     write(here / "missing.py", "import no_such_thing")
     write(here / "empty.py", "x = 1")
-    write(
-        here / "only.py",
-        "from uproar import extend\n@extend.fill()\ndef only_fill(x, removed, around): return x",
-    )
+    write(here / "only.py", "from uproar import extend\n@extend.fill()\ndef only_fill(x, removed, around): return x")
     pictures(here / "photos", {"a": (9, 6), "b": (6, 9)})
     np.savez(here / "x.npz", images=np.zeros((2, 1, 6, 6)))
     assert _exit_code(arguments) == 2
@@ -367,18 +391,7 @@ def pictures(folder, sizes: dict[str, tuple[int, int]]) -> None:
 
 def test_a_limit_and_a_size_hold_for_pictures_of_ones_own(here):
     pictures(here / "photos", {f"p{i}": (8 + i, 12) for i in range(10)})
-    given = [
-        "explain",
-        "photos",
-        "--size",
-        "6",
-        "--limit",
-        "4",
-        "--classes",
-        "3",
-        "--estimators",
-        "grad",
-    ]
+    given = ["explain", "photos", "--size", "6", "--limit", "4", "--classes", "3", "--estimators", "grad"]
     assert _exit_code([*given, "--save", "maps.npz"]) == 0
     found = np.load("maps.npz")
     assert found["images"].shape == (4, 3, 6, 6) and found["grad"].shape == (4, 6, 6)
@@ -402,7 +415,9 @@ def test_a_split_that_nobody_asked_for_is_told_and_a_table_is_found_where_it_is_
 
 
 def test_an_audit_in_a_plugin_is_asked_of_a_run_that_knew_nothing_of_it(here, capsys):
-    write(here / "asked_later.py", """
+    write(
+        here / "asked_later.py",
+        """
         from uproar import extend
 
         @extend.audit(title="Later", question="Are there cells?")
@@ -412,23 +427,10 @@ def test_an_audit_in_a_plugin_is_asked_of_a_run_that_knew_nothing_of_it(here, ca
         @extend.audit(title="Broken", question="Does it raise?")
         def asked_in_vain(evidence):
             raise KeyError("no answer")
-        """)  # fmt: skip
-    given = [
-        "--task",
-        TINY["tasks"],
-        "--protocols",
-        "roar:no-retrain",
-        "--estimators",
-        "random",
-        "--seeds",
-        "1",
-    ]
-    assert (
-        _exit_code(
-            ["run", *given, "--fractions", "0.5", "--epochs", "1", "--jobs", "1", "--out", "r"]
-        )
-        == 0
+        """,
     )
+    given = ["--task", TINY["tasks"], "--protocols", "roar:no-retrain", "--estimators", "random", "--seeds", "1"]
+    assert _exit_code(["run", *given, "--fractions", "0.5", "--epochs", "1", "--jobs", "1", "--out", "r"]) == 0
     asked = ["audit", "r", "--plugin", "asked_later.py", "--jobs", "1", "--audits"]
     assert _exit_code([*asked, "asked_later,asked_in_vain"]) == 0
     said = re.sub(r"\s+", " ", capsys.readouterr().out)

@@ -10,18 +10,11 @@ import torch
 from torch import nn
 
 import uproar
-from uproar.metrics.comparisons import Comparison, comparison_table, comparisons_with
-from uproar.metrics.replicated import Estimate
-from uproar.quality import (
-    NetworkQuality,
-    WeakNetwork,
-    as_logits,
-    network_quality,
-    over_replicates,
-    predictions,
-)
-from uproar.scores import is_ranked
+from uproar.results.quality import NetworkQuality, WeakNetwork, as_logits, network_quality, over_replicates, predictions
+from uproar.results.scores import is_ranked
 from uproar.scoring import score_all
+from uproar.statistics.comparisons import Comparison, comparison_table, comparisons_with
+from uproar.statistics.variance_components import Estimate
 
 
 class Looks(nn.Module):
@@ -40,9 +33,7 @@ def images_of(classes) -> torch.Tensor:
 
 @pytest.mark.parametrize(("classes", "level"), [(2, 0.75), (10, 0.55), (1000, 0.5005)])
 def test_the_level_is_half_way_from_chance_to_always_right(classes, level):
-    good, bad = (
-        NetworkQuality(500, classes, 0.5, accuracy) for accuracy in (level + 1e-9, level - 1e-9)
-    )
+    good, bad = (NetworkQuality(500, classes, 0.5, accuracy) for accuracy in (level + 1e-9, level - 1e-9))
     assert good.level == pytest.approx(level)
     assert good.warning is None and "says little" in bad.warning
 
@@ -64,9 +55,7 @@ def test_accuracy_and_probability_are_counted_over_the_images():
 
 
 def test_of_several_networks_the_weakest_counts():
-    found = over_replicates(
-        [NetworkQuality(50, 10, p, a) for p, a in ((0.9, 0.96), (0.1, 0.12), (0.8, 0.92))]
-    )
+    found = over_replicates([NetworkQuality(50, 10, p, a) for p, a in ((0.9, 0.96), (0.1, 0.12), (0.8, 0.92))])
     assert found.accuracy == pytest.approx(2 / 3) and found.lowest == 0.12 and found.weak
     assert "the weakest 12 %" in found.sentence
     assert "networks on 12 %" in found.warning
@@ -79,16 +68,14 @@ def test_score_says_how_good_the_network_is_and_warns_of_a_weak_one():
     assert found.quality.accuracy == 0.75 and not found.notices
     with pytest.warns(WeakNetwork, match="right on only 0 % of 4 images"):
         uproar.score(Looks(), x, (y + 1) % 3, maps, ["deletion(steps=2, fill=channel_mean)"])
-    unlabelled = score_all(
-        Looks(), x, y, maps, ["deletion(steps=2, fill=channel_mean)"], labelled=False
-    )
+    unlabelled = score_all(Looks(), x, y, maps, ["deletion(steps=2, fill=channel_mean)"], labelled=False)
     assert unlabelled.quality.accuracy is None and unlabelled.quality.probability > 0.7
 
 
 def test_a_method_undefined_for_more_than_a_tenth_of_the_images_is_not_ranked():
     assert is_ranked(20, 2) and not is_ranked(20, 3) and not is_ranked(1, 1)
     x, y = images_of([0] * 20), torch.zeros(20, dtype=torch.long)
-    maps = {"two": torch.rand(20, 4, 4), "three": torch.rand(20, 4, 4), "none": torch.rand(20, 4, 4)}  # fmt: skip
+    maps = {"two": torch.rand(20, 4, 4), "three": torch.rand(20, 4, 4), "none": torch.rand(20, 4, 4)}
     maps["two"][:2], maps["three"][:3] = torch.nan, torch.nan
     found = score_all(Looks(), x, y, maps, ["deletion(steps=2, fill=channel_mean)"])
     table = found.table.set_index("method")

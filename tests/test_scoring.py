@@ -15,16 +15,10 @@ import uproar
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import parse
 from uproar.metrics import metric, metrics
-from uproar.metrics.resampling import bootstrap, interval
 from uproar.scoring import score_all
+from uproar.statistics.bootstrap import bootstrap, interval
 
-CHEAP = [
-    "insertion(steps=5)",
-    "deletion(steps=5)",
-    "average_drop",
-    "pointing_game",
-    "total_variation",
-]
+CHEAP = ["insertion(steps=5)", "deletion(steps=5)", "average_drop", "pointing_game", "total_variation"]
 
 
 @pytest.fixture(scope="module")
@@ -52,34 +46,17 @@ def test_scores_do_not_depend_on_the_batch(case):
 
 def test_one_tensor_and_a_dict_of_one_say_the_same(case):
     model, task, maps = case
-    one = uproar.score(
-        model,
-        task.test.images,
-        task.test.labels,
-        maps["grad"],
-        ["deletion(steps=5)"],
-        mean=task.mean,
-    )
-    many = uproar.score(
-        model, task.test.images, task.test.labels, maps, ["deletion(steps=5)"], mean=task.mean
-    )
+    one = uproar.score(model, task.test.images, task.test.labels, maps["grad"], ["deletion(steps=5)"], mean=task.mean)
+    many = uproar.score(model, task.test.images, task.test.labels, maps, ["deletion(steps=5)"], mean=task.mean)
     assert one["value"].item() == many.set_index("method").loc["grad", "value"]
     each = uproar.score(
-        model,
-        task.test.images,
-        task.test.labels,
-        maps,
-        ["deletion(steps=5)"],
-        mean=task.mean,
-        per_image=True,
+        model, task.test.images, task.test.labels, maps, ["deletion(steps=5)"], mean=task.mean, per_image=True
     )
     assert each.query("method == 'grad'")["value"].mean() == pytest.approx(one["value"].item())
 
 
 def test_asking_for_more_metrics_of_the_same_changes_costs_nothing(case):
-    alone = (
-        scored(case, ["insertion(steps=5)"]).forwards + scored(case, ["deletion(steps=5)"]).forwards
-    )
+    alone = scored(case, ["insertion(steps=5)"]).forwards + scored(case, ["deletion(steps=5)"]).forwards
     together = scored(case, ["insertion(steps=5)", "deletion(steps=5)"])
     n = 30
     assert together.forwards < alone
@@ -94,11 +71,7 @@ def test_a_curve_starts_at_the_image_and_ends_at_the_fill(case):
     found = uproar.curve(model, x, maps["grad"], "deletion", target=y, steps=4, mean=task.mean)
     assert found.fractions[0] == 0 and found.fractions[-1] == 1
     clean = uproar.predict(model, x).softmax(1).gather(1, y[:, None])[:, 0]
-    empty = (
-        uproar.predict(model, task.mean.view(1, 1, 1, 1).expand_as(x))
-        .softmax(1)
-        .gather(1, y[:, None])[:, 0]
-    )
+    empty = uproar.predict(model, task.mean.view(1, 1, 1, 1).expand_as(x)).softmax(1).gather(1, y[:, None])[:, 0]
     torch.testing.assert_close(found.values[:, 0].float(), clean)
     torch.testing.assert_close(found.values[:, -1].float(), empty)
 
@@ -107,9 +80,7 @@ def test_a_nan_in_one_map_makes_that_image_undefined_and_leaves_the_others(case)
     model, task, maps = case
     broken = maps["grad"].clone()
     broken[3, 0, 0] = torch.nan
-    found = scored(
-        case, ["deletion(steps=5)", "average_drop"], maps={"whole": maps["grad"], "broken": broken}
-    )
+    found = scored(case, ["deletion(steps=5)", "average_drop"], maps={"whole": maps["grad"], "broken": broken})
     for _, group in found.per_image.groupby("metric"):
         a = group.query("method == 'whole'")["value"].to_numpy()
         b = group.query("method == 'broken'")["value"].to_numpy()
@@ -119,11 +90,7 @@ def test_a_nan_in_one_map_makes_that_image_undefined_and_leaves_the_others(case)
 
 
 def test_constant_zero_and_negative_maps_have_defined_outcomes(case):
-    kinds = {
-        "zero": torch.zeros(30, 8, 8),
-        "constant": torch.ones(30, 8, 8),
-        "negative": -torch.rand(30, 8, 8),
-    }
+    kinds = {"zero": torch.zeros(30, 8, 8), "constant": torch.ones(30, 8, 8), "negative": -torch.rand(30, 8, 8)}
     found = scored(case, ["deletion(steps=5)", "average_drop"], maps=kinds)
     assert found.table.query("metric == 'deletion(steps=5)'")["nan"].sum() == 0
     drops = found.table.query("metric == 'average_drop'").set_index("method")["nan"]
@@ -135,10 +102,7 @@ def test_channels_are_summed_and_other_sizes_refused(case):
     model, task, maps = case
     x, y = task.test.images, task.test.labels
     four = uproar.score(model, x, y, maps["grad"][:, None], ["total_variation"])
-    assert (
-        four["value"].item()
-        == uproar.score(model, x, y, maps["grad"], ["total_variation"])["value"].item()
-    )
+    assert four["value"].item() == uproar.score(model, x, y, maps["grad"], ["total_variation"])["value"].item()
     with pytest.raises(BadShape, match="4x4 but the images 8x8; resize them first"):
         uproar.score(model, x, y, torch.rand(30, 4, 4))
     with pytest.raises(BadShape, match=r"must be \(30, 8, 8\)"):
@@ -188,9 +152,7 @@ def test_images_that_were_normalised_before_are_noticed(case):
     x, y = task.test.images, task.test.labels
     with pytest.warns(UserWarning, match=r"run from -4 to \S+, not from 0 to 1: .*normalised"):
         uproar.score(model, x * 8 - 4, y, maps, ["deletion(steps=5)"], mean=task.mean)
-    uproar.score(
-        model, x * 1.1 - 0.05, y, maps, ["deletion(steps=5)"], mean=task.mean
-    )  # cubic splines overshoot
+    uproar.score(model, x * 1.1 - 0.05, y, maps, ["deletion(steps=5)"], mean=task.mean)  # cubic splines overshoot
 
 
 def test_a_model_that_answers_with_probabilities_is_noticed_and_scored_the_same(case):
@@ -201,9 +163,7 @@ def test_a_model_that_answers_with_probabilities_is_noticed_and_scored_the_same(
     with pytest.warns(UserWarning, match="taken as probabilities"):
         found = uproar.score(soft, x, y, maps, ["deletion(steps=5)"], mean=task.mean)
     np.testing.assert_allclose(found["value"], expected["value"], rtol=1e-4)
-    told = uproar.score(
-        soft, x, y, maps, ["deletion(steps=5)"], mean=task.mean, output="probability"
-    )
+    told = uproar.score(soft, x, y, maps, ["deletion(steps=5)"], mean=task.mean, output="probability")
     np.testing.assert_allclose(told["value"], expected["value"], rtol=1e-4)
     with pytest.raises(BadInput, match="do not sum to 1"):
         uproar.score(model, x, y, maps, output="probability")
@@ -254,10 +214,7 @@ def test_pairs_are_a_paired_t_test_over_the_images_where_both_are_defined(case):
 def test_p_is_not_bounded_by_a_number_of_draws(case):
     """Ten methods are 45 pairs: a p of at least 2 / 1001 could not pass Holm's correction, however clear the pair."""
     model, task, maps = case
-    noise = {
-        f"m{k}": torch.rand(maps["grad"].shape, generator=torch.Generator().manual_seed(k))
-        for k in range(10)
-    }
+    noise = {f"m{k}": torch.rand(maps["grad"].shape, generator=torch.Generator().manual_seed(k)) for k in range(10)}
     found = scored(case, ["sparseness"], maps={**noise, "m0": noise["m0"] ** 20})
     decided = found.comparisons[found.comparisons["verdict"] == "m0 better"]
     assert len(decided) == 9 and (decided["p"] < 1e-6).all()
@@ -274,9 +231,14 @@ def test_the_better_method_comes_first_whatever_the_direction(case):
 
 def test_metrics_are_cells_of_a_study(tmp_path):
     study = {
-        "task": "planted(size=8, classes=3, train=60, test=30)", "model": "cnn-small(width=4)", "estimators": ["random", "grad", "bernoulli"],
-        "metrics": ["deletion(steps=5)", "pointing_game", "relevance_mass"], "protocols": [], "seeds": 2, "recipe": {"epochs": 1},
-    }  # fmt: skip
+        "task": "planted(size=8, classes=3, train=60, test=30)",
+        "model": "cnn-small(width=4)",
+        "estimators": ["random", "grad", "bernoulli"],
+        "metrics": ["deletion(steps=5)", "pointing_game", "relevance_mass"],
+        "protocols": [],
+        "seeds": 2,
+        "recipe": {"epochs": 1},
+    }
     results = uproar.run(study, store=tmp_path, jobs=1)
     status = results.scores.groupby("estimator")["status"].unique().str[0].to_dict()
     assert status == {"random": "done", "grad": "done", "bernoulli": "skipped"}
@@ -313,20 +275,22 @@ def test_a_metric_of_ones_own_comes_from_a_file(tmp_path):
         "    return {'value': batch.x.mean(1).flatten(1).gather(1, top)[:, 0]}\n"
     )
     study = {
-        "task": "planted(size=8, classes=3, train=60, test=30)", "model": "cnn-small(width=4)", "estimators": ["random", "oracle"],
-        "metrics": ["brightness_of_the_top"], "protocols": [], "seeds": 1, "recipe": {"epochs": 1},
+        "task": "planted(size=8, classes=3, train=60, test=30)",
+        "model": "cnn-small(width=4)",
+        "estimators": ["random", "oracle"],
+        "metrics": ["brightness_of_the_top"],
+        "protocols": [],
+        "seeds": 1,
+        "recipe": {"epochs": 1},
         "plugins": [str(tmp_path / "mine.py")],
-    }  # fmt: skip
+    }
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     value = results.scores.set_index("estimator")["value"]
     assert value["oracle"] >= 0.6 > value["random"]
 
 
 def test_a_statistic_that_is_undefined_is_said_to_be_and_not_ranked():
-    @metric(
-        higher_is_better=True, low=0, high=1, chance="none",
-        whole=lambda responses: float("nan"),
-    )  # fmt: skip
+    @metric(higher_is_better=True, low=0, high=1, chance="none", whole=lambda responses: float("nan"))
     def never_known(batch):
         """No number for a whole set of images."""
         return {"value": batch.maps.mean((1, 2))}

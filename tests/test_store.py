@@ -8,8 +8,8 @@ import pytest
 import safetensors.numpy
 
 from uproar.errors import Absent, BadInput, Damaged, StoreError
-from uproar.inventory import verified
-from uproar.store import FORMAT, Item, Store, key_of
+from uproar.storage.inventory import verified
+from uproar.storage.store import FORMAT, Item, Store, key_of
 
 
 @pytest.fixture(params=["folder", "file://", "memory://", "s3://", "sftp-like"])
@@ -26,7 +26,7 @@ def address(request, tmp_path, monkeypatch) -> str:
         (tmp_path / "objects").mkdir()
         return "s3://bucket/some/place"
     if request.param == "sftp-like":
-        monkeypatch.setattr("uproar.place.OBJECTS", set())
+        monkeypatch.setattr("uproar.storage.backends.OBJECTS", set())
     return f"memory://{tmp_path.name}"
 
 
@@ -152,7 +152,7 @@ def test_what_another_process_wrote_is_seen(address, item, monkeypatch):
     other.write("levels", "abc", item)
     assert list(mine.keys("levels", "ab")) == ["abc"]
     assert mine.find("levels", "abc") is not None
-    monkeypatch.setattr("uproar.place.LISTED", 0.0)
+    monkeypatch.setattr("uproar.storage.backends.LISTED", 0.0)
     assert mine.has("levels", "abc")
 
 
@@ -239,9 +239,7 @@ def test_every_bit_of_a_file_counts(tmp_path):
     assert noticed > 0.9 * 8 * len(sound)
 
 
-@pytest.mark.parametrize(
-    "changed", [[0.5, 40], [0, 39], [0, 48], [-3, 37], [10**30, 10**30 + 40], ["0", 40], None, []]
-)
+@pytest.mark.parametrize("changed", [[0.5, 40], [0, 39], [0, 48], [-3, 37], [10**30, 10**30 + 40], ["0", 40], None, []])
 def test_where_arrays_lie_is_verified(tmp_path, changed):
     """Their places in the header are what types and shapes say, whatever part is read."""
     store, name = Store(tmp_path), ("cell", "ab")
@@ -261,14 +259,16 @@ def test_where_arrays_lie_is_verified(tmp_path, changed):
 
 
 def test_parts_of_arrays_are_verified(address, monkeypatch):
-    monkeypatch.setattr("uproar.itemfile.CHUNK", 16)
+    monkeypatch.setattr("uproar.storage.itemfile.CHUNK", 16)
     store, values = Store(address), np.arange(100, dtype=np.uint8)
     store.write("shard", "ab", Item({"levels": values}))
     name = store.name("shard", "ab")
     sound = store.place.content(name)
     assert store.spans("shard", "ab", "levels", [(90, 100), (3, 20), (4, 5)]) == [
-        bytes(values[90:100]), bytes(values[3:20]), bytes(values[4:5])
-    ]  # fmt: skip
+        bytes(values[90:100]),
+        bytes(values[3:20]),
+        bytes(values[4:5]),
+    ]
     broken = bytearray(sound)
     broken[-70] ^= 4  # byte 30
     store.place.write(name, bytes(broken))
@@ -297,9 +297,7 @@ def test_a_file_made_anew_is_read_after_its_header_was(tmp_path):
 
 def older(item: Item) -> bytes:
     """An item as the first version wrote it."""
-    return safetensors.numpy.save(
-        dict(item.arrays), metadata={"facts": json.dumps(item.facts), "digest": "f" * 64}
-    )
+    return safetensors.numpy.save(dict(item.arrays), metadata={"facts": json.dumps(item.facts), "digest": "f" * 64})
 
 
 def test_results_of_an_older_format_are_made_anew_and_counted(address, item):
@@ -310,14 +308,12 @@ def test_results_of_an_older_format_are_made_anew_and_counted(address, item):
     store = Store(address)
     assert not store.has("cell", "ab") and store.facts("cell", "cd") == {}
     assert store.once("cell", "ab", lambda: Item({}, {"new": 1})).facts == {"new": 1}
-    assert store.faults.take_notices() == [
-        "2 results of an older format are not used and made anew."
-    ]
+    assert store.faults.take_notices() == ["2 results of an older format are not used and made anew."]
     assert Store(address).read("cell", "ab").facts == {"new": 1}
     assert b'"format": 2' in bytes(store.place.content("FORMAT.json"))
 
 
-@pytest.mark.parametrize("content", ["", "hello", '{"format": "2"}', '{"format": 3, "digest": "6f"}', "[]"])  # fmt: skip
+@pytest.mark.parametrize("content", ["", "hello", '{"format": "2"}', '{"format": 3, "digest": "6f"}', "[]"])
 def test_a_damaged_marker_does_not_hide_sound_results(address, item, content):
     store = Store(address)
     store.write("cell", "ab", item)

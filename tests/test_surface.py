@@ -35,13 +35,9 @@ def test_data_flows_one_way_through_the_layers():
     assert found.returncode == 0, found.stdout
 
 
-@pytest.mark.parametrize(
-    "example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_examples_run(example, tmp_path):
-    found = subprocess.run(
-        [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True
-    )
+    found = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     assert found.stdout
 

@@ -9,9 +9,7 @@ import random
 from beartype import BeartypeConf, beartype
 from beartype._check.code import codemain
 
-if (
-    codemain.getrandbits is random.getrandbits
-):  # once, though pytest imports this file under two names
+if codemain.getrandbits is random.getrandbits:  # once, though pytest imports this file under two names
     codemain.getrandbits = random.Random(0).getrandbits
 
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))

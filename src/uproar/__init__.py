@@ -25,8 +25,8 @@ if _CHECKING:
     from uproar.errors import BadInput, NotApplicable, UproarError
     from uproar.estimators.base import direct, estimator
     from uproar.metrics.base import metric
-    from uproar.running import audit, run
-    from uproar.runs import Run
+    from uproar.runs.execute import audit, run
+    from uproar.runs.run import Run
     from uproar.scoring import Curve, curve, score
     from uproar.study.spec import Study, study_of
     from uproar.training import Recipe, fit, predict
@@ -40,12 +40,12 @@ _load = _lazy_names(
         "Curve": "uproar.scoring",
         "NotApplicable": "uproar.errors",
         "Recipe": "uproar.training",
-        "Run": "uproar.runs",
+        "Run": "uproar.runs.run",
         "Split": "uproar.data.task",
         "Study": "uproar.study.spec",
         "Task": "uproar.data.task",
         "UproarError": "uproar.errors",
-        "audit": "uproar.running",
+        "audit": "uproar.runs.execute",
         "build": "uproar.api",
         "curve": "uproar.scoring",
         "direct": "uproar.estimators",
@@ -57,7 +57,7 @@ _load = _lazy_names(
         "metric": "uproar.metrics",
         "predict": "uproar.training",
         "removed": "uproar.api",
-        "run": "uproar.running",
+        "run": "uproar.runs.execute",
         "score": "uproar.scoring",
         "study_of": "uproar.study.spec",
     },

@@ -8,6 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from uproar.checks import (
+    check_batch_size,
+    check_images,
+    check_like,
+    check_model,
+    classes_of,
+    colour_of,
+    in_single,
+    map_values,
+    outside_inference_mode,
+    plain,
+)
 from uproar.data import Split, Task
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import (
@@ -23,21 +35,9 @@ from uproar.estimators import (
 from uproar.estimators.chain import Chain, Channels, Sign
 from uproar.estimators.evaluate import BATCH, output_for
 from uproar.expression import Call, parse
-from uproar.given import (
-    check_batch_size,
-    check_images,
-    check_like,
-    check_model,
-    classes_of,
-    colour_of,
-    in_single,
-    map_values,
-    outside_inference_mode,
-    plain,
-)
 from uproar.models import ModelSpec, Room, borrowed
 from uproar.models import build as build_model
-from uproar.models.outputs import Output, answers_are
+from uproar.models.output_kind import Output, answers_are
 from uproar.removal import Around, filled, ranks, removed_at
 from uproar.seeds import Draws
 from uproar.training import predict
@@ -103,9 +103,8 @@ def explain(
 
 
 def _maps(
-    model: nn.Module, x: Images, classes: Labels, context: Context, chains: Sequence[Chain], raw: bool,
-    room: Room,
-) -> list[Tensor]:  # fmt: skip
+    model: nn.Module, x: Images, classes: Labels, context: Context, chains: Sequence[Chain], raw: bool, room: Room
+) -> list[Tensor]:
     if not raw:
         return room.run(lambda size: explain_chains(model, x, classes, context, chains, size))
     calls = [chain.raw for chain in chains]
@@ -114,9 +113,8 @@ def _maps(
 
 
 def removed(
-    maps: Tensor, fraction: float, *, seed: int = 0, index: Sequence[int] | None = None,
-    split: str = "test",
-) -> Tensor:  # fmt: skip
+    maps: Tensor, fraction: float, *, seed: int = 0, index: Sequence[int] | None = None, split: str = "test"
+) -> Tensor:
     """The most important pixels: bool, exactly `round(fraction · h · w)` True in every image.
 
     >>> removed(torch.zeros(2, 8, 8), 0.3).sum((1, 2))
@@ -159,11 +157,7 @@ def fill(
     colour = colour_of(value, x, "value")
     if noise is not None:
         call = parse(fill)
-        fill = str(
-            Call(
-                call.name, (), tuple(sorted({**dict(call.options), "noise": float(noise)}.items()))
-            )
-        )
+        fill = str(Call(call.name, (), tuple(sorted({**dict(call.options), "noise": float(noise)}.items()))))
     rows = range(len(x)) if index is None else index
     return filled(x, removed, fill, Around(Draws.of(seed, rows, split), colour, train))
 
@@ -180,9 +174,13 @@ def _chain(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:
 
 
 def _context(
-    model: nn.Module, draws: Draws, chains: Sequence[Chain], mean: Tensor | None,
-    train: Tensor | None, truth: Tensor | None,
-) -> Context:  # fmt: skip
+    model: nn.Module,
+    draws: Draws,
+    chains: Sequence[Chain],
+    mean: Tensor | None,
+    train: Tensor | None,
+    truth: Tensor | None,
+) -> Context:
     split = None
     if train is not None:
         split = Split("train", train, torch.zeros(len(train), dtype=torch.long))

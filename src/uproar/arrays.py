@@ -25,7 +25,7 @@ from torch import Tensor
 
 from uproar.errors import BadInput, BadShape, StoreError, one_line
 from uproar.paths import user_path
-from uproar.place import write_file
+from uproar.storage.backends import write_file
 
 KINDS = (".npz", ".npy", ".safetensors")
 
@@ -50,9 +50,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> Path:
 
 
 def stream_arrays(
-    path: str | Path,
-    shapes: Mapping[str, tuple[Literal["F32", "I64"], tuple[int, ...]]],
-    parts: Iterable[np.ndarray],
+    path: str | Path, shapes: Mapping[str, tuple[Literal["F32", "I64"], tuple[int, ...]]], parts: Iterable[np.ndarray]
 ) -> Path:
     """A .safetensors file of arrays of these types and shapes, row after row from `parts`; whole or absent.
 
@@ -129,9 +127,7 @@ def _read_npy(content: Any, size: int) -> np.ndarray:
     shape, _, dtype = header(content)
     needed = math.prod(shape) * dtype.itemsize
     if needed > size:
-        raise _BadHeader(
-            f"its header tells of {math.prod(shape)} values of {dtype}, but there are {size} bytes."
-        )
+        raise _BadHeader(f"its header tells of {math.prod(shape)} values of {dtype}, but there are {size} bytes.")
     content.seek(0)
     return np.lib.format.read_array(content, allow_pickle=False)
 
@@ -222,8 +218,19 @@ def _readable(path: str | Path) -> Iterator[None]:
 
 
 _UNREADABLE = (
-    OSError, ValueError, EOFError, OverflowError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
-    safetensors.SafetensorError, AttributeError, KeyError, TypeError,  # number formats a library lacks
-    RuntimeError, NotImplementedError,  # encrypted, or packed in a way zipfile lacks
-    SyntaxError, tokenize.TokenError,  # a header that is no Python literal
-)  # fmt: skip
+    OSError,
+    ValueError,
+    EOFError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    safetensors.SafetensorError,
+    AttributeError,
+    KeyError,
+    TypeError,  # number formats a library lacks
+    RuntimeError,
+    NotImplementedError,  # encrypted, or packed in a way zipfile lacks
+    SyntaxError,
+    tokenize.TokenError,  # a header that is no Python literal
+)

@@ -40,9 +40,7 @@ class Call:
     options: tuple[tuple[str, Value], ...] = ()
 
     def __str__(self) -> str:
-        inside = [str(arg) for arg in self.args] + [
-            f"{k}={shown_value(v)}" for k, v in self.options
-        ]
+        inside = [str(arg) for arg in self.args] + [f"{k}={shown_value(v)}" for k, v in self.options]
         return f"{self.name}({', '.join(inside)})" if inside else self.name
 
     def __hash__(self) -> int:
@@ -81,17 +79,13 @@ def shown_value(value: Value) -> str:
     if isinstance(value, str):
         plain = re.fullmatch(r"[A-Za-z_][\w.:/-]*", value) and value not in _WORDS
         return value if plain else f'"{value}"'
-    return (
-        f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else repr(value)
-    )
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else repr(value)
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
         if len(text) > LONGEST:
-            raise BadInput(
-                f"An expression has at most {LONGEST} characters, not {len(text)}: {text!r}."
-            )
+            raise BadInput(f"An expression has at most {LONGEST} characters, not {len(text)}: {text!r}.")
         self.text, self.at, self.depth = text, 0, 0
         self.kind: str | None = None
         self.token: str | None = None
@@ -179,9 +173,7 @@ class _Reader:
         """One level deeper."""
         self.depth += 1
         if self.depth > DEEPEST:
-            raise BadInput(
-                f"Cannot read {self.text!r}: at most {DEEPEST} calls or lists stand inside each other."
-            )
+            raise BadInput(f"Cannot read {self.text!r}: at most {DEEPEST} calls or lists stand inside each other.")
         yield
         self.depth -= 1
 

@@ -24,19 +24,11 @@ from typing import TYPE_CHECKING, Any
 from uproar.containment import loading
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
-from uproar.estimators.base import (
-    direct,
-    ensemble,
-    estimator,
-    estimators,
-    over_classes,
-    postprocess,
-    transform,
-)
+from uproar.estimators.base import direct, ensemble, estimator, estimators, over_classes, postprocess, transform
 from uproar.estimators.plugin import adopt_file
 from uproar.metrics.base import metric, metrics
 from uproar.models.registry import models
-from uproar.plugins import load_file, modules_of
+from uproar.plugins.loading import load_file, modules_of
 from uproar.protocols.declare import protocol, protocols, redeclare
 from uproar.protocols.protocol import Masks
 from uproar.registry import Entry, Registry
@@ -44,14 +36,27 @@ from uproar.removal.fill import fills
 
 if TYPE_CHECKING:
     from uproar.audits.base import audit
-    from uproar.finding import Finding
+    from uproar.results.finding import Finding
 
 __all__ = [
-    "Finding", "Masks", "audit", "direct", "ensemble", "estimator", "fill", "load_plugin", "metric", "model",
-    "over_classes", "postprocess", "protocol", "task", "transform",
-]  # fmt: skip
+    "Finding",
+    "Masks",
+    "audit",
+    "direct",
+    "ensemble",
+    "estimator",
+    "fill",
+    "load_plugin",
+    "metric",
+    "model",
+    "over_classes",
+    "postprocess",
+    "protocol",
+    "task",
+    "transform",
+]
 
-_LATE = {"audit": "uproar.audits.base", "Finding": "uproar.finding"}
+_LATE = {"audit": "uproar.audits.base", "Finding": "uproar.results.finding"}
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -86,7 +91,7 @@ def model(*, name: str | None = None) -> Decorator:
     return _declare(models, ("shape", "classes", "mean", "std"), name)
 
 
-def _declare(registry: Registry, inputs: tuple[str, ...], name: str | None, **facts: Any) -> Decorator:  # fmt: skip
+def _declare(registry: Registry, inputs: tuple[str, ...], name: str | None, **facts: Any) -> Decorator:
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
         entry = Entry(registry.kind, name or function.__name__, function)
         for given in entry.inputs:
@@ -111,10 +116,7 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
         module = load_file(path)
     adopt_file(module)
     own = modules_of(module)
-    found = {
-        registry.kind: [entry.name for entry in registry.redeclare(own)]
-        for registry in _registries()
-    }
+    found = {registry.kind: [entry.name for entry in registry.redeclare(own)] for registry in _registries()}
     redeclare(found["protocol"])
     if not any(found.values()):
         raise BadInput(

@@ -42,6 +42,4 @@ def check_working_folder() -> None:
     try:
         os.getcwd()
     except FileNotFoundError:
-        raise BadInput(
-            "The folder where the command runs is gone: change into one that exists."
-        ) from None
+        raise BadInput("The folder where the command runs is gone: change into one that exists.") from None

@@ -13,7 +13,7 @@ import pydantic
 
 from uproar.errors import CODE_ERRORS, BadInput, BadOption, UproarError, one_line, plainly, unknown
 from uproar.expression import Call, Value
-from uproar.plugins import PREFIX, code_of, declaring_module
+from uproar.plugins.loading import PREFIX, code_of, declaring_module
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,7 @@ class Registry:
 
     def redeclare(self, modules: Iterable[str]) -> list[Entry]:
         """What some modules declare, in force again if another text of theirs has replaced it since."""
-        found = {
-            name: e for module in modules for name, e in self._by_module.get(module, {}).items()
-        }
+        found = {name: e for module in modules for name, e in self._by_module.get(module, {}).items()}
         self._entries.update(found)
         self.revision += 1
         return [found[name] for name in sorted(found)]

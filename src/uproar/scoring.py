@@ -16,11 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.batches import spans
-from uproar.containment import guarded_call
-from uproar.data.boxes import box_pixels
-from uproar.errors import BadInput, BadShape, NotApplicable
-from uproar.expression import Call, parse
-from uproar.given import (
+from uproar.checks import (
     boxes_of,
     check_batch_size,
     check_images,
@@ -34,33 +30,23 @@ from uproar.given import (
     plain,
     unusual_pixels,
 )
+from uproar.containment import guarded_call
+from uproar.data.boxes import box_pixels
+from uproar.errors import BadInput, BadShape, NotApplicable
+from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
-from uproar.metrics.comparisons import Comparison, comparison_table, paired_means
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
-from uproar.metrics.replicated import estimate
-from uproar.metrics.resampling import bootstrap, interval
 from uproar.models import Room
-from uproar.models.outputs import (
-    LogProbabilities,
-    Output,
-    answers_are,
-    kind_of_model,
-    logarithm,
-    tolerance_of,
-)
-from uproar.models.remote import bare, explained_there, from_here
-from uproar.quality import WeakNetwork, network_quality, predictions
+from uproar.models.output_kind import LogProbabilities, Output, answers_are, kind_of_model, logarithm, tolerance_of
+from uproar.models.remote_device import bare, explained_there, from_here
 from uproar.removal.order import tied_pixels
-from uproar.scores import (
-    COLUMNS,
-    COMPARISON_COLUMNS,
-    Curves,
-    Scores,
-    why_unranked,
-    with_rank,
-)
+from uproar.results.quality import WeakNetwork, network_quality, predictions
+from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores, why_unranked, with_rank
 from uproar.seeds import Draws
+from uproar.statistics.bootstrap import bootstrap, interval
+from uproar.statistics.comparisons import Comparison, comparison_table, paired_means
+from uproar.statistics.variance_components import estimate
 from uproar.training import predict
 
 Explain = Callable[[nn.Module, Tensor, Tensor, Draws], Tensor]
@@ -114,9 +100,21 @@ def score(
     memory holds; no number depends on it.
     """
     found = score_all(
-        model, x, y, maps, metrics, mean=mean, train=train, truth=truth, boxes=boxes, explain=explain, output=output,
-        seed=seed, index=index, batch_size=batch_size,
-    )  # fmt: skip
+        model,
+        x,
+        y,
+        maps,
+        metrics,
+        mean=mean,
+        train=train,
+        truth=truth,
+        boxes=boxes,
+        explain=explain,
+        output=output,
+        seed=seed,
+        index=index,
+        batch_size=batch_size,
+    )
     weak = None if found.quality is None else found.quality.warning
     for notice in found.notices:
         warnings.warn(notice, WeakNetwork if notice == weak else UserWarning, stacklevel=2)
@@ -124,12 +122,25 @@ def score(
 
 
 def score_all(
-    model: nn.Module, x: Tensor, y: Tensor, maps: Tensor | Mapping[str, Tensor], metrics: Sequence[str] = DEFAULT, *,
-    mean: Tensor | None = None, train: Tensor | None = None, truth: Tensor | None = None,
-    boxes: Tensor | None = None, explain: Mapping[str, Explain] | None = None,
-    output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int | None = None,
-    listen: Scored = lambda *_: None, over: Callable[[], bool] = lambda: False, labelled: bool = True,
-) -> Scores:  # fmt: skip
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    maps: Tensor | Mapping[str, Tensor],
+    metrics: Sequence[str] = DEFAULT,
+    *,
+    mean: Tensor | None = None,
+    train: Tensor | None = None,
+    truth: Tensor | None = None,
+    boxes: Tensor | None = None,
+    explain: Mapping[str, Explain] | None = None,
+    output: Output = "auto",
+    seed: int = 0,
+    index: Sequence[int] | None = None,
+    batch_size: int | None = None,
+    listen: Scored = lambda *_: None,
+    over: Callable[[], bool] = lambda: False,
+    labelled: bool = True,
+) -> Scores:
     """Scores with everything a report needs: the table, per-image values, paired comparisons and curves.
 
     `labelled=False` says that `y` are no labels but what the model predicts. When `over()`, no further images are
@@ -138,18 +149,46 @@ def score_all(
     # what scores are made of are logits from here on
     with outside_inference_mode(), answers_are("logit"):
         return _score_all(
-            model, x, y, maps, metrics, mean=mean, train=train, truth=truth, boxes=boxes, explain=explain,
-            output=output, seed=seed, index=index, batch_size=batch_size, listen=listen, over=over,
+            model,
+            x,
+            y,
+            maps,
+            metrics,
+            mean=mean,
+            train=train,
+            truth=truth,
+            boxes=boxes,
+            explain=explain,
+            output=output,
+            seed=seed,
+            index=index,
+            batch_size=batch_size,
+            listen=listen,
+            over=over,
             labelled=labelled,
-        )  # fmt: skip
+        )
 
 
 def _score_all(
-    model: nn.Module, x: Tensor, y: Tensor, maps: Tensor | Mapping[str, Tensor], metrics: Sequence[str], *,
-    mean: Tensor | None, train: Tensor | None, truth: Tensor | None, boxes: Tensor | None,
-    explain: Mapping[str, Explain] | None, output: Output, seed: int, index: Sequence[int] | None,
-    batch_size: int | None, listen: Scored, over: Callable[[], bool], labelled: bool,
-) -> Scores:  # fmt: skip
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    maps: Tensor | Mapping[str, Tensor],
+    metrics: Sequence[str],
+    *,
+    mean: Tensor | None,
+    train: Tensor | None,
+    truth: Tensor | None,
+    boxes: Tensor | None,
+    explain: Mapping[str, Explain] | None,
+    output: Output,
+    seed: int,
+    index: Sequence[int] | None,
+    batch_size: int | None,
+    listen: Scored,
+    over: Callable[[], bool],
+    labelled: bool,
+) -> Scores:
     check_model(model)
     check_images(x)
     check_like(train, x, "train")
@@ -169,9 +208,7 @@ def _score_all(
     boxed = None if boxes is None else box_pixels(boxes_of(boxes, len(x)).cpu(), *x.shape[2:])
     truth = boxed if truth is None else truth
     truth, train, mean = (None if a is None else a.cpu() for a in (truth, train, mean))
-    explains = {
-        name: explained_there(_guarded(name, each)) for name, each in (explain or {}).items()
-    }
+    explains = {name: explained_there(_guarded(name, each)) for name, each in (explain or {}).items()}
     model = from_here(model)
     room = Room.of(model, x) if batch_size is None else Room(batch_size)
     answers = room.run(lambda rows: predict(model, x, rows))
@@ -187,10 +224,18 @@ def _score_all(
 
     def batch(method: str, span: slice) -> Batch:
         return Batch(
-            model, x[span], y[span], methods[method][span], clean[span], draws[span], mean,
-            None if truth is None else truth[span], explains.get(method), train,
+            model,
+            x[span],
+            y[span],
+            methods[method][span],
+            clean[span],
+            draws[span],
+            mean,
+            None if truth is None else truth[span],
+            explains.get(method),
+            train,
             None if boxed is None else boxed[span],
-        )  # fmt: skip
+        )
 
     try:
         responses, shown = _asked(calls, methods, batch, room, x, listen, over)
@@ -202,17 +247,26 @@ def _score_all(
     x, y, methods = x[:n], y[:n], {name: a[:n] for name, a in methods.items()}
     return replace(
         _tables(calls, responses, methods, seed),
-        curves=_curves(calls, responses, x), forwards=shown + len(clean), notices=tuple(notices),
-        images=x[:SHOWN].numpy(), maps={name: a[:SHOWN].numpy() for name, a in methods.items()},
-        titles=tuple(str(k) for k in y[:SHOWN].tolist()), quality=quality,
+        curves=_curves(calls, responses, x),
+        forwards=shown + len(clean),
+        notices=tuple(notices),
+        images=x[:SHOWN].numpy(),
+        maps={name: a[:SHOWN].numpy() for name, a in methods.items()},
+        titles=tuple(str(k) for k in y[:SHOWN].tolist()),
+        quality=quality,
         predictions=predictions(clean[: len(x)][:SHOWN].numpy()),
-    )  # fmt: skip
+    )
 
 
 def _asked(
-    calls: Sequence[Call], methods: Collection[str], batch: Callable[[str, slice], Batch], room: Room, x: Tensor,
-    listen: Scored, over: Callable[[], bool],
-) -> tuple[dict[str, dict[str, Responses]], int]:  # fmt: skip
+    calls: Sequence[Call],
+    methods: Collection[str],
+    batch: Callable[[str, slice], Batch],
+    room: Room,
+    x: Tensor,
+    listen: Scored,
+    over: Callable[[], bool],
+) -> tuple[dict[str, dict[str, Responses]], int]:
     """What every metric says of every image, by method, and how many images the model was shown."""
     parts: dict[str, list[dict[str, Responses]]] = {method: [] for method in methods}
     shown = 0
@@ -256,10 +310,19 @@ def _applicable(
 
 
 def curve(
-    model: nn.Module, x: Tensor, maps: Tensor, metric: str = "deletion", *, target: Tensor, mean: Tensor | None = None,
-    output: Output = "auto", seed: int = 0, index: Sequence[int] | None = None, batch_size: int | None = None,
+    model: nn.Module,
+    x: Tensor,
+    maps: Tensor,
+    metric: str = "deletion",
+    *,
+    target: Tensor,
+    mean: Tensor | None = None,
+    output: Output = "auto",
+    seed: int = 0,
+    index: Sequence[int] | None = None,
+    batch_size: int | None = None,
     **options: Any,
-) -> Curve:  # fmt: skip
+) -> Curve:
     """The curve of a metric for every image: `.fractions` (points,) and `.values` (n, points).
 
     Options are the metric's, e.g. `steps=100, fill="mean", unit="pixel"`.
@@ -267,8 +330,9 @@ def curve(
     call = parse(metric)
     given = tuple(sorted({**dict(call.options), **options}.items()))
     text = str(Call(call.name, (), given))
-    found = score_all(model, x, target, {"map": maps}, [text], mean=mean, output=output, seed=seed, index=index,
-                      batch_size=batch_size)  # fmt: skip
+    found = score_all(
+        model, x, target, {"map": maps}, [text], mean=mean, output=output, seed=seed, index=index, batch_size=batch_size
+    )
     name = str(read_metric(text))
     if name not in found.curves:
         fractions_of(read_metric(text), x.shape[1:])  # says which metrics have curves
@@ -301,9 +365,7 @@ def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
     if a.dim() == 4 and a.shape[1] in (1, c):
         a = a.sum(1)
     if a.dim() != 3 or len(a) != n:
-        raise BadShape(
-            f"The maps {name!r} are {tuple(a.shape)}; for {n} images they must be ({n}, {h}, {w})."
-        )
+        raise BadShape(f"The maps {name!r} are {tuple(a.shape)}; for {n} images they must be ({n}, {h}, {w}).")
     if a.shape[1:] != (h, w):
         raise BadShape(
             f"The maps {name!r} are {a.shape[1]}x{a.shape[2]} but the images {h}x{w}; resize them first, e.g. "
@@ -312,9 +374,7 @@ def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
     return a
 
 
-def _with_logits(
-    model: nn.Module, x: Tensor, answers: Tensor, output: Output
-) -> tuple[nn.Module, Tensor, list[str]]:
+def _with_logits(model: nn.Module, x: Tensor, answers: Tensor, output: Output) -> tuple[nn.Module, Tensor, list[str]]:
     """The model and its answers as logits, and what was noticed on the way."""
     if kind_of_model(model, x, answers, output, tolerance_of(bare(model))) == "logit":
         return model, answers, []
@@ -324,39 +384,33 @@ def _with_logits(
 
 
 def _tables(
-    calls: Sequence[Call],
-    responses: Mapping[str, Mapping[str, Responses]],
-    maps: Mapping[str, Tensor],
-    seed: int,
+    calls: Sequence[Call], responses: Mapping[str, Mapping[str, Responses]], maps: Mapping[str, Tensor], seed: int
 ) -> Scores:
     rows: list[dict[str, Any]] = []
     images: list[pd.DataFrame] = []
     pairs: list[pd.DataFrame] = []
     for call in calls:
         name = str(call)
-        resampled = {
-            method: bootstrap(call, found[name], seed) for method, found in responses.items()
-        }
+        resampled = {method: bootstrap(call, found[name], seed) for method, found in responses.items()}
         for method, found in responses.items():
             summary = summarise(call, found[name])
             known = not math.isnan(summary["value"])
             low, high = interval(resampled[method]) if known else (math.nan, math.nan)
             tied = float(tied_pixels(maps[method]).mean())
             rows.append(
-                {"method": method, "metric": name, "low": low, "high": high, "tied": tied,
-                 "higher_is_better": metrics[call.name].facts["higher_is_better"],
-                 **with_rank(summary)}
-            )  # fmt: skip
+                {
+                    "method": method,
+                    "metric": name,
+                    "low": low,
+                    "high": high,
+                    "tied": tied,
+                    "higher_is_better": metrics[call.name].facts["higher_is_better"],
+                    **with_rank(summary),
+                }
+            )
             value = found[name]["value"].double().numpy()
             images.append(
-                pd.DataFrame(
-                    {
-                        "method": method,
-                        "metric": name,
-                        "image": np.arange(len(value)),
-                        "value": value,
-                    }
-                )
+                pd.DataFrame({"method": method, "metric": name, "image": np.arange(len(value)), "value": value})
             )
         pairs.append(_compared(call, responses, resampled))
     return Scores(
@@ -367,9 +421,7 @@ def _tables(
 
 
 def _compared(
-    call: Call,
-    responses: Mapping[str, Mapping[str, Responses]],
-    resampled: Mapping[str, np.ndarray],
+    call: Call, responses: Mapping[str, Mapping[str, Responses]], resampled: Mapping[str, np.ndarray]
 ) -> pd.DataFrame:
     """All pairs of methods under one metric, the better one first, Holm over the pairs."""
     own = {method: found[str(call)] for method, found in responses.items()}
@@ -409,9 +461,7 @@ def _n(responses: Mapping[str, Mapping[str, Responses]]) -> int:
     return len(first["value"])
 
 
-def _curves(
-    calls: Sequence[Call], responses: Mapping[str, Mapping[str, Responses]], x: Tensor
-) -> dict[str, Curves]:
+def _curves(calls: Sequence[Call], responses: Mapping[str, Mapping[str, Responses]], x: Tensor) -> dict[str, Curves]:
     return {
         str(call): Curves(
             np.asarray(fractions_of(call, tuple(x.shape[1:]))),

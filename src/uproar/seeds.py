@@ -39,9 +39,7 @@ class Draws:
     seed: int
     rows: tuple[tuple[int, ...], ...]
     split: str = "test"
-    _generator: torch.Generator = field(
-        default_factory=torch.Generator, compare=False, repr=False, hash=False
-    )
+    _generator: torch.Generator = field(default_factory=torch.Generator, compare=False, repr=False, hash=False)
 
     @classmethod
     def of(cls, seed: int, index: int | Iterable[int] | Tensor, split: str = "test") -> Draws:

@@ -21,21 +21,25 @@ class Handmade(base.Part):
     """A part whose numbers are given: responses by (metric, estimator, seed), accuracies by (protocol, estimator)."""
 
     def __init__(
-        self, responses: Mapping[tuple[str, str, int], Mapping[str, Any]] | None = None,
+        self,
+        responses: Mapping[tuple[str, str, int], Mapping[str, Any]] | None = None,
         accuracies: Mapping[tuple[str, str], Mapping[float, list[float]]] | None = None,
-        axes: Mapping[str, tuple[float, ...]] | None = None, task: Any = None, **study: Any,
-    ) -> None:  # fmt: skip
+        axes: Mapping[str, tuple[float, ...]] | None = None,
+        task: Any = None,
+        **study: Any,
+    ) -> None:
         self._responses = {k: _whole(v) for k, v in (responses or {}).items()}
         self._accuracies, self._axes, self._task = accuracies or {}, axes or {}, task
         names = [key[1] for key in [*self._responses, *self._accuracies]]
         self._estimators = tuple(dict.fromkeys(names))
         self._seeds = tuple(sorted({key[2] for key in self._responses})) or (0, 1)
         self.study = SimpleNamespace(
-            metric_names=list(dict.fromkeys(key[0] for key in self._responses)), seeds=self._seeds,
+            metric_names=list(dict.fromkeys(key[0] for key in self._responses)),
+            seeds=self._seeds,
             protocols=tuple(dict.fromkeys(key[0] for key in self._accuracies)),
             protocol_list=[protocol_named(p) for p in dict.fromkeys(k[0] for k in self._accuracies)],
             **study,
-        )  # fmt: skip
+        )
 
     @property
     def task(self):
@@ -59,14 +63,15 @@ class Handmade(base.Part):
     def scores(self):
         rows = [
             {
-                "metric": m, "estimator": e, "seed": s, "value": float(np.nanmean(r["value"])),
+                "metric": m,
+                "estimator": e,
+                "seed": s,
+                "value": float(np.nanmean(r["value"])),
                 "higher_is_better": metrics[read_metric(m).name].facts["higher_is_better"],
             }
             for (m, e, s), r in self._responses.items()
-        ]  # fmt: skip
-        return pd.DataFrame(
-            rows, columns=["metric", "estimator", "seed", "value", "higher_is_better"]
-        )
+        ]
+        return pd.DataFrame(rows, columns=["metric", "estimator", "seed", "value", "higher_is_better"])
 
     def accuracy(self, protocol, estimator):
         return pd.DataFrame(self._accuracies[protocol, estimator])

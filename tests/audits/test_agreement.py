@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uproar.audits.agreement import (
+from uproar.statistics.correlation import (
     association,
     association_matrix,
     concordance,
@@ -58,9 +58,7 @@ def test_the_matrix_holds_every_pair_and_no_metric_with_itself():
         for i, j in itertools.permutations(range(4), 2):
             assert found[i, j] == pytest.approx(association(x[:, i], x[:, j]))
     both = np.stack([holes, more])
-    assert np.array_equal(
-        association_matrix(both), [association_matrix(x) for x in both], equal_nan=True
-    )
+    assert np.array_equal(association_matrix(both), [association_matrix(x) for x in both], equal_nan=True)
     assert np.isnan(association_matrix(np.array([[1.0, NAN], [2.0, 1.0], [NAN, 3.0]]))).all()
 
 
@@ -100,10 +98,14 @@ def test_agreement_by_chance_is_told_from_agreement():
 
 
 def test_krippendorffs_alpha_of_his_own_example():
-    ratings = np.array([
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
-        [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN], [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
-    ])  # fmt: skip
+    ratings = np.array(
+        [
+            [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
+            [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
+            [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
+            [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
+        ]
+    )
     assert krippendorff_alpha(ratings) == pytest.approx(0.815, abs=5e-4)
     assert krippendorff_alpha([[1, 2, 3], [1, 2, 3]]) == pytest.approx(1)
     assert krippendorff_alpha([[1, 2, 3], [3, 2, 1]]) < 0
@@ -113,6 +115,4 @@ def test_a_mean_has_the_t_interval():
     values = DRAWS.normal(size=12)
     low, high = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
     found = mean_of([*values, NAN])
-    assert (found.value, found.low, found.high, found.n) == pytest.approx(
-        (values.mean(), low, high, 12)
-    )
+    assert (found.value, found.low, found.high, found.n) == pytest.approx((values.mean(), low, high, 12))

@@ -17,10 +17,14 @@ def _made_up(noise: float, n: int = 80, window: int | None = 3) -> Handmade:
     """Every setting sees the same goodness, and noise of its own."""
     draws = np.random.default_rng(3)
     good = {chain: draws.normal(size=n) for chain in ("random", "a", "b")}
-    return Handmade({
-        (metric, chain, 0): {"value": good[chain] + noise * draws.normal(size=n)}
-        for kind in KINDS for metric in settings(kind, window, 20).values() for chain in good
-    })  # fmt: skip
+    return Handmade(
+        {
+            (metric, chain, 0): {"value": good[chain] + noise * draws.normal(size=n)}
+            for kind in KINDS
+            for metric in settings(kind, window, 20).values()
+            for chain in good
+        }
+    )
 
 
 def test_settings_that_say_the_same_hold_and_others_do_not():
@@ -43,13 +47,9 @@ def test_the_numbers_are_scipys_averaged_over_estimators():
         chain: stats.spearmanr(*(part.responses(m, chain, 0)["value"] for m in (a, b))).statistic
         for chain in ("a", "b")
     }
-    assert table.loc[("mean+pixel", "blur+region"), "over_images"] == pytest.approx(
-        np.mean(list(by_chain.values()))
-    )
+    assert table.loc[("mean+pixel", "blur+region"), "over_images"] == pytest.approx(np.mean(list(by_chain.values())))
     single = found.tables["insertion: per estimator"].set_index(["metric", "other"])
-    assert single.loc[("mean+pixel", "blur+region"), ["a", "b"]].to_dict() == pytest.approx(
-        by_chain
-    )
+    assert single.loc[("mean+pixel", "blur+region"), ["a", "b"]].to_dict() == pytest.approx(by_chain)
 
 
 def test_regions_fit_the_images_or_are_left_out_with_a_note():

@@ -8,14 +8,19 @@ import uproar
 from uproar.audits import audit, audits, read_audit
 from uproar.cli import main
 from uproar.errors import BadInput, NotApplicable
-from uproar.finding import Finding
+from uproar.results.finding import Finding
 from uproar.study.audit import asked, needed
 
 SMALL = {
-    "name": "small", "tasks": "planted(size=8, classes=3, train=60, test=30)", "models": "cnn-small",
-    "estimators": ["grad"], "protocols": ["roar"], "fractions": [0.3, 0.7], "seeds": 2,
+    "name": "small",
+    "tasks": "planted(size=8, classes=3, train=60, test=30)",
+    "models": "cnn-small",
+    "estimators": ["grad"],
+    "protocols": ["roar"],
+    "fractions": [0.3, 0.7],
+    "seeds": 2,
     "recipe": {"epochs": 2},
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -35,9 +40,11 @@ def test_a_study_runs_what_its_audits_need_and_only_once(tmp_path):
     assert "block_random" not in set(run.table["estimator"])
     totals = []
     again = uproar.run(
-        {**SMALL, "audits": ["geometry"]}, store=tmp_path, jobs=1,
+        {**SMALL, "audits": ["geometry"]},
+        store=tmp_path,
+        jobs=1,
         listen=lambda state: totals.append((state.study, state.cached, state.total)),
-    )  # fmt: skip
+    )
     assert totals == [("small", 8, 8), ("audit geometry: shapes", 8, 8)]
     assert again.findings[0].sentence == found.sentence
 
@@ -52,9 +59,7 @@ def test_an_audit_after_a_run_equals_one_within_it(tmp_path):
 
 def test_equal_studies_of_two_audits_are_run_once(declared):
     def same(study):
-        return {
-            "twins": study.with_changes(estimators=("random", "block_random"), protocols=("roar",))
-        }
+        return {"twins": study.with_changes(estimators=("random", "block_random"), protocols=("roar",))}
 
     for name in ("first", "second"):
         function = lambda evidence: Finding("holds", "Fine.")  # noqa: E731
@@ -72,9 +77,7 @@ def test_an_audit_that_does_not_apply_is_skipped_with_its_reason(tmp_path, decla
 
     run = uproar.run({**SMALL, "audits": ["boxes", "geometry"], "seeds": 1}, store=tmp_path, jobs=1)
     reasons = {found.audit: (found.state, found.sentence) for found in run.findings}
-    assert reasons["boxes"] == (
-        "skipped", "Not answered: digits has no boxes; use a task with boxes, e.g. planted.",
-    )  # fmt: skip
+    assert reasons["boxes"] == ("skipped", "Not answered: digits has no boxes; use a task with boxes, e.g. planted.")
     assert reasons["geometry"][0] == "skipped"
     assert "at least 2 seeds" in reasons["geometry"][1]
 

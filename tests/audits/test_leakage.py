@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import uproar
-from uproar.audits.crossed import mean_of
 from uproar.audits.theorems import entropy, given, information, theorem_one, theorem_two, uniform
+from uproar.statistics.crossed import mean_of
 from uproar.training.calibrate import surprise
 
 
@@ -18,10 +18,13 @@ def test_theorem_two_in_exact_numbers():
     found = theorem_two()
     quarter = -0.25 * math.log2(0.25) - 0.75 * math.log2(0.75)
     expected = {
-        "I(Z; A | X)": 1.0, "I(Z; Ã | X)": 0.0, "I(X'; Y | Z = 2)": 1.0,
+        "I(Z; A | X)": 1.0,
+        "I(Z; Ã | X)": 0.0,
+        "I(X'; Y | Z = 2)": 1.0,
         # X' = (0, 0) half of the time, then Y is 1 with 1/4; (0, 1) a quarter, Y open; (1, 0) a quarter, Y known
-        "I(X'; Y)": 1 - (0.5 * quarter + 0.25), "I(X̃'; Y)": 0.0,
-    }  # fmt: skip
+        "I(X'; Y)": 1 - (0.5 * quarter + 0.25),
+        "I(X̃'; Y)": 0.0,
+    }
     assert found == pytest.approx(expected, abs=1e-12)
     assert round(found["I(X'; Y)"], 3) == 0.344
 
@@ -70,10 +73,14 @@ def test_a_mean_allows_for_other_replicates_and_other_images():
 
 
 BRIGHT = {
-    "name": "bright", "task": "planted(size=8, classes=3, train=240, test=90, noise=0)",
-    "fractions": [0.14], "protocols": ["roar", "kar"], "seeds": 2, "recipe": {"epochs": 6, "batch": 32},
+    "name": "bright",
+    "task": "planted(size=8, classes=3, train=240, test=90, noise=0)",
+    "fractions": [0.14],
+    "protocols": ["roar", "kar"],
+    "seeds": 2,
+    "recipe": {"epochs": 6, "batch": 32},
     "audits": ["leakage(ways_out=false)", "information"],
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +94,9 @@ def test_the_best_possible_explanation_is_found_to_leak(store):
     leak, bits = run.findings
     assert leak.state == "misleads", leak.sentence
     assert [(m.protocol, m.estimator, m.text) for m in leak.marks] == [
-        ("roar", "oracle", "leaks"), ("kar", "oracle", "leaks"),
-    ]  # fmt: skip
+        ("roar", "oracle", "leaks"),
+        ("kar", "oracle", "leaks"),
+    ]
     assert "KAR reads the mask for 1 of 1" in leak.sentence
     masks = leak.tables["masks alone against ROAR, accuracy"].set_index("estimator")
     assert masks.loc["oracle", "masks alone"] > 0.95 and masks.loc["oracle", "ROAR"] > 0.9
@@ -102,9 +110,7 @@ def test_the_best_possible_explanation_is_found_to_leak(store):
     worn = leak.tables[title].set_index("estimator")
     for a, b in (("own", "permuted"), ("class", "permuted"), ("own", "class")):
         columns = {"own": "own mask", "permuted": "permuted", "class": "of its class"}
-        expected = (
-            decoupled[columns[a]] - decoupled[columns[b]]
-        )  # one fraction: the mean over fractions is it
+        expected = decoupled[columns[a]] - decoupled[columns[b]]  # one fraction: the mean over fractions is it
         assert worn[f"{a} minus {b}, mean"].to_dict() == pytest.approx(expected.to_dict())
     zero = worn.loc["random"]
     assert zero["own minus permuted, low"] < 0 < zero["own minus permuted, high"]

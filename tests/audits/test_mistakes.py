@@ -13,9 +13,9 @@ from tests.audits.handmade import Handed, Handmade
 from uproar.audits.base import read_audit, studies_of
 from uproar.audits.mistakes import mistakes
 from uproar.errors import NotApplicable
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.cell import Cell
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.spec import study_of
 from uproar.study.steps import Bench
 from uproar.training import predict
@@ -41,10 +41,7 @@ class Said(Handmade):
         for (protocol, name, t, _), classes in said.items():
             curve = right.setdefault((protocol, name), {}).setdefault(t, [])
             curve.append(float((classes == LABELS).mean()))
-        super().__init__(
-            accuracies=right,
-            fractions=sorted({key[2] for key in said}), task=held,
-        )  # fmt: skip
+        super().__init__(accuracies=right, fractions=sorted({key[2] for key in said}), task=held)
         self.study.seeds = tuple(range(len(base)))
         self._base, self._said = base, said
 
@@ -84,11 +81,9 @@ def copied(seed, fraction):
 def test_copied_answers_are_found_and_own_mistakes_are_not():
     result = found(BASE, {"random": own, "ig": own, "grad": copied})
     assert result.state == "misleads", result.sentence
-    assert [(m.protocol, m.estimator, m.text) for m in result.marks] == [
-        ("roar", "grad", "repeats mistakes")
-    ]
+    assert [(m.protocol, m.estimator, m.text) for m in result.marks] == [("roar", "grad", "repeats mistakes")]
     rows = result.tables["mean over fractions"].set_index("estimator")
-    counts = [[((b != LABELS) & (copied(k, 0) == b)).sum(), (b != LABELS).sum()] for k, b in enumerate(BASE)]  # fmt: skip
+    counts = [[((b != LABELS) & (copied(k, 0) == b)).sum(), (b != LABELS).sum()] for k, b in enumerate(BASE)]
     again, all_of = np.sum(counts, axis=0)
     assert rows.loc["grad", "repeated"] == pytest.approx(again / all_of)
     assert rows.loc["grad", "put right"] == pytest.approx(1 - again / all_of)
@@ -138,7 +133,7 @@ def test_images_that_every_network_gets_wrong_are_no_sign():
     assert result.state != "misleads", result.sentence
     assert result.tables["mean over fractions"]["which"].tolist() == ["another replicate"]
     one = found(always[:1], {"random": misled, "grad": misled})
-    assert one.tables["mean over fractions"]["which"].tolist() in (["random at 30%"], ["random at 70%"])  # fmt: skip
+    assert one.tables["mean over fractions"]["which"].tolist() in (["random at 30%"], ["random at 70%"])
     assert one.state != "misleads", one.sentence
     blind = found(always[:1], {"random": own, "sobel": misled, "grad": misled})
     assert blind.tables["mean over fractions"]["which"].iloc[0].startswith("sobel at")
@@ -166,10 +161,15 @@ def test_a_fraction_that_removes_nothing_is_left_out_and_masks_need_pixels_besid
 
 
 STUDY = {
-    "name": "mistaken", "task": "planted(size=8, classes=3, train=120, test=200, noise=0.5)", "fractions": [0.3],
-    "protocols": ["roar"], "estimators": ["grad"], "seeds": 2, "recipe": {"epochs": 3, "batch": 32},
+    "name": "mistaken",
+    "task": "planted(size=8, classes=3, train=120, test=200, noise=0.5)",
+    "fractions": [0.3],
+    "protocols": ["roar"],
+    "estimators": ["grad"],
+    "seeds": 2,
+    "recipe": {"epochs": 3, "batch": 32},
     "audits": ["mistakes"],
-}  # fmt: skip
+}
 
 
 def test_what_the_store_has_is_what_networks_said(tmp_path):

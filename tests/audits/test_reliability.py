@@ -9,10 +9,10 @@ from scipy import stats
 
 import uproar
 from tests.audits.handmade import Handed, Handmade
-from uproar.audits.judged import advantage, judged, uses_order
-from uproar.audits.pairs import both_ways, pairwise
 from uproar.audits.reliability import JUDGES, contradictions, reliability, sides_of
+from uproar.audits.values_per_image import advantage, judged, uses_order
 from uproar.errors import NotApplicable
+from uproar.statistics.metric_pairs import both_ways, pairwise
 
 CHAINS = ("random", "a", "b", "c", "d")
 QUALITY = dict(zip(CHAINS, (0.0, 1.0, 2.0, 3.0, 4.0), strict=True))
@@ -34,11 +34,13 @@ def _made_up(slopes: dict[str, float], n: int = 60, chains=CHAINS, seeds=(0, 1))
 
 def _accuracies(slope: float) -> Handmade:
     draws = np.random.default_rng(2)
-    return Handmade(accuracies={
-        ("roar", chain): {0.0: [0.9, 0.9, 0.9]}
-        | {t: list(0.8 - slope * QUALITY[chain] + 0.002 * draws.normal(size=3)) for t in (0.3, 0.7)}
-        for chain in CHAINS
-    })  # fmt: skip
+    return Handmade(
+        accuracies={
+            ("roar", chain): {0.0: [0.9, 0.9, 0.9]}
+            | {t: list(0.8 - slope * QUALITY[chain] + 0.002 * draws.normal(size=3)) for t in (0.3, 0.7)}
+            for chain in CHAINS
+        }
+    )
 
 
 def test_judges_who_agree_hold():
@@ -55,10 +57,7 @@ def test_a_metric_that_likes_what_others_dislike_is_named_and_marks_the_verdicts
     part = _made_up({"insertion": 1.0, "deletion": 0.8, "road": -0.8})
     found = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
     assert found.state == "misleads"
-    assert (
-        "2 of 3 pairs of metrics order the estimators of an image in opposite ways"
-        in found.sentence
-    )
+    assert "2 of 3 pairs of metrics order the estimators of an image in opposite ways" in found.sentence
     assert "4 of 4 estimators are better than random by one and worse by another" in found.sentence
     assert {(m.protocol, m.estimator, m.text) for m in found.marks} == {
         ("roar", chain, "contradicted by road") for chain in "abcd"
@@ -81,10 +80,7 @@ def test_many_judges_who_know_nothing_do_not_contradict_each_other_by_chance():
     assert not sides["side"].any()
     assert contradictions(sides).empty
     raw = [advantage(part, row.judge, row.estimator).p for row in sides.itertuples()]
-    by_hand = [
-        min(1.0, max(q * (len(raw) - i) for i, q in enumerate(sorted(raw)) if q <= own))
-        for own in raw
-    ]
+    by_hand = [min(1.0, max(q * (len(raw) - i) for i, q in enumerate(sorted(raw)) if q <= own)) for own in raw]
     assert sides["p_holm"].tolist() == pytest.approx(by_hand)
 
 
@@ -95,24 +91,19 @@ def test_images_that_are_easy_for_all_do_not_pass_for_agreement():
     assert row["over_images"] > 0.8
     assert row["within_high"] < -0.5
     assert abs(row["given_clean_score"]) < 0.2
-    by_hand = np.mean([
-        stats.spearmanr(data.values[0, s, e], data.values[1, s, e]).statistic
-        for s in range(2) for e in range(4)
-    ])  # fmt: skip
+    by_hand = np.mean(
+        [stats.spearmanr(data.values[0, s, e], data.values[1, s, e]).statistic for s in range(2) for e in range(4)]
+    )
     assert row["over_images"] == pytest.approx(by_hand)
     ranks = [
-        np.mean(
-            [stats.spearmanr(data.values[0, s, :, i], data.values[1, s, :, i])[0] for s in (0, 1)]
-        )
+        np.mean([stats.spearmanr(data.values[0, s, :, i], data.values[1, s, :, i])[0] for s in (0, 1)])
         for i in range(60)
     ]
     assert row["within_images"] == pytest.approx(np.mean(ranks))
 
 
 def test_a_heat_map_has_one_order_of_metrics_and_an_empty_diagonal():
-    pairs = pd.DataFrame(
-        {"metric": ["a", "a", "b"], "other": ["b", "c", "c"], "r": [0.1, 0.2, 0.3]}
-    )
+    pairs = pd.DataFrame({"metric": ["a", "a", "b"], "other": ["b", "c", "c"], "r": [0.1, 0.2, 0.3]})
     table = both_ways(pairs, "r").pivot(index="other", columns="metric", values="correlation")
     assert np.isnan(np.diag(table)).all()
     assert table.fillna(0).to_numpy().tolist() == [[0, 0.1, 0.2], [0.1, 0, 0.3], [0.2, 0.3, 0]]
@@ -121,21 +112,20 @@ def test_a_heat_map_has_one_order_of_metrics_and_an_empty_diagonal():
 def test_two_names_of_the_same_numbers_are_not_compared():
     part = _made_up({"insertion": 1.0, "deletion": 0.8})
     part._responses |= {
-        ("insertion(steps=50)", c, s): part._responses["insertion", c, s]
-        for c in CHAINS
-        for s in (0, 1)
+        ("insertion(steps=50)", c, s): part._responses["insertion", c, s] for c in CHAINS for s in (0, 1)
     }
     found = judged(part, ["insertion", "deletion", "insertion(steps=50)"])
     assert found.metrics == ("insertion", "deletion")
-    assert found.notes == (
-        "insertion(steps=50) has the numbers of insertion and is not compared with it.",
-    )
+    assert found.notes == ("insertion(steps=50) has the numbers of insertion and is not compared with it.",)
 
 
 def test_metrics_of_values_are_not_asked_who_is_better_than_random():
     assert [uses_order(m) for m in ("road", "average_drop", "average_drop(binarise=0.5)", "soundness:soco")] == [
-        True, False, True, False,
-    ]  # fmt: skip
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_metric_that_only_describes_maps_is_no_judge():
@@ -149,12 +139,7 @@ def test_a_metric_that_only_describes_maps_is_no_judge():
     ("slopes", "n", "chains", "reason"),
     [
         ({"insertion": 1.0}, 60, CHAINS, "1 metric finished; two that differ are needed"),
-        (
-            {"insertion": 1.0, "road": 1.0},
-            60,
-            CHAINS[:3],
-            "2 estimators beside random have finished",
-        ),
+        ({"insertion": 1.0, "road": 1.0}, 60, CHAINS[:3], "2 estimators beside random have finished"),
         ({"insertion": 1.0, "road": 1.0}, 5, CHAINS, "5 test images cannot show .* at least 10"),
     ],
 )
@@ -167,12 +152,19 @@ def test_too_little_is_refused_with_what_would_help(slopes, n, chains, reason):
 def test_it_runs_on_a_small_study(tmp_path):
     run = uproar.run(
         {
-            "name": "small", "tasks": "planted(size=8, classes=3, train=60, test=30)",
-            "estimators": ["grad", "ig", "sobel"], "protocols": ["roar:no-retrain"], "fractions": [0.3, 0.7],
-            "seeds": 2, "recipe": {"epochs": 2}, "metrics": ["insertion(steps=4)"],
+            "name": "small",
+            "tasks": "planted(size=8, classes=3, train=60, test=30)",
+            "estimators": ["grad", "ig", "sobel"],
+            "protocols": ["roar:no-retrain"],
+            "fractions": [0.3, 0.7],
+            "seeds": 2,
+            "recipe": {"epochs": 2},
+            "metrics": ["insertion(steps=4)"],
             "audits": ['reliability(metrics=["deletion(steps=4)", average_drop], replicates=2)'],
-        }, store=tmp_path, jobs=1,
-    )  # fmt: skip
+        },
+        store=tmp_path,
+        jobs=1,
+    )
     (found,) = run.findings
     assert found.state in ("misleads", "holds", "cannot tell"), found.sentence
     assert "5 judges (4 metrics, 1 protocols) order 3 estimators" in found.sentence

@@ -15,9 +15,13 @@ from uproar.estimators.base import estimator, estimators
 from uproar.estimators.control import sobel
 
 STUDY = {
-    "tasks": "planted(size=8, classes=3, train=60, test=30)", "protocols": ["roar"], "fractions": [0.5],
-    "seeds": 2, "recipe": {"epochs": 3}, "audits": ["sanity"],
-}  # fmt: skip
+    "tasks": "planted(size=8, classes=3, train=60, test=30)",
+    "protocols": ["roar"],
+    "fractions": [0.5],
+    "seeds": 2,
+    "recipe": {"epochs": 3},
+    "audits": ["sanity"],
+}
 
 
 @pytest.fixture
@@ -44,8 +48,9 @@ def test_who_ignores_the_model_is_found_out(impostor, tmp_path):
     assert shuffled["ignores"].to_dict() == {"grad": False, "impostor": True}
     assert found.state == "misleads"
     assert {(m.estimator, m.text) for m in found.marks} == {
-        ("sobel", "ignores the model"), ("impostor", "ignores the model"),
-    }  # fmt: skip
+        ("sobel", "ignores the model"),
+        ("impostor", "ignores the model"),
+    }
     assert "2 of 3 estimators keep their maps" in found.sentence
     (alone,) = uproar.run({**STUDY, "estimators": ["grad"]}, store=tmp_path, jobs=1).findings
     assert alone.state != "misleads" and alone.marks == (), alone.sentence

@@ -16,9 +16,7 @@ from uproar.errors import NotApplicable
 MAPS = {"Rect": "rect(ig)", "Pooling": "pooling(ig, bands=4)", "ig": "ig"}
 
 
-def _set(
-    road: dict[str, float], attr: dict[str, float] | None = None, learned: float = 0.9
-) -> Handmade:
+def _set(road: dict[str, float], attr: dict[str, float] | None = None, learned: float = 0.9) -> Handmade:
     draws = np.random.default_rng(6)
     responses = {}
     for seed in (0, 1, 2):
@@ -33,11 +31,15 @@ def _set(
 
 def _judged(real, number, stripes, attr_number, attr_stripes, learned=0.9):
     return semi_natural(
-        Handed(**{
-            REAL: _set(real), NUMBER: _set(number, attr_number, learned),
-            STRIPES: _set(stripes, attr_stripes), SYNTHETIC: _set(number, attr_number),
-        })
-    )  # fmt: skip
+        Handed(
+            **{
+                REAL: _set(real),
+                NUMBER: _set(number, attr_number, learned),
+                STRIPES: _set(stripes, attr_stripes),
+                SYNTHETIC: _set(number, attr_number),
+            }
+        )
+    )
 
 
 ALIKE = {"Rect": 0.6, "Pooling": 0.4, "ig": 0.2}
@@ -45,18 +47,15 @@ ALIKE = {"Rect": 0.6, "Pooling": 0.4, "ig": 0.2}
 
 def test_priors_that_win_on_their_own_marks_only_mislead():
     found = _judged(
-        {"Rect": 0.7, "Pooling": 0.6, "ig": 0.4}, {"Rect": 0.1, "Pooling": 0.3, "ig": 0.2}, ALIKE,
-        {"Rect": 0.92, "Pooling": 0.6, "ig": 0.7}, {"Rect": 0.31, "Pooling": 0.93, "ig": 0.5},
-    )  # fmt: skip
+        {"Rect": 0.7, "Pooling": 0.6, "ig": 0.4},
+        {"Rect": 0.1, "Pooling": 0.3, "ig": 0.2},
+        ALIKE,
+        {"Rect": 0.92, "Pooling": 0.6, "ig": 0.7},
+        {"Rect": 0.31, "Pooling": 0.93, "ig": 0.5},
+    )
     assert found.state == "misleads"
-    assert (
-        "Attr % of Rect and Pooling is 0.92 and 0.60 on number marks, 0.31 and 0.93 on stripes"
-        in found.sentence
-    )
-    assert (
-        "the best map is Rect on number marks, Rect on empty images with them and ig on real"
-        in found.sentence
-    )
+    assert "Attr % of Rect and Pooling is 0.92 and 0.60 on number marks, 0.31 and 0.93 on stripes" in found.sentence
+    assert "the best map is Rect on number marks, Rect on empty images with them and ig on real" in found.sentence
     flips = found.tables["pairs that change places"]
     assert {("attr_percent", "Rect", "Pooling"), ("road", "Rect", "ig")} <= set(
         zip(flips["metric"], flips["map"], flips["other"], strict=True)
@@ -86,9 +85,7 @@ def test_it_asks_for_marked_empty_and_real_images_with_bands_as_the_stripes_have
 
 
 def test_where_marks_do_not_fit_it_says_so(tmp_path):
-    with pytest.raises(
-        NotApplicable, match="marked images cannot be made: A number of 1 digits needs"
-    ):
+    with pytest.raises(NotApplicable, match="marked images cannot be made: A number of 1 digits needs"):
         studies_of(read_audit("semi_natural"), Study(tasks=("planted(size=5)",)))
     file = tmp_path / "weights.npz"
     file.write_bytes(b"")
@@ -99,7 +96,5 @@ def test_where_marks_do_not_fit_it_says_so(tmp_path):
 def test_a_blank_task_keeps_labels_and_shows_nothing():
     task = load("blank(planted(size=6, channels=3, train=8, test=4), level=0.25)")
     assert task.train.images.unique().tolist() == [0.25]
-    assert torch.equal(
-        task.test.labels, load("planted(size=6, channels=3, train=8, test=4)").test.labels
-    )
+    assert torch.equal(task.test.labels, load("planted(size=6, channels=3, train=8, test=4)").test.labels)
     assert task.test.truth(slice(None)) is None

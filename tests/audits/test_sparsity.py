@@ -17,20 +17,23 @@ PAIRS = ("ig", "coarse(ig)", "sg(grad)", "coarse(sg(grad))")
 def _made_up(gain: float, n: int = 50) -> Handmade:
     """Deletion, where lower is better, changes by so much when maps are blurred."""
     draws = np.random.default_rng(4)
-    return Handmade({
-        ("deletion", chain, seed): {
-            "value": 0.5 - gain * chain.startswith("coarse") + 0.02 * draws.normal(size=n)
+    return Handmade(
+        {
+            ("deletion", chain, seed): {"value": 0.5 - gain * chain.startswith("coarse") + 0.02 * draws.normal(size=n)}
+            for chain in PAIRS
+            for seed in (0, 1)
         }
-        for chain in PAIRS for seed in (0, 1)
-    })  # fmt: skip
+    )
 
 
 def _grain(n: int = 50) -> Handmade:
     densities = {"random": (0.5, np.ones(100)), "ig": (0.1, np.linspace(2, 0, 100))}
-    return Handmade({
-        ("value_density", chain, 0): {"value": np.full(n, mean), "density": np.tile(d, (n, 1))}
-        for chain, (mean, d) in densities.items()
-    })  # fmt: skip
+    return Handmade(
+        {
+            ("value_density", chain, 0): {"value": np.full(n, mean), "density": np.tile(d, (n, 1))}
+            for chain, (mean, d) in densities.items()
+        }
+    )
 
 
 def test_a_metric_that_improves_by_blurring_misleads_and_one_that_worsens_does_not():
@@ -64,14 +67,7 @@ def test_too_little_is_refused():
 def test_it_asks_for_the_grain_of_all_maps_and_for_fine_maps_plain_and_blurred():
     study = Study(tasks=("planted(size=8)",), estimators=("grad", "ig"), seeds=5)
     parts = studies_of(read_audit("sparsity(replicates=2)"), study)
-    assert parts[GRAIN].estimators == (
-        "random",
-        "grad",
-        "ig",
-        "sg(grad)",
-        "coarse(ig)",
-        "coarse(sg(grad))",
-    )
+    assert parts[GRAIN].estimators == ("random", "grad", "ig", "sg(grad)", "coarse(ig)", "coarse(sg(grad))")
     assert parts[BLURRED].estimators == PAIRS
     assert parts[BLURRED].metrics[-1] == "pointing_game"  # the glyph is known
     assert parts[BLURRED].seeds == (0, 1)

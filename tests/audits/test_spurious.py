@@ -6,25 +6,26 @@ import pytest
 import torch
 
 import uproar
-from uproar.audits.differences import Difference
 from uproar.audits.spurious import state
 from uproar.estimators.cue import label_cue
 from uproar.removal import removed_at
+from uproar.statistics.paired_differences import Difference
 from uproar.study.audit import asked
 
 STUDY = {
-    "estimators": ["grad"], "protocols": ["roar"], "fractions": [0.5], "seeds": 2, "recipe": {"epochs": 8},
-    "fill": "zero", "audits": ["spurious"],
-}  # fmt: skip
+    "estimators": ["grad"],
+    "protocols": ["roar"],
+    "fractions": [0.5],
+    "seeds": 2,
+    "recipe": {"epochs": 8},
+    "fill": "zero",
+    "audits": ["spurious"],
+}
 
 
 @pytest.mark.parametrize(("border", "fooled"), [(0.7, True), (0.0, False)])
-def test_a_hole_that_shows_fools_retraining_and_one_that_does_not_show_cannot(
-    border, fooled, made_up_tasks, tmp_path
-):
-    (found,) = uproar.run(
-        {**STUDY, "tasks": f"framed(border={border})"}, store=tmp_path, jobs=1
-    ).findings
+def test_a_hole_that_shows_fools_retraining_and_one_that_does_not_show_cannot(border, fooled, made_up_tasks, tmp_path):
+    (found,) = uproar.run({**STUDY, "tasks": f"framed(border={border})"}, store=tmp_path, jobs=1).findings
     rows = found.tables["differences of accuracy"].set_index("what")["mean"]
     assert (found.state == "misleads") is fooled
     assert bool(rows["retrained: with cue minus without"] > 0.2) is fooled
@@ -66,12 +67,16 @@ def test_what_cannot_be_asked_is_refused_with_the_way_out():
 
 def test_train_only_is_the_network_of_roar_tested_on_whole_images(tmp_path):
     study = {
-        "tasks": "planted(size=8, classes=2, train=40, test=20)", "estimators": ["sobel"], "fractions": [0.0, 0.5],
-        "protocols": ["roar", "roar:train-only"], "seeds": 1, "recipe": {"epochs": 1},
-    }  # fmt: skip
+        "tasks": "planted(size=8, classes=2, train=40, test=20)",
+        "estimators": ["sobel"],
+        "fractions": [0.0, 0.5],
+        "protocols": ["roar", "roar:train-only"],
+        "seeds": 1,
+        "recipe": {"epochs": 1},
+    }
     run = uproar.run(study, store=tmp_path, jobs=1)
     from uproar.study.cell import Cell
-    from uproar.study.setting import Setting
+    from uproar.study.settings import Setting
     from uproar.study.spec import study_of
     from uproar.study.steps import bench_for
 

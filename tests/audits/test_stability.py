@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import uproar
-from uproar.audits.resampled import beats, decided, halves, kendall, resampled
 from uproar.audits.stability import Outcomes, compared, marks, state
+from uproar.statistics.rank_resampling import beats, decided, halves, kendall, resampled
 
 
 def outcomes(shares, names=("random", "grad", "ig", "sobel"), seeds=3, images=400, wobble=0.0):
@@ -21,9 +21,7 @@ def outcomes(shares, names=("random", "grad", "ig", "sobel"), seeds=3, images=40
     by_seed = shares[:, :, None, None] + wobble * random.normal(size=(1, 1, seeds, 1))
     hard = random.random((1, 1, 1, images))  # the same images are hard for all
     right = (hard < by_seed).astype(float)
-    return Outcomes(
-        tuple(names[: len(shares)]), tuple(np.linspace(0.3, 0.7, shares.shape[1])), right
-    )
+    return Outcomes(tuple(names[: len(shares)]), tuple(np.linspace(0.3, 0.7, shares.shape[1])), right)
 
 
 def judged(base, changes):
@@ -39,12 +37,7 @@ def test_a_ranking_that_is_the_same_everywhere_holds():
     assert found == "holds"
     assert table["tau"].tolist() == [1, 1, 1, 1]
     assert not turned
-    assert better[0].tolist() == [
-        0,
-        -1,
-        -1,
-        -1,
-    ]  # random leaves most right, which is worst under ROAR
+    assert better[0].tolist() == [0, -1, -1, -1]  # random leaves most right, which is worst under ROAR
 
 
 def test_pairs_that_turn_round_with_the_setting_mislead():
@@ -106,15 +99,24 @@ def test_kendall_equals_scipys_without_ties_and_beats_counts():
 
 def test_a_study_is_judged_by_its_own_answers(tmp_path):
     study = {
-        "tasks": "planted(size=8, classes=2, train=40, test=20)", "estimators": ["sobel", "centre"], "protocols": ["roar"],
-        "fractions": [0.3, 0.7], "seeds": 2, "recipe": {"epochs": 1}, "audits": ["stability(fill=zero)"],
-    }  # fmt: skip
+        "tasks": "planted(size=8, classes=2, train=40, test=20)",
+        "estimators": ["sobel", "centre"],
+        "protocols": ["roar"],
+        "fractions": [0.3, 0.7],
+        "seeds": 2,
+        "recipe": {"epochs": 1},
+        "audits": ["stability(fill=zero)"],
+    }
     run = uproar.run(study, store=tmp_path, jobs=1)
     (found,) = run.findings
     table = found.tables["agreement of rankings"]
     assert table["what changes"].tolist() == [
-        "another seed", "another half of the images", "30 % alone", "70 % alone", "fill zero",
-    ]  # fmt: skip
+        "another seed",
+        "another half of the images",
+        "30 % alone",
+        "70 % alone",
+        "fill zero",
+    ]
     cells = run.table[run.table["fraction"].isin([0.3, 0.7])]
     mean = cells.groupby("estimator")["accuracy"].mean()
     pairs = found.tables["pairs of estimators"]
@@ -123,36 +125,45 @@ def test_a_study_is_judged_by_its_own_answers(tmp_path):
     assert len(found.plots[0].data) == 9
 
 
-def test_a_cue_that_shows_with_one_fill_only_turns_round_and_honest_rankings_do_not(
-    made_up_tasks, tmp_path
-):
+def test_a_cue_that_shows_with_one_fill_only_turns_round_and_honest_rankings_do_not(made_up_tasks, tmp_path):
     """Black holes in a black border tell nothing, noisy ones give the class away."""
     study = {
-        "tasks": "framed(border=0.0)", "protocols": ["roar"], "fractions": [0.3], "seeds": 3, "fill": "zero",
-        "recipe": {"epochs": 8}, "audits": ["stability(fill=uniform)"],
-    }  # fmt: skip
+        "tasks": "framed(border=0.0)",
+        "protocols": ["roar"],
+        "fractions": [0.3],
+        "seeds": 3,
+        "fill": "zero",
+        "recipe": {"epochs": 8},
+        "audits": ["stability(fill=uniform)"],
+    }
     found = {}
     for other in ("label_cue", "sobel"):
         names = {"estimators": ["centre", other]}
         (found[other],) = uproar.run({**study, **names}, store=tmp_path, jobs=1).findings
     assert found["label_cue"].state == "misleads", found["label_cue"].sentence
-    assert [(m.estimator, m.text) for m in found["label_cue"].marks] == [
-        ("label_cue", "turns round")
-    ]
+    assert [(m.estimator, m.text) for m in found["label_cue"].marks] == [("label_cue", "turns round")]
     assert found["sobel"].state != "misleads", found["sobel"].sentence
     assert found["sobel"].marks == ()
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [({"seeds": 1}, "run at least 2 seeds"), ({"estimators": ["sobel"]}, "use at least 3"),
-     ({"limit": 12}, "use at least 20")],
-)  # fmt: skip
+    [
+        ({"seeds": 1}, "run at least 2 seeds"),
+        ({"estimators": ["sobel"]}, "use at least 3"),
+        ({"limit": 12}, "use at least 20"),
+    ],
+)
 def test_too_little_to_rank_is_refused_with_the_way_out(change, reason, tmp_path):
     study = {
-        "tasks": "planted(size=8, classes=2, train=30, test=20)", "estimators": ["sobel", "centre"], "protocols": ["roar"],
-        "fractions": [0.5], "seeds": 2, "recipe": {"epochs": 1}, "audits": ["stability(fill=same)"],
-    }  # fmt: skip
+        "tasks": "planted(size=8, classes=2, train=30, test=20)",
+        "estimators": ["sobel", "centre"],
+        "protocols": ["roar"],
+        "fractions": [0.5],
+        "seeds": 2,
+        "recipe": {"epochs": 1},
+        "audits": ["stability(fill=same)"],
+    }
     (found,) = uproar.run({**study, **change}, store=tmp_path, jobs=1).findings
     assert found.state == "skipped"
     assert reason in found.sentence

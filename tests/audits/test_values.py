@@ -14,19 +14,19 @@ from uproar import Study
 from uproar.audits.base import Trials, read_audit, studies_of
 from uproar.audits.curves import curve_points, hausdorff, least_distance
 from uproar.audits.linear import FEATURES, NAME, Inserted, data, maps, summary, trial
+from uproar.audits.synthetic import WORLDS, World
 from uproar.audits.values import ALTERED, altered, values
-from uproar.audits.worlds import WORLDS, World
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.metrics import Batch
 from uproar.metrics.probe import evaluate, summarise
-from uproar.metrics.sound import Rule, sound_curve
+from uproar.metrics.soundness import Rule, sound_curve
 from uproar.seeds import Draws
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.cell import Done
-from uproar.study.setting import Setting
+from uproar.study.run_job import do
+from uproar.study.settings import Setting
 from uproar.study.trials import plan_trials, trials_in
-from uproar.study.work import do
 
 AXIS = (0.0, 0.5, 1.0)
 
@@ -44,29 +44,22 @@ def _made_up(shift: float, noise: float = 0.001) -> Handmade:
     ):
         for how, sign in (("remove_values", -1), ("introduce_values", 1)):
             curve = 0.5 + sign * shift + noise * draws.normal(size=(6, 3))
-            responses["road", altered("ig", how, scheme, clip), 0] = {
-                "value": curve.mean(1),
-                "curve": curve,
-            }
+            responses["road", altered("ig", how, scheme, clip), 0] = {"value": curve.mean(1), "curve": curve}
     responses["road", "ig", 0] = {"value": np.full(6, 0.5), "curve": np.full((6, 3), 0.5)}
-    return Handmade(responses, axes={"road": AXIS})  # fmt: skip
+    return Handmade(responses, axes={"road": AXIS})
 
 
 def test_a_metric_whose_curves_do_not_move_misleads_and_one_whose_curves_do_holds():
     blind = values(Handed(**{ALTERED: _made_up(0.0)}), estimators=("ig",), trials=0)
     assert blind.state == "misleads"
-    assert blind.sentence.startswith(
-        "road cannot tell maps apart that differ in values and not in order"
-    )
+    assert blind.sentence.startswith("road cannot tell maps apart that differ in values and not in order")
     sees = values(Handed(**{ALTERED: _made_up(0.2)}), estimators=("ig",), trials=0)
     assert sees.state == "holds"
     table = sees.tables["smallest Hausdorff distance by metric"]
     assert table["distance"].tolist() == pytest.approx([0.2], abs=0.01)
     assert "road tell maps apart" in sees.sentence
     assert len(sees.tables["by estimator and scheme"]) == 5
-    assert (
-        sees.plots[1].data["map"].tolist() == ["plain"] * 3 + ["removed"] * 3 + ["introduced"] * 3
-    )
+    assert sees.plots[1].data["map"].tolist() == ["plain"] * 3 + ["removed"] * 3 + ["introduced"] * 3
 
 
 def test_the_distance_is_hausdorffs_and_the_smallest_of_three():
@@ -80,12 +73,7 @@ def test_the_distance_is_hausdorffs_and_the_smallest_of_three():
 
 def test_soundness_is_drawn_against_accuracy():
     score = np.array([[0, 1, 1], [0, 0, 1]], dtype=float)
-    response = {
-        "value": np.ones(2),
-        "curve": score,
-        "included": np.array([[1, 2, 3]] * 2),
-        "defined": np.ones(2),
-    }
+    response = {"value": np.ones(2), "curve": score, "included": np.array([[1, 2, 3]] * 2), "defined": np.ones(2)}
     part = Handmade({("soundness(steps=3)", "ig", 0): response})
     points = curve_points(part, "soundness(steps=3)", "ig", 0)
     # the first step's attribution brings nothing and is false: 0, 1/2 and 2/3 of what is included are true
@@ -155,8 +143,7 @@ def test_sums_equal_features_filled_one_by_one():
     fill, a = draws.normal(size=x.shape), maps(x, y, draws)["introduced"]
     found = Inserted(x, y, a, fill)
     lost = [
-        1 - np.mean(np.sign(np.where(a > a.max(1, keepdims=True) * (1 - r), fill, x).sum(1)) == y)
-        for r in (0.2, 0.6)
+        1 - np.mean(np.sign(np.where(a > a.max(1, keepdims=True) * (1 - r), fill, x).sum(1)) == y) for r in (0.2, 0.6)
     ]
     assert found.completeness((0.2, 0.6)) == pytest.approx(np.mean(lost))
     kept = a.argsort(1)[:, FEATURES - 4 :]
@@ -178,9 +165,14 @@ def _tabular(x: np.ndarray, y: np.ndarray, a: np.ndarray, **more) -> Batch:
     images = torch.from_numpy(x).float()[:, None, None]
     model = _Sum()
     return Batch(
-        model, images, torch.from_numpy(y > 0).long(), torch.from_numpy(a).float()[:, None], model(images),
-        Draws.of(0, len(x)), **more,
-    )  # fmt: skip
+        model,
+        images,
+        torch.from_numpy(y > 0).long(),
+        torch.from_numpy(a).float()[:, None],
+        model(images),
+        Draws.of(0, len(x)),
+        **more,
+    )
 
 
 def test_the_metrics_of_images_give_the_same_numbers_for_rows_of_features():
@@ -188,18 +180,11 @@ def test_the_metrics_of_images_give_the_same_numbers_for_rows_of_features():
     x, y = data(100, draws)
     for name, a in maps(x, y, draws).items():
         ours = Inserted(x, y, a, np.zeros_like(x))
-        calls = [
-            parse("completeness(fill=zero)"),
-            parse("soundness(fill=zero, steps=49, level=0.9)"),
-        ]
+        calls = [parse("completeness(fill=zero)"), parse("soundness(fill=zero, steps=49, level=0.9)")]
         responses, _ = evaluate(calls, _tabular(x, y, a))
-        assert summarise(calls[0], responses[str(calls[0])])["value"] == pytest.approx(
-            ours.completeness()
-        ), name
+        assert summarise(calls[0], responses[str(calls[0])])["value"] == pytest.approx(ours.completeness()), name
         accuracy, shares = sound_curve(responses[str(calls[1])], "accuracy", Rule(0.01))
-        first = (
-            9  # 36 of 200 features: further on, features without attribution come in random order
-        )
+        first = 9  # 36 of 200 features: further on, features without attribution come in random order
         for theirs, mine in zip((accuracy, shares), ours.curve(), strict=True):
             assert theirs[:first].tolist() == pytest.approx(mine[:first].tolist(), abs=1e-6), name
 

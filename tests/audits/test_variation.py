@@ -10,14 +10,8 @@ import pytest
 from scipy import stats
 
 import uproar
-from uproar.audits.regression import (
-    partial_spearman,
-    permutation_p,
-    r_squared,
-    r_squared_interval,
-    residuals,
-)
 from uproar.audits.variation import adjusted, fits, mask_variation, state, together
+from uproar.statistics.regression import partial_spearman, permutation_p, r_squared, r_squared_interval, residuals
 from uproar.study.audit import asked
 
 
@@ -41,7 +35,7 @@ def points(law, estimators=9, seeds=3):
             )
         )
     columns = ["set", "estimator", "kind", "chain", "fraction", "seed", "accuracy", "masks", "maps"]
-    return pd.DataFrame(rows, columns=columns)  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
 
 
 UNRELATED = (0.3, 0.9, 0.4, 0.7, 0.5, 0.6, 0.8, 0.2, 0.55)
@@ -55,9 +49,7 @@ def test_a_ranking_made_of_blurriness_is_called_so_and_another_is_not():
         assert set(lines["fraction"]) == {0.3, 0.6, "all"}
         found[name] = lines[(lines["fraction"] == "all") & (lines["of"] == "masks")].iloc[0]
     assert state(found["blurry"], sign=-1) == "misleads"
-    assert (
-        state(found["blurry"], sign=1) != "misleads"
-    )  # where a high accuracy is good, sharp maps win
+    assert state(found["blurry"], sign=1) != "misleads"  # where a high accuracy is good, sharp maps win
     assert found["blurry"]["low"] > 0.95
     assert state(found["other"], sign=-1) in ("holds", "cannot tell")
     assert found["other"]["r2"] < 0.2
@@ -65,9 +57,7 @@ def test_a_ranking_made_of_blurriness_is_called_so_and_another_is_not():
     assert left["left"].abs().max() < 0.005
     kept = adjusted(other, -1)
     assert stats.kendalltau(kept["rank"], kept["rank after"]).statistic > 0.8
-    assert (
-        kept["estimator"][0] == "e7" and kept["rank after"][0] == 1
-    )  # the lowest accuracy is best
+    assert kept["estimator"][0] == "e7" and kept["rank after"][0] == 1  # the lowest accuracy is best
 
 
 def test_the_statistics_equal_scipys_and_the_formulas():
@@ -97,20 +87,26 @@ def test_the_variation_of_a_mask_is_the_length_of_its_outline():
 
 def test_paths_count_estimators_whose_variation_and_accuracy_move_together():
     rows = [
-        ("a", "plain", 0.9, 0.5), ("a", "max", 0.8, 0.3), ("a", "gaussian", 0.7, 0.2),
-        ("b", "plain", 0.5, 0.4), ("b", "max", 0.9, 0.3), ("c", "plain", 0.5, 0.4),
-    ]  # fmt: skip
-    assert together(pd.DataFrame(rows, columns=["estimator", "kind", "accuracy", "masks"])) == (
-        1, 2,
-    )  # fmt: skip
+        ("a", "plain", 0.9, 0.5),
+        ("a", "max", 0.8, 0.3),
+        ("a", "gaussian", 0.7, 0.2),
+        ("b", "plain", 0.5, 0.4),
+        ("b", "max", 0.9, 0.3),
+        ("c", "plain", 0.5, 0.4),
+    ]
+    assert together(pd.DataFrame(rows, columns=["estimator", "kind", "accuracy", "masks"])) == (1, 2)
 
 
 def test_a_study_gets_its_numbers_from_its_own_masks(tmp_path):
     study = {
-        "tasks": "planted(size=8, classes=2, train=40, test=20)", "protocols": ["roar"], "fractions": [0.5],
-        "estimators": ["sobel", "grad", "block_random", "centre"], "seeds": 1, "recipe": {"epochs": 1},
+        "tasks": "planted(size=8, classes=2, train=40, test=20)",
+        "protocols": ["roar"],
+        "fractions": [0.5],
+        "estimators": ["sobel", "grad", "block_random", "centre"],
+        "seeds": 1,
+        "recipe": {"epochs": 1},
         "audits": ["variation"],
-    }  # fmt: skip
+    }
     (found,) = uproar.run(study, store=tmp_path, jobs=1).findings
     table = found.tables["points"].set_index(["set", "chain"])
     assert table.loc[("as they are", "random"), "masks"] == pytest.approx(7 / 8, abs=0.1)
@@ -122,6 +118,4 @@ def test_a_study_gets_its_numbers_from_its_own_masks(tmp_path):
 
 def test_too_few_estimators_are_refused():
     (one,) = asked(uproar.Study(estimators=("grad", "gaussian(grad)"), audits=("variation",)))
-    assert (
-        "2 unfiltered estimators with random are too few for a line; use at least 5" in one.refused
-    )
+    assert "2 unfiltered estimators with random are too few for a line; use at least 5" in one.refused

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from uproar.finding import Finding
 from uproar.metrics import metrics
 from uproar.metrics.base import read_metric
 from uproar.protocols import PROTOCOLS
-from uproar.results import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
-from uproar.scores import Scores
+from uproar.results.finding import Finding
+from uproar.results.scores import Scores
+from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
 
 TASK, MODEL = "digits", "cnn"
 Curves = Mapping[str, Mapping[str, Mapping[float, float]]]
@@ -27,14 +27,21 @@ def accuracies(curves: Curves, noise: float, seeds: int = 4, plain: float = 0.9)
     for protocol, by_name in curves.items():
         start = 1.0 if PROTOCOLS[protocol].higher_is_better else 0.0
         for name, curve in by_name.items():
-            for seed, (t, level) in itertools.product(
-                range(seeds), {start: plain, **curve}.items()
-            ):
+            for seed, (t, level) in itertools.product(range(seeds), {start: plain, **curve}.items()):
                 value = level if t == start else level + noise * draws.normal()
                 rows.append(
-                    {"task": TASK, "model": MODEL, "estimator": name, "protocol": protocol, "fraction": t,
-                     "seed": seed, "status": "done", "accuracy": value, "images": 100}
-                )  # fmt: skip
+                    {
+                        "task": TASK,
+                        "model": MODEL,
+                        "estimator": name,
+                        "protocol": protocol,
+                        "fraction": t,
+                        "seed": seed,
+                        "status": "done",
+                        "accuracy": value,
+                        "images": 100,
+                    }
+                )
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -55,8 +62,16 @@ def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK) -> di
                 a, b = b, a
             gap = values[metric, a] - values[metric, b]
             half = stats.t.ppf(0.975, len(gap) - 1) * gap.std(ddof=1) / np.sqrt(len(gap))
-            comparisons.append({"metric": metric, "better": a, "worse": b, "difference": gap.mean(),
-                                "low": gap.mean() - half, "high": gap.mean() + half})  # fmt: skip
+            comparisons.append(
+                {
+                    "metric": metric,
+                    "better": a,
+                    "worse": b,
+                    "difference": gap.mean(),
+                    "low": gap.mean() - half,
+                    "high": gap.mean() + half,
+                }
+            )
     judged = Scores(pd.DataFrame(table), pd.DataFrame(), pd.DataFrame(comparisons))
     return {
         "scores": pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
@@ -65,7 +80,7 @@ def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK) -> di
     }
 
 
-def results(cells: pd.DataFrame | None = None, findings: tuple[Finding, ...] = (), **more) -> Results:  # fmt: skip
+def results(cells: pd.DataFrame | None = None, findings: tuple[Finding, ...] = (), **more) -> Results:
     """Results of ten classes around some of the above."""
     return Results(
         study={"name": "made by hand"},

@@ -11,13 +11,13 @@ import pytest
 
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.claims import PAPERS, claim, claims, claims_named, every, judge, most
-from uproar.claims.found import Found
+from uproar.claims.evidence import Found
 from uproar.claims.names import bare
-from uproar.claims.song2023 import variation_lines
-from uproar.claims.statistics import correlation_interval, line_interval, spread_interval
-from uproar.claims.vandersmissen2023 import methods
 from uproar.errors import NotApplicable, UproarError
-from uproar.judgement import Measure, claims_table
+from uproar.papers.song2023.claims import variation_lines
+from uproar.papers.vandersmissen2023.claims import methods
+from uproar.results.judgement import Measure, claims_table
+from uproar.statistics.claim_intervals import correlation_interval, line_interval, spread_interval
 
 HOLDS, FAILS, OPEN, UNASKED = "holds", "does not hold here", "undecided", "not asked"
 
@@ -32,7 +32,7 @@ def outcomes(found, paper: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("low", "high", "outcome"),
     [(0.1, 0.2, HOLDS), (-0.2, -0.1, FAILS), (-0.1, 0.1, OPEN), (math.nan, math.nan, OPEN), (0.0, 0.1, OPEN)],
-)  # fmt: skip
+)
 def test_a_claim_is_decided_only_where_the_whole_interval_is_on_one_side(low, high, outcome):
     assert Measure("x", (low + high) / 2, low, high, 5, above=0.0).outcome == outcome
 
@@ -127,9 +127,7 @@ def test_the_interval_of_a_line_covers_a_rerun():
 
 
 def test_names_are_found_whatever_their_options():
-    cells = accuracies(
-        {"roar": {"random": {0.9: 0.5}, "sg_sq(ig(steps=8), samples=4)": {0.9: 0.2}}}, 0.01
-    )
+    cells = accuracies({"roar": {"random": {0.9: 0.5}, "sg_sq(ig(steps=8), samples=4)": {0.9: 0.2}}}, 0.01)
     found = Found(results(cells), TASK, MODEL)
     assert found.estimator("sg_sq(ig)") == "sg_sq(ig(steps=8), samples=4)"
     assert bare("max(var(grad, samples=3))") == "max(var(grad))"
@@ -153,13 +151,27 @@ def hooker(levels, noise=0.003, kar=0.02, untrained=0.3):
 
 
 PUBLISHED = {
-    "random": 0.80, "grad": 0.83, "ig": 0.835, "guided_backprop": 0.84, "sg(grad)": 0.85, "sq(grad)": 0.78,
-    "sg_sq(grad)": 0.30, "var(grad)": 0.30, "sg(guided_backprop)": 0.82,
-}  # fmt: skip
+    "random": 0.80,
+    "grad": 0.83,
+    "ig": 0.835,
+    "guided_backprop": 0.84,
+    "sg(grad)": 0.85,
+    "sq(grad)": 0.78,
+    "sg_sq(grad)": 0.30,
+    "var(grad)": 0.30,
+    "sg(guided_backprop)": 0.82,
+}
 REVERSED = {
-    "random": 0.40, "grad": 0.30, "ig": 0.20, "guided_backprop": 0.25, "sg(grad)": 0.10, "sq(grad)": 0.50,
-    "sg_sq(grad)": 0.60, "var(grad)": 0.60, "sg(guided_backprop)": 0.35,
-}  # fmt: skip
+    "random": 0.40,
+    "grad": 0.30,
+    "ig": 0.20,
+    "guided_backprop": 0.25,
+    "sg(grad)": 0.10,
+    "sq(grad)": 0.50,
+    "sg_sq(grad)": 0.60,
+    "var(grad)": 0.60,
+    "sg(guided_backprop)": 0.35,
+}
 
 
 def test_hooker_as_published():
@@ -185,11 +197,7 @@ def test_the_controlled_claims_look_at_decoupled_roar_alone():
     """A leak that hides the ranking under ROAR does not change what decoupled ROAR says."""
     given = hooker(PUBLISHED)
     cells = given.table.copy()
-    leaky = (
-        (cells["protocol"] == "roar")
-        & cells["estimator"].str.contains(r"sg_sq|var")
-        & (cells["fraction"] > 0)
-    )
+    leaky = (cells["protocol"] == "roar") & cells["estimator"].str.contains(r"sg_sq|var") & (cells["fraction"] > 0)
     cells.loc[leaky, "accuracy"] += 0.55
     found = outcomes(results(cells), "hooker2019")
     assert found["sg-sq"] == found["var"] == FAILS
@@ -202,9 +210,7 @@ def test_the_numbers_are_those_of_the_curves():
     assert one.deciding.effect == pytest.approx((0.80 - 0.1) / (0.9 - 0.1))
     assert one.deciding.n == 4
     kar = next(c for c in judge(given, ["hooker2019:kar"]))
-    assert kar.deciding.effect == pytest.approx(
-        (0.84 - 0.30) - 0.02 * 5
-    )  # grad is second, sg_sq seventh
+    assert kar.deciding.effect == pytest.approx((0.84 - 0.30) - 0.02 * 5)  # grad is second, sg_sq seventh
     (single,) = judge(given, ["hooker2019:single"])
     grad = next(m for m in single.measures if "grad against" in m.what)
     parts = (0.03 / 2 * 0.8, 0.03 / 2 * 0.09)  # trapezia from 10 to 90 and from 90 to 99 %
@@ -215,9 +221,7 @@ def test_kar_and_roar_are_each_taken_where_they_separate_most():
     """A separation at 99 % counts, although the paper had no such fraction."""
     given = hooker({**PUBLISHED, "sg_sq(grad)": 0.83}, noise=0.0, kar=0.02)
     cells = given.table.copy()
-    late = (
-        (cells["protocol"] == "roar") & (cells["fraction"] == 0.99) & (cells["estimator"] == "ig")
-    )
+    late = (cells["protocol"] == "roar") & (cells["fraction"] == 0.99) & (cells["estimator"] == "ig")
     assert outcomes(results(cells), "hooker2019")["kar"] == FAILS
     cells.loc[late, "accuracy"] = 0.55 - 0.3 - 0.001 * cells.loc[late, "seed"]
     (one,) = judge(results(cells), ["hooker2019:kar"])
@@ -244,13 +248,7 @@ def song(gain=0.1, cam=0.0, block=0.3, slope=0.5, noise=0.004, smooth=0.1, road=
     """Filters gain under ROAR and ROAD and smooth maps; accuracy lies on a line over variation."""
     draws = np.random.default_rng(5)
     variation = {name: 0.2 + 0.05 * (i % 6) for i, name in enumerate(NAMES)}
-    variation |= {
-        "random": 0.6,
-        "sobel": 0.45,
-        "block_random": 0.05,
-        "grad_cam": 0.1,
-        "sq(grad_cam)": 0.12,
-    }
+    variation |= {"random": 0.6, "sobel": 0.45, "block_random": 0.05, "grad_cam": 0.1, "sq(grad_cam)": 0.12}
     line = {name: {0.3: 0.4 + slope * v, 0.5: 0.3 + slope * v} for name, v in variation.items()}
     line["block_random"] = {t: line["random"][t] - block for t in (0.3, 0.5)}
     values = {}
@@ -293,13 +291,8 @@ def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked
     assert masks[0.3].x["grad"] == pytest.approx(0.12, abs=0.01)
     with_random = variation_lines(found, True, "maps", baselines=True)[0.3]
     assert with_random.beside == ("block_random",)
-    x, y = (
-        np.array([of[n] for n in of if n != "block_random"])
-        for of in (with_random.x, with_random.y)
-    )
-    assert with_random.r2.effect == pytest.approx(
-        np.corrcoef(x, y)[0, 1] * abs(np.corrcoef(x, y)[0, 1])
-    )
+    x, y = (np.array([of[n] for n in of if n != "block_random"]) for of in (with_random.x, with_random.y))
+    assert with_random.r2.effect == pytest.approx(np.corrcoef(x, y)[0, 1] * abs(np.corrcoef(x, y)[0, 1]))
     assert with_random.r2.effect < 0.5
 
 
@@ -344,32 +337,43 @@ def _values_audit(seen, unseen, half):
     spread = half / 1.2  # of six numbers, half a Student interval wide
     distances = pd.DataFrame(
         [
-            {"metric": m, "estimator": name, "scheme": scheme, "clipped": clipped, "seed": 0,
-             "distance": (d + sign * spread) if clipped else 5.0}
+            {
+                "metric": m,
+                "estimator": name,
+                "scheme": scheme,
+                "clipped": clipped,
+                "seed": 0,
+                "distance": (d + sign * spread) if clipped else 5.0,
+            }
             for m, d in rows
             for name, sign in (("ig", 1), ("grad_cam", -1))
             for scheme in ("partial", "constant", "random")
             for clipped in (True, False)
         ]
-    )  # fmt: skip
+    )
     means = {
         "completeness": {"truth": 0.5, "removed": 0.5 - seen, "introduced": 0.5 + seen},
         "soundness": {"truth": 0.9, "removed": 0.9 + min(seen, 0), "introduced": 0.9 - seen},
     }
     known = pd.DataFrame(
-        [{"map": k, "metric": m, "mean": v, "sd": 0.01 + half, "trials": 100}
-         for m, kinds in means.items() for k, v in kinds.items()]
-    )  # fmt: skip
+        [
+            {"map": k, "metric": m, "mean": v, "sd": 0.01 + half, "trials": 100}
+            for m, kinds in means.items()
+            for k, v in kinds.items()
+        ]
+    )
     return finding(
         "values(trials=100)",
-        **{"by estimator and scheme": distances,
-           "known answer: 200 features whose sum is the class": known},
-    )  # fmt: skip
+        **{"by estimator and scheme": distances, "known answer: 200 features whose sum is the class": known},
+    )
 
 
 def _spurious(retrained, original, clean, half):
-    what = ("retrained: with cue minus without", "original: with cue minus without",
-            "clean test images: trained clean minus trained with the cue")  # fmt: skip
+    what = (
+        "retrained: with cue minus without",
+        "original: with cue minus without",
+        "clean test images: trained clean minus trained with the cue",
+    )
     rows = [
         {"what": w, "mean": m, "low": m - half, "high": m + half, "n": 3}
         for w, m in zip(what, (retrained, original, clean), strict=True)
@@ -377,16 +381,7 @@ def _spurious(retrained, original, clean, half):
     return finding("spurious", **{"differences of accuracy": pd.DataFrame(rows)})
 
 
-MAPS = (
-    "ig",
-    "sg(ig)",
-    "sg_sq(ig)",
-    "var(ig)",
-    "grad_cam",
-    "iba",
-    "extremal_perturbation",
-    "rect(ig)",
-)
+MAPS = ("ig", "sg(ig)", "sg_sq(ig)", "var(ig)", "grad_cam", "iba", "extremal_perturbation", "rect(ig)")
 
 
 def _benchmark(sound, complete, road, rect, noise, n=300):
@@ -400,19 +395,24 @@ def _benchmark(sound, complete, road, rect, noise, n=300):
         values["soundness", name] = 0.5 + sound.get(name, 0.0) + luck + own
         values["completeness", name] = 0.3 + complete.get(name, 0.0) + luck + own
         for metric in ("road", "road(fill=mean)"):
-            values[metric, name] = (
-                0.5 - (rect if name == "rect(ig)" else road.get(name, 0.0)) + luck + own
-            )
+            values[metric, name] = 0.5 - (rect if name == "rect(ig)" else road.get(name, 0.0)) + luck + own
         values["road_lerf", name] = 0.5 + road.get(name, 0.0) + luck + own
     return scored(values)
 
 
 LI = {
-    "sound": {"sg(ig)": 0.1, "sg_sq(ig)": 0.1, "var(ig)": 0.1, "grad_cam": 0.2, "iba": 0.2, "extremal_perturbation": -0.1},
+    "sound": {
+        "sg(ig)": 0.1,
+        "sg_sq(ig)": 0.1,
+        "var(ig)": 0.1,
+        "grad_cam": 0.2,
+        "iba": 0.2,
+        "extremal_perturbation": -0.1,
+    },
     "complete": {"sg(ig)": 0.1, "sg_sq(ig)": -0.05, "var(ig)": -0.05, "extremal_perturbation": 0.3},
     "road": {},
     "rect": -0.2,
-}  # fmt: skip
+}
 MARKED = ("rect", "pooling", "rect-road-marked")
 
 
@@ -430,8 +430,10 @@ def test_li_the_other_way_round():
     given = _benchmark(
         sound={**less, "grad_cam": -0.2, "iba": -0.2, "extremal_perturbation": 0.1},
         complete={"sg(ig)": -0.1, "sg_sq(ig)": 0.2, "var(ig)": 0.2, "extremal_perturbation": -0.2},
-        road={name: 0.2 for name in less}, rect=0.2, noise=0.02,
-    )  # fmt: skip
+        road={name: 0.2 for name in less},
+        rect=0.2,
+        noise=0.02,
+    )
     found = outcomes(results(findings=audits, **given), "li2024")
     assert {found.pop(name) for name in MARKED} == {UNASKED}
     assert set(found.values()) == {FAILS}, found
@@ -444,14 +446,22 @@ def test_li_with_noise_is_undecided():
     assert set(found.values()) == {OPEN}, found
 
 
-@pytest.mark.parametrize(("kind", "winner", "claim"), [("number", "rect(ig)", "rect"), ("stripes", "pooling(ig)", "pooling")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "winner", "claim"), [("number", "rect(ig)", "rect"), ("stripes", "pooling(ig)", "pooling")]
+)
 def test_marked_images_have_claims_of_their_own(kind, winner, claim):
     task = f"semi-natural(digits, kind={kind})"
     draws = np.random.default_rng(7)
 
     def given(best, road=0.2):
-        attr = {("attr_percent", e): 0.4 + 0.3 * (e == best) + 0.05 * draws.normal(size=100) for e in ("rect(ig)", "pooling(ig)")}  # fmt: skip
-        roads = {("road", e): 0.5 - road * (e == "rect(ig)") + 0.05 * draws.normal(size=100) for e in ("rect(ig)", "ig", "grad_cam")}  # fmt: skip
+        attr = {
+            ("attr_percent", e): 0.4 + 0.3 * (e == best) + 0.05 * draws.normal(size=100)
+            for e in ("rect(ig)", "pooling(ig)")
+        }
+        roads = {
+            ("road", e): 0.5 - road * (e == "rect(ig)") + 0.05 * draws.normal(size=100)
+            for e in ("rect(ig)", "ig", "grad_cam")
+        }
         return results(**scored({**attr, **roads}, task))
 
     found = outcomes(given(winner), "li2024")
@@ -481,11 +491,15 @@ def vandersmissen(sign=1, noise=0.05, n=300, together=1.0):
         for unit in (PIXEL, REGION):
             region = 0.05 * sign * bool(unit) * (name in sparse)
             for fill in ("mean", "blur"):
-                better = q * (together if (unit, fill) == (PIXEL, "mean") else 1) * (1 if unit == PIXEL and fill == "mean" else sign)  # fmt: skip
-                values[f"insertion(steps=9, fill={fill}{unit})", name] = (
-                    0.4 + level + region + better + luck()
+                better = (
+                    q
+                    * (together if (unit, fill) == (PIXEL, "mean") else 1)
+                    * (1 if unit == PIXEL and fill == "mean" else sign)
                 )
-                values[f"deletion(steps=9, fill={fill}{unit})", name] = 0.4 + level + region + (1 if unit == PIXEL and fill == "mean" else sign) * sign * q + luck()  # fmt: skip
+                values[f"insertion(steps=9, fill={fill}{unit})", name] = 0.4 + level + region + better + luck()
+                values[f"deletion(steps=9, fill={fill}{unit})", name] = (
+                    0.4 + level + region + (1 if unit == PIXEL and fill == "mean" else sign) * sign * q + luck()
+                )
         values["road", name] = 0.5 + q + luck()
         plain = values.get(("pointing_game", name[len("gaussian(") : -1]))
         hits = draws.normal(size=n) if sign > 0 else q + 0.3 * luck() + 0.05 * (level > 0)
@@ -517,10 +531,22 @@ def test_vandersmissen_the_other_way_round():
     found = outcomes(vandersmissen(sign=-1), "vandersmissen2023")
     right = {n for n, o in found.items() if o == FAILS}
     assert {
-        "insertion-deletion", "deletion-road", "pointing", "blur-insertion", "blur-drop", "blur-deletion", "coarse-insertion",
-        "coarse-drop", "coarse-deletion", "region-insertion", "region-deletion", "binary-coherent", "binary-same",
-        "insertion-settings", "deletion-settings",
-    } <= right, found  # fmt: skip
+        "insertion-deletion",
+        "deletion-road",
+        "pointing",
+        "blur-insertion",
+        "blur-drop",
+        "blur-deletion",
+        "coarse-insertion",
+        "coarse-drop",
+        "coarse-deletion",
+        "region-insertion",
+        "region-deletion",
+        "binary-coherent",
+        "binary-same",
+        "insertion-settings",
+        "deletion-settings",
+    } <= right, found
 
 
 def test_vandersmissen_with_noise_is_undecided():
@@ -534,10 +560,7 @@ def test_vandersmissen_with_noise_is_undecided():
         "deletion-settings",
         "binary-same",
     )
-    assert {found.pop(name) for name in lost} <= {
-        FAILS,
-        OPEN,
-    }  # no correlation is left to be strong
+    assert {found.pop(name) for name in lost} <= {FAILS, OPEN}  # no correlation is left to be strong
     found.pop("pointing"), found.pop("blur-pointing")
     assert set(found.values()) == {OPEN}, found
 
@@ -545,11 +568,7 @@ def test_vandersmissen_with_noise_is_undecided():
 def test_correlations_are_of_each_network_by_itself():
     """Two networks that disagree cancel; the mean of their values would not. Blurred maps are no methods."""
     x = np.random.default_rng(11).normal(size=60)
-    values = {
-        (metric, name): x
-        for metric in ("insertion", "road")
-        for name in ("ig", "grad", "gaussian(ig)")
-    }
+    values = {(metric, name): x for metric in ("insertion", "road") for name in ("ig", "grad", "gaussian(ig)")}
     parts = scored(values)
     one = parts["image_scores"]
     other = one.assign(seed=1)

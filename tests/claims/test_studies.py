@@ -13,14 +13,14 @@ import pytest
 from uproar.claims import PAPERS, claims_named
 from uproar.cli.app import _exit_code
 from uproar.data.catalogue import CATALOGUE
-from uproar.data.declared import declared
+from uproar.data.task_facts import declared
 from uproar.errors import BadInput, UproarError
-from uproar.metrics.resampling import DRAWS
+from uproar.statistics.bootstrap import DRAWS
+from uproar.study.bundled import FOLDER, shipped, study_named, summary
 from uproar.study.outline import SPEED, outline
 from uproar.study.plan import cells_of
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.shards import SQUEEZED
-from uproar.study.shipped import FOLDER, shipped, study_named, summary
 from uproar.study.spec import study_of
 
 STUDIES = shipped()
@@ -61,12 +61,7 @@ def test_a_study_is_found_by_name_and_by_path(no_data):
 
 @pytest.mark.slow
 def test_paper_studies_are_counted_without_their_data(no_data, capsys):
-    names = [
-        "hooker2019-paper",
-        "song2023-cub-paper",
-        "li2024-spurious-paper",
-        "vandersmissen2023-paper",
-    ]
+    names = ["hooker2019-paper", "song2023-cub-paper", "li2024-spurious-paper", "vandersmissen2023-paper"]
     assert _exit_code(["validate", *names]) == 0
     said = capsys.readouterr()
     for word in ("cells", "trainings", "storage", "GPU hours"):
@@ -81,10 +76,15 @@ def test_counts_are_those_of_the_grid(no_data):
     """Counted by hand: 2 estimators and random, 2 fractions, 3 seeds, roar and kar; kar without retraining is forward."""
     study = study_of(
         {
-            "tasks": ["cifar10(train=1000, test=100)"], "estimators": ["sobel", "grad"], "fractions": [0.3, 0.9],
-            "seeds": 3, "protocols": ["roar", "kar:no-retrain"], "recipe": {"epochs": 5}, "models": ["cnn-small"],
+            "tasks": ["cifar10(train=1000, test=100)"],
+            "estimators": ["sobel", "grad"],
+            "fractions": [0.3, 0.9],
+            "seeds": 3,
+            "protocols": ["roar", "kar:no-retrain"],
+            "recipe": {"epochs": 5},
+            "models": ["cnn-small"],
         }
-    )  # fmt: skip
+    )
     size = outline(study)
     assert size.cells == 3 * 2 * 3 * 2
     assert size.trainings == 3 + 3 * 2 * 3
@@ -99,9 +99,7 @@ def test_counts_are_those_of_the_grid(no_data):
 def test_the_paper_study_of_hooker_is_counted_as_by_hand(no_data):
     """17 estimators (random, Sobel, three methods in five forms), five fractions, three trials; random also at 99 %."""
     size = outline(study_named("hooker2019-paper"))
-    assert size.cells == 3 * (
-        17 * 5 * 3 + 2
-    )  # roar, kar and roar without retraining; 99 % is not kept
+    assert size.cells == 3 * (17 * 5 * 3 + 2)  # roar, kar and roar without retraining; 99 % is not kept
     assert size.trainings == 3 + 3 * (17 * 5 * 2 + 1)
     assert size.trained == size.trainings * 1281167 * 90
     assert size.explained == 3 * (1281167 + 50000) * (2 * (1 + 15) + 25 * (1 + 15))
@@ -111,36 +109,66 @@ def test_the_paper_study_of_hooker_is_counted_as_by_hand(no_data):
 
 
 def test_maps_of_metrics_are_counted_and_not_kept(no_data):
-    study = study_of({"tasks": ["cifar10(train=1000, test=100)"], "models": ["cnn-small"], "estimators": ["grad"],
-                      "seeds": 1, "protocols": [], "metrics": ["deletion(steps=10)"]})  # fmt: skip
+    study = study_of(
+        {
+            "tasks": ["cifar10(train=1000, test=100)"],
+            "models": ["cnn-small"],
+            "estimators": ["grad"],
+            "seeds": 1,
+            "protocols": [],
+            "metrics": ["deletion(steps=10)"],
+        }
+    )
     size = outline(study)
     assert size.explained == 100  # of random no network is asked
     assert size.bytes == 2 * 8 * (100 * (1 + 11) + DRAWS)
 
 
 def test_random_alone_is_removed_further():
-    study = study_of({"estimators": ["random", "grad"], "fractions": [0.5], "random_fractions": 0.9, "seeds": 1,
-                      "protocols": ["roar", "kar"]})  # fmt: skip
+    study = study_of(
+        {
+            "estimators": ["random", "grad"],
+            "fractions": [0.5],
+            "random_fractions": 0.9,
+            "seeds": 1,
+            "protocols": ["roar", "kar"],
+        }
+    )
     (setting,) = Setting.all_of(study)
     cells = {(c.protocol, c.estimator, c.fraction) for c in cells_of(study, setting)}
-    assert cells == {(p, e, 0.5) for p in ("roar", "kar") for e in ("random", "grad")} | {
-        ("roar", "random", 0.9)
-    }
+    assert cells == {(p, e, 0.5) for p in ("roar", "kar") for e in ("random", "grad")} | {("roar", "random", 0.9)}
     with pytest.raises(BadInput, match=r"fraction 0.5 is listed twice"):
         study.with_changes(random_fractions=(0.5,))
 
 
 def test_operations_are_those_of_the_network(no_data):
     """ResNet-50 on 224 pixels is known to take 4.1 billion multiplications and as many additions."""
-    study = study_of({"tasks": ["imagenet(test=1000)"], "models": ["resnet50"], "estimators": ["random"], "seeds": 1,
-                      "protocols": ["roar:no-retrain"], "fractions": [0.5], "recipe": {"epochs": 1}})  # fmt: skip
+    study = study_of(
+        {
+            "tasks": ["imagenet(test=1000)"],
+            "models": ["resnet50"],
+            "estimators": ["random"],
+            "seeds": 1,
+            "protocols": ["roar:no-retrain"],
+            "fractions": [0.5],
+            "recipe": {"epochs": 1},
+        }
+    )
     size = outline(study)
     assert size.operations / (3 * 1281167 + 1000) == pytest.approx(8.2e9, rel=0.02)
 
 
 def test_metrics_count_shared_images_once(no_data):
-    study = study_of({"tasks": ["cifar10(test=100)"], "models": ["cnn-small"], "estimators": ["random"], "seeds": 1,
-                      "protocols": [], "metrics": ["deletion(steps=10)"]})  # fmt: skip
+    study = study_of(
+        {
+            "tasks": ["cifar10(test=100)"],
+            "models": ["cnn-small"],
+            "estimators": ["random"],
+            "seeds": 1,
+            "protocols": [],
+            "metrics": ["deletion(steps=10)"],
+        }
+    )
     one = outline(study)
     both = outline(study.with_changes(metrics=("deletion(steps=10)", "insertion(steps=10)")))
     assert one.shown == 100 * 11
@@ -178,8 +206,24 @@ def test_running_without_the_weights_is_refused_before_anything_is_written(no_da
 def test_a_reduced_study_runs_and_its_claims_reach_everything(tmp_path, monkeypatch, capsys):
     """hooker2019-tiny with fewer images, estimators and seeds: Run.claims, the page, claims.csv, `uproar claims`."""
     monkeypatch.chdir(tmp_path)
-    given = ["run", "hooker2019-tiny", "--estimators", "random,grad,sg_sq(grad, samples=2)", "--seeds", "2", "--limit", "100",
-             "--epochs", "1", "--protocols", "roar,kar", "--jobs", "1", "--out", "here"]  # fmt: skip
+    given = [
+        "run",
+        "hooker2019-tiny",
+        "--estimators",
+        "random,grad,sg_sq(grad, samples=2)",
+        "--seeds",
+        "2",
+        "--limit",
+        "100",
+        "--epochs",
+        "1",
+        "--protocols",
+        "roar,kar",
+        "--jobs",
+        "1",
+        "--out",
+        "here",
+    ]
     assert _exit_code(given) == 0
     claims = len(claims_named(["hooker2019"]))
     assert f"{claims} claims of Hooker et al. 2019" in capsys.readouterr().out.replace("\n", " ")
@@ -224,17 +268,7 @@ def test_every_claim_of_a_paper_is_asked_by_one_of_its_tiny_studies(paper):
 @pytest.mark.parametrize("name", TINY)
 def test_tiny_studies_run_whole(name, tmp_path):
     """As a person runs them: every cell is done, every claim has its number or a reason, on screen, in the table, on the page."""
-    command = [
-        sys.executable,
-        "-m",
-        "uproar",
-        "run",
-        STUDIES[name],
-        "--jobs",
-        "1",
-        "--out",
-        tmp_path,
-    ]
+    command = [sys.executable, "-m", "uproar", "run", STUDIES[name], "--jobs", "1", "--out", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said = re.sub(r"\s+", " ", done.stdout)

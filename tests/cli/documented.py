@@ -54,18 +54,30 @@ COMPUTED = {
     "make demo": ["run", *TINY, "--estimators", "random,grad", "--out", "runs/demo"],
     "uproar run study.toml": [],
     'uproar run --model net.py:build --plugin my_method.py --estimators "random,my_method,sg_sq(grad)"': [
-        *SMALL_NET, "--estimators", "random,my_method",
+        *SMALL_NET,
+        "--estimators",
+        "random,my_method",
     ],
     "uproar explain --estimators grad,grad_cam,lrp --out maps.png --save maps.npz": [
-        "--limit", "5", "--task", "planted(size=8, classes=3, train=60, test=30)",
+        "--limit",
+        "5",
+        "--task",
+        "planted(size=8, classes=3, train=60, test=30)",
     ],
     "uproar explain photos/ --model net.py:build --weights net.safetensors": ["--estimators", "grad"],
     "uproar score --estimators grad,ig,rise --metrics insertion,deletion,road,soundness": [
-        "--limit", "5", "--task", "planted(size=8, classes=3, train=60, test=30)", "--estimators", "grad",
-        "--metrics", "deletion(steps=4)",
+        "--limit",
+        "5",
+        "--task",
+        "planted(size=8, classes=3, train=60, test=30)",
+        "--estimators",
+        "grad",
+        "--metrics",
+        "deletion(steps=4)",
     ],
     "uproar score photos/ --model net.py:build --weights net.safetensors --maps maps.npz": [
-        "--metrics", "deletion(steps=4)",
+        "--metrics",
+        "deletion(steps=4)",
     ],
     "uproar audit runs/digits": ["--audits", "variation", "--jobs", "1"],
     "uproar try my_method.py": ["--estimators", "my_method"],
@@ -78,7 +90,7 @@ COMPUTED = {
     "uproar report runs/digits --latex paper": [],
     "uproar results docs/results": [],
     "uproar explain --split both --task digits --estimators grad --save grad.safetensors": ["--limit", "40"],
-}  # fmt: skip
+}
 """Those that compute something, tried in the same four: the first time they compute, in turn in each of the four, then they find
 their results. Line, words added; for `make demo` its command."""
 
@@ -116,5 +128,5 @@ ONLY_READ = {
     "uproar run --plugin mine.py --task bars --fill mirror --protocols roar,roar_grey": PAGE,
     "uproar ls fills --plugin mine.py": PAGE,
     "uproar audit runs/x --audits leakage": "retrains many networks; as `uproar audit runs/digits`",
-}  # fmt: skip
+}
 """Lines that are not run here: their options are read all the same. Line, reason."""

@@ -54,9 +54,7 @@ class Commands:
     def __init__(self) -> None:
         here, there = socket.socketpair()
         self.socket = here
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, str(there.fileno())], pass_fds=[there.fileno()]
-        )
+        self.process = subprocess.Popen([sys.executable, __file__, str(there.fileno())], pass_fds=[there.fileno()])
         there.close()
 
     def close(self) -> None:
@@ -64,9 +62,14 @@ class Commands:
         self.process.wait(timeout=60)
 
     def terminal(
-        self, arguments: Sequence[str], folder: Path, columns: int = 80, term: str = "xterm-256color",
-        keys: Sequence[tuple[str, str]] = (), timeout: float = 240,
-    ) -> Shown:  # fmt: skip
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        columns: int = 80,
+        term: str = "xterm-256color",
+        keys: Sequence[tuple[str, str]] = (),
+        timeout: float = 240,
+    ) -> Shown:
         """A command on a terminal; when text that matches a pattern of `keys` was shown, its keys are typed."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
@@ -87,9 +90,13 @@ class Commands:
         return shown
 
     def piped(
-        self, arguments: Sequence[str], folder: Path, term: str = "xterm-256color", interrupt: str = "",
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        term: str = "xterm-256color",
+        interrupt: str = "",
         timeout: float = 240,
-    ) -> Shown:  # fmt: skip
+    ) -> Shown:
         """A command whose output and errors go into pipes; `interrupt` is a pattern in the errors to stop it at."""
         out, out_end = os.pipe()
         err, err_end = os.pipe()
@@ -111,9 +118,7 @@ class Commands:
         shown.code = self._code()
         return shown
 
-    def _start(
-        self, arguments: Sequence[str], folder: Path, environment: dict, handles: list[int]
-    ) -> int:
+    def _start(self, arguments: Sequence[str], folder: Path, environment: dict, handles: list[int]) -> int:
         asked = {"arguments": list(arguments), "folder": str(folder), "environment": environment}
         content = json.dumps(asked).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", handles))]
@@ -150,7 +155,7 @@ def _serve(handle: int) -> None:
     import uproar.claims
     import uproar.cli.app
     import uproar.report
-    import uproar.runs  # noqa: F401
+    import uproar.runs.run  # noqa: F401
 
     place = socket.socket(fileno=handle)
     while True:

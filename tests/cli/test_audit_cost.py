@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 import uproar
 from uproar.cli.app import _exit_code
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.audit_cost import costs
 from uproar.study.spec import study_of
 
@@ -22,14 +22,19 @@ def given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_file(uproar.build(MODEL, uproar.load(TASK), 0).state_dict(), "net.safetensors")
     return {
-        "tasks": TASK, "models": MODEL, "weights": "net.safetensors", "estimators": ["random", "grad"],
-        "protocols": [], "metrics": ["deletion(steps=4)"], "fractions": [0.3, 0.6], "seeds": 2, "recipe": {"epochs": 9},
-    }  # fmt: skip
+        "tasks": TASK,
+        "models": MODEL,
+        "weights": "net.safetensors",
+        "estimators": ["random", "grad"],
+        "protocols": [],
+        "metrics": ["deletion(steps=4)"],
+        "fractions": [0.3, 0.6],
+        "seeds": 2,
+        "recipe": {"epochs": 9},
+    }
 
 
-def test_the_cost_of_an_audit_counts_the_trainings_it_needs_also_where_weights_are_given(
-    given, tmp_path
-):
+def test_the_cost_of_an_audit_counts_the_trainings_it_needs_also_where_weights_are_given(given, tmp_path):
     """Geometry retrains on two shapes of holes: its cost is that of trainings, not of showing test images."""
     found = {}
     for name, weights in (("given", "net.safetensors"), ("trained", None)):
@@ -43,9 +48,21 @@ def test_the_cost_of_an_audit_counts_the_trainings_it_needs_also_where_weights_a
 def test_networks_are_retrained_only_where_that_was_asked_for(given, monkeypatch, capsys):
     monkeypatch.setattr("uproar.audits.audits", ["geometry", "values"])  # all of them take long
     options = [
-        "--task", TASK, "--model", MODEL, "--weights", "net.safetensors", "--estimators", "random,grad",
-        "--protocols", "roar:no-retrain", "--fractions", "0.3,0.6", "--seeds", "1",
-    ]  # fmt: skip
+        "--task",
+        TASK,
+        "--model",
+        MODEL,
+        "--weights",
+        "net.safetensors",
+        "--estimators",
+        "random,grad",
+        "--protocols",
+        "roar:no-retrain",
+        "--fractions",
+        "0.3,0.6",
+        "--seeds",
+        "1",
+    ]
     assert _exit_code(["run", *options, "--jobs", "1", "--out", "r"]) == 0
     capsys.readouterr()
     assert _exit_code(["audit", "r", "--cost", "--jobs", "1"]) == 0

@@ -16,10 +16,23 @@ import uproar
 from uproar.cli.app import _exit_code
 
 SMALL = [
-    "--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)",
-    "--estimators", "random,grad,sg_sq(grad, samples=3)", "--fractions", "0.3,0.6", "--seeds", "2", "--epochs", "1",
-    "--protocols", "roar,roar:no-retrain", "--jobs", "1",
-]  # fmt: skip
+    "--task",
+    "planted(size=8, classes=3, train=60, test=30)",
+    "--model",
+    "cnn-small(width=4)",
+    "--estimators",
+    "random,grad,sg_sq(grad, samples=3)",
+    "--fractions",
+    "0.3,0.6",
+    "--seeds",
+    "2",
+    "--epochs",
+    "1",
+    "--protocols",
+    "roar,roar:no-retrain",
+    "--jobs",
+    "1",
+]
 
 
 @pytest.fixture
@@ -31,11 +44,7 @@ def here(tmp_path, monkeypatch):
 def test_run_writes_the_report_the_tables_and_how_it_was_run(here, capsys):
     assert _exit_code(["run", *SMALL, "--out", "mine"]) == 0
     shown = capsys.readouterr()
-    assert (
-        "better than random" in shown.out
-        or "cannot tell" in shown.out
-        or "worse than random" in shown.out
-    )
+    assert "better than random" in shown.out or "cannot tell" in shown.out or "worse than random" in shown.out
     assert "mine/report.html" in shown.out.replace("\n", "")
     assert "24/24 cells" in shown.err
     for name in ("report.html", "results.csv", "results.parquet", "verdicts.csv", "run.json"):
@@ -89,13 +98,9 @@ def test_what_is_finished_is_reported_from_another_terminal_while_the_study_runs
         "    while not pathlib.Path('go').exists():\n        time.sleep(0.05)\n"
         "    return x.sum(1)\n"
     )
-    options = [
-        o if o != "random,grad,sg_sq(grad, samples=3)" else "random,fails,held_up" for o in SMALL
-    ]
+    options = [o if o != "random,grad,sg_sq(grad, samples=3)" else "random,fails,held_up" for o in SMALL]
     options = [*options, "--plugin", "own.py", "--out", "mine"]
-    running = subprocess.Popen(
-        [sys.executable, "-m", "uproar", "run", *options], stderr=subprocess.PIPE
-    )
+    running = subprocess.Popen([sys.executable, "-m", "uproar", "run", *options], stderr=subprocess.PIPE)
     try:
         while not (here / "waiting").exists():
             assert running.poll() is None
@@ -179,9 +184,7 @@ def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
         (["ls", "nope"], 2, "is not one of"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_an_exit_code(
-    here, capsys, monkeypatch, arguments, code, sentence
-):
+def test_a_mistake_is_one_sentence_and_an_exit_code(here, capsys, monkeypatch, arguments, code, sentence):
     monkeypatch.setenv("UPROAR_DATA", str(here / "no-data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "no-cache"))
     (here / "empty.pt").touch()
@@ -291,17 +294,9 @@ def test_doctor_names_versions(capsys):
 
 
 def test_explain_writes_a_picture_and_arrays_and_reads_its_own_arrays(here, capsys):
-    small = [
-        "--task",
-        "planted(size=8, classes=3, train=60, test=30)",
-        "--model",
-        "cnn-small(width=4)",
-    ]
+    small = ["--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)"]
     names = ["--estimators", "grad,sg(grad, samples=3)"]
-    assert (
-        _exit_code(["explain", *small, *names, "--limit", "5", "--out", "m.svg", "--save", "m.npz"])
-        == 0
-    )
+    assert _exit_code(["explain", *small, *names, "--limit", "5", "--out", "m.svg", "--save", "m.npz"]) == 0
     with np.load("m.npz") as file:
         assert set(file.files) == {"grad", "sg(grad, samples=3)", "images", "labels", "targets"}
         assert file["grad"].shape == (5, 8, 8)
@@ -309,20 +304,30 @@ def test_explain_writes_a_picture_and_arrays_and_reads_its_own_arrays(here, caps
     assert (here / "m.svg").stat().st_size > 1000
     # the same again reads the store
     before = {p: p.stat().st_mtime_ns for p in here.rglob("*.safetensors")}
-    assert (
-        _exit_code(
-            ["explain", *small, *names, "--limit", "5", "--out", "m.png", "--save", "m.safetensors"]
-        )
-        == 0
-    )
-    assert before == {
-        p: p.stat().st_mtime_ns for p in here.rglob("*.safetensors") if p.name != "m.safetensors"
-    }
+    assert _exit_code(["explain", *small, *names, "--limit", "5", "--out", "m.png", "--save", "m.safetensors"]) == 0
+    assert before == {p: p.stat().st_mtime_ns for p in here.rglob("*.safetensors") if p.name != "m.safetensors"}
     from safetensors.numpy import load_file
 
     np.testing.assert_array_equal(load_file("m.safetensors")["grad"], first)
-    assert _exit_code(["explain", "m.npz", "--model", "cnn-small(width=4)", "--classes", "3", "--estimators", "grad",
-                       "--target", "label", "--out", "own.html"]) == 0  # fmt: skip
+    assert (
+        _exit_code(
+            [
+                "explain",
+                "m.npz",
+                "--model",
+                "cnn-small(width=4)",
+                "--classes",
+                "3",
+                "--estimators",
+                "grad",
+                "--target",
+                "label",
+                "--out",
+                "own.html",
+            ]
+        )
+        == 0
+    )
     assert "data:image/png" in (here / "own.html").read_text()
 
 
@@ -333,18 +338,7 @@ def test_explain_reads_a_folder_of_pictures(here, capsys):
     folder.mkdir()
     for i in range(3):
         Image.fromarray(np.full((12, 10, 3), 40 * i, np.uint8)).save(folder / f"{i}.png")
-    arguments = [
-        "explain",
-        "photos",
-        "--classes",
-        "2",
-        "--estimators",
-        "grad",
-        "--out",
-        "m.png",
-        "--save",
-        "m.npz",
-    ]
+    arguments = ["explain", "photos", "--classes", "2", "--estimators", "grad", "--out", "m.png", "--save", "m.npz"]
     assert _exit_code(arguments) == 0
     with np.load("m.npz") as file:
         assert file["images"].shape == (3, 3, 12, 10)
@@ -385,33 +379,13 @@ def test_try_tells_a_good_estimator_from_bad_ones(here, capsys):
         assert _exit_code(["try", "mine.py", "--estimators", name]) == 1
         shown = capsys.readouterr().out
         broken = [line for line in shown.splitlines() if "│ no" in line]
-        assert any(
-            clause.split()[0] in line and clause.split()[-1][:5] in shown for line in broken
-        ), shown
+        assert any(clause.split()[0] in line and clause.split()[-1][:5] in shown for line in broken), shown
 
 
 def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, capsys):
-    small = [
-        "--task",
-        "planted(size=8, classes=3, train=60, test=30)",
-        "--model",
-        "cnn-small(width=4)",
-    ]
+    small = ["--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)"]
     assert (
-        _exit_code(
-            [
-                "explain",
-                *small,
-                "--estimators",
-                "grad",
-                "--limit",
-                "20",
-                "--out",
-                "m.png",
-                "--save",
-                "m.npz",
-            ]
-        )
+        _exit_code(["explain", *small, "--estimators", "grad", "--limit", "20", "--out", "m.png", "--save", "m.npz"])
         == 0
     )
     capsys.readouterr()
@@ -433,8 +407,26 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     assert "has 20 maps in 'grad', but there are 25 images" in capsys.readouterr().err
     assert _exit_code(["score", *small, "--metrics", "deletoin"]) == 2
     assert "Did you mean 'deletion'" in capsys.readouterr().err
-    assert _exit_code(["score", "m.npz", "--model", "cnn-small(width=4)", "--classes", "3", "--estimators", "grad",
-                       "--metrics", "total_variation", "--no-random", "--out", "own"]) == 0  # fmt: skip
+    assert (
+        _exit_code(
+            [
+                "score",
+                "m.npz",
+                "--model",
+                "cnn-small(width=4)",
+                "--classes",
+                "3",
+                "--estimators",
+                "grad",
+                "--metrics",
+                "total_variation",
+                "--no-random",
+                "--out",
+                "own",
+            ]
+        )
+        == 0
+    )
     assert set(pd.read_csv("own/scores.csv")["method"]) == {"grad"}
     assert _exit_code([*common, "--maps", "m.npz", "--compare", "mine", "--out", "s"]) == 2
     assert "there is no such method; there are grad, random" in capsys.readouterr().err

@@ -11,11 +11,11 @@ from tests.data.layouts import write_mnist, write_picture
 from tests.data.serving import serving
 from uproar.cli.app import _exit_code
 from uproar.cli.console import output
-from uproar.cli.folder import recall, remember
 from uproar.data import load
 from uproar.data.catalogue import CATALOGUE, Remote
-from uproar.data.places import given_roots, use_root
+from uproar.data.locations import given_roots, use_root
 from uproar.errors import BadInput
+from uproar.runs.folder import recall, remember
 from uproar.study.run import run_study
 from uproar.study.spec import study_of
 
@@ -37,17 +37,36 @@ def test_tasks_are_listed_with_where_they_were_found(here, capsys, monkeypatch):
     shown = capsys.readouterr().out
     flat = "".join(shown.replace("│", "").split())
     assert "MNIST/raw" in flat and "notfound" in flat and "uproardatagetNAME" in flat
-    for name in ("birdsnap", "cifar10", "cifar100", "cub200", "fashion-mnist", "folder", "food101", "imagenet",
-                 "semi-natural", "svhn", "tiny-imagenet", "hf:NAME"):  # fmt: skip
+    for name in (
+        "birdsnap",
+        "cifar10",
+        "cifar100",
+        "cub200",
+        "fashion-mnist",
+        "folder",
+        "food101",
+        "imagenet",
+        "semi-natural",
+        "svhn",
+        "tiny-imagenet",
+        "hf:NAME",
+    ):
         assert name in shown
 
 
 def test_worker_processes_find_the_data_and_its_place_is_no_part_of_a_result(here):
     write_mnist(here / "sets" / "MNIST" / "raw")
-    study = study_of({
-        "tasks": "mnist(train=20, test=10)", "models": "cnn-small(width=4)", "estimators": ["random", "sobel"],
-        "fractions": 0.5, "seeds": 1, "recipe": {"epochs": 1}, "protocols": "roar",
-    })  # fmt: skip
+    study = study_of(
+        {
+            "tasks": "mnist(train=20, test=10)",
+            "models": "cnn-small(width=4)",
+            "estimators": ["random", "sobel"],
+            "fractions": 0.5,
+            "seeds": 1,
+            "recipe": {"epochs": 1},
+            "protocols": "roar",
+        }
+    )
     use_root("sets")
     first = run_study(study, here / "store", jobs=2)
     assert (first.cached, first.done) == (0, 2) and all_done(first)
@@ -70,7 +89,7 @@ def test_a_missing_set_or_root_is_one_sentence(here, capsys):
         (["data", "get", "imagenet"], "cannot be downloaded without a login. Ask for access"),
         (["data", "get", "cifar1"], "No public data set is called 'cifar1'. Did you mean 'cifar10'"),
         (["data", "verify", "cub200"], "The data set cub200 was not found"),
-    ):  # fmt: skip
+    ):
         assert _exit_code(arguments) == 2
         shown = " ".join(capsys.readouterr().err.split())
         assert said in shown and "Traceback" not in shown
@@ -99,7 +118,10 @@ def test_files_that_are_not_the_published_ones_are_told(here, capsys):
     write_mnist(here / "MNIST" / "raw", end=".gz")
     assert _exit_code(["data", "verify", "mnist", "--data-root", "."]) == 1
     shown = capsys.readouterr()
-    assert "30 training and 20 test images of 10 classes; a part of the published set, which has 60,000 + 10,000" in shown.out  # fmt: skip
+    assert (
+        "30 training and 20 test images of 10 classes; a part of the published set, which has 60,000 + 10,000"
+        in shown.out
+    )
     assert shown.err.count("is not the published file: its checksum is") == 4
 
 

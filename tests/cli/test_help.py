@@ -55,16 +55,20 @@ def test_every_option_is_described(line):
 def test_the_defaults_that_help_shows_are_those_of_the_study_without_a_file():
     study = Study()
     held = {
-        "task": study.tasks, "model": study.models, "estimators": study.estimators, "protocols": study.protocols,
-        "metrics": study.metrics or ("none",), "audits": study.audits or ("none",), "fractions": study.fractions,
-        "seeds": (len(study.seeds),), "fill": (study.fill,), "device": (study.device,),
+        "task": study.tasks,
+        "model": study.models,
+        "estimators": study.estimators,
+        "protocols": study.protocols,
+        "metrics": study.metrics or ("none",),
+        "audits": study.audits or ("none",),
+        "fractions": study.fractions,
+        "seeds": (len(study.seeds),),
+        "fill": (study.fill,),
+        "device": (study.device,),
         "epochs": (study.recipe.epochs,),
-    }  # fmt: skip
+    }
     for line in (["run"], ["validate"]):
-        shown = {
-            p.name: re.search(r"\[default: (.*)\]\[/\]$", p.help or "")
-            for p in _command(line).params
-        }
+        shown = {p.name: re.search(r"\[default: (.*)\]\[/\]$", p.help or "") for p in _command(line).params}
         for name, value in held.items():
             assert shown[name][1] == ", ".join(map(str, value)), name
     assert study.limit is None and study.weights is None and study.pretrained is None

@@ -10,13 +10,7 @@ from safetensors.torch import save_file
 from uproar.cli.app import _exit_code
 
 TINY = ["--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)"]
-STUDY = {
-    "--estimators": "random,grad",
-    "--epochs": "1",
-    "--seeds": "2",
-    "--fractions": "0.5",
-    "--jobs": "1",
-}
+STUDY = {"--estimators": "random,grad", "--epochs": "1", "--seeds": "2", "--fractions": "0.5", "--jobs": "1"}
 MAPS = {"--limit": "4", "--estimators": "grad"}
 OWN = ["pictures.safetensors", "--classes", "3", "--estimators", "grad"]
 
@@ -57,11 +51,7 @@ OF_STUDIES = [
 OF_RUN = [
     ("--weights", "nowhere.safetensors", "there is no file nowhere.safetensors"),
     ("--budget", "soon", "--budget takes a time such as"),
-    (
-        "--compare",
-        "nonsense",
-        "--compare nonsense: there is no such method; there are random, grad",
-    ),
+    ("--compare", "nonsense", "--compare nonsense: there is no such method; there are random, grad"),
     ("--out", "file/x", "is a file; choose another folder"),
     ("--ray", "nowhere:1", "Give --jobs for this machine or --ray for a cluster, not both"),
 ]
@@ -99,11 +89,7 @@ OF_SCORE = [
     ("--maps", "three_maps.npz", "three_maps.npz has 3 maps in 'mine', but there are 4 images"),
     ("--maps", "small_maps.npz", "The maps 'mine' are 5x5 but the images 8x8"),
     ("--labels", "nowhere.npy", "There is no file nowhere.npy"),
-    (
-        "--labels",
-        "three.npy",
-        "three.npy has 3 labels, but there are 30 images, of which 4 are used",
-    ),
+    ("--labels", "three.npy", "three.npy has 3 labels, but there are 30 images, of which 4 are used"),
     ("--labels", "floats.npy", "The labels in floats.npy are whole numbers"),
     ("--labels", "sevens.npy", "The labels in sevens.npy run from 7 to 7, but classes from 0 to 2"),
     ("--output", "x", "--output is auto, logit, probability, not 'x'"),
@@ -113,27 +99,18 @@ OF_SCORE = [
 OTHERS = [
     (["run", "nowhere.toml"], "Cannot read the study nowhere.toml"),
     (["run", "nonsense"], "No study is called 'nonsense'"),
-    (
-        ["run", *TINY, "--until-decided", "--seeds", "2"],
-        "until_decided looks first at 3 replicates",
-    ),
+    (["run", *TINY, "--until-decided", "--seeds", "2"], "until_decided looks first at 3 replicates"),
     (["run", *TINY, "--collect", "--out", "none"], "Nothing of planted is finished in none/store"),
     (["explain", "nowhere"], "There is no file or folder nowhere"),
     (["explain", "file"], "file is neither a folder of pictures nor"),
     (["explain", "pictures.safetensors"], "needs the number of classes: give --classes"),
-    (
-        ["explain", *OWN, "--weights", "nowhere.safetensors"],
-        "There is no weights file nowhere.safetensors",
-    ),
+    (["explain", *OWN, "--weights", "nowhere.safetensors"], "There is no weights file nowhere.safetensors"),
     (["explain", *OWN, "--target", "label"], "--target label needs labels"),
     (["explain", *OWN, "--target", "9"], "--target 9: there are 3 classes, 0 to 2"),
     (["explain", *OWN, "--split", "both"], "--split both takes the images of a task"),
     (["explain", *TINY, "--split", "both"], "give --save maps.safetensors"),
     (["score", *OWN, "--labels", "three.npy"], "three.npy has 3 labels, but there are 6 images"),
-    (
-        ["score", *OWN, "--labels", "three.npy", "--limit", "4"],
-        "there are 6 images, of which 4 are used",
-    ),
+    (["score", *OWN, "--labels", "three.npy", "--limit", "4"], "there are 6 images, of which 4 are used"),
     (["audit", "nowhere"], "nowhere is not the folder of a run"),
     (["claims", "nowhere"], "nowhere is not the folder of a run"),
     (["report", "nowhere"], "nowhere is not the folder of a run"),
@@ -190,9 +167,7 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
-    list(_walk()),
-    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
+    ("line", "said"), list(_walk()), ids=lambda part: " ".join(part) if isinstance(part, list) else ""
 )
 def test_a_mistake_is_one_sentence_before_any_work(line, said, files, monkeypatch, capsys):
     def work(*args, **options):
@@ -214,15 +189,9 @@ def test_a_mistake_is_one_sentence_before_any_work(line, said, files, monkeypatc
 def test_a_run_of_the_wrong_labels_does_not_train(files, monkeypatch, capsys):
     """The case that took 42 seconds: labels for other images, on a network that would first be trained."""
     monkeypatch.chdir(files)
-    monkeypatch.setattr(
-        "uproar.study.steps.Bench.base",
-        lambda *a, **k: pytest.fail("the network was trained first"),
-    )
+    monkeypatch.setattr("uproar.study.steps.Bench.base", lambda *a, **k: pytest.fail("the network was trained first"))
     assert _exit_code(["score", *TINY, "--estimators", "grad", "--labels", "three.npy"]) == 2
-    assert (
-        "three.npy has 3 labels, but there are 30 images: give one for each."
-        in capsys.readouterr().err
-    )
+    assert "three.npy has 3 labels, but there are 30 images: give one for each." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["data"], ["store"]])
@@ -235,9 +204,6 @@ def test_no_command_shows_the_help_and_no_sentence_about_a_mistake(arguments, ca
 
 def test_a_model_without_class_scores_is_refused_before_it_is_explained(files, monkeypatch, capsys):
     monkeypatch.chdir(files)
-    monkeypatch.setattr(
-        "uproar.study.maps.stored_maps",
-        lambda *a, **k: pytest.fail("the images were explained first"),
-    )
+    monkeypatch.setattr("uproar.study.maps.stored_maps", lambda *a, **k: pytest.fail("the images were explained first"))
     assert _exit_code(["score", *OWN[:1], "--classes", "1", *OWN[3:]]) == 2
     assert "The model has one output per image" in capsys.readouterr().err

@@ -11,12 +11,22 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from uproar.cli.app import _exit_code, app
-from uproar.cli.look import Kind
+from uproar.cli.listing import Kind
 
 TINY = ["--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)"]
 RUN = [
-    *TINY, "--estimators", "random,grad", "--fractions", "0.5", "--epochs", "1", "--protocols", "roar", "--jobs", "1",
-]  # fmt: skip
+    *TINY,
+    "--estimators",
+    "random,grad",
+    "--fractions",
+    "0.5",
+    "--epochs",
+    "1",
+    "--protocols",
+    "roar",
+    "--jobs",
+    "1",
+]
 
 
 @pytest.fixture
@@ -39,14 +49,7 @@ def commands_in(line: str) -> list[list[str]]:
     for part in line.removeprefix("Next: ").split("; "):
         if part.startswith("uproar "):
             words = shlex.split(part)
-            end = next(
-                (
-                    i
-                    for i, w in enumerate(words)
-                    if w in ("asks", "judges", "compares", "uses", "checks")
-                ),
-                None,
-            )
+            end = next((i for i, w in enumerate(words) if w in ("asks", "judges", "compares", "uses", "checks")), None)
             found.append(words[1:end])
     return found
 
@@ -54,15 +57,10 @@ def commands_in(line: str) -> list[list[str]]:
 def test_a_run_ends_with_the_headline_of_its_page_and_what_to_do(here, capsys):
     assert _exit_code(["run", *RUN, "--seeds", "2", "--out", "mine"]) == 0
     shown = capsys.readouterr().out.splitlines()
-    headline = re.search(r"<h1>(.*?)</h1>", (here / "mine" / "report.html").read_text(), re.S)[
-        1
-    ].strip()
+    headline = re.search(r"<h1>(.*?)</h1>", (here / "mine" / "report.html").read_text(), re.S)[1].strip()
     assert headline.replace("&#39;", "'") == shown[-3]
     assert shown[-2] == "Report: mine/report.html"
-    assert (
-        shown[-1]
-        == "Next: open mine/report.html; uproar audit mine asks whether these scores mislead"
-    )
+    assert shown[-1] == "Next: open mine/report.html; uproar audit mine asks whether these scores mislead"
 
     assert _exit_code(["audit", "mine", "--audits", "agreement", "--cost"]) in (0, 2)
     capsys.readouterr()
@@ -81,18 +79,13 @@ def test_one_replicate_is_told_of_at_once_and_leads_to_more(here, capsys):
 
 def test_what_explain_suggests_works_and_so_does_what_score_suggests(here, capsys):
     weights = here / "net.safetensors"
-    assert (
-        _exit_code(["explain", *TINY, "--estimators", "grad", "--limit", "5", "--save", "maps.npz"])
-        == 0
-    )
+    assert _exit_code(["explain", *TINY, "--estimators", "grad", "--limit", "5", "--save", "maps.npz"]) == 0
     line = next_line(capsys)
     assert line.startswith("Next: open maps.png; uproar score --task 'planted(")
     (suggested,) = commands_in(line)
     assert _exit_code([*suggested, "--metrics", "insertion"]) == 0
     shown = capsys.readouterr().out.splitlines()
-    headline = re.search(r"<h1>(.*?)</h1>", (here / "runs/score/scores.html").read_text(), re.S)[
-        1
-    ].strip()
+    headline = re.search(r"<h1>(.*?)</h1>", (here / "runs/score/scores.html").read_text(), re.S)[1].strip()
     assert headline in shown
     assert not weights.exists()
 
@@ -109,9 +102,7 @@ def test_lists_say_what_to_do_with_their_names(kind, capsys):
 
 
 def test_try_leads_to_a_study_of_the_estimator(here, capsys):
-    (here / "mine.py").write_text(
-        'def mine(model, x, target):\n    """Brightness."""\n    return x.sum(1)\n'
-    )
+    (here / "mine.py").write_text('def mine(model, x, target):\n    """Brightness."""\n    return x.sum(1)\n')
     assert _exit_code(["try", "mine.py", "--model", "cnn-small(width=4)"]) == 1
     assert "mend what breaks a clause" in next_line(capsys)  # it never looks at the network
     assert _exit_code(["try", "grad", "--model", "cnn-small(width=4)"]) == 0
@@ -131,9 +122,8 @@ def test_images_of_ones_own_are_named_again(here, capsys):
         "grad",
     ]
     assert _exit_code(line) == 0
-    assert (
-        "uproar score pictures.safetensors --model 'cnn-small(width=4)' --classes 3 --estimators grad"
-        in next_line(capsys)
+    assert "uproar score pictures.safetensors --model 'cnn-small(width=4)' --classes 3 --estimators grad" in next_line(
+        capsys
     )
 
 

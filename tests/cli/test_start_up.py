@@ -12,12 +12,10 @@ import pytest
 
 import uproar
 from tests.cli.test_help import LINES
-from uproar.cli.look import LISTINGS, Kind
+from uproar.cli.listing import LISTINGS, Kind
 from uproar.expression import parse
 
-HEAVY = (
-    "torch", "pandas", "plotly", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy",
-)  # fmt: skip
+HEAVY = ("torch", "pandas", "plotly", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy")
 
 
 def _imported(*lines: list[str]) -> dict[str, list[str]]:
@@ -56,9 +54,7 @@ def test_names_of_the_package_are_there_when_asked_for_and_in_its_listing():
     assert uproar.errors.BadInput is uproar.BadInput
     assert uproar.data.Task is uproar.Task
     for module in (uproar, uproar.data):
-        with pytest.raises(
-            AttributeError, match=f"module '{module.__name__}' has no attribute 'x'"
-        ):
+        with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'x'"):
             _ = module.x
 
 
@@ -82,8 +78,7 @@ def test_a_plug_in_is_listed_beside_what_the_package_declares(tmp_path, capsys):
     from uproar.cli.app import _exit_code
 
     (tmp_path / "listed_here.py").write_text(
-        "def listed_here(model, x, target):\n"
-        '    """A map of ones."""\n    return x.sum(1) * 0 + 1\n'
+        'def listed_here(model, x, target):\n    """A map of ones."""\n    return x.sum(1) * 0 + 1\n'
     )
     assert _exit_code(["ls", "--plugin", str(tmp_path / "listed_here.py")]) == 0
     shown = capsys.readouterr().out
@@ -108,8 +103,11 @@ def test_nothing_is_coloured_when_no_colour_is_wanted():
         told = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": wanted}
         shown = subprocess.run(
             [sys.executable, "-m", "uproar", "--help"],
-            capture_output=True, text=True, check=True, env={**os.environ, **told},
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, **told},
+        )
         codes = re.findall(r"\x1b\[([0-9;]*)m", shown.stdout)
         found[wanted] = {code for code in codes if re.search(r"(^|;)(3|4|9)\d", code)}
     assert found[""] and not found["1"]

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from uproar.cli.app import _exit_code
-from uproar.store import Item, Store
+from uproar.storage.store import Item, Store
 
 SMALL = (
     "--task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators random;grad "
@@ -96,9 +96,7 @@ def test_clean_lists_first_and_removes_only_what_no_run_needs(run, capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert "ffff" in said and begun.name in said and "Nothing was removed; --yes" in said
     assert aside.exists() and begun.exists()
-    assert (
-        _exit_code(["store", "clean", str(place), "--yes"]) == 0
-    )  # without a study: no result goes
+    assert _exit_code(["store", "clean", str(place), "--yes"]) == 0  # without a study: no result goes
     assert "Removed 3 files" in " ".join(capsys.readouterr().out.split())
     assert _exit_code(["store", "clean", str(run), "--yes"]) == 0
     assert "Removed 1 files" in " ".join(capsys.readouterr().out.split())

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from uproar.cli import printed, score
+from uproar.cli import print_results as printed
+from uproar.cli import score
 from uproar.cli.tables import table
-from uproar.finding import Finding
+from uproar.results.finding import Finding
 
 LONG = "gaussian(sg_sq(integrated_gradients, samples=20, noise=0.15), sigma=2.5)"
 WIDTHS = (40, 60, 80, 200)
@@ -30,12 +31,23 @@ def words(text: str) -> set[str]:
 
 def scores() -> pd.DataFrame:
     rows = [
-        {"method": name, "metric": "insertion", "value": value, "low": value - 0.0213, "high": value + 0.0213,
-         "n": 71800, "nan": nan, "higher_is_better": True, "ranked": not nan, "note": note}
+        {
+            "method": name,
+            "metric": "insertion",
+            "value": value,
+            "low": value - 0.0213,
+            "high": value + 0.0213,
+            "n": 71800,
+            "nan": nan,
+            "higher_is_better": True,
+            "ranked": not nan,
+            "note": note,
+        }
         for name, value, nan, note in (
-            ("random", 0.12345, 0, ""), (LONG, 0.98765, 31900, "not ranked: undefined for 31900 of 71800 images"),
+            ("random", 0.12345, 0, ""),
+            (LONG, 0.98765, 31900, "not ranked: undefined for 31900 of 71800 images"),
         )
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows)
 
 
@@ -46,9 +58,7 @@ def test_scores_keep_their_numbers(width, monkeypatch):
     score._print(type("Scores", (), {"table": scores()}))
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
-    assert {"0.123", "0.102", "0.145", "71800", "31900", "(0.988)", "0.966", "1.009"} <= words(
-        shown
-    )
+    assert {"0.123", "0.102", "0.145", "71800", "31900", "(0.988)", "0.966", "1.009"} <= words(shown)
     first = "".join(row.split("│")[1] if row.startswith("│") else row for row in shown.splitlines())
     assert LONG.replace(" ", "") in first.replace(" ", ""), "the name wraps, and is there in full"
 
@@ -56,10 +66,18 @@ def test_scores_keep_their_numbers(width, monkeypatch):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_verdicts_keep_their_numbers(width, monkeypatch):
     verdicts = pd.DataFrame(
-        {"task": "digits", "model": "cnn-small", "protocol": "roar", "estimator": ["grad", LONG],
-         "advantage": [-0.2361, 0.1234], "low": [-0.31, 0.1], "high": [-0.11, 0.15], "p_holm": [0.0321, 0.00001],
-         "verdict": ["cannot tell with 3 replicates", "better than random"]}
-    )  # fmt: skip
+        {
+            "task": "digits",
+            "model": "cnn-small",
+            "protocol": "roar",
+            "estimator": ["grad", LONG],
+            "advantage": [-0.2361, 0.1234],
+            "low": [-0.31, 0.1],
+            "high": [-0.11, 0.15],
+            "p_holm": [0.0321, 0.00001],
+            "verdict": ["cannot tell with 3 replicates", "better than random"],
+        }
+    )
     trust = pd.DataFrame(columns=["task", "model", "protocol", "estimator", "trust", "why"])
     console = Console(width=width, file=io.StringIO(), color_system=None)
     monkeypatch.setattr(printed, "output", console)
@@ -71,18 +89,8 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_any_table_of_numbers_is_whole_and_inside_the_terminal(width):
-    shown = table(
-        "How far mine leads",
-        "against",
-        ">lead, points",
-        ">95 % interval",
-        ">p (Holm)",
-        ">n",
-        "verdict",
-    )
-    shown.add_row(
-        LONG, "+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "[yellow]cannot tell[/]"
-    )
+    shown = table("How far mine leads", "against", ">lead, points", ">95 % interval", ">p (Holm)", ">n", "verdict")
+    shown.add_row(LONG, "+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "[yellow]cannot tell[/]")
     text = drawn(width, shown)
     assert {"+0.1234", "-12.3456…+12.3456", "<0.001", "1234567", "cannot"} <= words(text)
     assert max(map(len, text.splitlines())) <= width

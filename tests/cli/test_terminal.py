@@ -8,10 +8,23 @@ import signal
 import pytest
 
 STUDY = [
-    "--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)",
-    "--estimators", "random,grad", "--fractions", "0.3,0.6", "--seeds", "2", "--epochs", "1",
-    "--protocols", "roar", "--jobs", "1",
-]  # fmt: skip
+    "--task",
+    "planted(size=8, classes=3, train=60, test=30)",
+    "--model",
+    "cnn-small(width=4)",
+    "--estimators",
+    "random,grad",
+    "--fractions",
+    "0.3,0.6",
+    "--seeds",
+    "2",
+    "--epochs",
+    "1",
+    "--protocols",
+    "roar",
+    "--jobs",
+    "1",
+]
 
 
 def test_a_run_and_its_audit_show_a_bar_on_a_terminal_and_end_well(commands, tmp_path):
@@ -24,12 +37,7 @@ def test_a_run_and_its_audit_show_a_bar_on_a_terminal_and_end_well(commands, tmp
     assert "Traceback" not in shown.plain
 
 
-SMALL = [
-    "--task",
-    "planted(size=8, classes=3, train=60, test=150)",
-    "--model",
-    "cnn-small(width=4)",
-]
+SMALL = ["--task", "planted(size=8, classes=3, train=60, test=150)", "--model", "cnn-small(width=4)"]
 SLOW = """
 import time
 def slow(model, x, target):
@@ -38,9 +46,7 @@ def slow(model, x, target):
 """
 
 
-def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_there_is_no_terminal(
-    commands, tmp_path
-):
+def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_there_is_no_terminal(commands, tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     given = ["score", *SMALL, "--limit", "140", "--plugin", "slow.py", "--estimators", "slow"]
     given += ["--metrics", "deletion(steps=4)", "--out"]
@@ -67,7 +73,7 @@ def test_time_left_is_shown_in_every_surrounding_without_control_codes_where_the
         (["score", *SMALL, "--estimators", "random,slow", "--out", "s"], "Finished maps are in s/store, scores are"),
         (["explain", *SMALL, "--estimators", "random,slow", "--store", "e"], "Finished maps are in e; the same"),
     ],
-)  # fmt: skip
+)
 def test_ctrl_c_says_what_is_kept(commands, tmp_path, command, sentence):
     """Typed while an estimator sleeps: one sentence, no traceback, the code of an interruption."""
     (tmp_path / "slow.py").write_text(SLOW.replace("0.02 * len(x)", "60"))
@@ -78,24 +84,18 @@ def test_ctrl_c_says_what_is_kept(commands, tmp_path, command, sentence):
     assert "Traceback" not in shown.plain
 
 
-def test_ctrl_c_where_nothing_can_be_kept_says_so_and_the_second_one_ends_at_once(
-    commands, tmp_path
-):
+def test_ctrl_c_where_nothing_can_be_kept_says_so_and_the_second_one_ends_at_once(commands, tmp_path):
     (tmp_path / "slow.py").write_text(
         "import time\n"
         "def slow(model, x, target):\n"
         "    try:\n        time.sleep(60)\n"
         "    except KeyboardInterrupt:\n        print('not yet', flush=True)\n        time.sleep(60)\n        raise\n"
-    )  # fmt: skip
-    given = ["try", "slow.py"]
-    shown = commands.terminal(
-        given, tmp_path, keys=[("(?s)checking.{30}", "\x03"), ("not yet", "\x03")], timeout=50
     )
+    given = ["try", "slow.py"]
+    shown = commands.terminal(given, tmp_path, keys=[("(?s)checking.{30}", "\x03"), ("not yet", "\x03")], timeout=50)
     assert shown.code == -signal.SIGINT, shown.plain
     assert "Traceback" not in shown.plain
-    (tmp_path / "slow.py").write_text(
-        "import time\ndef slow(model, x, target):\n    time.sleep(60)\n"
-    )
+    (tmp_path / "slow.py").write_text("import time\ndef slow(model, x, target):\n    time.sleep(60)\n")
     shown = commands.terminal(given, tmp_path, keys=[("(?s)checking.{30}", "\x03")], timeout=50)
     assert shown.code == 130
     assert "Stopped. Nothing was kept." in shown.plain

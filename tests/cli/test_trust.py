@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from uproar.cli import trust
 from uproar.cli.app import _exit_code
-from uproar.cli.folder import recall, remember
 from uproar.data import load
 from uproar.errors import BadInput, StoreError
 from uproar.models import ModelSpec, build
-from uproar.place import Bucket
-from uproar.store import Store
+from uproar.runs.folder import recall, remember
+from uproar.runs.run import trust
+from uproar.storage.backends import Bucket
+from uproar.storage.store import Store
+from uproar.storage.urls import hide, public, public_command
 from uproar.study.spec import Study
-from uproar.urls import hide, public, public_command
 
 TASK = "planted(size=8, classes=3, train=30, test=15)"
 OWN = "def own(model, x, target):\n    return x.sum(1)\n"
@@ -42,8 +42,10 @@ def record(folder: Path, **study) -> None:
     """A run folder as it would come from somebody else."""
     content = {
         "study": {"tasks": [TASK], "estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], **study},
-        "store": str(folder / "store"), "facts": {}, "signature": "0" * 64,
-    }  # fmt: skip
+        "store": str(folder / "store"),
+        "facts": {},
+        "signature": "0" * 64,
+    }
     (folder / "store").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(json.dumps(content))
 
@@ -52,12 +54,15 @@ def record(folder: Path, **study) -> None:
 @pytest.mark.parametrize(
     "study",
     [
-        {"plugins": ["evil.py"]}, {"plugins": "evil.py"}, {"models": ["evil.py:make"]},
-        {"model": "evil.py:make(width=3)"}, {"estimators": ["sq(captum:evil.Evil)"]},
+        {"plugins": ["evil.py"]},
+        {"plugins": "evil.py"},
+        {"models": ["evil.py:make"]},
+        {"model": "evil.py:make(width=3)"},
+        {"estimators": ["sq(captum:evil.Evil)"]},
         {"estimator": "captum:evil.Evil"},
     ],
     ids=["plugins", "plugin", "models", "model", "module", "estimator"],
-)  # fmt: skip
+)
 def test_code_that_a_received_folder_names_is_not_run(here, capsys, monkeypatch, command, study):
     (here / "evil.py").write_text(EVIL)
     record(here / "got", **study)
@@ -135,7 +140,7 @@ def test_the_key_is_for_this_user_alone(tmp_path, monkeypatch):
 
 
 SECRET = "hunter2secret"
-URLS = [f"s3://user:{SECRET}@bucket/study", f"memory://bucket/x?token={SECRET}&sig={SECRET}", f"ftp://u:{SECRET}@h/x"]  # fmt: skip
+URLS = [f"s3://user:{SECRET}@bucket/study", f"memory://bucket/x?token={SECRET}&sig={SECRET}", f"ftp://u:{SECRET}@h/x"]
 
 
 @pytest.mark.parametrize("url", URLS)
@@ -143,9 +148,7 @@ def test_secrets_of_a_store_are_written_and_told_nowhere(here, url, capsys, monk
     remember(here / "out", Study(tasks=TASK), url, {"command": public_command(["uproar", url])})
     written = (here / "out/run.json").read_text()
     assert SECRET not in written and "***" in written
-    with pytest.raises(
-        BadInput, match="whose password was not written down: give the whole URL as --store"
-    ) as told:
+    with pytest.raises(BadInput, match="whose password was not written down: give the whole URL as --store") as told:
         recall(here / "out")
     assert SECRET not in str(told.value)
     assert recall(here / "out", store=url)[1] == url

@@ -34,30 +34,21 @@ def write_cifar10(folder: Path, layout: str, protocol: int = 2) -> None:
     for seed, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
         images, labels = pixels(10, 3072, seed=seed), list(range(10))
         if layout == "binary":
-            records = [
-                bytes([label]) + row.tobytes() for label, row in zip(labels, images, strict=True)
-            ]
+            records = [bytes([label]) + row.tobytes() for label, row in zip(labels, images, strict=True)]
             (folder / f"{name}.bin").write_bytes(b"".join(records))
         else:
-            held = {b"batch_label": name.encode(), b"labels": labels, b"data": images,
-                    b"filenames": [b"x.png"] * 10}  # fmt: skip
+            held = {b"batch_label": name.encode(), b"labels": labels, b"data": images, b"filenames": [b"x.png"] * 10}
             (folder / name).write_bytes(pickle.dumps(held, protocol))
 
 
 def write_cifar100(folder: Path, layout: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    names = {
-        "fine": [f"fine {i}" for i in range(100)],
-        "coarse": [f"coarse {i}" for i in range(20)],
-    }
+    names = {"fine": [f"fine {i}" for i in range(100)], "coarse": [f"coarse {i}" for i in range(20)]}
     for seed, name in enumerate(("train", "test")):
         images, fine = pixels(100, 3072, seed=seed), np.arange(100)
         coarse = fine % 20
         if layout == "binary":
-            records = [
-                bytes([c, f]) + row.tobytes()
-                for c, f, row in zip(coarse, fine, images, strict=True)
-            ]
+            records = [bytes([c, f]) + row.tobytes() for c, f, row in zip(coarse, fine, images, strict=True)]
             (folder / f"{name}.bin").write_bytes(b"".join(records))
         else:
             held = {"data": images, "fine_labels": fine.tolist(), "coarse_labels": coarse.tolist()}
@@ -75,8 +66,10 @@ def write_svhn(folder: Path, **variables: np.ndarray) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for seed, name in enumerate(("train", "test")):
-        held = {"X": pixels(20, 32, 32, 3, seed=seed).transpose(1, 2, 3, 0),
-                "y": (np.arange(20) % 10 + 1).astype(np.uint8)[:, None]}  # fmt: skip
+        held = {
+            "X": pixels(20, 32, 32, 3, seed=seed).transpose(1, 2, 3, 0),
+            "y": (np.arange(20) % 10 + 1).astype(np.uint8)[:, None],
+        }
         held = {k: v for k, v in (held | variables).items() if v is not None}
         savemat(folder / f"{name}_32x32.mat", held)
 
@@ -85,9 +78,7 @@ BOX = (20, 8, 33, 19)
 """Where `write_picture` puts its bright rectangle, last column and row included."""
 
 
-def write_picture(
-    file: Path, level: int = 40, box: tuple[int, ...] | None = BOX, size=(48, 36)
-) -> None:
+def write_picture(file: Path, level: int = 40, box: tuple[int, ...] | None = BOX, size=(48, 36)) -> None:
     """A grey picture with a white rectangle, without loss whatever the name says."""
     from PIL import Image
 
@@ -107,14 +98,10 @@ def write_lines(file: Path, *lines: str) -> None:
 def write_cub(folder: Path) -> None:
     """Two classes, two training images and one test image of each."""
     classes = ("001.Black_footed_Albatross", "002.Laysan_Albatross")
-    names = [
-        (c, f"{name}/{name[4:]}_{i}.jpg") for c, name in enumerate(classes, 1) for i in range(3)
-    ]
+    names = [(c, f"{name}/{name[4:]}_{i}.jpg") for c, name in enumerate(classes, 1) for i in range(3)]
     write_lines(folder / "classes.txt", *(f"{i} {name}" for i, name in enumerate(classes, 1)))
     write_lines(folder / "images.txt", *(f"{n} {name}" for n, (_, name) in enumerate(names, 1)))
-    write_lines(
-        folder / "image_class_labels.txt", *(f"{n} {c}" for n, (c, _) in enumerate(names, 1))
-    )
+    write_lines(folder / "image_class_labels.txt", *(f"{n} {c}" for n, (c, _) in enumerate(names, 1)))
     write_lines(folder / "train_test_split.txt", *(f"{n} {int(n % 3 != 0)}" for n in range(1, 7)))
     x0, y0, x1, y1 = BOX
     box = f"{x0}.0 {y0}.0 {x1 - x0 + 1}.0 {y1 - y0 + 1}.0"
@@ -129,9 +116,7 @@ def write_food(folder: Path, lists: str = "txt") -> None:
     for split, numbers in (("train", (1, 2)), ("test", (3,))):
         names = {name: [f"{name}/{n}" for n in numbers] for name in classes}
         if lists == "txt":
-            write_lines(
-                folder / "meta" / f"{split}.txt", *(n for some in names.values() for n in some)
-            )
+            write_lines(folder / "meta" / f"{split}.txt", *(n for some in names.values() for n in some))
         else:
             import json
 
@@ -146,20 +131,23 @@ def write_birdsnap(folder: Path, urls: str = "http://127.0.0.1:9") -> None:
 
     write_picture(folder.parent / "one.jpg")
     md5 = hashlib.md5((folder.parent / "one.jpg").read_bytes()).hexdigest()
-    write_lines(folder / "species.txt", "id\tcommon\tscientific\tdir",
-                "1\tAcadian Flycatcher\tE. v.\tacadian_flycatcher", "2\tAcorn Woodpecker\tM. f.\tacorn_woodpecker")  # fmt: skip
-    paths = [
-        f"{name}/{i}.jpg" for name in ("Acadian_Flycatcher", "Acorn_Woodpecker") for i in range(3)
-    ]
+    write_lines(
+        folder / "species.txt",
+        "id\tcommon\tscientific\tdir",
+        "1\tAcadian Flycatcher\tE. v.\tacadian_flycatcher",
+        "2\tAcorn Woodpecker\tM. f.\tacorn_woodpecker",
+    )
+    paths = [f"{name}/{i}.jpg" for name in ("Acadian_Flycatcher", "Acorn_Woodpecker") for i in range(3)]
     box = "\t".join(map(str, BOX))
-    write_lines(folder / "images.txt", "url\tmd5\tpath\tspecies_id\tbb_x1\tbb_y1\tbb_x2\tbb_y2",
-                *(f"{urls}/{p}\t{md5}\t{p}\t{1 + (i > 2)}\t{box}" for i, p in enumerate(paths)))  # fmt: skip
+    write_lines(
+        folder / "images.txt",
+        "url\tmd5\tpath\tspecies_id\tbb_x1\tbb_y1\tbb_x2\tbb_y2",
+        *(f"{urls}/{p}\t{md5}\t{p}\t{1 + (i > 2)}\t{box}" for i, p in enumerate(paths)),
+    )
     write_lines(folder / "test_images.txt", "path", paths[0], paths[3])
 
 
-def write_tiny_imagenet(
-    folder: Path, wnids: Sequence[str] = ("n02", "n01"), kept: Sequence[str] | None = None
-) -> None:
+def write_tiny_imagenet(folder: Path, wnids: Sequence[str] = ("n02", "n01"), kept: Sequence[str] | None = None) -> None:
     """Two training images and one for validation of each class, as grey as its number; or only those of some classes."""
     box = "\t".join(map(str, BOX))
     rows = [(i, wnid) for i, wnid in enumerate(wnids) if kept is None or wnid in kept]
@@ -169,9 +157,7 @@ def write_tiny_imagenet(
         level, names = 10 * int(wnid[1:]), [f"{wnid}_{i}.JPEG" for i in range(2)]
         for name in names:
             write_picture(folder / "train" / wnid / "images" / name, level, size=(64, 64))
-        write_lines(
-            folder / "train" / wnid / f"{wnid}_boxes.txt", *(f"{name}\t{box}" for name in names)
-        )
+        write_lines(folder / "train" / wnid / f"{wnid}_boxes.txt", *(f"{name}\t{box}" for name in names))
         write_picture(folder / "val" / "images" / f"val_{number}.JPEG", level, size=(64, 64))
     table = (f"val_{number}.JPEG\t{wnid}\t{box}" for number, wnid in rows)
     write_lines(folder / "val" / "val_annotations.txt", *table)
@@ -196,11 +182,7 @@ def write_imagenet(folder: Path, labels: str) -> None:
     if labels == "solution":
         rows = [f"{name},{wnid} 1 2 3 4 " for name, wnid in zip(names, truth, strict=True)]
         write_lines(folder / "LOC_val_solution.csv", "ImageId,PredictionString", *rows)
-        write_lines(
-            folder / "LOC_synset_mapping.txt",
-            f"{WNIDS[0]} tench, Tinca tinca",
-            f"{WNIDS[1]} goldfish",
-        )
+        write_lines(folder / "LOC_synset_mapping.txt", f"{WNIDS[0]} tench, Tinca tinca", f"{WNIDS[1]} goldfish")
     if labels == "kit":  # the kit numbers classes in an order of its own, inner nodes last
         kit = folder / "ILSVRC2012_devkit_t12" / "data"
         write_lines(kit / "ILSVRC2012_validation_ground_truth.txt", "1", "2", "1", "2")

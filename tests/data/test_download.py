@@ -43,11 +43,7 @@ def remote(server: Server, name: str, content: bytes = CONTENT, into: str = "") 
 def test_a_download_is_whole_checked_and_told(server, tmp_path, seen):
     file = fetch(remote(server, "a.bin"), tmp_path, lambda *state: seen.append(state))
     assert file.read_bytes() == CONTENT
-    assert seen[0] == ("a.bin", 0, len(CONTENT)) and seen[-1] == (
-        "a.bin",
-        len(CONTENT),
-        len(CONTENT),
-    )
+    assert seen[0] == ("a.bin", 0, len(CONTENT)) and seen[-1] == ("a.bin", len(CONTENT), len(CONTENT))
     assert [f.name for f in tmp_path.iterdir()] == ["a.bin"]
     fetch(remote(server, "a.bin"), tmp_path, lambda *_: None)
     assert len(server.asked) == 1, "a file that is there is not asked for again"
@@ -83,9 +79,7 @@ def test_a_part_of_another_file_is_thrown_away_once(server, tmp_path):
 
 def test_a_server_that_never_gets_further_is_given_up_and_the_part_kept(server, tmp_path):
     server.ranges, server.drop = False, 1000
-    with pytest.raises(
-        BadInput, match="connection ended early. 1000 bytes are kept; the same command"
-    ):
+    with pytest.raises(BadInput, match="connection ended early. 1000 bytes are kept; the same command"):
         fetch(remote(server, "a.bin"), tmp_path, lambda *_: None)
     assert (tmp_path / "a.bin.part").stat().st_size == 1000
     assert len(server.asked) == download.ATTEMPTS + 1
@@ -93,9 +87,7 @@ def test_a_server_that_never_gets_further_is_given_up_and_the_part_kept(server, 
 
 def test_a_checksum_that_differs_is_told_and_nothing_kept(server, tmp_path):
     wrong = Remote(remote(server, "a.bin").url, "0" * 32)
-    with pytest.raises(
-        BadInput, match=f"differs: it is {hashlib.md5(CONTENT).hexdigest()}, not 000"
-    ):
+    with pytest.raises(BadInput, match=f"differs: it is {hashlib.md5(CONTENT).hexdigest()}, not 000"):
         fetch(wrong, tmp_path, lambda *_: None)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "a.bin").write_bytes(b"mine")
@@ -121,13 +113,9 @@ def _tar(folder, name: str, mode: str = "w:gz") -> bytes:
 
 def test_a_set_is_downloaded_unpacked_and_loads(server, tmp_path, monkeypatch):
     write_cifar10(tmp_path / "made", "binary")
-    archive = remote(
-        server, "cifar-10-binary.tar.gz", _tar(tmp_path / "made", "cifar-10-batches-bin")
-    )
+    archive = remote(server, "cifar-10-binary.tar.gz", _tar(tmp_path / "made", "cifar-10-batches-bin"))
     official = CATALOGUE["cifar10"]
-    known = Known(
-        "cifar10", official.folders, official.marks, official.counts, "", "", files=(archive,)
-    )
+    known = Known("cifar10", official.folders, official.marks, official.counts, "", "", files=(archive,))
     root = tmp_path / "root"
     folder, note = get(known, root, lambda *_: None)
     assert (folder, note) == (root / "cifar-10-batches-bin", "")
@@ -138,7 +126,9 @@ def test_a_set_is_downloaded_unpacked_and_loads(server, tmp_path, monkeypatch):
 
 
 def test_plain_files_go_into_the_folder_of_their_set(server, tmp_path):
-    files = tuple(remote(server, name, b"x", "MNIST/raw") for name in ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte"))  # fmt: skip
+    files = tuple(
+        remote(server, name, b"x", "MNIST/raw") for name in ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
+    )
     known = Known("mnist", ("MNIST/raw",), ("t10k-images-idx3-ubyte",), (1, 1), "", "", files=files)
     raw = tmp_path / "MNIST" / "raw"
     assert get(known, tmp_path, lambda *_: None)[0] == raw

@@ -66,7 +66,7 @@ def _file(level: int, size=(12, 12)) -> dict:
 def _table(n: int, size=(12, 12), named: bool = True) -> Table:
     labels = [i % 2 if named else ("yes", "no")[i % 2] for i in range(n)]
     kind = ClassLabel(["cat", "dog"]) if named else object()
-    return Table({"img": [_file(10 * i, size) for i in range(n)], "kind": labels}, {"img": _Picture(), "kind": kind})  # fmt: skip
+    return Table({"img": [_file(10 * i, size) for i in range(n)], "kind": labels}, {"img": _Picture(), "kind": kind})
 
 
 @pytest.fixture
@@ -112,11 +112,13 @@ def test_labels_without_names_become_classes(sets):
 def test_what_is_not_there_is_said_with_what_is(sets):
     sets["pets"] = {"train": _table(4), "extra": _table(4)}
     sets["wide"] = {"train": _table(4, (20, 10)), "test": _table(4)}
-    for name, said in (("hf:nothing", "hf:nothing cannot be loaded: FileNotFoundError: Couldn't find nothing on the Hub"),
-                       ("hf:pets", "has no split 'test' but train, extra; say which with judge="),
-                       ("hf:pets(judge=extra, label=y)", "There is no column 'y' but img, kind; say which with label="),
-                       ("hf:wide", "The first picture is 20×10; say to what size"),
-                       ("hf:pets(sides=3)", "takes no option 'sides'")):  # fmt: skip
+    for name, said in (
+        ("hf:nothing", "hf:nothing cannot be loaded: FileNotFoundError: Couldn't find nothing on the Hub"),
+        ("hf:pets", "has no split 'test' but train, extra; say which with judge="),
+        ("hf:pets(judge=extra, label=y)", "There is no column 'y' but img, kind; say which with label="),
+        ("hf:wide", "The first picture is 20×10; say to what size"),
+        ("hf:pets(sides=3)", "takes no option 'sides'"),
+    ):
         with pytest.raises(BadInput, match=said):
             load(name)
     assert load("hf:pets(judge=extra)").shape == (3, 12, 12)
@@ -125,9 +127,7 @@ def test_what_is_not_there_is_said_with_what_is(sets):
 def test_a_missing_package_is_one_sentence(monkeypatch):
     huggingface.hf_entry.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(
-        BadInput, match=r"hf:mnist needs the package datasets: pip install 'uproar\[hf\]'"
-    ):
+    with pytest.raises(BadInput, match=r"hf:mnist needs the package datasets: pip install 'uproar\[hf\]'"):
         check_task("hf:mnist")
     with pytest.raises(BadInput, match="hf: needs the name of a set"):
         check_task("hf:")

@@ -19,7 +19,7 @@ from tests.data.layouts import (
     write_tiny_imagenet,
 )
 from uproar.data import load
-from uproar.data.photos import LEFT_OUT
+from uproar.data.photographs import LEFT_OUT
 from uproar.data.verify import leave_out, verify
 from uproar.errors import BadInput, BadOption
 from uproar.study.run import run_study
@@ -116,7 +116,7 @@ def test_tiny_imagenet_keeps_the_classes_asked_for_in_their_order(here):
     task = load("tiny-imagenet(only=[n03, n02])")
     assert task.classes == ("crane", "frog"), "the other crane is no class of this task"
     levels = task.train.read(slice(None))[:, 0, 0, 0] * 255
-    assert task.train.labels.tolist() == [0, 0, 1, 1] and levels.round().tolist() == [30, 30, 20, 20]  # fmt: skip
+    assert task.train.labels.tolist() == [0, 0, 1, 1] and levels.round().tolist() == [30, 30, 20, 20]
     assert task.test.labels.tolist() == [1, 0], "in the order of the table, without the second"
     assert [path[-10:] for path in task.test.images.paths] == ["val_0.JPEG", "val_2.JPEG"]
     assert task.test.boxes.tolist() == [list(BOX)] * 2
@@ -147,7 +147,9 @@ def test_classes_that_tiny_imagenet_cannot_keep_get_one_sentence(here, only, sai
 def test_imagenet_finds_the_labels_of_its_validation_photos(here, labels):
     write_imagenet(here / "data" / "imagenet", labels)
     task = load("imagenet(size=32)")
-    by_file = {path[-10:-5]: label for path, label in zip(task.test.images.paths, task.test.labels.tolist(), strict=True)}  # fmt: skip
+    by_file = {
+        path[-10:-5]: label for path, label in zip(task.test.images.paths, task.test.labels.tolist(), strict=True)
+    }
     assert by_file == {"00001": 1, "00002": 0, "00003": 1, "00004": 0}
     assert task.train.labels.tolist() == [0, 0, 1, 1]
     assert task.classes == (("tench", "goldfish") if labels == "solution" else WNIDS)
@@ -161,7 +163,7 @@ def test_several_boxes_of_a_photos_own_class_are_its_truth_together(here):
     write_imagenet(here / "data" / "imagenet", "folders")
     place = here / "data" / "imagenet" / "bbox" / "val"
     far, other = (4, 4, 7, 7), (40, 4, 45, 9)
-    write_box_file(place / "ILSVRC2012_val_00000001.xml", [(WNIDS[1], BOX), (WNIDS[1], far), (WNIDS[0], other)])  # fmt: skip
+    write_box_file(place / "ILSVRC2012_val_00000001.xml", [(WNIDS[1], BOX), (WNIDS[1], far), (WNIDS[0], other)])
     task = load("imagenet(size=36, shorter=36)")
     truth = task.test.truth(slice(None))
     row = [path[-10:-5] for path in task.test.images.paths].index("00001")
@@ -194,7 +196,7 @@ def test_a_tree_with_its_own_split_keeps_it(here):
             for i in range(count):
                 write_picture(here / "pets" / split / name / f"{i}.png", i)
     task = load("folder(root=pets, size=16)")
-    assert (torch.bincount(task.train.labels).tolist(), torch.bincount(task.test.labels).tolist()) == ([3, 2], [1, 2])  # fmt: skip
+    assert (torch.bincount(task.train.labels).tolist(), torch.bincount(task.test.labels).tolist()) == ([3, 2], [1, 2])
     write_picture(here / "pets" / "val" / "bird" / "1.png")
     with pytest.raises(BadInput, match="class 'bird' is in val but not in train"):
         load("folder(root=pets)")
@@ -224,9 +226,7 @@ def test_labels_of_a_given_network_are_numbers_and_may_be_few(here):
     assert len(task.classes) == 1001 and (len(task.train), len(task.test)) == (3, 3)
     labels = sorted(task.train.labels.tolist() + task.test.labels.tolist())
     assert labels == [0, 200, 400, 600, 800, 1000]
-    with pytest.raises(
-        BadInput, match="line 7: the label '1000' is not one of 0 to 999. Are they counted from 1"
-    ):
+    with pytest.raises(BadInput, match="line 7: the label '1000' is not one of 0 to 999. Are they counted from 1"):
         load("folder(root=photos, csv=list.csv, classes=1000)")
     with pytest.raises(BadInput, match="line 2: the label '0' is not one of 1 to 1000"):
         load("folder(root=photos, csv=list.csv, classes=1000, first=1)")
@@ -252,7 +252,7 @@ def _one_class(place):
         (None, "folder(root=pets, classes=10)", "needs a table"),
         (None, "folder(root=pets, size=16, shorter=8)", "cannot be scaled to 8 and then give 16"),
     ],
-)  # fmt: skip
+)
 def test_a_folder_that_cannot_be_used_gets_one_sentence(here, spoil, name, said):
     for kind in ("cat", "dog"):
         for i in range(2):
@@ -274,7 +274,7 @@ def test_a_folder_that_cannot_be_used_gets_one_sentence(here, spoil, name, said)
         (["cat.png,cat,train", "cat.png,cat,test", "cat.png,dog,test"], "class 'dog' has no train images, but test"),
         (["../cat.png,cat,train", "cat.png,dog,test"], "names '../cat.png', which is outside of it"),
     ],
-)  # fmt: skip
+)
 def test_a_table_that_cannot_be_used_gets_one_sentence(here, rows, said):
     write_picture(here / "pets" / "cat.png")
     write_picture(here / "cat.png")
@@ -300,31 +300,23 @@ def test_official_lists_that_contradict_themselves_get_one_sentence(here):
     with pytest.raises(BadInput, match="test has pizza/1, but classes.txt has no class 'pizza'"):
         load("food101(root=.)")
     write_tiny_imagenet(here / "tiny-imagenet-200")
-    write_lines(
-        here / "tiny-imagenet-200" / "val" / "val_annotations.txt", "val_0.JPEG n07 0 0 1 1"
-    )
+    write_lines(here / "tiny-imagenet-200" / "val" / "val_annotations.txt", "val_0.JPEG n07 0 0 1 1")
     with pytest.raises(BadInput, match="is of the class n07, which wnids.txt does not have"):
         load("tiny-imagenet(root=.)")
 
 
 def test_imagenet_without_labels_or_with_wrong_ones_gets_one_sentence(here):
     write_imagenet(here / "imagenet", "kit")
-    truth = (
-        here
-        / "imagenet"
-        / "ILSVRC2012_devkit_t12"
-        / "data"
-        / "ILSVRC2012_validation_ground_truth.txt"
-    )
-    for lines, said in ((("0", "1", "0", "1"), "has the label 0, but the classes of the kit are counted from 1 to 2"),
-                        (("1", "2"), "has 2 labels, but there are 4 photos")):  # fmt: skip
+    truth = here / "imagenet" / "ILSVRC2012_devkit_t12" / "data" / "ILSVRC2012_validation_ground_truth.txt"
+    for lines, said in (
+        (("0", "1", "0", "1"), "has the label 0, but the classes of the kit are counted from 1 to 2"),
+        (("1", "2"), "has 2 labels, but there are 4 photos"),
+    ):
         write_lines(truth, *lines)
         with pytest.raises(BadInput, match=said):
             load("imagenet(root=.)")
     truth.unlink()
-    write_lines(
-        here / "imagenet" / "bbox" / "val" / "ILSVRC2012_val_00000002.xml", "<annotation><object>"
-    )
+    write_lines(here / "imagenet" / "bbox" / "val" / "ILSVRC2012_val_00000002.xml", "<annotation><object>")
     with pytest.raises(BadInput, match=r"00002\.xml is not a box file"):
         load("imagenet(root=.)")
     for file in (here / "imagenet" / "bbox" / "val").iterdir():
@@ -365,10 +357,17 @@ def test_a_study_goes_on_without_the_task_that_has_a_truncated_photo(here):
             write_picture(here / "birds" / kind / f"{i}.png", 40 * i)
     bad = here / "pets" / "cat" / "1.png"
     bad.write_bytes(bad.read_bytes()[:-40])
-    study = study_of({
-        "tasks": ["folder(root=pets, size=8)", "folder(root=birds, size=8)"], "models": "cnn-small(width=4)",
-        "estimators": ["random", "grad"], "fractions": 0.5, "seeds": 1, "recipe": {"epochs": 1}, "protocols": "roar",
-    })  # fmt: skip
+    study = study_of(
+        {
+            "tasks": ["folder(root=pets, size=8)", "folder(root=birds, size=8)"],
+            "models": "cnn-small(width=4)",
+            "estimators": ["random", "grad"],
+            "fractions": 0.5,
+            "seeds": 1,
+            "recipe": {"epochs": 1},
+            "protocols": "roar",
+        }
+    )
     progress = run_study(study, here / "store", jobs=1)
     assert progress.done == progress.total == 4
     assert {cell.task for cell in progress.outcomes} == {"folder(root=pets, size=8)"}
@@ -377,9 +376,7 @@ def test_a_study_goes_on_without_the_task_that_has_a_truncated_photo(here):
 
 def test_too_few_for_the_classes_is_refused(here):
     write_cub(here / "CUB_200_2011")
-    with pytest.raises(
-        BadOption, match="train=1 is fewer than one image for each of the 2 classes"
-    ):
+    with pytest.raises(BadOption, match="train=1 is fewer than one image for each of the 2 classes"):
         load("cub200(root=., train=1)")
     with pytest.raises(BadOption, match="test=3 asks for more than the 2 test images"):
         load("cub200(root=., test=3)")

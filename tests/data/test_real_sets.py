@@ -14,7 +14,7 @@ from PIL import Image
 
 from uproar.data import load
 from uproar.data.catalogue import CATALOGUE
-from uproar.data.places import find
+from uproar.data.locations import find
 from uproar.data.verify import verify
 from uproar.models import ModelSpec, build
 from uproar.models.weights import load_weights
@@ -22,7 +22,7 @@ from uproar.training import predict
 
 SAMPLES = next(
     (p / "shared" / "data" for p in Path(__file__).resolve().parents if (p / "shared" / "data").is_dir()), Path("none")
-)  # fmt: skip
+)
 
 samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="no ../shared/data beside this checkout")
 
@@ -75,18 +75,14 @@ def test_tiny_imagenet_loads_from_its_archive(tmp_path, monkeypatch):
     file = tmp_path / "tiny-imagenet-200" / "val" / "images" / Path(task.test.images.paths[3]).name
     with Image.open(file) as picture:
         expected = torch.frombuffer(bytearray(picture.convert("RGB").tobytes()), dtype=torch.uint8)
-    assert torch.equal(task.test.images[[3]][0], expected.view(64, 64, 3).permute(2, 0, 1)), (
-        "nothing is scaled"
-    )
+    assert torch.equal(task.test.images[[3]][0], expected.view(64, 64, 3).permute(2, 0, 1)), "nothing is scaled"
     boxes = task.test.boxes
     assert (boxes[:, :2] <= boxes[:, 2:]).all() and boxes.min() >= 0 and boxes.max() == 63
 
 
 @samples
 def test_photos_listed_in_a_table_load_for_a_network_of_1000_classes():
-    table = (
-        "csv=images.csv, image=ImageId, label=TrueLabel, classes=1000, first=1, share=0.5, size=64"
-    )
+    table = "csv=images.csv, image=ImageId, label=TrueLabel, classes=1000, first=1, share=0.5, size=64"
     task = load(f'folder(root="{SAMPLES / "imagenet-photos"}", {table})')
     assert (len(task.train), len(task.test), len(task.classes)) == (60, 60, 1000)
     assert task.test.read([0, 59]).shape == (2, 3, 64, 64)
@@ -113,7 +109,9 @@ def test_pets_with_a_planted_box_load_from_a_table(tmp_path):
         originals.append(f"{name},{label}")
     (place / "with_artifact" / "list.csv").write_text("\n".join(rows))
     (place / "original" / "list.csv").write_text("\n".join(originals))
-    marked, plain = (load(f'folder(root="{place / kind}", csv=list.csv, size=128)') for kind in ("with_artifact", "original"))  # fmt: skip
+    marked, plain = (
+        load(f'folder(root="{place / kind}", csv=list.csv, size=128)') for kind in ("with_artifact", "original")
+    )
     assert marked.classes == ("cat", "dog")
     differs = (marked.train.read(slice(None)) - plain.train.read(slice(None))).abs().amax(1)
     truth = marked.train.truth(slice(None))
@@ -124,7 +122,7 @@ def test_pets_with_a_planted_box_load_from_a_table(tmp_path):
 def complete(name: str):
     """Skips unless a set is in one of the usual places."""
     there = find(CATALOGUE[name]) is not None
-    return pytest.mark.skipif(not there, reason=f"no {name} here: uproar data get {name}, or UPROAR_DATA")  # fmt: skip
+    return pytest.mark.skipif(not there, reason=f"no {name} here: uproar data get {name}, or UPROAR_DATA")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +132,7 @@ def complete(name: str):
         pytest.param("fashion-mnist", [0.2860], [0.3530], marks=complete("fashion-mnist")),
         pytest.param("cifar10", [0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616], marks=complete("cifar10")),
     ],
-)  # fmt: skip
+)
 def test_complete_sets_are_the_published_ones(name, mean, std):
     task = load(name)
     assert (len(task.train), len(task.test)) == CATALOGUE[name].counts

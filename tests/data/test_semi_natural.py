@@ -15,7 +15,7 @@ from uproar.errors import BadInput
 def grey(classes: int, n: int = 60, size: int = 32, channels: int = 3) -> Task:
     images = torch.full((n, channels, size, size), 100, dtype=torch.uint8)
     labels = torch.arange(n) % classes
-    return Task("grey", Split("train", images, labels), Split("test", images, labels), tuple(map(str, range(classes))))  # fmt: skip
+    return Task("grey", Split("train", images, labels), Split("test", images, labels), tuple(map(str, range(classes))))
 
 
 def test_stripes_are_the_bits_of_the_class_least_significant_on_top():
@@ -25,29 +25,18 @@ def test_stripes_are_the_bits_of_the_class_least_significant_on_top():
     for label in range(100):
         bits = mark.bright[label].reshape(7, 10, 10).mean((1, 2)).int().tolist()
         assert sum(bit << k for k, bit in enumerate(bits)) == label
-    for classes, bands in (
-        (2, 1),
-        (3, 2),
-        (10, 4),
-        (16, 4),
-        (17, 5),
-        (100, 7),
-        (128, 7),
-        (1000, 10),
-    ):
+    for classes, bands in ((2, 1), (3, 2), (10, 4), (16, 4), (17, 5), (100, 7), (128, 7), (1000, 10)):
         assert stripes_mark(classes, 64, 4).boxes.shape[1] == bands
 
 
-@pytest.mark.parametrize(
-    ("kind", "place"), [("number", "corner"), ("number", "random"), ("stripes", "corner")]
-)
+@pytest.mark.parametrize(("kind", "place"), [("number", "corner"), ("number", "random"), ("stripes", "corner")])
 def test_the_truth_is_what_was_changed(kind, place):
     before = grey(8)
     task = semi_natural(before, kind=kind, place=place)
     for split, old in ((task.train, before.train), (task.test, before.test)):
         changed = (split.images != old.images).any(1)
         assert torch.equal(split.truth(slice(None)), changed)
-        assert split.images.dtype == torch.uint8 and bool(((split.images == 100) | (split.images % 255 == 0)).all())  # fmt: skip
+        assert split.images.dtype == torch.uint8 and bool(((split.images == 100) | (split.images % 255 == 0)).all())
     assert (old.images == 100).all(), "the wrapped task is left as it was"
 
 
@@ -61,9 +50,7 @@ def test_the_mark_tells_the_class_and_the_old_label_does_not():
     agree = (task.train.labels == old).float().mean()
     assert agree == pytest.approx(1 / 8, abs=4 * (1 / 8 * 7 / 8 / 400) ** 0.5)
     counts = torch.bincount(task.train.labels, minlength=8).float()
-    assert ((counts - 50) ** 2 / 50).sum() < 24.3, (
-        "uniform at the level 0.001 (chi-square, 7 degrees)"
-    )
+    assert ((counts - 50) ** 2 / 50).sum() < 24.3, "uniform at the level 0.001 (chi-square, 7 degrees)"
     other = semi_natural(grey(8, 400), kind="number", seed=1)
     assert not torch.equal(other.train.labels, task.train.labels)
     assert not torch.equal(task.test.labels, task.train.labels)
@@ -76,9 +63,7 @@ def test_digits_of_numbers_differ_in_place_and_shape():
     lit = mark.bright.amax((0, 2)).nonzero().flatten().tolist()
     assert lit == list(range(3, 13)), "letters of ten rows, two to a pixel, in the middle"
     assert mark.bright[7, :, :9].sum() == 0, "7 stands on the right, without a zero before it"
-    with pytest.raises(
-        BadInput, match="A number of 2 digits needs 9×7 pixels, but the images have 6×6"
-    ):
+    with pytest.raises(BadInput, match="A number of 2 digits needs 9×7 pixels, but the images have 6×6"):
         semi_natural(grey(12, size=6))
     with pytest.raises(BadInput, match="12 classes need 4 stripes; the images have 3 rows"):
         semi_natural(grey(12, size=3), kind="stripes")
@@ -106,9 +91,13 @@ def test_photos_are_marked_when_they_are_read(tmp_path, monkeypatch):
 def test_a_task_of_tasks_is_checked_when_it_is_read():
     assert tasks["semi-natural"].inputs == ("task",)
     assert load("semi-natural(digits, kind=stripes)").test.boxes.shape[1:] == (4, 4)
-    for name, said in (("semi-natural", "is made of 1 other"), ("semi-natural(digits, mnist)", "2 were given"),
-                       ("semi-natural(digits, kind=dots)", "kind must be"), ("semi-natural(nothing)", "No task is called"),
-                       ("digits(planted)", "takes options such as size=16, not planted")):  # fmt: skip
+    for name, said in (
+        ("semi-natural", "is made of 1 other"),
+        ("semi-natural(digits, mnist)", "2 were given"),
+        ("semi-natural(digits, kind=dots)", "kind must be"),
+        ("semi-natural(nothing)", "No task is called"),
+        ("digits(planted)", "takes options such as size=16, not planted"),
+    ):
         with pytest.raises(BadInput, match=said):
             load(name)
     with pytest.raises(BadInput, match="By chance no train image got the class"):

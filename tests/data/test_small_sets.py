@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.layouts import (
-    pixels,
-    write_cifar10,
-    write_cifar100,
-    write_idx,
-    write_mnist,
-    write_svhn,
-)
+from tests.data.layouts import pixels, write_cifar10, write_cifar100, write_idx, write_mnist, write_svhn
 from uproar.data import load
 from uproar.data.unpickle import read_pickle
 from uproar.errors import BadInput, BadOption
@@ -62,9 +55,7 @@ def test_counts_choose_as_many_of_each_class(here):
     assert torch.bincount(task.test.labels).tolist() == [1] * 10
     with pytest.raises(BadOption, match="train=61 asks for more than the 60 train images"):
         load("mnist(root=., train=61)")
-    with pytest.raises(
-        BadOption, match="test=9 is fewer than one image for each of the 10 classes"
-    ):
+    with pytest.raises(BadOption, match="test=9 is fewer than one image for each of the 10 classes"):
         load("mnist(root=., test=9)")
 
 
@@ -72,9 +63,16 @@ def test_a_missing_set_says_what_to_download_where_it_looked_and_the_command(her
     with pytest.raises(BadInput) as caught:
         load("cifar10")
     said = str(caught.value)
-    for part in ("cifar-10-batches-bin", "data, ", str(here / "cache" / "uproar" / "data"),
-                 "`uproar data get cifar10`", "170 MB", "--data-root", "UPROAR_DATA",
-                 "https://www.cs.toronto.edu/~kriz/cifar.html"):  # fmt: skip
+    for part in (
+        "cifar-10-batches-bin",
+        "data, ",
+        str(here / "cache" / "uproar" / "data"),
+        "`uproar data get cifar10`",
+        "170 MB",
+        "--data-root",
+        "UPROAR_DATA",
+        "https://www.cs.toronto.edu/~kriz/cifar.html",
+    ):
         assert part in said
 
 
@@ -113,8 +111,11 @@ def test_a_pickle_that_would_run_something_is_refused_and_runs_nothing(here, pro
 
 def test_other_things_that_plain_data_never_need_are_refused(here):
     objects = np.array([{}, []], dtype=object)
-    for held, said in ((objects, "values of type 'O8'|an array of objects"), ({1, 2}, "the instruction"),
-                       (np.dtype("u1"), "a class as a value")):  # fmt: skip
+    for held, said in (
+        (objects, "values of type 'O8'|an array of objects"),
+        ({1, 2}, "the instruction"),
+        (np.dtype("u1"), "a class as a value"),
+    ):
         (here / "odd").write_bytes(pickle.dumps(held))
         with pytest.raises(BadInput, match=said):
             read_pickle(here / "odd")
@@ -124,8 +125,13 @@ def test_other_things_that_plain_data_never_need_are_refused(here):
 
 
 def test_plain_values_come_out_of_a_pickle_as_they_went_in(here):
-    held = {"a": [1, -2, 2**70, 1.5, None, True], "b": (b"x", "ü", ()), "c": np.arange(6.0).reshape(2, 3).T,
-            "d": np.int64(7), "e": np.arange(3, dtype=">i4")}  # fmt: skip
+    held = {
+        "a": [1, -2, 2**70, 1.5, None, True],
+        "b": (b"x", "ü", ()),
+        "c": np.arange(6.0).reshape(2, 3).T,
+        "d": np.int64(7),
+        "e": np.arange(3, dtype=">i4"),
+    }
     for protocol in range(6):
         (here / "plain").write_bytes(pickle.dumps(held, protocol))
         found = read_pickle(here / "plain")
@@ -138,9 +144,7 @@ def test_svhn_labels_from_1_to_10_become_digits(here):
     write_svhn(here / "data" / "svhn")
     task = load("svhn")
     assert task.train.labels.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0] * 2
-    assert torch.equal(
-        task.test.images, torch.from_numpy(pixels(20, 32, 32, 3, seed=1)).permute(0, 3, 1, 2)
-    )
+    assert torch.equal(task.test.images, torch.from_numpy(pixels(20, 32, 32, 3, seed=1)).permute(0, 3, 1, 2))
 
 
 def _cut_idx(folder):
@@ -174,7 +178,7 @@ def _label_off_by_one(folder):
         (lambda f: write_idx(f / "t10k-labels-idx1-ubyte", np.zeros(7, np.uint8)), "20 test images but 7 labels"),
         (lambda f: (f / "t10k-labels-idx1-ubyte").unlink(), "There is no t10k-labels-idx1-ubyte"),
     ],
-)  # fmt: skip
+)
 def test_damaged_idx_files_get_one_sentence(here, spoil, said):
     write_mnist(here / "MNIST")
     spoil(here / "MNIST")
@@ -186,8 +190,11 @@ def test_damaged_cifar_files_get_one_sentence(here):
     folder = here / "cifar-10-batches-bin"
     write_cifar10(folder, "binary")
     whole = (folder / "data_batch_2.bin").read_bytes()
-    for content, said in ((whole[:-1], "which is no multiple of 3073"), (b"", "has 0 bytes"),
-                          (bytes([10]) + whole[1:], "labels run from 0 to 10")):  # fmt: skip
+    for content, said in (
+        (whole[:-1], "which is no multiple of 3073"),
+        (b"", "has 0 bytes"),
+        (bytes([10]) + whole[1:], "labels run from 0 to 10"),
+    ):
         (folder / "data_batch_2.bin").write_bytes(content)
         with pytest.raises(BadInput, match=said):
             load("cifar10(root=.)")
@@ -199,9 +206,12 @@ def test_damaged_cifar_files_get_one_sentence(here):
 def test_damaged_cifar_pickles_get_one_sentence(here):
     folder = here / "cifar-10-batches-py"
     write_cifar10(folder, "pickle")
-    for held, said in (([1], "holds a list, not a dict"), ({"labels": [1]}, "holds labels; a batch has 'data'"),
-                       ({"data": np.zeros((2, 4)), "labels": [0, 0]}, r"not float64 of shape \(2, 4\)"),
-                       ({"data": pixels(2, 3072), "labels": [0]}, "has 2 images but 1 labels")):  # fmt: skip
+    for held, said in (
+        ([1], "holds a list, not a dict"),
+        ({"labels": [1]}, "holds labels; a batch has 'data'"),
+        ({"data": np.zeros((2, 4)), "labels": [0, 0]}, r"not float64 of shape \(2, 4\)"),
+        ({"data": pixels(2, 3072), "labels": [0]}, "has 2 images but 1 labels"),
+    ):
         (folder / "data_batch_3").write_bytes(pickle.dumps(held))
         with pytest.raises(BadInput, match=said):
             load("cifar10(root=.)")

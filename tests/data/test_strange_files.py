@@ -13,8 +13,8 @@ import torch
 
 from uproar.arrays import Rows, read_arrays
 from uproar.data.cifar import _pickle
-from uproar.data.pictures import read_images
 from uproar.data.unpickle import DEEPEST, read_pickle
+from uproar.data.user_images import read_images
 from uproar.errors import BadInput
 from uproar.models.weights import read_weights
 
@@ -38,9 +38,19 @@ def npy(shape: tuple, kind: str = "<f4", content: bytes = b"1234") -> bytes:
 
 @pytest.mark.parametrize(
     "content",
-    [npy((10**12,)), npy((10**6,) * 4), npy((-1,)), npy((2,)), npy((1,), "|O"), b"", b"\x93NUMPY", b"PK\3\4", b"x" * 99],
+    [
+        npy((10**12,)),
+        npy((10**6,) * 4),
+        npy((-1,)),
+        npy((2,)),
+        npy((1,), "|O"),
+        b"",
+        b"\x93NUMPY",
+        b"PK\3\4",
+        b"x" * 99,
+    ],
     ids=["10^12", "10^24", "negative", "short", "objects", "empty", "cut", "zip", "noise"],
-)  # fmt: skip
+)
 def test_arrays_that_are_not_what_their_header_says_are_one_sentence(tmp_path, content):
     (tmp_path / "a.npy").write_bytes(content)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
@@ -60,10 +70,7 @@ def test_arrays_beside_other_files_in_a_zip_are_read(tmp_path):
     np.savez(tmp_path / "a.npz", images=np.zeros((2, 3), np.float32), none=np.zeros((0, 3)))
     with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
         archive.writestr("notes.txt", "not an array")
-    assert {name: a.shape for name, a in read_arrays(tmp_path / "a.npz").items()} == {
-        "images": (2, 3),
-        "none": (0, 3),
-    }
+    assert {name: a.shape for name, a in read_arrays(tmp_path / "a.npz").items()} == {"images": (2, 3), "none": (0, 3)}
 
 
 def test_weights_under_numbers_are_one_sentence(tmp_path):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from uproar.data import Pictures, Source, Split, Task
 from uproar.data import task as task_module
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
 from uproar.data.pixelcache import PixelCache, cache_folder
 from uproar.errors import BadInput
 
@@ -95,9 +95,7 @@ def test_pictures_are_scaled_and_cut_from_the_middle(photos):
             wide, high = (10 * file.width // min(file.size), 10 * file.height // min(file.size))
             scaled = np.asarray(file.resize((wide, high), Image.Resampling.BILINEAR))
         left, top = round((wide - 8) / 2), round((high - 8) / 2)
-        assert np.array_equal(
-            pixels.permute(1, 2, 0).numpy(), scaled[top : top + 8, left : left + 8]
-        )
+        assert np.array_equal(pixels.permute(1, 2, 0).numpy(), scaled[top : top + 8, left : left + 8])
 
 
 def test_pictures_are_decoded_once(photos, monkeypatch):
@@ -132,10 +130,7 @@ def test_a_digest_is_of_contents_not_of_places(photos, tmp_path):
     name = Pictures(photos, 8).digest()
     assert Pictures(copies, 8).digest() == name == Pictures(photos, 8).digest()
     assert Pictures(copies[::-1], 8).digest() != name != Pictures(photos, 9).digest()
-    assert (
-        Pictures(photos, 8).take(torch.tensor([1, 3])).digest()
-        == Pictures([copies[1], copies[3]], 8).digest()
-    )
+    assert Pictures(photos, 8).take(torch.tensor([1, 3])).digest() == Pictures([copies[1], copies[3]], 8).digest()
 
 
 def test_a_full_disk_switches_the_cache_off(photos, monkeypatch):
@@ -165,9 +160,7 @@ def test_two_writers_share_one_cache(tmp_path):
     assert np.array_equal(one.get(3), pixels) and one.get(0) is None and one.get(9) is None
 
 
-@pytest.mark.parametrize(
-    ("mode", "value"), [("L", 128), ("I;16", 128 * 257), ("RGBA", (128, 128, 128, 255)), ("P", 3)]
-)
+@pytest.mark.parametrize(("mode", "value"), [("L", 128), ("I;16", 128 * 257), ("RGBA", (128, 128, 128, 255)), ("P", 3)])
 def test_every_mode_becomes_three_colours(tmp_path, mode, value, monkeypatch):
     monkeypatch.setenv("UPROAR_CACHE", "off")
     picture = Image.new(mode, (12, 10), value)

@@ -13,10 +13,7 @@ def test_digits_are_those_of_scikit_learn():
     theirs = load_digits()
     task = load("digits")
     ours = torch.cat([task.train.images, task.test.images]).flatten(1) * 16
-    a = np.sort(
-        ours.numpy() @ np.arange(1, 65)
-        + 1e4 * torch.cat([task.train.labels, task.test.labels]).numpy()
-    )
+    a = np.sort(ours.numpy() @ np.arange(1, 65) + 1e4 * torch.cat([task.train.labels, task.test.labels]).numpy())
     b = np.sort(theirs.data @ np.arange(1, 65) + 1e4 * theirs.target)
     np.testing.assert_allclose(a, b)
 
@@ -26,9 +23,7 @@ def test_the_split_of_digits_is_fixed_and_balanced():
     again = load("digits")
     assert task.fingerprint == again.fingerprint
     assert (len(task.train), len(task.test)) == (1438, 359)
-    share = torch.bincount(task.test.labels) / torch.bincount(
-        torch.cat([task.train.labels, task.test.labels])
-    )
+    share = torch.bincount(task.test.labels) / torch.bincount(torch.cat([task.train.labels, task.test.labels]))
     assert (share - 0.2).abs().max() < 0.005
     assert load("digits(test=0.3)").fingerprint != task.fingerprint
 
@@ -48,32 +43,21 @@ def test_planted_pixels_alone_decide_the_class():
 
 
 def test_boxes_become_masks_with_both_borders_inside():
-    split = Split(
-        "test",
-        torch.zeros(1, 1, 5, 6),
-        torch.zeros(1, dtype=torch.long),
-        boxes=torch.tensor([[1, 2, 3, 4]]),
-    )
+    split = Split("test", torch.zeros(1, 1, 5, 6), torch.zeros(1, dtype=torch.long), boxes=torch.tensor([[1, 2, 3, 4]]))
     truth = split.truth(slice(0, 1))[0]
     assert truth.sum() == 9
     assert truth[2, 1] and truth[4, 3] and not truth[1, 1] and not truth[2, 4]
 
 
 def test_bytes_are_read_as_shares_of_255():
-    split = Split(
-        "train",
-        torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8),
-        torch.zeros(1, dtype=torch.long),
-    )
+    split = Split("train", torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8), torch.zeros(1, dtype=torch.long))
     assert torch.allclose(split.read(slice(None)), torch.tensor([[[[0.0, 0.2, 1.0]]]]))
 
 
 def test_mean_and_deviation_are_those_of_the_training_images_alone():
     task = load("planted(channels=3, train=40, test=8)")
     torch.testing.assert_close(task.mean, task.train.images.mean((0, 2, 3)))
-    torch.testing.assert_close(
-        task.std, task.train.images.permute(1, 0, 2, 3).flatten(1).std(1, correction=0)
-    )
+    torch.testing.assert_close(task.std, task.train.images.permute(1, 0, 2, 3).flatten(1).std(1, correction=0))
 
 
 def test_a_limit_keeps_the_classes_balanced():
@@ -90,12 +74,7 @@ def _split(labels, shape=(1, 4, 4), name="train"):
 @pytest.mark.parametrize(
     ("train", "test", "error", "sentence"),
     [
-        (
-            _split([0, 1]),
-            _split([0, 2]),
-            BadInput,
-            "labels run from 0 to 2, but there are 2 classes",
-        ),
+        (_split([0, 1]), _split([0, 2]), BadInput, "labels run from 0 to 2, but there are 2 classes"),
         (_split([0, 0]), _split([0, 1]), BadInput, "class 'b' has no train images"),
         (_split([0, 1]), _split([0, 1], (1, 5, 5)), BadShape, "test images"),
         (

@@ -57,9 +57,7 @@ def same_for_any_batch(expression: str, c: int = 1, side: int = 9) -> bool:
     target = torch.arange(9) % 3
     call = read_chain(expression).raw
     context = around(x, truth=x[:, 0] > 0.5)
-    one, seven, all_ = (
-        raw_maps(model, x, target, context, [call], size)[call] for size in (1, 7, 64)
-    )
+    one, seven, all_ = (raw_maps(model, x, target, context, [call], size)[call] for size in (1, 7, 64))
     order = torch.randperm(9)
     mixed = raw_maps(model, x[order], target[order], context[order.tolist()], [call], 7)[call]
     return torch.equal(one, all_) and torch.equal(seven, all_) and torch.equal(mixed, all_[order])

@@ -24,9 +24,7 @@ def test_a_constant_is_taken_from_or_added_to_the_scaled_map():
     torch.testing.assert_close(less, (unit - 0.6).clamp(0, 1))
     torch.testing.assert_close(more, (unit + 0.6).clamp(0, 1))
     torch.testing.assert_close(_changed("remove_values(grad, clip=false)", TENTHS), unit - 0.6)
-    torch.testing.assert_close(
-        _changed("introduce_values(grad, amount=0.1, clip=false)", TENTHS), unit + 0.1
-    )
+    torch.testing.assert_close(_changed("introduce_values(grad, amount=0.1, clip=false)", TENTHS), unit + 0.1)
 
 
 def test_random_values_lie_between_nothing_and_the_amount_and_belong_to_the_sample():
@@ -68,9 +66,7 @@ def test_pooling_gives_each_band_its_mean():
     a = torch.rand(2, 8, 6)
     found = _changed("pooling(grad, bands=3)", a)
     for rows in (slice(0, 3), slice(3, 5), slice(5, 8)):
-        torch.testing.assert_close(
-            found[:, rows], a[:, rows].mean((1, 2), keepdim=True).expand_as(a[:, rows])
-        )
+        torch.testing.assert_close(found[:, rows], a[:, rows].mean((1, 2), keepdim=True).expand_as(a[:, rows]))
     with pytest.raises(BadOption, match="9 bands do not fit into 8 rows"):
         _changed("pooling(grad, bands=9)", a)
 

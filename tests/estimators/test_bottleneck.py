@@ -25,13 +25,7 @@ from uproar.estimators.bottleneck import (
     statistics,
 )
 from uproar.estimators.evaluate import prepare_states
-from uproar.estimators.featuremaps import (
-    features_at,
-    is_cut,
-    middle_feature_map,
-    named_feature_map,
-    pyramid,
-)
+from uproar.estimators.featuremaps import features_at, is_cut, middle_feature_map, named_feature_map, pyramid
 from uproar.models.borrow import borrowed
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
@@ -65,9 +59,18 @@ def test_the_recorded_run_is_repeated_with_its_noise_and_statistics(golden, tiny
     with borrowed(tiny32), torch.no_grad():
         features = features_at(tiny32, tiny32.relu1, x)
         capacity, alpha = fitted_bottleneck(
-            tiny32, tiny32.relu1, x, target, features, known, lambda step: run["noise_draws"][step][None],
-            beta=10, steps=10, lr=1, sigma=1,
-        )  # fmt: skip
+            tiny32,
+            tiny32.relu1,
+            x,
+            target,
+            features,
+            known,
+            lambda step: run["noise_draws"][step][None],
+            beta=10,
+            steps=10,
+            lr=1,
+            sigma=1,
+        )
     torch.testing.assert_close(capacity[0], run["capacity_nats"], atol=1e-4, rtol=0)
     torch.testing.assert_close(alpha[0], run["alpha_final"], atol=1e-4, rtol=0)
     bits = bits_per_pixel(capacity, (32, 32))[0, 0]
@@ -78,15 +81,11 @@ def test_information_is_the_divergence_of_the_mixture_from_the_noise() -> None:
     r, mean = torch.randn(2, 3, 4, 4).double(), torch.randn(3, 4, 4).double()
     std, share = torch.rand(3, 4, 4).double() + 0.5, torch.rand(2, 3, 4, 4).double() * 0.9
     mixture = Normal(share * r + (1 - share) * mean, (1 - share) * std)
-    torch.testing.assert_close(
-        information(r, share, mean, std), kl_divergence(mixture, Normal(mean, std))
-    )
+    torch.testing.assert_close(information(r, share, mean, std), kl_divergence(mixture, Normal(mean, std)))
 
 
 def test_what_is_let_through_entirely_costs_a_finite_amount() -> None:
-    cost = information(
-        torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]), torch.zeros(()), torch.ones(())
-    )
+    cost = information(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]), torch.zeros(()), torch.ones(()))
     assert torch.isfinite(cost).all()
     assert cost[0] > 10
     assert cost[1] == 0
@@ -95,9 +94,7 @@ def test_what_is_let_through_entirely_costs_a_finite_amount() -> None:
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 1.7])
 def test_smoothing_is_a_gaussian_filter_mirrored_at_the_border(sigma: float) -> None:
     share = torch.rand(2, 3, 9, 7).double()
-    wanted = gaussian_filter(
-        share.numpy(), (0, 0, sigma, sigma), mode="mirror", radius=(0, 0, *[round(2 * sigma)] * 2)
-    )
+    wanted = gaussian_filter(share.numpy(), (0, 0, sigma, sigma), mode="mirror", radius=(0, 0, *[round(2 * sigma)] * 2))
     np.testing.assert_allclose(smoothed(share, sigma).numpy(), wanted, atol=1e-12)
 
 
@@ -132,9 +129,18 @@ def test_features_that_are_never_used_carry_no_information() -> None:
     with borrowed(model), torch.no_grad():
         features = features_at(model, model[1], x)
         capacity, _ = fitted_bottleneck(
-            model, model[1], x, target, features, known, lambda s: torch.randn(4, 3, *features.shape[1:]),
-            beta=1, steps=3, lr=1, sigma=1,
-        )  # fmt: skip
+            model,
+            model[1],
+            x,
+            target,
+            features,
+            known,
+            lambda s: torch.randn(4, 3, *features.shape[1:]),
+            beta=1,
+            steps=3,
+            lr=1,
+            sigma=1,
+        )
     assert (capacity[:, 3] == 0).all()
     assert (capacity[:, 2][:, state["active"][2]] > 0).all()
 
@@ -160,9 +166,7 @@ class LeftOnly(nn.Module):
 def test_information_is_let_through_only_where_the_score_looks() -> None:
     model, train = LeftOnly(8), images(200) - 0.5
     x = torch.full((4, 1, 8, 8), 0.4)
-    maps = maps_of(
-        "iba(sigma=0, beta=1)", model, x, torch.tensor([0, 0, 0, 0]), context_of(4, train)
-    )
+    maps = maps_of("iba(sigma=0, beta=1)", model, x, torch.tensor([0, 0, 0, 0]), context_of(4, train))
     left, right = maps[..., :4], maps[..., 4:]
     assert maps.shape == (4, 1, 8, 8)
     assert (left.mean((1, 2, 3)) > 2 * right.mean((1, 2, 3))).all()
@@ -224,9 +228,7 @@ def test_models_without_convolutions_and_runs_without_training_images_are_refuse
         prepare_iba(small(), Context(Draws.of(0, 2)))
 
 
-@pytest.mark.parametrize(
-    "option", ["beta=0", "steps=0", "samples=0", "sigma=-1", "images=1", "gamma=1"]
-)
+@pytest.mark.parametrize("option", ["beta=0", "steps=0", "samples=0", "sigma=-1", "images=1", "gamma=1"])
 def test_impossible_options_are_refused_when_planned(option: str) -> None:
     with pytest.raises(BadOption):
         read_chain(f"iba({option})")

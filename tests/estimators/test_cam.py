@@ -40,9 +40,7 @@ def test_grad_cam_of_a_named_layer_is_that_of_the_coherency_code(golden, tiny32)
 @pytest.mark.parametrize("layer", ["conv2", "relu2"])
 def test_weighted_features_are_those_of_captum(golden, tiny32, layer):
     data = golden("captum_estimators")
-    features, gradient = layer_gradient(
-        frozen(tiny32), data["images_norm"], data["labels"].long(), layer
-    )
+    features, gradient = layer_gradient(frozen(tiny32), data["images_norm"], data["labels"].long(), layer)
     maps = (gradient.mean((2, 3), keepdim=True) * features).sum(1, keepdim=True)
     close(maps, data[f"layergradcam_{layer}_raw_norelu"])
 
@@ -127,9 +125,13 @@ class VGG(nn.Sequential):
     def __init__(self) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-            nn.Conv2d(4, 4, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-        )  # fmt: skip
+            nn.Conv2d(3, 4, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 4, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+        )
         self.classifier = nn.Sequential(nn.Flatten(), nn.Linear(4 * 4 * 4, 4))
 
 
@@ -198,11 +200,7 @@ class Functional(nn.Module):
         (Unused(), "conv"),
         (nn.Sequential(Functional(), nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(4)), "0"),
         (
-            nn.Sequential(
-                nn.Sequential(Residual(3, 4, 1), Residual(4, 4, 2)),
-                nn.AdaptiveAvgPool2d(1),
-                nn.Flatten(),
-            ),
+            nn.Sequential(nn.Sequential(Residual(3, 4, 1), Residual(4, 4, 2)), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
             "0",
         ),
     ],
@@ -246,9 +244,7 @@ def test_an_in_place_relu_does_not_change_the_captured_convolution():
     rest = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4))
     x, target = torch.rand(2, 3, 8, 8), torch.tensor([0, 3])
     apart = layer_gradient(frozen(nn.Sequential(conv, nn.ReLU(), *rest)), x, target, "0")
-    inside = layer_gradient(
-        frozen(nn.Sequential(conv, nn.ReLU(inplace=True), *rest)), x, target, "0"
-    )
+    inside = layer_gradient(frozen(nn.Sequential(conv, nn.ReLU(inplace=True), *rest)), x, target, "0")
     assert (inside[0] < 0).any()
     assert torch.equal(inside[0], apart[0])
     assert torch.equal(inside[1], apart[1])

@@ -40,18 +40,14 @@ TARGET = torch.arange(N) % 4
 
 
 def context_of(rows=range(N)) -> Context:
-    train = Split(
-        "train", torch.rand(20, *SHAPE, generator=torch.Generator().manual_seed(2)), torch.zeros(20)
-    )
+    train = Split("train", torch.rand(20, *SHAPE, generator=torch.Generator().manual_seed(2)), torch.zeros(20))
     return Context(Draws.of(0, rows), mean=torch.tensor([0.4, 0.5, 0.6]), train=train)
 
 
 def run(name: str, model: nn.Module, x, rows=range(N), **options) -> torch.Tensor:
     entry, rows = captum_entry(name), list(rows)
     with torch.no_grad():
-        return entry.function(
-            model, x[rows], TARGET[rows], context_of(rows), **entry.bind(**options)
-        )
+        return entry.function(model, x[rows], TARGET[rows], context_of(rows), **entry.bind(**options))
 
 
 def test_saliency_is_our_gradient(model, x) -> None:
@@ -67,11 +63,7 @@ def test_input_times_gradient_is_ours(model, x) -> None:
 
 @pytest.mark.parametrize(
     ("method", "rule"),
-    [
-        ("riemann_right", "right"),
-        ("riemann_middle", "midpoint"),
-        ("gausslegendre", "gauss-legendre"),
-    ],
+    [("riemann_right", "right"), ("riemann_middle", "midpoint"), ("gausslegendre", "gauss-legendre")],
 )
 def test_integrated_gradients_are_ours_under_every_rule(model, x, method, rule) -> None:
     ours = ig(model, x, TARGET, context_of(), steps=20, rule=rule)
@@ -81,14 +73,7 @@ def test_integrated_gradients_are_ours_under_every_rule(model, x, method, rule) 
 
 def test_baselines_can_be_a_number_or_the_mean_colour(model, x) -> None:
     for given, ours in ((1.0, "white"), ("mean", "mean")):
-        found = run(
-            "captum:IntegratedGradients",
-            model,
-            x,
-            n_steps=9,
-            method="riemann_right",
-            baselines=given,
-        )
+        found = run("captum:IntegratedGradients", model, x, n_steps=9, method="riemann_right", baselines=given)
         wanted = ig(model, x, TARGET, context_of(), steps=9, rule="right", baseline=ours)
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
 
@@ -105,9 +90,7 @@ def test_occlusion_takes_a_window_without_channels(model, x) -> None:
         hidden[:, :, 4:8, 8:12] = 0
         drop = (model(x) - model(hidden)).gather(1, TARGET[:, None])
     torch.testing.assert_close(found[:, 1, 5, 9], drop[:, 0], atol=1e-5, rtol=1e-4)
-    assert torch.equal(
-        run("captum:Occlusion", model, x, sliding_window_shapes=(3, 4, 4), strides=(3, 4, 4)), found
-    )
+    assert torch.equal(run("captum:Occlusion", model, x, sliding_window_shapes=(3, 4, 4), strides=(3, 4, 4)), found)
 
 
 def test_a_layers_attributions_are_summed_and_brought_to_the_images_size(model, x) -> None:
@@ -125,21 +108,12 @@ def test_a_layers_attributions_are_summed_and_brought_to_the_images_size(model, 
 
 
 def test_without_a_name_the_layer_is_the_last_convolutional_block(model, x) -> None:
-    assert torch.equal(
-        run("captum:LayerGradCam", model, x), run("captum:LayerGradCam", model, x, layer="2")
-    )
+    assert torch.equal(run("captum:LayerGradCam", model, x), run("captum:LayerGradCam", model, x, layer="2"))
     with pytest.raises(UnknownName, match="layer"):
         run("captum:LayerGradCam", model, x, layer="nowhere")
 
 
-DETERMINISTIC = [
-    "Saliency",
-    "IntegratedGradients",
-    "DeepLift",
-    "DeepLiftShap",
-    "LayerGradCam",
-    "GuidedGradCam",
-]
+DETERMINISTIC = ["Saliency", "IntegratedGradients", "DeepLift", "DeepLiftShap", "LayerGradCam", "GuidedGradCam"]
 RANDOM = ["GradientShap", "KernelShap", "Lime"]
 
 
@@ -168,14 +142,10 @@ def test_random_classes_leave_the_global_generators_alone(model, x) -> None:
 
 def marks(model: nn.Module) -> list:
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return [
-        (sorted(vars(m)), [len(getattr(m, h)) for h in hooks], m.training) for m in model.modules()
-    ]
+    return [(sorted(vars(m)), [len(getattr(m, h)) for h in hooks], m.training) for m in model.modules()]
 
 
-@pytest.mark.parametrize(
-    "name", ["DeepLift", "GuidedBackprop", "LayerGradCam", "LRP", "GuidedGradCam"]
-)
+@pytest.mark.parametrize("name", ["DeepLift", "GuidedBackprop", "LayerGradCam", "LRP", "GuidedGradCam"])
 def test_no_hooks_or_attributes_are_left_also_after_an_error(name, model, x) -> None:
     model.train()
     before, flags = marks(model), [p.requires_grad for p in model.parameters()]
@@ -196,12 +166,7 @@ def test_options_are_those_of_the_class_and_others_are_refused() -> None:
     assert entry.bind(n_steps=20)["n_steps"] == 20
     with pytest.raises(BadOption, match=r"takes no option 'steps'; it takes .*n_steps.*method"):
         entry.bind(steps=20)
-    for wrong in (
-        {"n_steps": 0},
-        {"n_steps": "many"},
-        {"multiply_by_inputs": 3},
-        {"baselines": "grey"},
-    ):
+    for wrong in ({"n_steps": 0}, {"n_steps": "many"}, {"multiply_by_inputs": 3}, {"baselines": "grey"}):
         with pytest.raises(BadOption):
             entry.bind(**wrong)
     with pytest.raises(BadOption, match="needs the option 'sliding_window_shapes'"):

@@ -17,9 +17,7 @@ class Counting(nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.inner = nn.Sequential(
-            nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3)
-        )
+        self.inner = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
         self.rows = 0
 
     def forward(self, x):
@@ -39,16 +37,7 @@ def test_one_noisy_pass_serves_all_ensembles_of_a_base_and_one_gradient_its_fami
     assert model.rows == 4
     model.rows = 0
     evaluate(
-        model,
-        x,
-        [
-            "sg(grad)",
-            "sg_sq(grad)",
-            "var(grad)",
-            "sg(grad_input)",
-            "sg(sq(grad))",
-            "gaussian(var(grad))",
-        ],
+        model, x, ["sg(grad)", "sg_sq(grad)", "var(grad)", "sg(grad_input)", "sg(sq(grad))", "gaussian(var(grad))"]
     )
     assert model.rows == 4 * 15
     model.rows = 0
@@ -56,9 +45,7 @@ def test_one_noisy_pass_serves_all_ensembles_of_a_base_and_one_gradient_its_fami
     assert model.rows == 4 * 20
 
 
-@pytest.mark.parametrize(
-    "base", ["grad", "grad_input", "ig(steps=3)", "guided_backprop", "sq(grad)"]
-)
+@pytest.mark.parametrize("base", ["grad", "grad_input", "ig(steps=3)", "guided_backprop", "sq(grad)"])
 def test_ensembles_equal_a_slow_loop_over_noisy_copies(base):
     model, x = Counting(), torch.rand(3, 1, 8, 8)
     samples, sigma = 6, 0.3
@@ -71,14 +58,7 @@ def test_ensembles_equal_a_slow_loop_over_noisy_copies(base):
     stack = torch.stack(maps)
     slow = {"sg": stack.mean(0), "sg_sq": stack.square().mean(0), "var": stack.var(0)}
     for name, expected in slow.items():
-        fast = explain(
-            model,
-            x,
-            f"{name}({base}, samples={samples}, sigma={sigma})",
-            target=0,
-            raw=True,
-            seed=4,
-        )
+        fast = explain(model, x, f"{name}({base}, samples={samples}, sigma={sigma})", target=0, raw=True, seed=4)
         torch.testing.assert_close(fast, expected.float(), rtol=1e-4, atol=1e-7)
 
 
@@ -104,12 +84,7 @@ def test_families_join_what_shares_passes_and_nothing_else():
 def test_the_steps_of_a_chain_come_in_their_fixed_order():
     model, x = Counting(), torch.rand(2, 1, 8, 8).expand(2, 1, 8, 8)
     raw = explain(model, x, "grad", target=1, raw=True)
-    for sign, f in {
-        "none": lambda a: a,
-        "abs": torch.abs,
-        "sq": torch.square,
-        "relu": torch.relu,
-    }.items():
+    for sign, f in {"none": lambda a: a, "abs": torch.abs, "sq": torch.square, "relu": torch.relu}.items():
         torch.testing.assert_close(explain(model, x, "grad", target=1, sign=sign), f(raw).sum(1))
     ours = explain(model, x, "gaussian(grad, sigma=1.5)", target=1, sign="abs")
     slow = scipy.ndimage.gaussian_filter(raw.abs().sum(1).numpy(), (0, 1.5, 1.5), mode="reflect")
@@ -145,14 +120,7 @@ def test_a_name_leaves_defaults_out_and_an_identity_writes_them_all():
 
 
 def test_the_cost_is_known_before_anything_runs():
-    costs = {
-        "grad": 1,
-        "sobel": 0,
-        "ig": 25,
-        "sg(grad)": 15,
-        "sg_sq(ig(steps=10), samples=4)": 40,
-        "gaussian(ig)": 25,
-    }
+    costs = {"grad": 1, "sobel": 0, "ig": 25, "sg(grad)": 15, "sg_sq(ig(steps=10), samples=4)": 40, "gaussian(ig)": 25}
     assert {name: read_chain(name).passes for name in costs} == costs
 
 
@@ -160,11 +128,7 @@ def test_the_cost_is_known_before_anything_runs():
     ("text", "error", "sentence"),
     [
         ("gard", UnknownName, "Did you mean 'grad'"),
-        (
-            "sg(grad, sample=3)",
-            BadOption,
-            "takes no option 'sample'; it takes samples, sigma, unit",
-        ),
+        ("sg(grad, sample=3)", BadOption, "takes no option 'sample'; it takes samples, sigma, unit"),
         ("sg(gaussian(grad))", BadInput, "must be outermost"),
         ("sg", BadInput, "applied to one estimator"),
         ("sg(grad, ig)", BadInput, "got 2 things"),
@@ -197,6 +161,4 @@ def test_a_function_that_returns_no_map_is_named():
     with pytest.raises(BadMap, match=r"broken returned \(\) for images"):
         explain(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), torch.rand(2, 1, 4, 4), broken)
     with pytest.raises(BadInput, match="use def, not lambda"):
-        explain(
-            nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), torch.rand(2, 1, 4, 4), lambda m, x, t: x
-        )
+        explain(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), torch.rand(2, 1, 4, 4), lambda m, x, t: x)

@@ -26,9 +26,7 @@ def test_the_sum_over_classes(model, task):
     x = task.test.read(slice(None))
     slow = sum(explain(model, x, "grad", target=k, raw=True).square() for k in range(3))
     assert torch.equal(explain(model, x, "class_sum(grad)", raw=True, target=0), slow)
-    noisy = sum(
-        explain(model, x, "sg(grad, samples=3)", target=k, raw=True).square() for k in range(3)
-    )
+    noisy = sum(explain(model, x, "sg(grad, samples=3)", target=k, raw=True).square() for k in range(3))
     both = explain(model, x, "class_sum(sg(grad, samples=3))", raw=True)
     assert torch.allclose(both, noisy, atol=1e-7)
 
@@ -37,14 +35,10 @@ def test_a_random_class_is_drawn_for_each_image_and_is_its_own(model, task):
     x = task.test.read(slice(None))
     drawn = [int(float(u.double()) * 3) for u in Draws.of(0, 6, "test").uniform("random class")]
     assert len(set(drawn)) > 1
-    slow = torch.stack(
-        [explain(model, x, "grad", target=k, raw=True)[i] for i, k in enumerate(drawn)]
-    )
+    slow = torch.stack([explain(model, x, "grad", target=k, raw=True)[i] for i, k in enumerate(drawn)])
     found = explain(model, x, "random_class(grad)", raw=True, target=1)
     assert torch.equal(found, slow)
-    assert torch.equal(
-        explain(model, x[4:], "random_class(grad)", raw=True, index=[4, 5]), slow[4:]
-    )
+    assert torch.equal(explain(model, x[4:], "random_class(grad)", raw=True, index=[4, 5]), slow[4:])
 
 
 @pytest.mark.parametrize("text", ["class_sum(sobel)", "class_sum(class_sum(grad))", "random_class"])

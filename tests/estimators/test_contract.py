@@ -48,8 +48,9 @@ def maps(model, task, name, rows=slice(0, 6), **options):
     x = task.test.read(rows)
     index = range(*rows.indices(len(task.test)))
     try:
-        return explain(model, x, name, index=index, train=task.train.images, raw=True,
-                       truth=task.test.truth(rows), **options)  # fmt: skip
+        return explain(
+            model, x, name, index=index, train=task.train.images, raw=True, truth=task.test.truth(rows), **options
+        )
     except NotApplicable as reason:
         pytest.skip(str(reason))
 
@@ -87,9 +88,7 @@ def test_the_model_comes_back_as_it_was(name, model, task):
     assert model.training
     assert all(p.requires_grad and p.grad is None for p in model.parameters())
     assert all(torch.equal(state[key], value) for key, value in model.state_dict().items())
-    assert not any(
-        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules()
-    )
+    assert not any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
     model.eval()
 
 
@@ -114,9 +113,7 @@ def test_a_map_responds_to_the_model_unless_it_says_it_does_not(name, model, tas
     assert torch.equal(a, b) == (not entry.facts["model"])
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in MAPS if estimators[n.partition("(")[0]].facts["model"]]
-)
+@pytest.mark.parametrize("name", [n for n in MAPS if estimators[n.partition("(")[0]].facts["model"]])
 def test_a_map_is_of_the_class_asked_for(name, model, task):
     a = maps(model, task, name, slice(0, 4), target=0)
     b = maps(model, task, name, slice(0, 4), target=1)
@@ -164,12 +161,7 @@ def test_tiny_grey_images_and_a_model_without_convolutions_give_a_map_or_a_reaso
     x = torch.rand(3, *shape)
     try:
         a = explain(
-            Linear(x[0].numel()),
-            x,
-            name,
-            target=1,
-            train=torch.rand(8, *shape),
-            truth=torch.ones(3, *shape[1:]).bool(),
+            Linear(x[0].numel()), x, name, target=1, train=torch.rand(8, *shape), truth=torch.ones(3, *shape[1:]).bool()
         )
     except NotApplicable as reason:
         assert len(str(reason)) > 10
@@ -191,13 +183,9 @@ class Pair(torch.nn.Module):
 @pytest.mark.parametrize("target", [None, 0])
 def test_a_model_that_cannot_take_the_images_is_refused_in_one_sentence(target):
     x = torch.rand(2, 1, 4, 4)
-    with pytest.raises(
-        BadInput, match=r"cannot take torch.float32 images of shape \(2, 1, 4, 4\).*mask"
-    ):
+    with pytest.raises(BadInput, match=r"cannot take torch.float32 images of shape \(2, 1, 4, 4\).*mask"):
         explain(TwoInputs(), x, target=target)
-    with pytest.raises(
-        BadInput, match="class scores, not tuple with 2 tensors of one row per image"
-    ):
+    with pytest.raises(BadInput, match="class scores, not tuple with 2 tensors of one row per image"):
         explain(Pair(), x, target=target)
 
 
@@ -214,9 +202,7 @@ def test_an_installed_package_adds_estimators_by_entry_point(monkeypatch):
             return mine
 
     point = Point("mine", "package:mine", "uproar.things")
-    monkeypatch.setattr(
-        metadata, "entry_points", lambda group: [point] if group == "uproar.things" else []
-    )
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == "uproar.things" else [])
     registry = Registry("thing", "uproar.things")
     assert registry["mine"].function is mine
     assert list(registry) == ["mine"]

@@ -60,8 +60,7 @@ def test_controls_follow_the_seed_but_not_the_model():
     for name in ("random", "block_random"):
         assert not torch.equal(maps(name, x, 0), maps(name, x, 1))
         torch.testing.assert_close(
-            maps(name, x, 0),
-            explain(nn.Sequential(nn.Flatten(), nn.Linear(36, 2)), x, name, target=1),
+            maps(name, x, 0), explain(nn.Sequential(nn.Flatten(), nn.Linear(36, 2)), x, name, target=1)
         )
 
 

@@ -10,13 +10,7 @@ from torch import nn
 from uproar.data.task import Split
 from uproar.errors import BadOption, BadShape, NotApplicable
 from uproar.estimators import Context, raw_maps, read_chain
-from uproar.estimators.decomposition import (
-    contributions,
-    deconv,
-    deep_lift,
-    deep_shap,
-    grad_shap,
-)
+from uproar.estimators.decomposition import contributions, deconv, deep_lift, deep_shap, grad_shap
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
 
@@ -37,9 +31,7 @@ def small(build, shape=(3, 16, 16)) -> nn.Module:
 
 
 def context(n: int, train: torch.Tensor | None = None, seed: int = 0) -> Context:
-    split = (
-        None if train is None else Split("train", train, torch.zeros(len(train), dtype=torch.long))
-    )
+    split = None if train is None else Split("train", train, torch.zeros(len(train), dtype=torch.long))
     return Context(Draws.of(seed, n), train=split)
 
 
@@ -104,14 +96,7 @@ class Mixed(nn.Module):
 
 
 POOLS = [nn.MaxPool2d(2), nn.MaxPool2d(3, 2, padding=1), nn.AdaptiveMaxPool2d(3), nn.AvgPool2d(3)]
-ACTS = [
-    nn.ReLU(inplace=True),
-    nn.GELU(),
-    nn.Sigmoid(),
-    nn.LeakyReLU(0.1, inplace=True),
-    nn.ReLU6(),
-    nn.Tanh(),
-]
+ACTS = [nn.ReLU(inplace=True), nn.GELU(), nn.Sigmoid(), nn.LeakyReLU(0.1, inplace=True), nn.ReLU6(), nn.Tanh()]
 
 
 @pytest.mark.parametrize("pool", POOLS, ids=str)
@@ -130,11 +115,7 @@ def test_the_parts_sum_to_the_difference_in_score(act, pool):
 def test_the_parts_sum_to_the_difference_in_score_in_the_small_networks(build, baseline):
     torch.manual_seed(0)
     model, x, target = small(build), torch.rand(3, 3, 16, 16), torch.arange(3)
-    start = {
-        "black": 0 * x,
-        "white": 0 * x + 1,
-        "image-mean": x.mean((2, 3), keepdim=True).expand_as(x),
-    }
+    start = {"black": 0 * x, "white": 0 * x + 1, "image-mean": x.mean((2, 3), keepdim=True).expand_as(x)}
     wanted = scores(model, x, target) - scores(model, start[baseline], target)
     maps = deep_lift(model, x, target, context(3), baseline=baseline)
     close(maps.sum((1, 2, 3)), wanted, 1e-4)
@@ -183,10 +164,16 @@ def test_networks_without_max_pooling_get_the_map_of_captum(act):
     torch.manual_seed(0)
     model = frozen(
         nn.Sequential(
-            nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), act(), nn.AvgPool2d(2), nn.Conv2d(4, 8, 3), act(),
-            nn.Flatten(), nn.Linear(32, 4),
+            nn.Conv2d(3, 4, 3),
+            nn.BatchNorm2d(4),
+            act(),
+            nn.AvgPool2d(2),
+            nn.Conv2d(4, 8, 3),
+            act(),
+            nn.Flatten(),
+            nn.Linear(32, 4),
         )
-    )  # fmt: skip
+    )
     x, start, target = torch.rand(4, 3, 10, 10), torch.rand(4, 3, 10, 10), torch.arange(4)
     close(contributions(model, x, start, target), DeepLift(model).attribute(x, start, target), 1e-4)
 
@@ -199,9 +186,7 @@ def test_a_module_used_several_times_is_the_same_as_copies_of_it():
     shared = frozen(nn.Sequential(conv, act, conv, act, nn.Flatten()))
     copied = frozen(nn.Sequential(conv, nn.ReLU(), again, nn.ReLU(), nn.Flatten()))
     x, start, target = torch.rand(2, 3, 5, 5), torch.rand(2, 3, 5, 5), torch.tensor([12, 40])
-    assert torch.equal(
-        contributions(shared, x, start, target), contributions(copied, x, start, target)
-    )
+    assert torch.equal(contributions(shared, x, start, target), contributions(copied, x, start, target))
 
 
 # DeepSHAP and expected gradients
@@ -252,9 +237,7 @@ def test_without_training_images_there_are_no_references(method):
     with pytest.raises(NotApplicable, match="training images are needed"):
         method(model, torch.rand(2, 1, 2, 2), torch.tensor([0, 1]), context(2))
     with pytest.raises(BadShape, match=r"\(1, 3, 3\), but the images to explain \(1, 2, 2\)"):
-        method(
-            model, torch.rand(2, 1, 2, 2), torch.tensor([0, 1]), context(2, torch.rand(2, 1, 3, 3))
-        )
+        method(model, torch.rand(2, 1, 2, 2), torch.tensor([0, 1]), context(2, torch.rand(2, 1, 3, 3)))
 
 
 # deconvolution
@@ -272,11 +255,7 @@ def test_deconvolution_is_that_of_captum(golden, tiny32):
 
 def test_deconvolution_without_relus_is_not_applicable():
     with pytest.raises(NotApplicable, match="no ReLU was met"):
-        deconv(
-            frozen(nn.Sequential(nn.Flatten(), nn.Linear(4, 2))),
-            torch.rand(2, 1, 2, 2),
-            torch.zeros(2).long(),
-        )
+        deconv(frozen(nn.Sequential(nn.Flatten(), nn.Linear(4, 2))), torch.rand(2, 1, 2, 2), torch.zeros(2).long())
 
 
 # refusals
@@ -324,12 +303,7 @@ def test_operations_without_a_rule_are_refused_by_name(model, name):
 def test_scripted_relus_do_not_slip_through_with_their_gradient():
     relu = torch.jit.trace(nn.ReLU(), torch.rand(2, 3, 2, 2))
     with pytest.raises(NotApplicable, match="Relu"):
-        deep_lift(
-            frozen(nn.Sequential(relu, nn.Flatten())),
-            torch.rand(2, 3, 2, 2),
-            torch.zeros(2).long(),
-            context(2),
-        )
+        deep_lift(frozen(nn.Sequential(relu, nn.Flatten())), torch.rand(2, 3, 2, 2), torch.zeros(2).long(), context(2))
 
 
 def test_rows_that_the_model_mixes_are_noticed():
@@ -354,9 +328,7 @@ def test_impossible_options_are_refused_when_planned():
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 1, 1)], ids=str)
-@pytest.mark.parametrize(
-    "name", ["deep_lift", "deep_shap(samples=3)", "grad_shap(samples=3)", "deconv"]
-)
+@pytest.mark.parametrize("name", ["deep_lift", "deep_shap(samples=3)", "grad_shap(samples=3)", "deconv"])
 def test_a_map_does_not_depend_on_the_rest_of_the_batch(name, shape):
     torch.manual_seed(1)
     model = small(lambda *given: resnet_small(*given, width=4), shape)

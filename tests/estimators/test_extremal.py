@@ -10,6 +10,7 @@ from torch import Tensor
 from tests.estimators.perturbing import Linear, Region, around, frozen, images, same_for_any_batch
 from uproar.errors import BadOption
 from uproar.estimators import estimators, read_chain
+from uproar.estimators.class_scores import class_scores
 from uproar.estimators.extremal import (
     Search,
     best_masks,
@@ -20,7 +21,6 @@ from uproar.estimators.extremal import (
     seen_through,
     shared_values,
 )
-from uproar.estimators.scores import class_scores
 from uproar.estimators.smoothmask import Mesh
 
 
@@ -94,9 +94,7 @@ def test_the_mask_of_a_small_area_is_that_of_the_authors_code(golden, tiny32):
     torch.backends.cpu.get_cpu_capability() != "AVX2",
     reason="the larger mask depends on how torch's sort leaves equal values, which differs between processors",
 )
-def test_with_equal_rounding_the_mask_of_a_large_area_is_that_of_the_authors_code_too(
-    golden, tiny32
-):
+def test_with_equal_rounding_the_mask_of_a_large_area_is_that_of_the_authors_code_too(golden, tiny32):
     """The search is the same: only last bits decide the order of the equal values that it starts with."""
     data = golden("extremal_perturbation")
     masks = authors_search(data, tiny32, SlowMesh(32, 32, 4, 8.0), 60)
@@ -107,9 +105,7 @@ def test_with_equal_rounding_the_mask_of_a_large_area_is_that_of_the_authors_cod
 # masks
 
 
-@pytest.mark.parametrize(
-    ("h", "w", "step", "sigma"), [(7, 9, 1, 1.0), (9, 8, 2, 3.0), (13, 10, 4, 6.0)]
-)
+@pytest.mark.parametrize(("h", "w", "step", "sigma"), [(7, 9, 1, 1.0), (9, 8, 2, 3.0), (13, 10, 4, 6.0)])
 def test_masks_and_their_gradient_follow_the_definition(h, w, step, sigma):
     values = images(3, *Mesh(h, w, step, sigma).points)
     found = []
@@ -157,9 +153,7 @@ def test_values_of_one_bin_share_what_is_wanted_of_them():
     # two ones for the two largest; the third for three values between 0.50 and 0.52
     expected = torch.tensor([[1, 1 / 3, 1, 1 / 3, 0, 1 / 3]])
     torch.testing.assert_close(wanted, expected)
-    torch.testing.assert_close(
-        shared_values(torch.full((1, 5), 0.3), torch.tensor([[1.0]])), torch.full((1, 5), 0.2)
-    )
+    torch.testing.assert_close(shared_values(torch.full((1, 5), 0.3), torch.tensor([[1.0]])), torch.full((1, 5), 0.2))
 
 
 def test_far_apart_values_want_what_sorting_says():
@@ -183,9 +177,7 @@ def test_the_region_that_decides_is_in_the_smallest_mask(side, size, options):
     region = planted(side, size)
     x = (0.7 * images(2, 1, side, side)) * ~region + region.float()
     target = torch.zeros(2, dtype=torch.long)
-    maps = extremal_perturbation(
-        Region(region), x, target, around(x, 0.3), iterations=60, **options
-    )
+    maps = extremal_perturbation(Region(region), x, target, around(x, 0.3), iterations=60, **options)
     assert maps[:, 0, region].mean() > 3 * maps[:, 0, ~region].mean()
     assert all(region[divmod(int(each.argmax()), side)] for each in maps[:, 0])
 
@@ -216,16 +208,12 @@ def test_an_area_is_a_share_of_the_image_or_with_its_margin():
 def test_the_map_is_the_sum_over_areas():
     x, target, model = images(2, 1, 8, 8), torch.tensor([0, 1]), Linear(1, 8, 8)
     both = extremal_perturbation(model, x, target, around(x), areas=(0.1, 0.4), iterations=5)
-    parts = [
-        extremal_perturbation(model, x, target, around(x), areas=(a,), iterations=5)
-        for a in (0.1, 0.4)
-    ]
+    parts = [extremal_perturbation(model, x, target, around(x), areas=(a,), iterations=5) for a in (0.1, 0.4)]
     torch.testing.assert_close(both, parts[0] + parts[1], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
-    "options",
-    ["iterations=6", "iterations=6, areas=[0.3], perturbation=fade, ties=torch, flip=true"],
+    "options", ["iterations=6", "iterations=6, areas=[0.3], perturbation=fade, ties=torch, flip=true"]
 )
 def test_a_map_does_not_depend_on_the_batch(options):
     assert same_for_any_batch(f"extremal_perturbation({options})", c=3)
@@ -238,9 +226,7 @@ def test_the_cost_grows_with_areas_and_iterations():
     assert len(defaults["areas"].default) * defaults["iterations"].default == 400
 
 
-@pytest.mark.parametrize(
-    "options", ["areas=[]", "areas=[1.0]", "areas=[0]", "iterations=0", "sigma=0", "step=0"]
-)
+@pytest.mark.parametrize("options", ["areas=[]", "areas=[1.0]", "areas=[0]", "iterations=0", "sigma=0", "step=0"])
 def test_impossible_options_are_refused_when_planned(options):
     with pytest.raises(BadOption):
         read_chain(f"extremal_perturbation({options})")

@@ -69,9 +69,7 @@ def test_maps_equal_those_of_captum(tiny32, golden):
     for name, key in pairs.items():
         ours = explain(tiny32, x, name, target=y, raw=True)
         scale = float(g[key].abs().max())
-        torch.testing.assert_close(
-            ours, g[key], atol=2e-5 * scale, rtol=0, msg=lambda m, k=key: f"{k}: {m}"
-        )
+        torch.testing.assert_close(ours, g[key], atol=2e-5 * scale, rtol=0, msg=lambda m, k=key: f"{k}: {m}")
 
 
 CAPTUM_IG = {
@@ -106,11 +104,7 @@ def test_single_image_gradients_equal_those_of_the_roar_pitfalls_code(tiny32, go
         theirs = g[key].float()
         ours = explain(model, x, name, target=target, raw=True)
         torch.testing.assert_close(
-            ours,
-            theirs,
-            atol=1e-4 * float(theirs.abs().max()),
-            rtol=0,
-            msg=lambda m, k=key: f"{k}: {m}",
+            ours, theirs, atol=1e-4 * float(theirs.abs().max()), rtol=0, msg=lambda m, k=key: f"{k}: {m}"
         )
 
 

@@ -15,11 +15,7 @@ from uproar.estimators import raw_maps, read_chain
 from uproar.estimators.base import Context
 from uproar.estimators.bottleneck import information
 from uproar.estimators.evaluate import prepare_states
-from uproar.estimators.input_bottleneck import (
-    first_mask,
-    information_beyond,
-    prepare_input_iba,
-)
+from uproar.estimators.input_bottleneck import first_mask, information_beyond, prepare_input_iba
 from uproar.estimators.wasserstein import Game, Imitation, fitted_mask
 from uproar.models.borrow import borrowed
 from uproar.models.small import cnn_small, resnet_small
@@ -57,11 +53,7 @@ def test_the_recorded_cost_is_repeated(golden) -> None:
 
 
 def test_the_cost_is_the_divergence_from_what_the_generator_lets_through() -> None:
-    x, share, prior = (
-        torch.randn(3, 4).double(),
-        torch.rand(3, 4).double(),
-        torch.rand(3, 4).double(),
-    )
+    x, share, prior = (torch.randn(3, 4).double(), torch.rand(3, 4).double(), torch.rand(3, 4).double())
     here = Normal(share * x, 1 - share)
     there = Normal(prior * share * x, 1 - prior * share)
     torch.testing.assert_close(information_beyond(x, share, prior), kl_divergence(here, there))
@@ -106,8 +98,18 @@ def test_the_game_opens_the_mask_where_the_features_keep_the_image() -> None:
     through = torch.zeros(1, 8, 8)
     through[..., :4] = 1
     unit = torch.zeros(1, 1, 1), torch.ones(1, 1, 1)
-    game = Game(epochs=40, pool=32, batch=32, noise_mean=0.0, noise_std=1.0, critic_steps=2, critic_lr=1e-3,
-                mean_lr=1e-9, spread_lr=1e-9, mask_lr=0.02)  # fmt: skip
+    game = Game(
+        epochs=40,
+        pool=32,
+        batch=32,
+        noise_mean=0.0,
+        noise_std=1.0,
+        critic_steps=2,
+        critic_lr=1e-3,
+        mean_lr=1e-9,
+        spread_lr=1e-9,
+        mask_lr=0.02,
+    )
     task = Imitation(model, model.same, image, unit, image, through, Draws.of(0, 1))
     with borrowed(model), torch.no_grad():
         mask = fitted_mask(task, torch.full((1, 8, 8), 0.5), game)
@@ -187,18 +189,10 @@ def test_what_cannot_be_explained_is_refused() -> None:
     with pytest.raises(NotApplicable, match="input_iba needs training images; give train="):
         prepare_input_iba(small(), Context(Draws.of(0, 2)))
     with pytest.raises(BadInput, match="99"):
-        maps_of(
-            f"input_iba({FAST})",
-            small(),
-            images(2),
-            torch.full((2,), 99),
-            context_of(2, images(20)),
-        )
+        maps_of(f"input_iba({FAST})", small(), images(2), torch.full((2,), 99), context_of(2, images(20)))
 
 
-@pytest.mark.parametrize(
-    "option", ["beta=0", "epochs=-1", "pool=1", "clip=0", "guide=both", "gan=1"]
-)
+@pytest.mark.parametrize("option", ["beta=0", "epochs=-1", "pool=1", "clip=0", "guide=both", "gan=1"])
 def test_impossible_options_are_refused_when_planned(option: str) -> None:
     with pytest.raises(BadOption):
         read_chain(f"input_iba({option})")

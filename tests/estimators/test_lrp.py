@@ -12,8 +12,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators import Context, raw_maps, read_chain
+from uproar.estimators.class_scores import input_gradient
 from uproar.estimators.lrp import lrp
-from uproar.estimators.scores import input_gradient
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
 
@@ -49,10 +49,7 @@ class Functional(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norm = nn.BatchNorm2d(8)
-        self.one, self.two = (
-            nn.Conv2d(3, 8, 3, padding=1),
-            nn.Conv2d(8, 8, 3, padding=1, bias=False),
-        )
+        self.one, self.two = (nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1, bias=False))
         self.head = nn.Linear(8, 4)
 
     def forward(self, x):
@@ -84,11 +81,13 @@ def test_the_coherency_composite_is_the_released_code_one_image_at_a_time(golden
 def test_without_epsilon_relevance_is_gradient_times_normalised_input(name, tiny16):
     """In a network of ReLUs, with every bias absorbed: any layer treated wrongly would break it."""
     torch.manual_seed(0)
-    model = {"cnn": lambda: small(cnn_small), "resnet": lambda: small(resnet_small),
-             "functional": lambda: frozen(Functional()), "tiny": lambda: frozen(tiny16)}[name]().double()  # fmt: skip
-    shift = {"functional": torch.full((3,), 0.5), "tiny": torch.zeros(3)}.get(
-        name, torch.linspace(0.4, 0.6, 3)
-    )
+    model = {
+        "cnn": lambda: small(cnn_small),
+        "resnet": lambda: small(resnet_small),
+        "functional": lambda: frozen(Functional()),
+        "tiny": lambda: frozen(tiny16),
+    }[name]().double()
+    shift = {"functional": torch.full((3,), 0.5), "tiny": torch.zeros(3)}.get(name, torch.linspace(0.4, 0.6, 3))
     x, target = torch.rand(5, 3, 16, 16, dtype=torch.double), torch.arange(5) % 4
     expected = (x - shift.view(1, 3, 1, 1)) * input_gradient(model, x, target)
     close(lrp(model, x, target, composite="epsilon", epsilon=0), expected, 1e-6)
@@ -120,19 +119,25 @@ def test_positive_rules_hand_on_all_relevance(build, first):
     assert torch.allclose(mixed.sum((1, 2, 3)), kept, atol=2e-3)
 
 
-@pytest.mark.parametrize(
-    "composite", ["epsilon", "epsilon-plus", "z-plus", "alpha1-beta0", "alpha2-beta1"]
-)
+@pytest.mark.parametrize("composite", ["epsilon", "epsilon-plus", "z-plus", "alpha1-beta0", "alpha2-beta1"])
 @pytest.mark.parametrize("first", ["same", "z-box"])
 def test_without_biases_all_rules_hand_on_all_relevance(composite, first):
     torch.manual_seed(0)
     conv = [nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in ((3, 8), (8, 8), (8, 8))]
     model = frozen(
         nn.Sequential(
-            conv[0], nn.ReLU(inplace=True), conv[1], nn.ReLU(), nn.MaxPool2d(2), conv[2], nn.ReLU(),
-            nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 4, bias=False),
+            conv[0],
+            nn.ReLU(inplace=True),
+            conv[1],
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            conv[2],
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(32, 4, bias=False),
         )
-    ).double()  # fmt: skip
+    ).double()
     x, target = torch.rand(6, 3, 8, 8, dtype=torch.double), torch.arange(6) % 4
     maps = lrp(model, x, target, composite=composite, first=first, epsilon=1e-9)
     start = scores(model, x, target) if composite.startswith("epsilon") else torch.ones(6).double()
@@ -147,9 +152,7 @@ def test_the_terms_of_a_residual_sum_share_in_proportion():
     x = torch.tensor([2.0, 1.0, 1.0]).view(1, 3, 1, 1).repeat(2, 1, 1, 1)
     target = torch.tensor([0, 0])
     # 2 + 3 − 1 = 4
-    assert torch.allclose(
-        lrp(Sum(), x, target, composite="epsilon")[0].flatten(), torch.tensor([2.0, 3.0, -1.0])
-    )
+    assert torch.allclose(lrp(Sum(), x, target, composite="epsilon")[0].flatten(), torch.tensor([2.0, 3.0, -1.0]))
     # the last subtraction has one positive term, the first sum two
     positive = lrp(Sum(), x, target, composite="z-plus")[0].flatten()
     assert torch.allclose(positive, torch.tensor([0.4, 0.6, 0.0]), atol=1e-5)
@@ -160,9 +163,7 @@ def test_the_terms_of_a_residual_sum_share_in_proportion():
 
 
 def test_a_unit_that_is_active_through_its_bias_alone_keeps_its_relevance():
-    model = frozen(
-        nn.Sequential(nn.Flatten(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1, bias=False))
-    )
+    model = frozen(nn.Sequential(nn.Flatten(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1, bias=False)))
     model[1].weight.data = torch.tensor([[1.0, 1.0], [-1.0, -1.0]])
     model[1].bias.data = torch.tensor([0.0, 3.0])
     model[3].weight.data = torch.tensor([[1.0, 1.0]])
@@ -175,9 +176,7 @@ def test_a_unit_that_is_active_through_its_bias_alone_keeps_its_relevance():
 # the rules, once more and slowly
 
 
-def slow_layer(
-    rule: str, a: list[float], w: list[list[float]], b: list[float], r: list[float]
-) -> list[float]:
+def slow_layer(rule: str, a: list[float], w: list[list[float]], b: list[float], r: list[float]) -> list[float]:
     """One dense layer by the textbook: z_ij = a_i w_ij, number by number."""
     result = [0.0] * len(a)
     for j in range(len(b)):
@@ -206,17 +205,13 @@ def slow_layer(
 @pytest.mark.parametrize("composite", ["epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1"])
 def test_a_dense_network_gets_what_the_definition_says(composite, first):
     torch.manual_seed(3)
-    model = frozen(
-        nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
-    ).double()
+    model = frozen(nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))).double()
     x, target = torch.rand(4, 1, 2, 3, dtype=torch.double), torch.tensor([0, 1, 2, 0])
     maps = lrp(model, x, target, composite=composite, first=first, epsilon=0)
     for n in range(4):
         hidden = model[:3](x[n : n + 1])[0]
         start = [0.0] * 3
-        start[target[n]] = (
-            float(model(x[n : n + 1])[0, target[n]]) if composite == "epsilon" else 1.0
-        )
+        start[target[n]] = float(model(x[n : n + 1])[0, target[n]]) if composite == "epsilon" else 1.0
         head, body = model[3], model[1]
         r = slow_layer(composite, hidden.tolist(), head.weight.tolist(), head.bias.tolist(), start)
         rule = composite if first == "same" else "z-box"
@@ -262,18 +257,14 @@ def test_black_and_white_bound_the_first_layer_as_it_sees_them():
 def test_in_place_and_shared_modules_are_the_same_as_plain_copies(composite):
     torch.manual_seed(0)
     conv, relu, norm = nn.Conv2d(3, 3, 3, padding=1), nn.ReLU(inplace=True), nn.BatchNorm2d(3)
-    shared = frozen(
-        nn.Sequential(conv, norm, relu, conv, norm, relu, nn.Flatten(), nn.Linear(48, 4))
-    )
+    shared = frozen(nn.Sequential(conv, norm, relu, conv, norm, relu, nn.Flatten(), nn.Linear(48, 4)))
     plain = copy.deepcopy(shared)
     for place in (2, 5):
         plain[place] = nn.ReLU()
     for place in (3, 4):
         plain[place] = copy.deepcopy(plain[place - 3])
     x, target = torch.rand(3, 3, 4, 4), torch.arange(3)
-    assert torch.equal(
-        lrp(shared, x, target, composite=composite), lrp(plain, x, target, composite=composite)
-    )
+    assert torch.equal(lrp(shared, x, target, composite=composite), lrp(plain, x, target, composite=composite))
 
 
 def test_a_forward_pass_in_place_without_using_the_result_is_followed():
@@ -337,45 +328,21 @@ class Own(torch.autograd.Function):
         (lambda x: x.square().flatten(1), "'Pow'"),
         (lambda x: (x.flatten(1) @ x.flatten(1).T)[:, :2], "'Mm'"),
         (lambda x: Own.apply(x).flatten(1), "'Own'"),
-        (
-            lambda x: F.conv2d(x, x.mean((0, 2, 3)).view(1, 3, 1, 1)).flatten(1),
-            "weights that depend",
-        ),
-        (
-            lambda x: F.batch_norm(x, None, None, training=True).flatten(1),
-            "statistics of the batch",
-        ),
+        (lambda x: F.conv2d(x, x.mean((0, 2, 3)).view(1, 3, 1, 1)).flatten(1), "weights that depend"),
+        (lambda x: F.batch_norm(x, None, None, training=True).flatten(1), "statistics of the batch"),
         (through_a_view, "in-place changes"),
     ],
-    ids=[
-        "softmax",
-        "norm",
-        "gate",
-        "quotient",
-        "square",
-        "product",
-        "self-made",
-        "dynamic",
-        "batch",
-        "view",
-    ],
+    ids=["softmax", "norm", "gate", "quotient", "square", "product", "self-made", "dynamic", "batch", "view"],
 )
 @pytest.mark.parametrize("composite", ["epsilon-plus", "coherency"])
 def test_operations_without_a_rule_are_refused_by_name(function, name, composite):
     with pytest.raises(NotApplicable, match=name):
-        lrp(
-            Calling(function),
-            torch.rand(2, 3, 2, 2) + 0.1,
-            torch.tensor([0, 1]),
-            composite=composite,
-        )
+        lrp(Calling(function), torch.rand(2, 3, 2, 2) + 0.1, torch.tensor([0, 1]), composite=composite)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_scripted_layers_do_not_slip_through_with_their_gradient():
-    model = torch.jit.trace(
-        frozen(nn.Sequential(nn.Conv2d(3, 4, 2), nn.ReLU(), nn.Flatten())), torch.rand(2, 3, 2, 2)
-    )
+    model = torch.jit.trace(frozen(nn.Sequential(nn.Conv2d(3, 4, 2), nn.ReLU(), nn.Flatten())), torch.rand(2, 3, 2, 2))
     with pytest.raises(NotApplicable, match="no rule for the operation"):
         lrp(model, torch.rand(2, 3, 2, 2), torch.tensor([0, 1]))
 
@@ -391,13 +358,7 @@ def test_options_that_do_not_go_together_are_refused():
     with pytest.raises(BadOption, match="composite"):
         read_chain("lrp(composite=gamma)")
     with pytest.raises(BadOption, match="its own rule for the first layer"):
-        lrp(
-            nn.Flatten(),
-            torch.rand(2, 1, 2, 2),
-            torch.zeros(2).long(),
-            composite="coherency",
-            first="z-box",
-        )
+        lrp(nn.Flatten(), torch.rand(2, 1, 2, 2), torch.zeros(2).long(), composite="coherency", first="z-box")
 
 
 # properties

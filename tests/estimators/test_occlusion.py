@@ -15,9 +15,7 @@ from uproar.estimators.occlusion import occlusion, windows
 
 
 @pytest.mark.parametrize(("name", "stride"), [("raw_occlusion8", 8), ("raw_occlusion8_s4", 4)])
-def test_the_last_window_of_softmax_falls_is_that_of_the_coherency_code(
-    golden, tiny32, name, stride
-):
+def test_the_last_window_of_softmax_falls_is_that_of_the_coherency_code(golden, tiny32, name, stride):
     data = golden("coherency")
     x, target = data["images_norm"], data["labels"]
     options = {"window": 8, "stride": stride, "fill": "black", "overlap": "last"}
@@ -57,9 +55,7 @@ def test_a_pixel_of_a_linear_model_gets_the_mean_fall_of_the_windows_on_it(windo
             torch.testing.assert_close(maps[:, 0, i, j], expected, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("h", "w", "window", "stride"), [(8, 8, 2, 1), (11, 7, 4, 2), (5, 9, 3, 3)]
-)
+@pytest.mark.parametrize(("h", "w", "window", "stride"), [(8, 8, 2, 1), (11, 7, 4, 2), (5, 9, 3, 3)])
 def test_every_pixel_is_in_equally_many_windows(h, w, window, stride):
     times = torch.zeros(h, w)
     for place in windows(h, w, window, stride):

@@ -15,12 +15,28 @@ from uproar.estimators import estimators
 IMAGES = 40
 KNOWING_NOTHING = {"block_random", "constant", "random", "random_blurred"}
 SHARP = {  # nearly always on the glyph
-    "grad", "grad_input", "guided_backprop", "ig", "deep_lift", "deep_shap", "grad_shap", "lrp", "occlusion",
-}  # fmt: skip
+    "grad",
+    "grad_input",
+    "guided_backprop",
+    "ig",
+    "deep_lift",
+    "deep_shap",
+    "grad_shap",
+    "lrp",
+    "occlusion",
+}
 COARSE = {  # blurred by their pieces, masks or layers, but around the glyph
-    "ada_sise", "extremal_perturbation", "grad_cam", "grad_cam_pp", "iba", "input_iba", "kernel_shap", "lime",
-    "rise", "sise",
-}  # fmt: skip
+    "ada_sise",
+    "extremal_perturbation",
+    "grad_cam",
+    "grad_cam_pp",
+    "iba",
+    "input_iba",
+    "kernel_shap",
+    "lime",
+    "rise",
+    "sise",
+}
 MORE = {  # enough for the glyph to be found, less than the defaults
     "extremal_perturbation": "extremal_perturbation(iterations=30, areas=[0.05, 0.2])",
     "input_iba": "input_iba(epochs=1, steps=20)",

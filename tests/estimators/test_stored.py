@@ -51,9 +51,7 @@ def maps_of(expression, split, rows, batch_size=64, sign="none"):
     x = split.read(torch.tensor(rows))
     context = Context(Draws.of(0, rows, split.name), samples=split)
     chain = read_chain(expression, sign)
-    return explain_chains(torch.nn.Identity(), x, split.labels[rows], context, [chain], batch_size)[
-        0
-    ]
+    return explain_chains(torch.nn.Identity(), x, split.labels[rows], context, [chain], batch_size)[0]
 
 
 @pytest.mark.parametrize("name", ["m.safetensors", "m.npz"])

@@ -14,13 +14,7 @@ from tests.estimators.perturbing import Linear, around, images, same_for_any_bat
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators import read_chain
 from uproar.estimators.segments import patches, segmented, superpixels
-from uproar.estimators.surrogate import (
-    closeness,
-    coalitions,
-    kernel_shap,
-    lime,
-    ridge_effects,
-)
+from uproar.estimators.surrogate import closeness, coalitions, kernel_shap, lime, ridge_effects
 
 
 class Game(nn.Module):
@@ -108,9 +102,10 @@ def test_kernel_shap_of_drawn_sets_sums_to_the_whole_effect_and_comes_close():
 
 def test_few_pieces_get_all_sets_with_shapleys_weights():
     present, weights = coalitions(4, 14, 0)
-    assert {tuple(row) for row in present.int().tolist()} == set(
-        itertools.product((0, 1), repeat=4)
-    ) - {(0,) * 4, (1,) * 4}
+    assert {tuple(row) for row in present.int().tolist()} == set(itertools.product((0, 1), repeat=4)) - {
+        (0,) * 4,
+        (1,) * 4,
+    }
     size = present.sum(1).int().tolist()
     expected = torch.tensor([3 / (math.comb(4, s) * s * (4 - s)) for s in size]).double()
     torch.testing.assert_close(weights / weights[0], expected / expected[0])
@@ -198,7 +193,14 @@ def test_impossible_options_are_refused_when_planned(name, options):
         read_chain(f"{name}({options})")
 
 
-@pytest.mark.parametrize("name", ["lime(samples=70)", "lime(samples=33, segments=slic)", "kernel_shap(samples=90)",
-                                  "kernel_shap(patches=2, segments=slic, score=probability)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lime(samples=70)",
+        "lime(samples=33, segments=slic)",
+        "kernel_shap(samples=90)",
+        "kernel_shap(patches=2, segments=slic, score=probability)",
+    ],
+)
 def test_a_map_does_not_depend_on_the_batch(name):
     assert same_for_any_batch(name, c=3, side=10)

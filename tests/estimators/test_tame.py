@@ -48,9 +48,7 @@ def test_the_recorded_branch_is_repeated(golden) -> None:
     """Tolerance 1e-5, on values of order 1."""
     run = golden("tame")
     branch = Branch([4, 6], 8).eval()
-    branch.load_state_dict(
-        {name: run["w_" + name.replace(".", "_")] for name in branch.state_dict()}
-    )
+    branch.load_state_dict({name: run["w_" + name.replace(".", "_")] for name in branch.state_dict()})
     with torch.no_grad():
         found = branch([run["feat0"], run["feat1"]])
     torch.testing.assert_close(found, run["c_first8"], atol=1e-5, rtol=0)
@@ -61,9 +59,7 @@ def test_the_recorded_losses_are_repeated(golden) -> None:
     """Tolerance 1e-5, on a total of 4.9."""
     run = golden("tame")
     ce, area, variation = losses(run["loss_logits"], run["loss_labels"], run["loss_masks"])
-    found = torch.stack(
-        [1.5 * ce + 2 * area + 0.01 * variation, 1.5 * ce, 2 * area, 0.01 * variation]
-    )
+    found = torch.stack([1.5 * ce + 2 * area + 0.01 * variation, 1.5 * ce, 2 * area, 0.01 * variation])
     torch.testing.assert_close(found.double(), run["loss_total_ce_area_var"], atol=1e-5, rtol=0)
 
 
@@ -107,10 +103,7 @@ def test_training_lowers_the_loss_of_the_masked_images(model, task) -> None:
         branch.load_state_dict(state)
         x = task.test.images
         modules, kept = list(model.modules()), {}
-        handles = [
-            modules[p].register_forward_hook(lambda m, i, o, p=p: kept.update({p: o}))
-            for p in places
-        ]
+        handles = [modules[p].register_forward_hook(lambda m, i, o, p=p: kept.update({p: o})) for p in places]
         with torch.no_grad():
             labels = model(x).argmax(1)
             for handle in handles:
@@ -187,9 +180,7 @@ def test_what_cannot_be_explained_is_refused(model, task) -> None:
         entry.function(model, task.test.images[:2], torch.full((2,), 99), state)
 
 
-@pytest.mark.parametrize(
-    "option", ["epochs=0", "lr=0", "batch=1", "momentum=1", "area=-1", "layer=x"]
-)
+@pytest.mark.parametrize("option", ["epochs=0", "lr=0", "batch=1", "momentum=1", "area=-1", "layer=x"])
 def test_impossible_options_are_refused_when_planned(option: str) -> None:
     with pytest.raises(BadOption):
         read_chain(f"tame({option})")

@@ -20,9 +20,16 @@ def gradient(model: nn.Module, x: Tensor, target: Tensor, draws: Draws) -> Tenso
 
 
 def batch_of(
-    maps: Tensor, truth: Tensor | None = None, *, model: nn.Module | None = None, x: Tensor | None = None,
-    target: Tensor | None = None, index: Sequence[int] | None = None, seed: int = 0, **more,
-) -> Batch:  # fmt: skip
+    maps: Tensor,
+    truth: Tensor | None = None,
+    *,
+    model: nn.Module | None = None,
+    x: Tensor | None = None,
+    target: Tensor | None = None,
+    index: Sequence[int] | None = None,
+    seed: int = 0,
+    **more,
+) -> Batch:
     """A batch around some maps; without a model, one that never answers."""
     n = len(maps)
     x = torch.zeros(n, 1, *maps.shape[1:]) if x is None else x
@@ -37,8 +44,18 @@ def part(batch: Batch, rows: Sequence[int]) -> Batch:
     """Some images of a batch."""
     rows = list(rows)
     truth, boxed = (None if known is None else known[rows] for known in (batch.truth, batch.boxed))
-    return Batch(batch.model, batch.x[rows], batch.target[rows], batch.maps[rows], batch.clean[rows],
-                 batch.draws[rows], batch.mean, truth, batch.explain, boxed=boxed)  # fmt: skip
+    return Batch(
+        batch.model,
+        batch.x[rows],
+        batch.target[rows],
+        batch.maps[rows],
+        batch.clean[rows],
+        batch.draws[rows],
+        batch.mean,
+        truth,
+        batch.explain,
+        boxed=boxed,
+    )
 
 
 def run(name: str, batch: Batch, **options) -> Mapping[str, Tensor]:

@@ -18,17 +18,10 @@ from uproar.metrics.base import metric
 from uproar.metrics.cards import Card, Measured, cards, own, shown, to_markdown, without_numbers
 from uproar.metrics.measure import case, gradient_map, measured, oracle_of, random_map
 from uproar.metrics.probe import evaluate, fractions_of, summarise
-from uproar.plugins import load_file
+from uproar.plugins.loading import load_file
 
 DOCS = Path(__file__).parents[2] / "docs"
-CHEAP = [
-    "pointing_game",
-    "relevance_mass",
-    "sparseness",
-    "infidelity",
-    "sensitivity_max",
-    "randomisation",
-]
+CHEAP = ["pointing_game", "relevance_mass", "sparseness", "infidelity", "sensitivity_max", "randomisation"]
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +108,7 @@ def test_the_built_in_case_is_one_that_the_network_has_learned(built_in):
     base = built_in
     assert (base.clean.argmax(1) == base.target).double().mean() > 0.9
     oracle, noise = oracle_of(base), random_map(base.model, base.x, base.target, base.draws)
-    assert torch.equal(
-        oracle(base.model, base.x[:2], base.target[:2], base.draws[[5, 3]]), base.maps[[5, 3]]
-    )
+    assert torch.equal(oracle(base.model, base.x[:2], base.target[:2], base.draws[[5, 3]]), base.maps[[5, 3]])
     assert noise.shape == gradient_map(base.model, base.x, base.target, base.draws).shape
 
 
@@ -127,8 +118,9 @@ def test_the_documented_examples_run(registry, tiny16, tmp_path):
     file = tmp_path / "my_metric.py"
     file.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, re.S)))
     load_file(file)
-    batch = batch_of(torch.rand(6, 16, 16), model=tiny16, x=torch.rand(6, 3, 16, 16),
-                     target=torch.tensor([0, 1, 2, 3, 0, 1]))  # fmt: skip
+    batch = batch_of(
+        torch.rand(6, 16, 16), model=tiny16, x=torch.rand(6, 3, 16, 16), target=torch.tensor([0, 1, 2, 3, 0, 1])
+    )
     batch.maps[2] = 0
     calls = [Call("centred"), Call("dimming", (), (("steps", 3),)), Call("centred:worst-class")]
     responses, shown = evaluate(calls, batch)
@@ -162,9 +154,7 @@ def test_every_metric_keeps_its_range_its_inputs_and_its_values_in_any_batch(nam
     for explain in (gradient_map, oracle_of(base)):
         maps = explain(base.model, base.x, base.target, base.draws)
         batch = dataclasses.replace(base, maps=maps, explain=explain)
-        given = {
-            key: column.clone() for key, column in vars(batch).items() if torch.is_tensor(column)
-        }
+        given = {key: column.clone() for key, column in vars(batch).items() if torch.is_tensor(column)}
         together = evaluate([Call(name)], batch)[0][name]
         values = together["value"]
         assert values.shape == (6,)

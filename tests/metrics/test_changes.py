@@ -7,16 +7,8 @@ import torch
 from tests.metrics.looking import batch_of
 from tests.reference.probing_slow import region_order
 from uproar.metrics.base import Batch
-from uproar.metrics.changes import (
-    AtPercentile,
-    Blended,
-    Regions,
-    Removed,
-    Thresholded,
-    Unchanged,
-    removed,
-)
-from uproar.metrics.prepared import BY_VALUE, ByWindow, Jittered, Prepared, scaled, with_values
+from uproar.metrics.changes import AtPercentile, Blended, Regions, Removed, Thresholded, Unchanged, removed
+from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, Jittered, Prepared, scaled, with_values
 from uproar.removal import Around, filled
 
 
@@ -52,9 +44,13 @@ def test_a_changed_image_depends_neither_on_its_batch_nor_on_the_order_of_images
     together = change.images(batch)
     rows = [3, 1]
     part = dataclasses.replace(
-        batch, x=batch.x[rows], maps=batch.maps[rows], target=batch.target[rows],
-        clean=batch.clean[rows], draws=batch.draws[rows],
-    )  # fmt: skip
+        batch,
+        x=batch.x[rows],
+        maps=batch.maps[rows],
+        target=batch.target[rows],
+        clean=batch.clean[rows],
+        draws=batch.draws[rows],
+    )
     assert torch.equal(change.images(part), together[rows])
 
 
@@ -86,9 +82,7 @@ def test_removal_is_what_the_fill_does_to_the_first_or_last_pixels_of_the_order(
             order = np.argsort(-v if side == "most" else v)
             gone[i, order[:k]] = True
         gone = torch.from_numpy(gone).view_as(batch.maps)
-        assert torch.equal(
-            images, filled(batch.x, gone, fill, Around(batch.draws, batch.mean)).to(dtype)
-        )
+        assert torch.equal(images, filled(batch.x, gone, fill, Around(batch.draws, batch.mean)).to(dtype))
 
 
 def test_nothing_and_everything_removed_are_the_same_from_both_ends():
@@ -181,9 +175,7 @@ def test_the_jitter_is_one_field_for_all_images_and_none_without_spread():
     flat = Prepared.of(batch_of(torch.full((3, 6, 6), 0.5)))
     places = flat.places(Jittered(1e-4))
     assert torch.equal(places[0], places[1])
-    assert not torch.equal(
-        places[0], Prepared.of(batch_of(flat.maps, seed=1)).places(Jittered(1e-4))[0]
-    )
+    assert not torch.equal(places[0], Prepared.of(batch_of(flat.maps, seed=1)).places(Jittered(1e-4))[0])
 
 
 def test_maps_are_scaled_image_by_image():

@@ -12,7 +12,7 @@ from scipy import stats
 
 from reference.anova_slow import curve_areas, holm
 from uproar.errors import BadInput
-from uproar.metrics.comparisons import (
+from uproar.statistics.comparisons import (
     COLUMNS,
     compare_pairs,
     comparisons_with,
@@ -51,7 +51,7 @@ def slow(rows, higher):
             a, b, mine, its = b, a, its, mine
         test = stats.ttest_rel(mine, its)
         low, high = test.confidence_interval()
-        found[a, b] = (sum(mine) / len(mine) - sum(its) / len(its), low, high, test.pvalue, len(seeds))  # fmt: skip
+        found[a, b] = (sum(mine) / len(mine) - sum(its) / len(its), low, high, test.pvalue, len(seeds))
     return found, holm({pair: row[3] for pair, row in found.items()})
 
 

@@ -19,13 +19,7 @@ CASES += [(f"_bin{q}", f"percentile={q}") for q in (50, 70, 75, 80, 85, 90)]
 @pytest.mark.parametrize(("suffix", "options"), CASES)
 def test_drop_and_increase_equal_those_of_the_coherency_code(golden, tiny32, suffix, options):
     g = golden("coherency")
-    batch = batch_of(
-        g["sal_object"][:, 0],
-        model=tiny32,
-        x=g["images_norm"],
-        target=g["labels"],
-        mean=torch.zeros(3),
-    )
+    batch = batch_of(g["sal_object"][:, 0], model=tiny32, x=g["images_norm"], target=g["labels"], mean=torch.zeros(3))
     drop = run(f"average_drop:coherency({options})", batch)["value"]
     torch.testing.assert_close(drop.float(), g[f"drop{suffix}_object"][:, 0], atol=1e-6, rtol=0)
     rise = run(f"increase_in_confidence:coherency({options})", batch)["value"]
@@ -57,20 +51,12 @@ def sigmoid(v):
 def test_drops_are_what_the_formula_says_on_a_model_that_sums_pixels():
     maps = torch.tensor([[[2.0, 1.0], [0.0, -1.0]]])  # by its maximum: 1, 1/2, 0, 0
     before, after = sigmoid(4), sigmoid(1.5)
-    assert float(run("average_drop", faded(maps))["value"]) == pytest.approx(
-        (before - after) / before
-    )
-    assert float(run("average_drop:gradcam", faded(maps / 2))["value"]) == pytest.approx(
-        before - sigmoid(1)
-    )
+    assert float(run("average_drop", faded(maps))["value"]) == pytest.approx((before - after) / before)
+    assert float(run("average_drop:gradcam", faded(maps / 2))["value"]) == pytest.approx(before - sigmoid(1))
     kept = sigmoid(1)
-    assert float(run("average_drop(binarise=0.75)", faded(maps))["value"]) == pytest.approx(
-        (before - kept) / before
-    )
+    assert float(run("average_drop(binarise=0.75)", faded(maps))["value"]) == pytest.approx((before - kept) / before)
     top = sigmoid(1 + 2 / 3)  # min-max scaled: 1, 2/3, 1/3, 0
-    assert float(run("average_drop:tame(top=0.5)", faded(maps))["value"]) == pytest.approx(
-        (before - top) / before
-    )
+    assert float(run("average_drop:tame(top=0.5)", faded(maps))["value"]) == pytest.approx((before - top) / before)
     assert float(run("increase_in_confidence", faded(maps))["value"]) == 0
     assert float(run("increase_in_confidence", faded(maps, -torch.ones(1, 1, 2, 2)))["value"]) == 1
     assert float(run("average_drop", faded(maps, -torch.ones(1, 1, 2, 2)))["value"]) == 0
@@ -78,11 +64,7 @@ def test_drops_are_what_the_formula_says_on_a_model_that_sums_pixels():
 
 def test_drop_and_increase_of_one_map_cost_one_image_together():
     batch = faded(torch.rand(3, 4, 4))
-    calls = [
-        parse("average_drop"),
-        parse("increase_in_confidence"),
-        parse("average_drop(scale=minmax)"),
-    ]
+    calls = [parse("average_drop"), parse("increase_in_confidence"), parse("average_drop(scale=minmax)")]
     assert evaluate(calls, batch)[1] == 3 * 2
 
 

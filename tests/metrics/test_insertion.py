@@ -22,20 +22,12 @@ def run(text, batch):
 def test_curves_and_areas_equal_those_of_the_rise_code(golden, tiny32, step):
     g = golden("rise")
     batch = batch_of(
-        g["sal_a"].float(),
-        model=tiny32,
-        x=g["images_norm"],
-        target=g["probs"].argmax(1),
-        mean=torch.zeros(3),
+        g["sal_a"].float(), model=tiny32, x=g["images_norm"], target=g["probs"].argmax(1), mean=torch.zeros(3)
     )
     for short, name in (("del", "deletion"), ("ins", "insertion")):
         found = run(f"{name}:rise(step={step})", batch)
-        torch.testing.assert_close(
-            found["curve"], g[f"{short}_step{step}_sal_a_single"], atol=1e-6, rtol=0
-        )
-        torch.testing.assert_close(
-            found["value"], g[f"{short}_step{step}_sal_a_auc"], atol=1e-6, rtol=0
-        )
+        torch.testing.assert_close(found["curve"], g[f"{short}_step{step}_sal_a_single"], atol=1e-6, rtol=0)
+        torch.testing.assert_close(found["value"], g[f"{short}_step{step}_sal_a_auc"], atol=1e-6, rtol=0)
         mean_of_curves = g.numpy(f"{short}_step{step}_sal_a_batch_meanauc")
         assert float(found["value"].mean()) == pytest.approx(float(mean_of_curves), abs=1e-6)
 
@@ -54,13 +46,7 @@ def test_curves_equal_those_of_the_coherency_code(golden, tiny32, monkeypatch, f
     g = golden("coherency")
     noise = Entry("fill", "given", lambda x, removed, around: g["uniform_baseline"])
     monkeypatch.setitem(fills._entries, "given", noise)
-    batch = batch_of(
-        g["sal_object"][:, 0],
-        model=tiny32,
-        x=g["images_norm"],
-        target=g["labels"],
-        mean=torch.zeros(3),
-    )
+    batch = batch_of(g["sal_object"][:, 0], model=tiny32, x=g["images_norm"], target=g["labels"], mean=torch.zeros(3))
     ours = {"zero": "mean", "blur": "blur", "uniform": "given"}[fill]
     options = "unit=pixel" if unit == "pixel" else "unit=region, steps=12"
     for name in ("deletion", "insertion"):
@@ -80,9 +66,7 @@ def test_curve_and_area_follow_from_the_definition_step_by_step(name, unit, tiny
         values = maps[i].numpy()
         order = slow.region_order(values, 5 if unit == "region" else 1)
         canvas = mean.view(3, 1, 1).expand(3, 16, 16).numpy()
-        curve, area = slow.path(
-            tiny16, x[i].numpy(), canvas, order, int(target[i]), 13, name == "insertion"
-        )
+        curve, area = slow.path(tiny16, x[i].numpy(), canvas, order, int(target[i]), 13, name == "insertion")
         np.testing.assert_allclose(found["curve"][i], curve, atol=1e-6)
         assert float(found["value"][i]) == pytest.approx(area, abs=1e-6)
     assert fractions_of(parse(f"{name}(steps=13)"), (3, 16, 16)) == tuple(i / 13 for i in range(14))
@@ -101,9 +85,7 @@ def test_a_map_of_the_one_pixel_that_matters_gets_nearly_the_best_possible_areas
     good, bad = torch.rand(3, 5, 8), torch.rand(3, 5, 8)
     good[:, 2, 3], bad[:, 2, 3] = 2, -2
     for maps, deleted, inserted in ((good, 0.0125, 0.9875), (bad, 0.9875, 0.0125)):
-        batch = batch_of(
-            maps, model=OnePixel(), x=x, target=torch.ones(3, dtype=torch.long), mean=torch.zeros(1)
-        )
+        batch = batch_of(maps, model=OnePixel(), x=x, target=torch.ones(3, dtype=torch.long), mean=torch.zeros(1))
         # 40 steps of one pixel: the answer changes between two points, half a step in
         assert run("deletion(steps=40)", batch)["value"].tolist() == pytest.approx([deleted] * 3)
         assert run("insertion(steps=40)", batch)["value"].tolist() == pytest.approx([inserted] * 3)
@@ -144,7 +126,7 @@ def test_a_constant_map_is_ordered_by_the_samples_own_draws(tiny16):
     curves = [
         run("deletion(steps=9)", batch_of(torch.zeros(2, 16, 16), model=tiny16, x=x, mean=torch.zeros(3), seed=s))
         for s in (0, 0, 1)
-    ]  # fmt: skip
+    ]
     assert torch.equal(curves[0]["curve"], curves[1]["curve"])
     assert not torch.equal(curves[0]["curve"], curves[2]["curve"])
     assert curves[0]["value"].isfinite().all()

@@ -16,15 +16,16 @@ from uproar.metrics import localisation
 from uproar.metrics.probe import evaluate
 
 NAMES = [
-    "pointing_game", "pointing_game:coherency", "pointing_game:torchray", "relevance_mass",
-    "attr_percent", "relevance_rank", "iou", "iou:coherency",
-]  # fmt: skip
-ORDER_ONLY = [
     "pointing_game",
     "pointing_game:coherency",
     "pointing_game:torchray",
+    "relevance_mass",
+    "attr_percent",
     "relevance_rank",
+    "iou",
+    "iou:coherency",
 ]
+ORDER_ONLY = ["pointing_game", "pointing_game:coherency", "pointing_game:torchray", "relevance_rank"]
 
 
 def box(n, h, w, top, left, bottom, right):
@@ -58,9 +59,7 @@ def test_golden_pointing_mass_and_overlap(coherency):
     g, boxes = coherency
     batch = batch_of(g["sal_object"][:, 0], boxes)
     assert torch.equal(value("pointing_game:coherency", batch).bool(), g["pointing_object"])
-    torch.testing.assert_close(
-        value("relevance_mass", batch), g["relevance_mass_object"], atol=1e-6, rtol=0
-    )
+    torch.testing.assert_close(value("relevance_mass", batch), g["relevance_mass_object"], atol=1e-6, rtol=0)
     overlap = value("iou:coherency", batch).double()
     torch.testing.assert_close(overlap, g["iou_object"], atol=1e-7, rtol=0)
 
@@ -96,9 +95,7 @@ def test_the_tolerant_region_agrees_with_its_definition(tolerance):
 def test_torchray_counts_within_15_pixels_and_averages_over_classes():
     region = box(4, 40, 40, 0, 0, 3, 3)
     maps = peak_at(40, 40, [(3, 17), (3, 18), (30, 30), (2, 2)])
-    out = responses(
-        "pointing_game:torchray", batch_of(maps, region, target=torch.tensor([0, 1, 1, 1]))
-    )
+    out = responses("pointing_game:torchray", batch_of(maps, region, target=torch.tensor([0, 1, 1, 1])))
     assert out["value"].tolist() == [1, 0, 0, 1]
     assert localisation.class_mean(out) == pytest.approx((1 + 1 / 3) / 2)
     out["value"][0] = torch.nan

@@ -14,14 +14,13 @@ from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.probe import answers, evaluate, fractions_of, has_curve, joined, summarise
 
 OURS = [
-    name for name in metrics
+    name
+    for name in metrics
     if metrics[name].function.__module__.rpartition(".")[2] in ("insertion", "road", "sound", "confidence")
-]  # fmt: skip
+]
 FEWER = {
     **dict.fromkeys(("insertion", "deletion"), "steps=7, fill=uniform, repeats=2"),
-    **dict.fromkeys(
-        ("insertion:coherency", "deletion:coherency"), "steps=3, unit=region, window=4"
-    ),
+    **dict.fromkeys(("insertion:coherency", "deletion:coherency"), "steps=3, unit=region, window=4"),
     "soundness": "steps=7",
     "soundness:soco": "fill=mean",
     "insertion:rise": "step=20",
@@ -48,9 +47,7 @@ def batch():
     torch.manual_seed(0)
     model, x = Counting(), torch.rand(7, 3, 6, 5)
     target = torch.randint(4, (7,))
-    made = batch_of(
-        torch.rand(7, 6, 5), model=model, x=x, target=target, mean=torch.full((3,), 0.4)
-    )
+    made = batch_of(torch.rand(7, 6, 5), model=model, x=x, target=target, mean=torch.full((3,), 0.4))
     model.rows.clear()
     return made
 
@@ -74,14 +71,10 @@ def test_responses_are_the_same_bit_for_bit_for_any_batch_size_order_and_rows(na
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_value_lies_within_its_declared_bounds_and_every_curve_has_its_fractions(
-    name, tiny16
-):
+def test_every_value_lies_within_its_declared_bounds_and_every_curve_has_its_fractions(name, tiny16):
     torch.manual_seed(2)
     x, target = torch.rand(4, 3, 10, 10), torch.randint(4, (4,))
-    batch = batch_of(
-        torch.rand(4, 10, 10), model=tiny16, x=x, target=target, mean=torch.full((3,), 0.4)
-    )
+    batch = batch_of(torch.rand(4, 10, 10), model=tiny16, x=x, target=target, mean=torch.full((3,), 0.4))
     call = parse(name)
     found = evaluate([call], batch)[0][name]
     value = found["value"]
@@ -151,9 +144,7 @@ def test_the_model_is_given_back_as_it_came_and_what_it_does_to_its_input_stays_
         assert rude.training
         assert all(p.requires_grad for p in rude.parameters())
     for name in COMMON:
-        assert torch.equal(
-            results[0][name]["value"].nan_to_num(), results[1][name]["value"].nan_to_num()
-        )
+        assert torch.equal(results[0][name]["value"].nan_to_num(), results[1][name]["value"].nan_to_num())
 
 
 def test_a_map_that_is_not_finite_makes_its_own_image_undefined_and_no_other(batch):
@@ -166,20 +157,13 @@ def test_a_map_that_is_not_finite_makes_its_own_image_undefined_and_no_other(bat
         value = bad[str(call)]["value"]
         assert value[[2, 5]].isnan().all(), call
         rest = [0, 1, 3, 4, 6]
-        assert torch.equal(
-            value[rest].nan_to_num(-9), good[str(call)]["value"][rest].nan_to_num(-9)
-        )
+        assert torch.equal(value[rest].nan_to_num(-9), good[str(call)]["value"][rest].nan_to_num(-9))
         assert summarise(call, bad[str(call)])["nan"] >= 2
 
 
 def test_a_summary_is_the_mean_over_defined_images_and_says_how_many_are_not():
     value = torch.tensor([1.0, math.nan, 3.0])
-    assert summarise(parse("deletion"), {"value": value}) == {
-        "value": 2.0,
-        "n": 3,
-        "nan": 1,
-        "note": "",
-    }
+    assert summarise(parse("deletion"), {"value": value}) == {"value": 2.0, "n": 3, "nan": 1, "note": ""}
     nothing = summarise(parse("deletion"), {"value": value[1:2]})
     assert math.isnan(nothing["value"])
     assert nothing["nan"] == 1

@@ -28,20 +28,11 @@ def noise(model, x, target, draws):
 def batch(tiny16):
     x = torch.rand(6, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     target = torch.tensor([0, 1, 2, 3, 1, 0])
-    return batch_of(
-        torch.rand(6, 16, 16),
-        model=tiny16,
-        x=x,
-        target=target,
-        explain=gradient,
-        index=[5, 1, 8, 9, 2, 7],
-    )
+    return batch_of(torch.rand(6, 16, 16), model=tiny16, x=x, target=target, explain=gradient, index=[5, 1, 8, 9, 2, 7])
 
 
 def with_explain(batch, explain, model=None):
-    return batch_of(
-        batch.maps, model=model or batch.model, x=batch.x, target=batch.target, explain=explain
-    )
+    return batch_of(batch.maps, model=model or batch.model, x=batch.x, target=batch.target, explain=explain)
 
 
 def test_layers_run_from_the_output_down(tiny16, batch):
@@ -73,13 +64,15 @@ def test_the_callers_model_is_untouched_and_copies_are_spoilt_as_said(tiny16, ba
         for spoilt in copies(tiny16, batch.x, 0, cascading=cascading):
             state = spoilt.state_dict()
             names = ("fc", "conv2", "conv1")
-            changed.append(
-                [not torch.equal(state[f"{n}.weight"], before[f"{n}.weight"]) for n in names]
-            )
+            changed.append([not torch.equal(state[f"{n}.weight"], before[f"{n}.weight"]) for n in names])
     assert changed == [
-        [True, False, False], [True, True, False], [True, True, True],
-        [True, False, False], [False, True, False], [False, False, True],
-    ]  # fmt: skip
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+        [True, False, False],
+        [False, True, False],
+        [False, False, True],
+    ]
     value("randomisation", batch)
     assert all(torch.equal(v, before[k]) for k, v in tiny16.state_dict().items())
     assert not any(m._forward_pre_hooks for m in tiny16.modules())
@@ -137,8 +130,13 @@ def test_a_map_that_ignores_the_model_is_found_out_and_a_gradient_is_not(batch, 
 def test_random_logit_compares_with_a_class_that_is_never_the_target_and_may_be_any_other():
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 4))
     n = 300
-    batch = batch_of(torch.rand(n, 4, 4), model=model, x=torch.rand(n, 1, 4, 4),
-                     target=torch.ones(n, dtype=torch.long), explain=gradient)  # fmt: skip
+    batch = batch_of(
+        torch.rand(n, 4, 4),
+        model=model,
+        x=torch.rand(n, 1, 4, 4),
+        target=torch.ones(n, dtype=torch.long),
+        explain=gradient,
+    )
     out = run("random_logit", batch, similarity="cosine")
     assert set(out["other"].tolist()) == {0, 2, 3}
     w = model[1].weight.detach()
@@ -173,18 +171,14 @@ def test_similarities_agree_with_second_opinions():
         angle = (p * q).sum() / np.sqrt((p**2).sum() * (q**2).sum())
         assert compare(a, b, "cosine")[i].item() == pytest.approx(angle, abs=1e-9)
         unit_p, unit_q = ((m - m.min()) / (m.max() - m.min()) for m in (p, q))
-        assert compare(a, b, "ssim")[i].item() == pytest.approx(
-            maps_slow.ssim(unit_p, unit_q), abs=1e-9
-        )
+        assert compare(a, b, "ssim")[i].item() == pytest.approx(maps_slow.ssim(unit_p, unit_q), abs=1e-9)
 
 
 def test_ssim_fits_its_window_to_small_images():
     a, b = torch.rand(2, 8, 12), torch.rand(2, 8, 12)
     unit = [[(m - m.min()) / (m.max() - m.min()) for m in maps.double().numpy()] for maps in (a, b)]
     for i in range(2):
-        assert compare(a, b, "ssim")[i].item() == pytest.approx(
-            maps_slow.ssim(unit[0][i], unit[1][i], 7), abs=1e-9
-        )
+        assert compare(a, b, "ssim")[i].item() == pytest.approx(maps_slow.ssim(unit[0][i], unit[1][i], 7), abs=1e-9)
 
 
 def test_broken_maps_are_nan_alone():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uproar.metrics.replicated import estimate, half_width
+from uproar.statistics.variance_components import estimate, half_width
 
 
 def drawn(replicates, images, between, among, noise, seed, mean=0.0):
@@ -37,9 +37,7 @@ def test_without_any_luck_of_images_it_is_the_t_test_over_replicates():
     assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval()))
 
 
-@pytest.mark.parametrize(
-    ("between", "among", "noise"), [(1, 0, 1), (0, 5, 1), (0.3, 2, 3), (0, 0, 1)]
-)
+@pytest.mark.parametrize(("between", "among", "noise"), [(1, 0, 1), (0, 5, 1), (0.3, 2, 3), (0, 0, 1)])
 def test_nothing_is_found_where_nothing_is_in_at_most_five_percent(between, among, noise):
     """Either source of luck alone, both, or only the noise that is counted twice."""
     found = [judged(drawn(5, 40, between, among, noise, seed)).p < 0.05 for seed in range(500)]

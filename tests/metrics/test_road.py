@@ -7,7 +7,7 @@ from tests.metrics.looking import batch_of
 from uproar.errors import BadInput, NotApplicable
 from uproar.expression import parse
 from uproar.metrics.changes import Removed, removed
-from uproar.metrics.prepared import Jittered
+from uproar.metrics.prepared_batch import Jittered
 from uproar.metrics.probe import answers, evaluate, fractions_of
 from uproar.removal import Around, filled
 
@@ -29,11 +29,7 @@ def run(text, batch):
 def leemann(golden, tiny32):
     g = golden("road_masks")
     batch = batch_of(
-        g["expl_hwc"].sum(-1),
-        model=Normalised(tiny32),
-        x=g["images"],
-        target=g["labels"],
-        mean=torch.zeros(3),
+        g["expl_hwc"].sum(-1), model=Normalised(tiny32), x=g["images"], target=g["labels"], mean=torch.zeros(3)
     )
     return g, batch
 
@@ -45,9 +41,7 @@ def test_masks_images_and_answers_equal_those_of_the_road_code(leemann, short, s
         k = int(1024 * p) if side == "most" else 1024 - int(1024 * p)
         change = removed(side, k, 1024, "linear(noise=0)", 0, Jittered(0.0))
         assert torch.equal(change.gone(batch), g[f"{short}_mask"][i] == 0)
-        torch.testing.assert_close(
-            change.images(batch), g[f"{short}_imputed"][i], atol=1e-5, rtol=0
-        )
+        torch.testing.assert_close(change.images(batch), g[f"{short}_imputed"][i], atol=1e-5, rtol=0)
         seen, _ = answers(batch, [change])
         torch.testing.assert_close(seen[change], g[f"{short}_logits"][i], atol=1e-4, rtol=0)
 
@@ -64,38 +58,27 @@ def test_accuracies_equal_those_of_the_road_code(leemann):
 
 def test_in_the_road_code_the_fraction_of_the_other_order_is_the_share_kept(leemann):
     _, batch = leemann
-    kept = run(
-        'road_lerf:leemann(jitter=0, fractions=[0.25], fill="linear(noise=0)", by=probability)',
-        batch,
-    )
+    kept = run('road_lerf:leemann(jitter=0, fractions=[0.25], fill="linear(noise=0)", by=probability)', batch)
     gone = run('road_lerf(fractions=[0.75], fill="linear(noise=0)", by=probability)', batch)
     assert torch.equal(kept["curve"], gone["curve"])
 
 
 def test_score_differences_equal_those_of_grad_cam(golden, tiny32):
     g = golden("gradcam_road")
-    batch = batch_of(
-        g["cams"], model=tiny32, x=g["images_norm"], target=g["labels"], mean=torch.zeros(3)
-    )
+    batch = batch_of(g["cams"], model=tiny32, x=g["images_norm"], target=g["labels"], mean=torch.zeros(3))
     fill = 'fill="linear(noise=0)"'
     most = run(f"road_morf:gradcam({fill})", batch)
     torch.testing.assert_close(most["curve"].T.float(), g["morf_scorediff"], atol=1e-4, rtol=0)
     least, both = run(f"road_lerf:gradcam({fill})", batch), run(f"road:gradcam({fill})", batch)
     torch.testing.assert_close(both["value"], (least["value"] - most["value"]) / 2)
-    mirrored = batch_of(
-        1 - g["cams"], model=tiny32, x=g["images_norm"], target=g["labels"], mean=torch.zeros(3)
-    )
+    mirrored = batch_of(1 - g["cams"], model=tiny32, x=g["images_norm"], target=g["labels"], mean=torch.zeros(3))
     torch.testing.assert_close(run(f"road_morf:gradcam({fill})", mirrored)["curve"], least["curve"])
 
 
 @pytest.mark.parametrize("by", ["accuracy", "probability"])
 def test_both_orders_follow_from_their_definition(tiny16, by):
     torch.manual_seed(0)
-    x, maps, target = (
-        torch.rand(6, 3, 16, 16),
-        torch.rand(6, 16, 16),
-        torch.tensor([0, 1, 2, 3, 0, 1]),
-    )
+    x, maps, target = (torch.rand(6, 3, 16, 16), torch.rand(6, 16, 16), torch.tensor([0, 1, 2, 3, 0, 1]))
     mean = torch.full((3,), 0.5)
     batch = batch_of(maps, model=tiny16, x=x, target=target, mean=mean)
     fractions = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0)
@@ -104,9 +87,7 @@ def test_both_orders_follow_from_their_definition(tiny16, by):
         order = (sign * maps.flatten(1)).argsort(1)
         curve = []
         for t in fractions:
-            gone = torch.zeros(6, 256, dtype=torch.bool).scatter_(
-                1, order[:, : round(256 * t)], True
-            )
+            gone = torch.zeros(6, 256, dtype=torch.bool).scatter_(1, order[:, : round(256 * t)], True)
             images = filled(x, gone.view(6, 16, 16), "linear", Around(batch.draws, mean))
             with torch.no_grad():
                 scores = tiny16(images).double()
@@ -126,20 +107,14 @@ def test_the_gap_costs_nothing_beside_its_two_halves(tiny16):
     x = torch.rand(2, 3, 16, 16)
     batch = batch_of(torch.rand(2, 16, 16), model=tiny16, x=x, mean=torch.zeros(3))
     halves = evaluate([parse("road"), parse("road_lerf")], batch)[1]
-    assert (
-        evaluate([parse("road"), parse("road_lerf"), parse("road_gap")], batch)[1]
-        == halves
-        == 2 * 15
-    )
+    assert evaluate([parse("road"), parse("road_lerf"), parse("road_gap")], batch)[1] == halves == 2 * 15
 
 
 def test_a_map_and_its_negative_have_opposite_gaps(tiny16):
     torch.manual_seed(0)
     x, maps = torch.rand(3, 3, 16, 16), torch.rand(3, 16, 16)
     plain, turned = (
-        run("road_gap(by=probability)", batch_of(a, model=tiny16, x=x, mean=torch.zeros(3)))[
-            "value"
-        ]
+        run("road_gap(by=probability)", batch_of(a, model=tiny16, x=x, mean=torch.zeros(3)))["value"]
         for a in (maps, -maps)
     )
     torch.testing.assert_close(plain, -turned)
@@ -148,11 +123,7 @@ def test_a_map_and_its_negative_have_opposite_gaps(tiny16):
 def test_accuracy_differences_equal_those_of_the_soundness_code(golden, tiny16):
     g = golden("soco")
     batch = batch_of(
-        g["smap_object"].float(),
-        model=tiny16,
-        x=g["images_norm"],
-        target=g["labels"],
-        mean=torch.zeros(3),
+        g["smap_object"].float(), model=tiny16, x=g["images_norm"], target=g["labels"], mean=torch.zeros(3)
     )
     clean = (batch.clean.argmax(1) == batch.target).double().mean()
     cases = (("road_morf", "most", "linear(noise=0)"), ("road_lerf", "least", "linear(noise=0)"))
@@ -169,8 +140,4 @@ def test_fractions_that_do_not_increase_and_an_unknown_mean_colour_are_refused(t
         run("road(fractions=[0.5, 0.1])", batch_of(maps, model=tiny16, x=x, mean=torch.zeros(3)))
     with pytest.raises(NotApplicable, match="mean colour"):
         run("road", batch_of(maps, model=tiny16, x=x))
-    assert (
-        run("road(fractions=[0.1, 0.5])", batch_of(maps, model=tiny16, x=x))["value"]
-        .isfinite()
-        .all()
-    )
+    assert run("road(fractions=[0.1, 0.5])", batch_of(maps, model=tiny16, x=x))["value"].isfinite().all()

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from uproar.metrics.sequential import sequential, undecided
-from uproar.metrics.verdicts import compare
+from uproar.statistics.sequential import sequential, undecided
+from uproar.statistics.verdicts import compare
 
 
 def table(effects, replicates, seed, sd=0.01, block=0.02):

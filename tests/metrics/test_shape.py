@@ -26,22 +26,12 @@ def test_all_agree_with_their_definitions(maps):
     for i, a in enumerate(maps.numpy()):
         positive = a.clip(0)
         unit = (a - a.min()) / (a.max() - a.min())
-        assert value("sparseness", batch)[i].item() == pytest.approx(
-            maps_slow.gini(positive), abs=1e-6
-        )
-        assert value("sparseness", batch, sign="abs")[i].item() == pytest.approx(
-            maps_slow.gini(abs(a)), abs=1e-6
-        )
-        assert value("complexity", batch)[i].item() == pytest.approx(
-            maps_slow.entropy(positive), abs=1e-5
-        )
-        assert value("total_variation", batch)[i].item() == pytest.approx(
-            maps_slow.total_variation(unit), abs=1e-6
-        )
+        assert value("sparseness", batch)[i].item() == pytest.approx(maps_slow.gini(positive), abs=1e-6)
+        assert value("sparseness", batch, sign="abs")[i].item() == pytest.approx(maps_slow.gini(abs(a)), abs=1e-6)
+        assert value("complexity", batch)[i].item() == pytest.approx(maps_slow.entropy(positive), abs=1e-5)
+        assert value("total_variation", batch)[i].item() == pytest.approx(maps_slow.total_variation(unit), abs=1e-6)
         gone = removed(maps, 0.3)[i].numpy().astype(float)
-        assert value("removed_variation", batch)[i].item() == pytest.approx(
-            maps_slow.total_variation(gone), abs=1e-6
-        )
+        assert value("removed_variation", batch)[i].item() == pytest.approx(maps_slow.total_variation(gone), abs=1e-6)
 
 
 def test_known_answers():
@@ -53,9 +43,7 @@ def test_known_answers():
     assert value("complexity", batch_of(one)).item() == 0
     assert value("complexity", batch_of(flat)).item() == pytest.approx(math.log(16))
     assert value("total_variation", batch_of(checks)).item() == pytest.approx(24 / 16)
-    assert value("removed_variation", batch_of(checks), fraction=0.5).item() == pytest.approx(
-        24 / 16
-    )
+    assert value("removed_variation", batch_of(checks), fraction=0.5).item() == pytest.approx(24 / 16)
     assert value("total_variation", batch_of(one)).item() == pytest.approx(4 / 16)
 
 
@@ -68,13 +56,7 @@ def test_undefined_maps_are_nan_and_leave_the_others_alone(maps):
     maps[0], maps[1], maps[2, 0, 0] = 0, -2, math.inf
     batch = batch_of(maps)
     assert value("sparseness", batch).isnan().tolist() == [True, True, True, False, False]
-    assert value("sparseness", batch, sign="abs").isnan().tolist() == [
-        True,
-        False,
-        True,
-        False,
-        False,
-    ]
+    assert value("sparseness", batch, sign="abs").isnan().tolist() == [True, False, True, False, False]
     assert value("complexity", batch).isnan().tolist() == [True, True, True, False, False]
     assert value("total_variation", batch).isnan().tolist() == [True, True, True, False, False]
     out = run("removed_variation", batch)
@@ -94,9 +76,7 @@ def test_the_stated_chance_levels_hold():
     noise = torch.rand(200, 32, 32, generator=torch.Generator().manual_seed(1))
     batch = batch_of(noise)
     assert value("sparseness", batch).mean().item() == pytest.approx(1 / 3, abs=0.01)
-    assert value("complexity", batch).mean().item() == pytest.approx(
-        math.log(1024) - 0.193, abs=0.01
-    )
+    assert value("complexity", batch).mean().item() == pytest.approx(math.log(1024) - 0.193, abs=0.01)
     assert value("total_variation", batch).mean().item() == pytest.approx(2 / 3, abs=0.03)
     ragged = value("removed_variation", batch, fraction=0.2).mean().item()
     assert ragged == pytest.approx(4 * 0.2 * 0.8, abs=0.03)

@@ -11,7 +11,7 @@ from uproar.errors import BadInput
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.probe import evaluate, fractions_of, joined, summarise
-from uproar.metrics.sound import Rule, at_level, included_at, soco_curve, sound_curve, sound_shares
+from uproar.metrics.soundness import Rule, at_level, included_at, soco_curve, sound_curve, sound_shares
 
 
 def run(text, batch):
@@ -22,11 +22,7 @@ def run(text, batch):
 def soco(golden, tiny16):
     g = golden("soco")
     batch = batch_of(
-        g["smap_object"].float(),
-        model=tiny16,
-        x=g["images_norm"],
-        target=g["labels"],
-        mean=torch.zeros(3),
+        g["smap_object"].float(), model=tiny16, x=g["images_norm"], target=g["labels"], mean=torch.zeros(3)
     )
     return g, batch
 
@@ -54,17 +50,13 @@ def test_completeness_equals_that_of_the_released_code(soco):
     g, batch = soco
     for name in ("completeness:soco", "completeness"):
         found = run(f'{name}(fill="linear(noise=0)")', batch)
-        torch.testing.assert_close(
-            found["curve"].mean(0), g["completeness_object_accdiff"], atol=1e-6, rtol=0
-        )
+        torch.testing.assert_close(found["curve"].mean(0), g["completeness_object_accdiff"], atol=1e-6, rtol=0)
     assert fractions_of(parse("completeness"), (3, 16, 16)) == tuple(i / 10 for i in range(1, 10))
 
 
 def test_one_step_of_the_released_code_is_reproduced(golden):
     g = golden("soco")
-    values = included_at(
-        g["smap_object"][:4].float() / 255, [256 - int(256 * r) for r in (0.6, 0.55)]
-    )
+    values = included_at(g["smap_object"][:4].float() / 255, [256 - int(256 * r) for r in (0.6, 0.55)])
     new = values[:, 1] - values[:, 0]
     torch.testing.assert_close(new.float(), g["unit_new_added"], atol=1e-4, rtol=0)
     ratio = (values[:, 1] - g["unit_accum_false"]) / (values[:, 1] + 1e-6)
@@ -182,14 +174,14 @@ def test_a_small_object_without_its_surroundings_is_called_false_where_the_fill_
     x = torch.full((3, 1, 10, 10), 0.1)
     x[:, :, 4:6, 4:6] = 0.9
     truth = (x[:, 0] > 0.5).float()
-    around = {
-        "model": Contrast(), "x": x, "target": torch.ones(3, dtype=torch.long), "mean": torch.tensor([0.1])
-    }  # fmt: skip
+    around = {"model": Contrast(), "x": x, "target": torch.ones(3, dtype=torch.long), "mean": torch.tensor([0.1])}
     found = run('soundness(fill="linear(noise=0)")', batch_of(truth, **around))
     assert found["curve"].mean(0).tolist() == [0.0] * 4 + [1.0] * 95
     call = parse('soundness(fill="linear(noise=0)")')
     assert summarise(call, found)["value"] == 0
-    assert summarise(parse("soundness(fill=mean)"), run("soundness(fill=mean)", batch_of(truth, **around)))["value"] == 1  # fmt: skip
+    assert (
+        summarise(parse("soundness(fill=mean)"), run("soundness(fill=mean)", batch_of(truth, **around)))["value"] == 1
+    )
     # a map that wrongly ranks one dark pixel first scores higher: the next pixel, a right one, shows the contrast
     hinted = truth + 0.01
     hinted[:, 0, 0] = 1.5
@@ -241,12 +233,7 @@ def test_maps_without_values_are_left_out_and_counted():
     assert 0 < summary["value"] < 1
     assert summary["value"] == pytest.approx(summarise(call, rest)["value"])
     assert math.isnan(summarise(call, run(str(call), corner(torch.zeros(2, 4, 5))))["value"])
-    assert run("completeness(fill=mean)", corner(maps))["value"].isnan().tolist() == [
-        True,
-        False,
-        True,
-        False,
-    ]
+    assert run("completeness(fill=mean)", corner(maps))["value"].isnan().tolist() == [True, False, True, False]
     assert run("completeness:soco(fill=mean)", corner(maps))["value"].isfinite().all()
 
 

@@ -43,10 +43,7 @@ def contributions(model, x, target, mean):
 
 def test_the_slopes_of_a_linear_model_predict_noise_and_its_contributions_predict_squares(linear):
     model, x, target, mean = linear
-    for perturb, maps in [
-        ("noise", slopes(model, target)),
-        ("squares", contributions(model, x, target, mean)),
-    ]:
+    for perturb, maps in [("noise", slopes(model, target)), ("squares", contributions(model, x, target, mean))]:
         batch = batch_of(maps, model=model, x=x, target=target, mean=mean)
         assert value("infidelity", batch, perturb=perturb).max() < 1e-6
         assert value("infidelity:raw", batch, perturb=perturb).max() < 1e-6
@@ -82,12 +79,8 @@ def test_infidelity_agrees_with_a_loop_over_its_definition(linear):
 def test_the_default_does_not_depend_on_the_maps_scale_and_the_raw_one_does(linear):
     model, x, target, mean = linear
     maps = torch.rand(6, 8, 9)
-    one, other = (
-        batch_of(m, model=model, x=x, target=target, mean=mean) for m in (maps, 100 * maps)
-    )
-    torch.testing.assert_close(
-        value("infidelity", one), value("infidelity", other), atol=1e-6, rtol=0
-    )
+    one, other = (batch_of(m, model=model, x=x, target=target, mean=mean) for m in (maps, 100 * maps))
+    torch.testing.assert_close(value("infidelity", one), value("infidelity", other), atol=1e-6, rtol=0)
     assert (value("infidelity:raw", other) > 50 * value("infidelity:raw", one)).all()
 
 
@@ -129,9 +122,7 @@ def test_probabilities_are_followed_if_asked(linear):
     assert not torch.allclose(changes, run("infidelity", batch)["change"])
 
 
-def test_a_linear_models_gradient_never_moves_and_gradient_times_input_moves_by_a_known_amount(
-    linear,
-):
+def test_a_linear_models_gradient_never_moves_and_gradient_times_input_moves_by_a_known_amount(linear):
     model, x, target, _ = linear
     batch = batch_of(torch.rand(6, 8, 9), model=model, x=x, target=target, explain=gradient)
     assert value("sensitivity_max", batch).tolist() == [0] * 6
@@ -162,14 +153,26 @@ def test_sensitivity_needs_an_estimator_and_a_map_that_is_not_zero(linear):
     assert value("sensitivity_max", batch).isnan().all()
 
 
-@pytest.mark.parametrize(("name", "options"), [
-    ("infidelity", {}), ("infidelity", {"perturb": "noise"}), ("infidelity:raw", {"fill": "uniform"}),
-    ("sensitivity_max", {}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("infidelity", {}),
+        ("infidelity", {"perturb": "noise"}),
+        ("infidelity:raw", {"fill": "uniform"}),
+        ("sensitivity_max", {}),
+    ],
+)
 def test_an_image_does_not_depend_on_its_batch(name, options, tiny16):
     x = torch.rand(5, 3, 16, 16)
-    batch = batch_of(torch.randn(5, 16, 16), model=tiny16, x=x, target=torch.tensor([0, 1, 2, 3, 1]),
-                     index=[7, 8, 2, 40, 5], mean=torch.zeros(3), explain=gradient)  # fmt: skip
+    batch = batch_of(
+        torch.randn(5, 16, 16),
+        model=tiny16,
+        x=x,
+        target=torch.tensor([0, 1, 2, 3, 1]),
+        index=[7, 8, 2, 40, 5],
+        mean=torch.zeros(3),
+        explain=gradient,
+    )
     together = run(name, batch, **options)
     for rows in ([3, 1], [2, 2], [4, 0, 1]):
         apart = run(name, part(batch, rows), **options)

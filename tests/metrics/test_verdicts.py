@@ -8,20 +8,15 @@ from scipy import stats
 
 from tests.reference import anova_slow
 from uproar.errors import BadInput
-from uproar.metrics.looks import LOOKS
-from uproar.metrics.twoway import contrasts, holm
-from uproar.metrics.verdicts import COLUMNS, compare, intervals, look_alpha, minimum_detectable
+from uproar.statistics.interim import LOOKS
+from uproar.statistics.twoway import contrasts, holm
+from uproar.statistics.verdicts import COLUMNS, compare, intervals, look_alpha, minimum_detectable
 
 
 def table_of(areas, fractions=(0.5,)):
     """A tidy table whose curves are flat at the given {estimator: areas over replicates}."""
     return pd.DataFrame(
-        [
-            (e, s, t, value)
-            for e, values in areas.items()
-            for s, value in enumerate(values)
-            for t in fractions
-        ],
+        [(e, s, t, value) for e, values in areas.items() for s, value in enumerate(values) for t in fractions],
         columns=["estimator", "replicate", "fraction", "value"],
     )
 
@@ -240,9 +235,7 @@ def test_positive_is_better_in_both_protocols():
 
 def test_the_verdict_names_the_baseline():
     rng = np.random.default_rng(9)
-    table = table_of(
-        {"sobel": 0.9 + 0.01 * rng.normal(size=4), "a": 0.5 + 0.01 * rng.normal(size=4)}
-    )
+    table = table_of({"sobel": 0.9 + 0.01 * rng.normal(size=4), "a": 0.5 + 0.01 * rng.normal(size=4)})
     assert compare(table, baseline="sobel").verdict.tolist() == ["better than sobel"]
 
 
@@ -483,9 +476,7 @@ def test_a_look_that_lost_a_replicate_spends_no_more_than_planned():
     assert look_alpha(4) <= look_alpha(5)
 
 
-@pytest.mark.parametrize(
-    ("n", "looks"), [(21, LOOKS), (0, LOOKS), (5, ()), (5, (5, 5)), (5, (8, 5)), (5, (0, 5))]
-)
+@pytest.mark.parametrize(("n", "looks"), [(21, LOOKS), (0, LOOKS), (5, ()), (5, (5, 5)), (5, (8, 5)), (5, (0, 5))])
 def test_a_look_that_was_not_planned_is_refused(n, looks):
     with pytest.raises(BadInput, match="ooks"):
         look_alpha(n, looks=looks)

@@ -25,9 +25,7 @@ class Squeezed(nn.Module):
 
 
 NETWORKS = {
-    "wide": lambda: nn.Sequential(
-        nn.Flatten(), nn.Linear(121, 1024), nn.ReLU(), nn.Linear(1024, 3)
-    ),
+    "wide": lambda: nn.Sequential(nn.Flatten(), nn.Linear(121, 1024), nn.ReLU(), nn.Linear(1024, 3)),
     "squeezed": Squeezed,
 }
 
@@ -61,10 +59,14 @@ def test_the_numbers_are_those_of_the_layers_up_to_rounding():
     tokens = torch.randn(2, 5, 8)
     channels_last = torch.randn(3, 3, 5, 7).contiguous(memory_format=torch.channels_last)
     asked = [
-        lambda: linear(x), lambda: x[0] @ linear.weight.T, lambda: pixel(wide),
-        lambda: attention(tokens, tokens, tokens)[0], lambda: torch.sigmoid(channels_last),
-        lambda: nn.functional.elu(channels_last.clone(), inplace=True), lambda: x.pow(3),
-    ]  # fmt: skip
+        lambda: linear(x),
+        lambda: x[0] @ linear.weight.T,
+        lambda: pixel(wide),
+        lambda: attention(tokens, tokens, tokens)[0],
+        lambda: torch.sigmoid(channels_last),
+        lambda: nn.functional.elu(channels_last.clone(), inplace=True),
+        lambda: x.pow(3),
+    ]
     for ask in asked:
         plain = ask()
         with BatchInvariant():

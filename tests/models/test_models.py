@@ -140,10 +140,7 @@ def test_a_file_that_is_missing_or_broken_is_refused(tmp_path, task):
 def test_weights_are_loaded_from_safetensors_and_tensor_files(tmp_path, task):
     source = build(ModelSpec.of("cnn-small"), task, 7)
     save_file(source.state_dict(), tmp_path / "w.safetensors")
-    torch.save(
-        {"state_dict": {f"module.{k}": v for k, v in source.state_dict().items()}},
-        tmp_path / "w.pt",
-    )
+    torch.save({"state_dict": {f"module.{k}": v for k, v in source.state_dict().items()}}, tmp_path / "w.pt")
     for name in ("w.safetensors", "w.pt"):
         model = load_weights(build(ModelSpec.of("cnn-small"), task, 0), tmp_path / name)
         assert all(torch.equal(v, source.state_dict()[k]) for k, v in model.state_dict().items())
@@ -151,12 +148,9 @@ def test_weights_are_loaded_from_safetensors_and_tensor_files(tmp_path, task):
 
 def test_weights_that_do_not_fit_or_execute_code_are_refused(tmp_path, task):
     model = build(ModelSpec.of("cnn-small"), task, 0)
-    save_file(
-        {"1.0.weight": torch.zeros(2, 2), "extra": torch.zeros(1)}, tmp_path / "w.safetensors"
-    )
+    save_file({"1.0.weight": torch.zeros(2, 2), "extra": torch.zeros(1)}, tmp_path / "w.safetensors")
     with pytest.raises(
-        BadInput,
-        match=r"\d+ missing \(0.mean, .*, and \d+ more\); 1 unexpected \(extra\); 1 of another shape \(1.0.w",
+        BadInput, match=r"\d+ missing \(0.mean, .*, and \d+ more\); 1 unexpected \(extra\); 1 of another shape \(1.0.w"
     ):
         load_weights(model, tmp_path / "w.safetensors")
     torch.save(model, tmp_path / "whole.pt")

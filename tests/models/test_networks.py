@@ -13,8 +13,8 @@ from uproar import explain
 from uproar.data import load
 from uproar.errors import BadInput, BadOption, UnknownName
 from uproar.models import ModelSpec, build, make
+from uproar.models.libraries import timm_entry, torchvision_entry
 from uproar.models.normalise import IMAGENET
-from uproar.models.outside import timm_entry, torchvision_entry
 from uproar.models.weights import load_weights
 from uproar.training import predict
 
@@ -45,9 +45,7 @@ def test_a_network_has_as_many_weights_as_its_paper_says(name, size, weights):
 
 def test_the_stem_follows_the_size_of_the_images():
     with torch.device("meta"):
-        small, large = (
-            make(ModelSpec.of("resnet18"), 0, (3, n, n), 10, MEAN, STD) for n in (64, 65)
-        )
+        small, large = (make(ModelSpec.of("resnet18"), 0, (3, n, n), 10, MEAN, STD) for n in (64, 65))
     assert (small.conv1.stride, large.conv1.stride) == ((1, 1), (2, 2))
     assert isinstance(small.maxpool, nn.Identity)
 
@@ -198,12 +196,8 @@ def zoo(monkeypatch):
         entry.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("library", "mean"), [("torchvision", IMAGENET[0]), ("timm", (0.1, 0.2, 0.3))]
-)
-def test_a_network_of_another_library_normalises_inside_and_keeps_its_names(
-    zoo, library, mean, tmp_path
-):
+@pytest.mark.parametrize(("library", "mean"), [("torchvision", IMAGENET[0]), ("timm", (0.1, 0.2, 0.3))])
+def test_a_network_of_another_library_normalises_inside_and_keeps_its_names(zoo, library, mean, tmp_path):
     model = _make(f"{library}:lenet", 4)
     x = torch.rand(2, 3, 4, 4)
     normal = (x - MEAN.view(3, 1, 1)) / STD.view(3, 1, 1)
@@ -222,9 +216,7 @@ def test_a_network_of_another_library_normalises_inside_and_keeps_its_names(
 def test_a_library_that_is_missing_or_broken_is_one_sentence(zoo, library, monkeypatch, tmp_path):
     monkeypatch.delitem(sys.modules, library)
     (tmp_path / library).mkdir()
-    (tmp_path / library / "__init__.py").write_text(
-        "raise RuntimeError('operator torchvision::nms does not exist')"
-    )
+    (tmp_path / library / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(BadInput, match=r"cannot be loaded \(RuntimeError: operator .* of torch"):
         ModelSpec.of(f"{library}:lenet")

@@ -13,7 +13,7 @@ import uproar
 from uproar.errors import BadInput, NotApplicable, UproarError
 from uproar.estimators import estimators
 from uproar.scoring import score_all
-from uproar.study.bases import check_logits
+from uproar.study.base_models import check_logits
 
 SIZE, CLASSES = 12, 3
 GREY = torch.tensor([0.5])
@@ -46,10 +46,15 @@ ANSWERS = {
     "tuple": lambda scores: (scores, scores[:, :, None]),
 }
 OPTIONS = {
-    "rise": "rise(masks=20)", "lime": "lime(samples=20)", "kernel_shap": "kernel_shap(samples=20)",
-    "iba": "iba(steps=1)", "input_iba": "input_iba(steps=1, feature_steps=1, epochs=1, pool=4)", "extremal_perturbation": "extremal_perturbation(iterations=2)",
-    "tame": "tame(epochs=1)", "occlusion": "occlusion(window=4)",
-}  # fmt: skip
+    "rise": "rise(masks=20)",
+    "lime": "lime(samples=20)",
+    "kernel_shap": "kernel_shap(samples=20)",
+    "iba": "iba(steps=1)",
+    "input_iba": "input_iba(steps=1, feature_steps=1, epochs=1, pool=4)",
+    "extremal_perturbation": "extremal_perturbation(iterations=2)",
+    "tame": "tame(epochs=1)",
+    "occlusion": "occlusion(window=4)",
+}
 NAMES = [
     OPTIONS.get(name, name)
     for name in sorted(estimators)
@@ -136,7 +141,7 @@ def odd(kind: str, x: torch.Tensor) -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if kind == "scripted":
-            plain = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(400, CLASSES))  # fmt: skip
+            plain = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(400, CLASSES))
             return torch.jit.script(plain)
         if kind == "traced":
             return torch.jit.trace(Net(), x)
@@ -145,15 +150,13 @@ def odd(kind: str, x: torch.Tensor) -> nn.Module:
         return nn.DataParallel(Net())
 
 
-@pytest.mark.filterwarnings(
-    "ignore:quantized"
-)  # torch says that there is no gradient; then it is refused
+@pytest.mark.filterwarnings("ignore:quantized")  # torch says that there is no gradient; then it is refused
 @pytest.mark.parametrize("kind", ["scripted", "traced", "quantised", "parallel"])
 def test_odd_modules_are_scored_and_explained_or_refused_by_name(images, kind):
     model, y = odd(kind, images), torch.tensor([0, 1, 2, 0])
     table = uproar.score(model, images, y, torch.rand(4, SIZE, SIZE), [FILL])
     assert table["value"].notna().all()
-    for name in ("grad", "ig", "grad_cam", "lrp", "guided_backprop", "deconvnet", "sise", "occlusion(window=4)"):  # fmt: skip
+    for name in ("grad", "ig", "grad_cam", "lrp", "guided_backprop", "deconvnet", "sise", "occlusion(window=4)"):
         if name in estimators or "(" in name:
             found = maps_or_reason(model, images, name)
             assert isinstance(found, str) or found.shape == (4, SIZE, SIZE)
@@ -195,7 +198,7 @@ def test_one_output_and_sigmoids_are_not_scored(images, metric):
     assert insisted["value"].notna().all()
 
 
-@pytest.mark.parametrize("name", ["occlusion", "rise(masks=20)", "lime(samples=20)", "sise", "ada_sise", "iba"])  # fmt: skip
+@pytest.mark.parametrize("name", ["occlusion", "rise(masks=20)", "lime(samples=20)", "sise", "ada_sise", "iba"])
 def test_probabilities_of_one_output_or_of_sigmoids_are_not_explained(images, name):
     for model, why in ((ONE, "one output per image"), (SIGMOID, "look like the sigmoids")):
         with pytest.raises(BadInput, match=why):
@@ -215,12 +218,12 @@ def test_occlusion_of_a_softmax_follows_its_probability_not_the_softmax_of_it(im
     ended = Net(lambda scores: scores.softmax(1))
     torch.testing.assert_close(
         uproar.explain(ended, images, "occlusion(window=4)", target=1, mean=GREY), once, atol=1e-6, rtol=1e-4
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
     ("end", "why"), [(torch.sigmoid, "ends in a sigmoid"), (lambda s: s.softmax(1), "ends in a softmax")]
-)  # fmt: skip
+)
 def test_a_study_refuses_base_networks_without_logits(images, end, why):
     check_logits(Net(), images, uproar.predict(Net(), images))
     with pytest.raises(BadInput, match=why):
@@ -237,14 +240,26 @@ def test_scores_straight_from_a_layer_are_logits_wherever_they_lie(images, ready
         net[1].weight.zero_()
         net[1].bias.copy_(torch.tensor([0.2, 0.4, 0.9]))
     net = net.to(ready)
-    table = uproar.score(net, images, torch.ones(len(images), dtype=torch.long),
-                         torch.rand(len(images), *images.shape[2:]), ["deletion(steps=4)"], mean=GREY)  # fmt: skip
+    table = uproar.score(
+        net,
+        images,
+        torch.ones(len(images), dtype=torch.long),
+        torch.rand(len(images), *images.shape[2:]),
+        ["deletion(steps=4)"],
+        mean=GREY,
+    )
     expected = float(torch.tensor([0.2, 0.4, 0.9]).to(ready).double().softmax(0)[1])
     assert table["value"].item() == pytest.approx(expected, abs=1e-6)
     bounded = nn.Sequential(net, nn.Sigmoid())
     with pytest.raises(BadInput, match="look like the sigmoids"):
-        uproar.score(bounded, images, torch.ones(len(images), dtype=torch.long),
-                     torch.rand(len(images), *images.shape[2:]), ["deletion(steps=4)"], mean=GREY)  # fmt: skip
+        uproar.score(
+            bounded,
+            images,
+            torch.ones(len(images), dtype=torch.long),
+            torch.rand(len(images), *images.shape[2:]),
+            ["deletion(steps=4)"],
+            mean=GREY,
+        )
 
 
 def test_a_study_takes_class_scores_that_happen_to_lie_between_0_and_1(images):

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import uproar
-from uproar.models import room
-from uproar.models.room import ON_CPU, Room, at_most, bytes_per_image
+from uproar.models import memory_budget as room
+from uproar.models.memory_budget import ON_CPU, Room, at_most, bytes_per_image
 from uproar.models.small import cnn_small
 
 
@@ -18,11 +18,7 @@ class Crowded(nn.Module):
     def __init__(self, most: int) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.inner, self.most, self.seen = (
-            cnn_small((1, 8, 8), 3, torch.zeros(1), torch.ones(1)),
-            most,
-            [],
-        )
+        self.inner, self.most, self.seen = (cnn_small((1, 8, 8), 3, torch.zeros(1), torch.ones(1)), most, [])
 
     def forward(self, x):
         self.seen.append(len(x))
@@ -54,14 +50,7 @@ def test_memory_that_runs_out_changes_no_map(images, name):
 
 def test_what_does_not_fit_at_all_is_an_error(images):
     with pytest.raises(torch.OutOfMemoryError):
-        uproar.score(
-            Crowded(0),
-            images,
-            torch.zeros(40, dtype=torch.long),
-            images[:, 0],
-            ["deletion"],
-            batch_size=4,
-        )
+        uproar.score(Crowded(0), images, torch.zeros(40, dtype=torch.long), images[:, 0], ["deletion"], batch_size=4)
 
 
 def test_an_image_takes_the_outputs_of_all_layers():
@@ -73,7 +62,7 @@ def test_an_image_takes_the_outputs_of_all_layers():
 
 @pytest.mark.parametrize(
     ("free", "rows", "short"), [(None, ON_CPU, False), (10**12, ON_CPU, False), (40_000, 11, True), (1, 1, True)]
-)  # fmt: skip
+)
 def test_as_many_rows_as_free_memory_holds(monkeypatch, free, rows, short):
     monkeypatch.setattr(room, "free_bytes", lambda device: free)
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 10))

@@ -11,14 +11,14 @@ import uproar
 from uproar.data.task import Split
 from uproar.errors import BadInput
 from uproar.protocols import PROTOCOLS, Masks, protocol_named
-from uproar.protocols.finder import found
-from uproar.protocols.worn import fold_of, other_replicate, worn
+from uproar.protocols.mask_assignment import fold_of, other_replicate, worn
+from uproar.protocols.mask_detector import found
 from uproar.removal import Around
 from uproar.seeds import Draws
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.cell import Cell
 from uproar.study.plan import plan
-from uproar.study.setting import Order, Setting
+from uproar.study.settings import Order, Setting
 from uproar.study.steps import bench_for
 
 
@@ -93,9 +93,7 @@ def test_the_noise_of_the_hidden_protocol_lies_on_kept_and_removed_pixels_alike(
     assert float(noise[~important].std()) == pytest.approx(0.5, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "name", ["roar(noise=0.1)", "roar:hidden(noise=-1)", "roar:hidden(noise=true)", "decupled"]
-)
+@pytest.mark.parametrize("name", ["roar(noise=0.1)", "roar:hidden(noise=-1)", "roar:hidden(noise=true)", "decupled"])
 def test_protocols_that_do_not_exist_are_refused_in_a_sentence(name):
     with pytest.raises(BadInput, match=r"protocol|noise"):
         protocol_named(name)
@@ -106,10 +104,14 @@ def test_the_default_noise_is_the_same_protocol():
 
 
 SMALL = {
-    "name": "small", "task": "planted(size=8, classes=3, train=60, test=30)",
-    "model": "cnn-small(width=4)", "estimators": ["random", "grad"], "fractions": [0.3], "seeds": 1,
+    "name": "small",
+    "task": "planted(size=8, classes=3, train=60, test=30)",
+    "model": "cnn-small(width=4)",
+    "estimators": ["random", "grad"],
+    "fractions": [0.3],
+    "seeds": 1,
     "recipe": {"epochs": 1, "batch": 16},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +149,7 @@ def test_tests_of_one_network_share_its_training(bench):
 
 def test_a_cell_of_a_model_free_ranking_needs_no_cross_fitting(bench):
     bench = bench[0]
-    assert bench.cell_key(cell("roar:cross-fitted", "random")) == bench.cell_key(
-        cell("roar", "random")
-    )
+    assert bench.cell_key(cell("roar:cross-fitted", "random")) == bench.cell_key(cell("roar", "random"))
 
 
 def test_images_wear_what_the_protocol_says(bench):
@@ -161,9 +161,7 @@ def test_images_wear_what_the_protocol_says(bench):
     swapped = bench.removed(cell("decoupled:permuted"), test)
     assert torch.equal(swapped, bench.removed(cell("roar"), test)[worn(test, Masks("permuted"), 0)])
     # masks of the other replicate's base model are what that replicate itself removes
-    assert torch.equal(
-        bench.removed(cell("roar:mask-other"), test), bench.removed(cell("roar", seed=1), test)
-    )
+    assert torch.equal(bench.removed(cell("roar:mask-other"), test), bench.removed(cell("roar", seed=1), test))
 
 
 def test_cross_fitted_images_are_explained_by_the_model_that_has_not_seen_them(bench):
@@ -188,15 +186,11 @@ def test_a_second_test_of_a_network_that_is_there_costs_no_training(tmp_path):
 
 
 def test_one_job_trains_for_all_its_tests(tmp_path):
-    study = uproar.study_of(
-        {**SMALL, "protocols": ["roar:mask", "roar:mask-other", "roar:cross-fitted"], "seeds": 1}
-    )
+    study = uproar.study_of({**SMALL, "protocols": ["roar:mask", "roar:mask-other", "roar:cross-fitted"], "seeds": 1})
     jobs = plan(study, Store(tmp_path)).jobs
     trained = [job for job in jobs if job.kind == "retrain"]
     assert sorted(len(job.cells) for job in trained) == [1, 1, 2, 2]
-    assert {(job.seed, job.fold) for job in jobs if job.kind == "train"} == {
-        (0, None), (0, 0), (0, 1), (1, None),
-    }  # fmt: skip
+    assert {(job.seed, job.fold) for job in jobs if job.kind == "train"} == {(0, None), (0, 0), (0, 1), (1, None)}
 
 
 def test_given_weights_refuse_what_needs_other_base_models(tmp_path):
@@ -207,8 +201,7 @@ def test_given_weights_refuse_what_needs_other_base_models(tmp_path):
     weights = {n: v.contiguous() for n, v in bench.base(0)[0].state_dict().items()}
     save_file(weights, tmp_path / "net.safetensors")
     given = study.with_changes(
-        weights=str(tmp_path / "net.safetensors"),
-        protocols=["roar:cross-fitted", "roar:mask-other"],
+        weights=str(tmp_path / "net.safetensors"), protocols=["roar:cross-fitted", "roar:mask-other"]
     )
     skipped = plan(given, Store(tmp_path)).skipped
     assert {c.estimator for c in skipped} == {"grad"}

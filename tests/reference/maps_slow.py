@@ -50,7 +50,5 @@ def ssim(a: np.ndarray, b: np.ndarray, size: int = 11, sigma: float = 1.5) -> fl
         mp, mq = (weights * p).sum(), (weights * q).sum()
         vp, vq = (weights * (p - mp) ** 2).sum(), (weights * (q - mq) ** 2).sum()
         both = (weights * (p - mp) * (q - mq)).sum()
-        values.append(
-            (2 * mp * mq + 1e-4) * (2 * both + 9e-4) / ((mp**2 + mq**2 + 1e-4) * (vp + vq + 9e-4))
-        )
+        values.append((2 * mp * mq + 1e-4) * (2 * both + 9e-4) / ((mp**2 + mq**2 + 1e-4) * (vp + vq + 9e-4)))
     return float(np.mean(values))

@@ -19,9 +19,7 @@ def x():
 def changed(x, gone, name, seed=0, index=None) -> Images:
     """The images with all a fill may ask for."""
     train = torch.rand(20, *x.shape[1:], generator=torch.Generator().manual_seed(2))
-    around = Around(
-        Draws.of(seed, len(x) if index is None else index), torch.tensor([0.1, 0.2, 0.3]), train
-    )
+    around = Around(Draws.of(seed, len(x) if index is None else index), torch.tensor([0.1, 0.2, 0.3]), train)
     return filled(x, gone, name, around)
 
 

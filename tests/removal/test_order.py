@@ -77,17 +77,13 @@ def test_ranks_equal_a_slow_sort(kind):
 
 
 def test_the_share_of_ties_counts_what_only_the_tie_break_decided():
-    scores = torch.tensor(
-        [[5.0, 4, 3, 3, 3, 3, 2, 1, 1, 0], [0.0] * 10, [9.0, 8, 7, 6, 5, 4, 3, 2, 1, 0]]
-    )
+    scores = torch.tensor([[5.0, 4, 3, 3, 3, 3, 2, 1, 1, 0], [0.0] * 10, [9.0, 8, 7, 6, 5, 4, 3, 2, 1, 0]])
     shares = tie_share(scores, [0.2, 0.3, 0.5, 0.8, 1.0])
     expected = [[0, 0.4, 0.4, 0.2, 0], [1, 1, 1, 1, 0], [0, 0, 0, 0, 0]]
     torch.testing.assert_close(shares, torch.tensor(expected))
 
 
-@pytest.mark.parametrize(
-    "fractions", [(0.3,), FRACTIONS, (0.0, 0.5, 1.0), tuple(i / 20 for i in range(21))]
-)
+@pytest.mark.parametrize("fractions", [(0.3,), FRACTIONS, (0.0, 0.5, 1.0), tuple(i / 20 for i in range(21))])
 def test_levels_serve_every_fraction_exactly(fractions):
     places = ranks(maps_of_all_kinds()["distinct"], Draws.of(0, 6))
     levels = Levels.of(places, fractions)
@@ -110,9 +106,7 @@ def test_nan_and_infinity_are_counted_and_named():
     scores = torch.rand(4, 9)
     scores[1, 3] = torch.nan
     scores[3, 0] = torch.inf
-    with pytest.raises(
-        BadMap, match=r"mine has NaN or infinite values in 2 of 4 images \(first: image 8\)"
-    ):
+    with pytest.raises(BadMap, match=r"mine has NaN or infinite values in 2 of 4 images \(first: image 8\)"):
         ranks(scores, Draws.of(0, [7, 8, 9, 10]), "mine")
 
 

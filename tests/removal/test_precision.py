@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import uproar
+from uproar.checks import map_values
 from uproar.errors import BadInput
-from uproar.estimators.stored import StoredMaps
-from uproar.given import map_values
+from uproar.estimators.map_files import StoredMaps
 from uproar.scoring import score_all
 
 ORDER = torch.randperm(64, generator=torch.Generator().manual_seed(3))
@@ -32,7 +32,7 @@ def test_they_are_scored_like_their_ranks(name):
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
     x, y = torch.rand(1, 1, 8, 8), torch.tensor([1])
     ranked = ORDER.float().view(1, 8, 8)
-    found = score_all(model, x, y, {"ranks": ranked, "close": CLOSE[name]}, ["deletion(steps=16, fill=channel_mean)"])  # fmt: skip
+    found = score_all(model, x, y, {"ranks": ranked, "close": CLOSE[name]}, ["deletion(steps=16, fill=channel_mean)"])
     values = found.per_image.set_index("method")["value"]
     assert values["close"] == values["ranks"]
     assert (found.table["tied"] == 0).all()
@@ -43,14 +43,16 @@ def test_float32_stays_and_other_types_keep_their_values():
     assert map_values(single) is single
     for dtype in (torch.float16, torch.bfloat16, torch.uint8, torch.bool, torch.int16):
         given = (torch.rand(2, 3, 3) * 200).to(dtype)
-        assert map_values(given).dtype == torch.float32 and torch.equal(map_values(given), given.float())  # fmt: skip
+        assert map_values(given).dtype == torch.float32 and torch.equal(map_values(given), given.float())
     with pytest.raises(BadInput, match=r"beyond 2\*\*53"):
         map_values(torch.tensor([2**53, 2**53 + 1]))
     with pytest.raises(BadInput, match="complex"):
         map_values(torch.ones(2, dtype=torch.complex64))
 
 
-@pytest.mark.parametrize(("dtype", "kept"), [("float64", torch.float64), ("float32", torch.float32), ("float16", torch.float32)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "kept"), [("float64", torch.float64), ("float32", torch.float32), ("float16", torch.float32)]
+)
 def test_stored_maps_keep_their_precision(tmp_path, dtype, kept):
     task = uproar.load("planted(size=8, classes=3, train=6, test=4)")
     values = (1 + np.arange(64).reshape(1, 8, 8) * 1e-9).repeat(10, 0).astype(dtype)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.results import COLUMNS, Picture, Results
+from uproar.results.study import COLUMNS, Picture, Results
 
 DIRECTIONS = {"roar": False, "kar": True, "roar:no-retrain": False, "kar:no-retrain": True}
 FRACTIONS = (0.5, 0.9)
@@ -40,10 +40,20 @@ def cells(
 
 def row(task, model, estimator, protocol, fraction, seed, accuracy, **changes) -> dict:
     return {
-        "task": task, "model": model, "estimator": estimator, "protocol": protocol,
-        "fraction": fraction, "seed": seed, "status": "done", "accuracy": accuracy, "images": 100,
-        "ties": 0.0, "seconds": 1.0, "reason": "", **changes,
-    }  # fmt: skip
+        "task": task,
+        "model": model,
+        "estimator": estimator,
+        "protocol": protocol,
+        "fraction": fraction,
+        "seed": seed,
+        "status": "done",
+        "accuracy": accuracy,
+        "images": 100,
+        "ties": 0.0,
+        "seconds": 1.0,
+        "reason": "",
+        **changes,
+    }
 
 
 def results_of(rows: list[dict], **changes) -> Results:
@@ -66,13 +76,9 @@ def results_of(rows: list[dict], **changes) -> Results:
     return Results(**{**settings, **changes})
 
 
-def picture(
-    estimators, fractions=FRACTIONS, protocols=("roar", "kar"), size=(4, 4), **names
-) -> Picture:
+def picture(estimators, fractions=FRACTIONS, protocols=("roar", "kar"), size=(4, 4), **names) -> Picture:
     """A grey ramp; the changed image of estimator i at fraction t is filled with one known value."""
-    image = np.arange(size[0] * size[1], dtype=np.uint8).reshape(size) * (
-        255 // (size[0] * size[1])
-    )
+    image = np.arange(size[0] * size[1], dtype=np.uint8).reshape(size) * (255 // (size[0] * size[1]))
     maps = {e: np.full(size, 1.0 if i % 2 else -1.0) for i, e in enumerate(estimators)}
     changed = {
         (p, e, t): np.full(size, 10 * i + int(10 * t), dtype=np.uint8)

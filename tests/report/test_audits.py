@@ -10,15 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.finding import Finding, Mark, Plot
 from uproar.report import write_report
 from uproar.report.audit_draw import draw_audit
 from uproar.report.audit_figures import audit_figure, plot_view
+from uproar.results.finding import Finding, Mark, Plot
 
 FRAME = pd.DataFrame(
-    {"t": [0.1, 0.3, 0.1, 0.3], "who": ["grad", "grad", "<b>ig", "<b>ig"], "y": [0.9, 0.8, 0.7, np.nan],
-     "low": [0.8, 0.7, 0.6, 0.4], "high": [1.0, 0.9, 0.8, 0.6]}
-)  # fmt: skip
+    {
+        "t": [0.1, 0.3, 0.1, 0.3],
+        "who": ["grad", "grad", "<b>ig", "<b>ig"],
+        "y": [0.9, 0.8, 0.7, np.nan],
+        "low": [0.8, 0.7, 0.6, 0.4],
+        "high": [1.0, 0.9, 0.8, 0.6],
+    }
+)
 
 
 def plot(kind, **options):
@@ -26,24 +31,15 @@ def plot(kind, **options):
     if kind == "heatmap":
         given = {"value": "y"}
     columns = ("who", "t") if kind == "heatmap" else ("t", "y")
-    return Plot(
-        kind,
-        kind,
-        f"Finding of {kind}",
-        "Read it so.",
-        FRAME,
-        *columns,
-        "x",
-        "y",
-        **given,
-        **options,
-    )
+    return Plot(kind, kind, f"Finding of {kind}", "Read it so.", FRAME, *columns, "x", "y", **given, **options)
 
 
 PLOTS = (
     plot("lines", percent=True, reference=0.1, reference_label="chance"),
-    plot("scatter", line=True), plot("bars"), plot("heatmap", diverging=True),
-)  # fmt: skip
+    plot("scatter", line=True),
+    plot("bars"),
+    plot("heatmap", diverging=True),
+)
 
 
 def test_series_are_cut_by_name_and_missing_numbers_stay_missing():
@@ -70,7 +66,7 @@ def test_a_heat_map_has_a_place_for_every_pair():
 
 def test_changes_are_magenta_with_a_minus_and_cyan_with_a_plus():
     frame = pd.DataFrame({"x": ["a", "b", "c"], "y": ["e"] * 3, "v": [-0.031, 0.0, 0.02]})
-    given = Plot("blur", "heatmap", "A title", "So.", frame, "x", "y", "", "", value="v", changes=True, percent=True)  # fmt: skip
+    given = Plot("blur", "heatmap", "A title", "So.", frame, "x", "y", "", "", value="v", changes=True, percent=True)
     figure = audit_figure(given, "blur", {})
     assert plot_view(figure)["scale"] == "changes"
     (axes,) = draw_audit(figure).figure.axes
@@ -87,14 +83,21 @@ def audited(plain_case):
     task, model = results.table["task"].iloc[0], results.table["model"].iloc[0]
     known = results.verdicts.query("protocol == 'roar'")["estimator"].iloc[0]
     found = Finding(
-        "misleads", "Masks alone reach 97 ± 1 %.", PLOTS, {"numbers": FRAME},
-        (Mark("roar", known, "leaks", "97 % from the mask alone"),), ("Five networks.",),
-        "leakage", "Leaking masks", "Do masks tell the class?", task, model,
-    )  # fmt: skip
+        "misleads",
+        "Masks alone reach 97 ± 1 %.",
+        PLOTS,
+        {"numbers": FRAME},
+        (Mark("roar", known, "leaks", "97 % from the mask alone"),),
+        ("Five networks.",),
+        "leakage",
+        "Leaking masks",
+        "Do masks tell the class?",
+        task,
+        model,
+    )
     skipped = replace(
-        found, state="skipped", sentence="Not answered: no boxes.", plots=(), marks=(),
-        audit="semi_natural", tables={},
-    )  # fmt: skip
+        found, state="skipped", sentence="Not answered: no boxes.", plots=(), marks=(), audit="semi_natural", tables={}
+    )
     return replace(results, findings=(found, skipped)), known
 
 
@@ -106,9 +109,7 @@ def test_the_page_shows_the_finding_and_the_verdict_table_its_mark(audited, tmp_
     assert "<b>ig</b>" not in page
     (chip,) = re.findall(r'<a class="chip warned" href="#([\w-]+)" title="97 % from', page)
     assert f'id="{chip}"' in page
-    quiet = re.search(
-        r'<a class="chip better" href="#([\w-]+)" title="nothing against it in leakage">holds', page
-    )
+    quiet = re.search(r'<a class="chip better" href="#([\w-]+)" title="nothing against it in leakage">holds', page)
     assert quiet is not None and f'<section id="{quiet[1]}">' in page
     for kind in ("lines", "scatter", "bars", "heatmap"):
         for ending in ("svg", "png"):

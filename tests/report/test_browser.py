@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from uproar.quality import NetworkQuality
 from uproar.report import write_report, write_scores
 from uproar.report.style import HUES
+from uproar.results.quality import NetworkQuality
 
 from .test_score_report import PLAIN, scores_of
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)  # fmt: skip
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to look with")
 WATCH = """<script>
 const seen = [];
@@ -37,11 +37,20 @@ setTimeout(() => parent.postMessage({
 def browse(page, tmp_path, *options: str) -> str:
     """What Chromium prints about a page."""
     flags = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-        "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-        f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=6000", *options,
-    ]  # fmt: skip
-    done = subprocess.run([CHROMIUM, *flags, page.as_uri()], capture_output=True, text=True, timeout=120)  # fmt: skip
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--hide-scrollbars",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=6000",
+        *options,
+    ]
+    done = subprocess.run([CHROMIUM, *flags, page.as_uri()], capture_output=True, text=True, timeout=120)
     shutil.rmtree(tmp_path / "profile", ignore_errors=True)
     return done.stdout
 
@@ -71,9 +80,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["run/report.html", "scores/scores.html"])
-def test_on_a_phone_nothing_sticks_out_every_chart_is_drawn_and_nothing_goes_wrong(
-    folder, name, tmp_path
-):
+def test_on_a_phone_nothing_sticks_out_every_chart_is_drawn_and_nothing_goes_wrong(folder, name, tmp_path):
     page = folder / name
     watched = page.with_name("watched.html")
     watched.write_text(page.read_text("utf-8").replace("<head>", f"<head>{WATCH}", 1), "utf-8")
@@ -107,17 +114,17 @@ def test_on_paper_every_chart_has_its_place(folder, tmp_path):
     """Words of the static charts are found in the PDF, each page is A4 across, and no chart covers text."""
     sheet = tmp_path / "page.pdf"
     browse(folder / "run" / "report.html", tmp_path, f"--print-to-pdf={sheet}")
-    told = subprocess.run(["pdftotext", "-layout", sheet, "-"], capture_output=True, text=True).stdout  # fmt: skip
+    told = subprocess.run(["pdftotext", "-layout", sheet, "-"], capture_output=True, text=True).stdout
     assert told.count("share of pixels removed") == 1, "the curves are printed once"
     assert "Weak network." in told and "Method against method" in told
-    boxes = subprocess.run(["pdftotext", "-bbox", sheet, "-"], capture_output=True, text=True).stdout  # fmt: skip
+    boxes = subprocess.run(["pdftotext", "-bbox", sheet, "-"], capture_output=True, text=True).stdout
     for page in boxes.split("<page ")[1:]:
         wide, tall = map(float, re.match(r'width="([\d.]+)" height="([\d.]+)"', page).groups())
         assert wide > tall
         words = [
-            tuple(map(float, box)) for box in
-            re.findall(r'<word xMin="([\d.]+)" yMin="([\d.]+)" xMax="([\d.]+)" yMax="([\d.]+)"', page)
-        ]  # fmt: skip
+            tuple(map(float, box))
+            for box in re.findall(r'<word xMin="([\d.]+)" yMin="([\d.]+)" xMax="([\d.]+)" yMax="([\d.]+)"', page)
+        ]
         assert all(x1 <= wide + 1 for _, _, x1, _ in words), "words beyond the paper"
         assert overlaps(words) <= 1, "words on words"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from uproar.report.costs import cost_figure, ties_figure
 from uproar.report.figures import curve_figures, forest_figures, retraining_figures
 from uproar.report.pictures import as_colours, gallery_figure, map_colours, panel_figures
-from uproar.report.sections import sections_of
+from uproar.report.slices import sections_of
 from uproar.report.style import HUES, styles
-from uproar.report.tallies import cost_figure, ties_figure
 
 
 @pytest.fixture

@@ -7,15 +7,8 @@ import pandas as pd
 import pytest
 
 from uproar.report.findings import answer, leak_facts
-from uproar.report.sections import sections_of
-from uproar.report.titles import (
-    cost_title,
-    gallery_title,
-    picture_title,
-    retraining_title,
-    ties_title,
-    verdict_title,
-)
+from uproar.report.slices import sections_of
+from uproar.report.titles import cost_title, gallery_title, picture_title, retraining_title, ties_title, verdict_title
 
 
 @pytest.fixture
@@ -29,15 +22,8 @@ def section(make_cells, make_results):
 
 
 def test_a_method_that_wins_everywhere_is_the_one_to_trust(section):
-    made = section(
-        {
-            "roar": {"random": 0.8, "grad": 0.6, "ig": 0.8},
-            "kar": {"random": 0.5, "grad": 0.7, "ig": 0.5},
-        }
-    )
-    assert answer(made).headline == (
-        "Trust grad here: better than a random ranking under both ROAR and KAR."
-    )
+    made = section({"roar": {"random": 0.8, "grad": 0.6, "ig": 0.8}, "kar": {"random": 0.5, "grad": 0.7, "ig": 0.5}})
+    assert answer(made).headline == ("Trust grad here: better than a random ranking under both ROAR and KAR.")
 
 
 def test_a_control_is_never_recommended_and_spoils_the_recommendation_of_others(section):
@@ -56,12 +42,7 @@ def test_a_win_under_one_protocol_is_not_sold_as_a_win_under_both(section):
 
 
 def test_worse_when_removed_and_better_when_kept_is_called_a_leak(section):
-    made = section(
-        {
-            "roar": {"random": 0.5, "grad": 0.9, "ig": 0.8},
-            "kar": {"random": 0.5, "grad": 0.9, "ig": 0.8},
-        }
-    )
+    made = section({"roar": {"random": 0.5, "grad": 0.9, "ig": 0.8}, "kar": {"random": 0.5, "grad": 0.9, "ig": 0.8}})
     found = answer(made)
     assert found.headline == (
         "The protocols contradict each other: both attribution methods are worse than a random "
@@ -89,29 +70,20 @@ def test_the_leak_of_one_estimator_is_not_blamed_for_the_contradiction_of_others
         }
     )
     assert leak_facts(made)[0].startswith("1 estimator is worse")
-    assert (
-        "both attribution methods are worse than a random ranking under KAR"
-        in answer(made).headline
-    )
+    assert "both attribution methods are worse than a random ranking under KAR" in answer(made).headline
     assert not any("leaking mask" in line for line in answer(made).details)
 
 
 def test_no_winner_is_said_with_the_number_of_losers(section):
     made = section({"roar": {"random": 0.5, "grad": 0.9, "ig": 0.5}})
-    assert answer(made).headline == (
-        "No attribution method beats a random ranking here; 1 of 2 is worse."
-    )
+    assert answer(made).headline == ("No attribution method beats a random ranking here; 1 of 2 is worse.")
     assert verdict_title(made, "roar") == "No estimator beats random under ROAR; 1 of 2 is worse"
 
 
 def test_nothing_decided_names_the_number_of_replicates(section):
     made = section({"roar": {"random": 0.8, "grad": 0.8, "ig": 0.8}})
-    assert answer(made).headline == (
-        "No attribution method can be told apart from a random ranking with 3 replicates."
-    )
-    assert verdict_title(made, "roar") == (
-        "No estimator can be told apart from random under ROAR with 3 replicates"
-    )
+    assert answer(made).headline == ("No attribution method can be told apart from a random ranking with 3 replicates.")
+    assert verdict_title(made, "roar") == ("No estimator can be told apart from random under ROAR with 3 replicates")
     one = section({"roar": {"random": 0.8, "grad": 0.2}}, seeds=1)
     assert answer(one).headline.endswith("with 1 replicate.")
 
@@ -130,36 +102,26 @@ def test_a_missing_answer_says_what_is_missing(section, levels, words):
 
 
 def test_without_any_finished_cell_there_is_no_answer_yet(make_cells, make_results):
-    rows = [
-        r | {"status": "failed", "accuracy": np.nan} for r in make_cells({"roar": {"random": 0.8}})
-    ]
+    rows = [r | {"status": "failed", "accuracy": np.nan} for r in make_cells({"roar": {"random": 0.8}})]
     made = sections_of(make_results(rows))[0]
     assert answer(made).headline == "No answer yet: no cell is done."
 
 
 def test_the_title_names_the_best_and_counts_better_and_worse(section):
     made = section({"roar": {"random": 0.8, "grad": 0.7, "ig": 0.5, "sobel": 0.9}})
-    assert verdict_title(made, "roar") == (
-        "ig leads the 2 of 3 estimators that beat random under ROAR; 1 is worse"
-    )
+    assert verdict_title(made, "roar") == ("ig leads the 2 of 3 estimators that beat random under ROAR; 1 is worse")
     kept = section({"kar": {"random": 0.5, "grad": 0.7, "ig": 0.5, "sobel": 0.3}})
-    assert (
-        verdict_title(kept, "kar") == "Only grad of 3 estimators beats random under KAR; 1 is worse"
-    )
+    assert verdict_title(kept, "kar") == "Only grad of 3 estimators beats random under KAR; 1 is worse"
     every = section({"kar": {"random": 0.5, "grad": 0.7, "ig": 0.8}})
     assert verdict_title(every, "kar") == "All 2 estimators beat random under KAR; ig leads"
 
 
-def test_a_skipped_estimator_does_not_take_the_verdicts_of_the_others(
-    make_cells, make_results, make_row
-):
+def test_a_skipped_estimator_does_not_take_the_verdicts_of_the_others(make_cells, make_results, make_row):
     rows = make_cells({"roar": {"random": 0.8, "grad": 0.6}})
     for seed in range(3):
         rows.append(make_row("digits", "cnn", "cam", "roar", 0.0, seed, 0.95))
         skipped = {"status": "skipped", "reason": "no convolution"}
-        rows += [
-            make_row("digits", "cnn", "cam", "roar", t, seed, np.nan, **skipped) for t in (0.5, 0.9)
-        ]
+        rows += [make_row("digits", "cnn", "cam", "roar", t, seed, np.nan, **skipped) for t in (0.5, 0.9)]
     made = sections_of(make_results(rows))[0]
     assert list(made.verdicts["roar"]["estimator"]) == ["grad"]
     assert made.verdicts["roar"].attrs["fractions"] == [0.0, 0.5, 0.9]
@@ -169,10 +131,7 @@ def test_a_skipped_estimator_does_not_take_the_verdicts_of_the_others(
 
 def test_the_title_on_retraining_compares_the_two_counts(section):
     made = section(
-        {
-            "roar": {"random": 0.8, "grad": 0.8, "ig": 0.6},
-            "roar:no-retrain": {"random": 0.8, "grad": 0.2, "ig": 0.2},
-        }
+        {"roar": {"random": 0.8, "grad": 0.8, "ig": 0.6}, "roar:no-retrain": {"random": 0.8, "grad": 0.2, "ig": 0.2}}
     )
     assert retraining_title(made, "roar", "roar:no-retrain") == (
         "Without retraining 2 of 2 estimators seem to beat random under ROAR; with retraining 1 of 2"
@@ -187,12 +146,8 @@ def test_the_picture_title_quotes_the_largest_gap_to_random(section):
 
 def test_titles_of_ties_costs_and_maps_follow_the_numbers():
     assert ties_title({("grad", 0.5): 0.0, ("ig", 0.5): 0.0}).startswith("No cut")
-    assert ties_title({("grad", 0.5): 0.1, ("ig", 0.9): 0.25}).startswith(
-        "ig leaves most to chance: 25.0"
-    )
+    assert ties_title({("grad", 0.5): 0.1, ("ig", 0.9): 0.25}).startswith("ig leaves most to chance: 25.0")
     assert ties_title({("grad", 0.5): float("nan")}) == "No ties have been counted yet"
-    costs = pd.DataFrame(
-        {"estimator": ["a", "b"], "passes": [1.0, 9.0], "milliseconds_per_image": [2.0, 8.0]}
-    )
+    costs = pd.DataFrame({"estimator": ["a", "b"], "passes": [1.0, 9.0], "milliseconds_per_image": [2.0, 8.0]})
     assert cost_title(costs) == "b takes longest, 8 ms per image, 4 times as long as a"
     assert gallery_title(["a"], 3).startswith("1 of 3 estimators shown has negative values")

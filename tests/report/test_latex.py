@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from uproar.errors import BadInput
-from uproar.quality import NetworkQuality, Prediction
 from uproar.report import read_scores, write_latex, write_scores
 from uproar.report.latex import SPECIAL, escaped
 from uproar.report.latex_files import latex_files, score_latex_files
+from uproar.results.quality import NetworkQuality, Prediction
 
 from .test_score_report import scores_of
 
@@ -27,7 +27,7 @@ def commands_balance(text: str) -> bool:
     plain = bare.replace(r"\\", "").replace(r"\{", "").replace(r"\}", "")
     begun = re.findall(r"\\begin\{(\w+)\}", bare)
     ended = re.findall(r"\\end\{(\w+)\}", bare)
-    loose = re.search(r"(?<!\\)[%#_](?![^{}]*\}\s*$)", re.sub(r"\\(label|input|includegraphics)[^\n]*", "", bare))  # fmt: skip
+    loose = re.search(r"(?<!\\)[%#_](?![^{}]*\}\s*$)", re.sub(r"\\(label|input|includegraphics)[^\n]*", "", bare))
     return plain.count("{") == plain.count("}") and sorted(begun) == sorted(ended) and loose is None
 
 
@@ -50,7 +50,7 @@ def check_folder(files: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize("letter", sorted(SPECIAL))
 def test_every_special_character_is_written_so_that_it_is_printed(letter):
-    assert escaped(f"a{letter}b") == f"a{SPECIAL[letter]}b".replace("~", " " if letter == " " else "~")  # fmt: skip
+    assert escaped(f"a{letter}b") == f"a{SPECIAL[letter]}b".replace("~", " " if letter == " " else "~")
     assert commands_balance(escaped(f"a{letter}b"))
 
 
@@ -81,16 +81,18 @@ def test_scores_become_tables_and_figures_with_undefined_shares():
 def test_the_words_of_a_pdf_figure_can_be_found(make_cells, make_results, tmp_path):
     results = make_results(make_cells({"roar": {"random": 0.8, "grad": 0.6, "ig": 0.7}}))
     (tmp_path / "figure.pdf").write_bytes(latex_files(results)["figures/roar-curves.pdf"])
-    told = subprocess.run(["pdftotext", tmp_path / "figure.pdf", "-"], capture_output=True, text=True)  # fmt: skip
+    told = subprocess.run(["pdftotext", tmp_path / "figure.pdf", "-"], capture_output=True, text=True)
     assert {"grad", "ig", "random"} <= set(told.stdout.split())
 
 
 def test_scores_can_be_read_back_from_their_folder(tmp_path):
-    levels = {"insertion": {"random": 0.3, "grad": 0.8}, "deletion": {"random": 0.6, "grad": float("nan")}}  # fmt: skip
+    levels = {"insertion": {"random": 0.3, "grad": 0.8}, "deletion": {"random": 0.6, "grad": float("nan")}}
     scores = scores_of(
-        levels, curves=["insertion"], quality=NetworkQuality(8, 10, 0.9, 0.95),
+        levels,
+        curves=["insertion"],
+        quality=NetworkQuality(8, 10, 0.9, 0.95),
         predictions=tuple(Prediction(str(k), 0.5) for k in range(4)),
-    )  # fmt: skip
+    )
     write_scores(scores, tmp_path)
     again = read_scores(tmp_path)
     pd.testing.assert_frame_equal(again.table, scores.table, check_dtype=False)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from uproar.quality import NetworkQuality, Prediction
 from uproar.report import write_report
 from uproar.report.document import chapters_of
 from uproar.report.result_page import Told, result_files
+from uproar.results.quality import NetworkQuality, Prediction
 
 
 def leaders(results, measure):
@@ -25,16 +25,14 @@ def test_every_pair_but_those_of_random_is_compared_under_every_protocol(plain_c
         assert len(own) == 3, "grad, ig and sobel"
         assert not {"random"} & {*own["better"], *own["worse"]}
     assert leaders(plain_case, "roar") == {("grad", "ig"), ("grad", "sobel"), ("ig", "sobel")}
-    roar = frame[(frame["measure"] == "roar") & (frame["worse"] == "sobel") & (frame["better"] == "grad")]  # fmt: skip
+    roar = frame[(frame["measure"] == "roar") & (frame["worse"] == "sobel") & (frame["better"] == "grad")]
     between = -0.30 * (0.5 / 2 + 0.4) / 0.9  # the curves part at 0, where nothing is removed
     assert roar["difference"].item() == pytest.approx(between)
     assert roar["n"].item() == 3
 
 
 def test_a_study_that_looks_again_and_again_spends_a_share_on_its_pairs(plain_case, make_results):
-    again = make_results(
-        plain_case.table.to_dict("records"), study={**plain_case.study, "until_decided": True}
-    )
+    again = make_results(plain_case.table.to_dict("records"), study={**plain_case.study, "until_decided": True})
     assert plain_case.comparison_alpha == 0.05
     assert again.comparison_alpha == 0.01
     p = plain_case.comparisons["p_holm"]

@@ -11,14 +11,14 @@ import pytest
 
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.claims import Found, judge
-from uproar.finding import Plot
 from uproar.report.document import chapters_of
 from uproar.report.draw import drawn
 from uproar.report.figures import Curves, Series
 from uproar.report.papers import Seen, exhibits_of
 from uproar.report.score_document import Document
-from uproar.report.sections import sections_of
+from uproar.report.slices import sections_of
 from uproar.report.style import styles
+from uproar.results.finding import Plot
 
 ROAR = {"random": 0.80, "grad": 0.85, "sg_sq(grad, samples=4)": 0.30, "ig": 0.82}
 KAR = {"random": 0.50, "grad": 0.70, "sg_sq(grad, samples=4)": 0.65, "ig": 0.60}
@@ -28,9 +28,7 @@ ASKED = {"random": 0.60, "grad": 0.20, "sg_sq(grad, samples=4)": 0.10, "ig": 0.3
 @pytest.fixture
 def hooker(make_cells, make_results, make_picture):
     rows = make_cells({"roar": ROAR, "kar": KAR, "roar:no-retrain": ASKED})
-    found = make_results(
-        rows, pictures=(make_picture(list(ROAR)),), provenance={"classes": {"digits": 10}}
-    )
+    found = make_results(rows, pictures=(make_picture(list(ROAR)),), provenance={"classes": {"digits": 10}})
     return replace(found, claims=tuple(judge(found, ["hooker2019"])))
 
 
@@ -50,9 +48,11 @@ def test_hooker_has_a_plot_per_estimate_and_protocol_with_its_ensembles(hooker):
     figure = shown(hooker)["roar-kar"].figure
     lines = {w.title: [s.label for s in w.series] for w in figure.windows}
     assert lines == {
-        "ROAR: Grad and ensembles": ["random", "single", "SG-SQ"], "ROAR: IG": ["random", "single"],
-        "KAR: Grad and ensembles": ["random", "single", "SG-SQ"], "KAR: IG": ["random", "single"],
-    }  # fmt: skip
+        "ROAR: Grad and ensembles": ["random", "single", "SG-SQ"],
+        "ROAR: IG": ["random", "single"],
+        "KAR: Grad and ensembles": ["random", "single", "SG-SQ"],
+        "KAR: IG": ["random", "single"],
+    }
     assert figure.columns == 2
     grad = figure.windows[0].series[1]
     assert grad.mean == pytest.approx((0.95, 0.85, 0.85))
@@ -130,11 +130,23 @@ def test_every_figure_is_drawn_the_same_each_time(hooker):
 @pytest.fixture(scope="module")
 def song():
     """Blur lowers variation and accuracy of Grad and leaves Grad-CAM alone; accuracy is linear in variation."""
-    variation = {"random": 0.8, "block_random": 0.1, "sobel": 0.5, "sq(grad)": 0.6, "sq(ig)": 0.7, "sq(grad_cam)": 0.2,
-                 "sq(lrp)": 0.65, "sq(grad_input)": 0.55, "var(grad)": 0.35, "gaussian(sq(grad))": 0.3, "max(sq(grad))": 0.4, "gaussian(sq(grad_cam))": 0.2}  # fmt: skip
+    variation = {
+        "random": 0.8,
+        "block_random": 0.1,
+        "sobel": 0.5,
+        "sq(grad)": 0.6,
+        "sq(ig)": 0.7,
+        "sq(grad_cam)": 0.2,
+        "sq(lrp)": 0.65,
+        "sq(grad_input)": 0.55,
+        "var(grad)": 0.35,
+        "gaussian(sq(grad))": 0.3,
+        "max(sq(grad))": 0.4,
+        "gaussian(sq(grad_cam))": 0.2,
+    }
     curves = {name: {0.3: 0.9 - 0.1 * (1 - v), 0.5: 0.4 + 0.5 * v} for name, v in variation.items()}
     draws = np.random.default_rng(0)
-    values = {("total_variation", n): v + 1e-4 * draws.normal(size=20) for n, v in variation.items()}  # fmt: skip
+    values = {("total_variation", n): v + 1e-4 * draws.normal(size=20) for n, v in variation.items()}
     return results(accuracies({"roar": curves}, 0.0), **scored(values))
 
 
@@ -154,9 +166,16 @@ def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
     one = exhibits(song, "song2023")["variation-maps-squared"]
     cloud = one.figure.windows[1]
     assert {dot.label for dot in cloud.dots} == {
-        "random", "block_random", "sobel", "sq(grad)", "sq(ig)", "sq(grad_cam)", "sq(lrp)", "sq(grad_input)",
+        "random",
+        "block_random",
+        "sobel",
+        "sq(grad)",
+        "sq(ig)",
+        "sq(grad_cam)",
+        "sq(lrp)",
+        "sq(grad_input)",
         "var(grad)",
-    }  # fmt: skip
+    }
     assert "random, block_random and sobel" in one.reading
     assert cloud.fit[0] == pytest.approx((0.2, 0.7), abs=1e-3)
     assert cloud.title == "50\u00a0% removed, R² = 1.00"
@@ -191,9 +210,13 @@ def coherency():
     values = {}
     for name in ("ig", "grad_cam"):
         values |= {
-            ("insertion", name): x, ("insertion(fill=blur)", name): x**2, ("deletion", name): x,
-            ("road", name): 1 - x, ("average_drop", name): x, ("average_drop(binarise=0.5)", name): 1 - x,
-        }  # fmt: skip
+            ("insertion", name): x,
+            ("insertion(fill=blur)", name): x**2,
+            ("deletion", name): x,
+            ("road", name): 1 - x,
+            ("average_drop", name): x,
+            ("average_drop(binarise=0.5)", name): 1 - x,
+        }
     return results(**scored(values))
 
 
@@ -219,24 +242,20 @@ def _with_curves(found, *metrics: str) -> Seen:
     """What the figures see, with a flat curve of every estimator under some metrics."""
     (section,) = sections_of(found)
     names = dict.fromkeys(found.scores["estimator"])
-    lines = tuple(
-        Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40))
-        for n in names
-    )
+    lines = tuple(Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40)) for n in names)
     curves = {m: Curves(m, "", "", "", "", "", (0, 1), lines) for m in metrics}
     return Seen(Found(found, TASK, MODEL), section, (), Mock(spec=Document, curves=curves))
 
 
 @pytest.mark.parametrize(
-    ("blurs", "drawn_blur"),
-    [(["gaussian"], "gaussian"), (["coarse"], "coarse"), (["gaussian", "coarse"], "coarse")],
+    ("blurs", "drawn_blur"), [(["gaussian"], "gaussian"), (["coarse"], "coarse"), (["gaussian", "coarse"], "coarse")]
 )
 def test_blurred_maps_are_those_of_the_claims(blurs, drawn_blur):
     """The paper's blur, or a plain one where a study has no other."""
-    levels = {"ig(steps=8)": 0.2, "gaussian(ig(steps=8))": 0.4, "coarse(ig(steps=8))": 0.6, "sg(grad)": 0.3}  # fmt: skip
+    levels = {"ig(steps=8)": 0.2, "gaussian(ig(steps=8))": 0.4, "coarse(ig(steps=8))": 0.6, "sg(grad)": 0.3}
     names = ["ig(steps=8)", "sg(grad)", *(f"{how}(ig(steps=8))" for how in blurs)]
     wave = np.linspace(-0.1, 0.1, 20)
-    values = {(m, n): levels[n] + wave for m in ("insertion", "deletion", "average_drop(scale=minmax)") for n in names}  # fmt: skip
+    values = {(m, n): levels[n] + wave for m in ("insertion", "deletion", "average_drop(scale=minmax)") for n in names}
     seen = _with_curves(results(**scored(values)), "insertion", "deletion")
     (one,) = (e for e in exhibits_of(seen, ["vandersmissen2023"])[0] if e.name.endswith("-blurred"))
     level = levels[f"{drawn_blur}(ig(steps=8))"]
@@ -252,13 +271,16 @@ def test_blurred_maps_are_those_of_the_claims(blurs, drawn_blur):
 
 def test_distances_and_cues_stand_beside_the_published_ones():
     distances = pd.DataFrame(
-        {"metric": ["completeness", "soundness", "deletion", "road"], "distance": [0.4, 0.2, 0.03, 0.02],
-         "low": [0.3, 0.1, 0.0, 0.0], "high": [0.5, 0.3, 0.06, 0.04], "n": 9}
-    )  # fmt: skip
-    bars = Plot("values-distance", "bars", "", "", distances, "metric", "distance", "", "")
-    values = replace(
-        finding("values", **{"smallest Hausdorff distance by metric": distances}), plots=(bars,)
+        {
+            "metric": ["completeness", "soundness", "deletion", "road"],
+            "distance": [0.4, 0.2, 0.03, 0.02],
+            "low": [0.3, 0.1, 0.0, 0.0],
+            "high": [0.5, 0.3, 0.06, 0.04],
+            "n": 9,
+        }
     )
+    bars = Plot("values-distance", "bars", "", "", distances, "metric", "distance", "", "")
+    values = replace(finding("values", **{"smallest Hausdorff distance by metric": distances}), plots=(bars,))
     cells = accuracies({"roar": {"random": {0.5: 0.5}}}, 0.0)
     one = exhibits(results(cells, findings=(values,)), "li2024")["distances"]
     assert one.table.rows[0] == ("completeness", "0.503 ± 0.112", "0.400 (0.300 to 0.500)", "9")
@@ -267,10 +289,14 @@ def test_distances_and_cues_stand_beside_the_published_ones():
 
     columns = ["network", "removed", "accuracy", "low", "high"]
     holes = pd.DataFrame(
-        [("retrained", "centre", 0.5, 0.4, 0.6), ("retrained", "centre and cue of the label", 0.9, 0.9, 0.9),
-         ("original", "centre", 0.3, 0.3, 0.3), ("original", "centre and cue of the label", 0.2, 0.2, 0.2)],
+        [
+            ("retrained", "centre", 0.5, 0.4, 0.6),
+            ("retrained", "centre and cue of the label", 0.9, 0.9, 0.9),
+            ("original", "centre", 0.3, 0.3, 0.3),
+            ("original", "centre and cue of the label", 0.2, 0.2, 0.2),
+        ],
         columns=columns,
-    )  # fmt: skip
+    )
     edge = pd.DataFrame([("a", "", 0.9, 0.9, 0.9), ("b", "", 0.3, 0.3, 0.3)], columns=columns)
     plots = (
         Plot("spurious", "bars", "", "", holes, "network", "accuracy", "", "", "removed"),

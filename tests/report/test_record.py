@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from uproar.report.record import RECORD, digest_of, write_once
+from uproar.report.fingerprint import RECORD, digest_of, write_once
 
 
 @pytest.fixture
@@ -51,10 +51,7 @@ def test_a_file_that_is_not_as_it_was_written_is_drawn_again(tmp_path, drawn, re
     write_once(results, drawn, tmp_path)
     assert drawn.times == 2
     assert figure.read_bytes() == b"<svg/>"
-    assert set(json.loads((tmp_path / RECORD).read_text())["files"]) == {
-        "figures/a.svg",
-        "report.html",
-    }
+    assert set(json.loads((tmp_path / RECORD).read_text())["files"]) == {"figures/a.svg", "report.html"}
 
 
 def test_every_part_of_the_results_counts(results):
@@ -73,9 +70,7 @@ def test_every_part_of_the_results_counts(results):
     ]
     digests = {digest_of(each) for each in (results, *changed)}
     assert len(digests) == len(changed) + 1
-    assert digest_of(
-        replace(results, study=json.loads(json.dumps(dict(results.study))))
-    ) == digest_of(results)
+    assert digest_of(replace(results, study=json.loads(json.dumps(dict(results.study))))) == digest_of(results)
 
 
 def test_results_that_hold_an_unknown_object_are_always_drawn(tmp_path, drawn, results):

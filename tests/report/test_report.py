@@ -125,9 +125,7 @@ def test_the_page_loads_nothing_from_anywhere(written):
         assert tag not in {"link", "iframe", "object", "embed", "base"}
         for name, value in attributes.items():
             if name in LOADING:
-                assert re.match(
-                    r"(#|data:image/|figures/|results\.|verdicts\.|comparisons\.)", value or ""
-                ), (
+                assert re.match(r"(#|data:image/|figures/|results\.|verdicts\.|comparisons\.)", value or ""), (
                     tag,
                     value,
                 )
@@ -166,9 +164,7 @@ def test_names_from_files_never_become_markup_or_mathematics_in_a_drawing(nasty)
         assert "_private" in texts
 
 
-def test_file_names_stay_in_the_folder_whatever_a_task_is_called(
-    make_cells, make_results, tmp_path
-):
+def test_file_names_stay_in_the_folder_whatever_a_task_is_called(make_cells, make_results, tmp_path):
     levels = {"roar": {"random": 0.8, "grad": 0.6}}
     rows = make_cells(levels, task="../../outside") + make_cells(levels, task="a/b\\c:d")
     chapters = chapters_of(make_results(rows))
@@ -214,9 +210,7 @@ def test_page_drawing_and_csv_tell_the_same_verdicts(written):
     roar = verdicts[verdicts["protocol"] == "roar"]
     text = Reader(written.read_text()).text
     svg = (written.parent / "figures/roar-verdicts.svg").read_text()
-    assert list(roar["verdict"]) == [
-        "better than random", "cannot tell with 3 replicates", "worse than random",
-    ]  # fmt: skip
+    assert list(roar["verdict"]) == ["better than random", "cannot tell with 3 replicates", "worse than random"]
     for advantage in roar["advantage"]:
         words = f"{'+' if advantage > 0 else '−'}{abs(100 * advantage):.1f}"
         words = words[1:] if words.endswith("0.0") else words
@@ -225,11 +219,7 @@ def test_page_drawing_and_csv_tell_the_same_verdicts(written):
 
 
 def test_tables_read_back_exactly(written, plain_case):
-    csv = pd.read_csv(
-        written.parent / "results.csv",
-        keep_default_na=False,
-        na_values={"accuracy": "", "bits": ""},
-    )
+    csv = pd.read_csv(written.parent / "results.csv", keep_default_na=False, na_values={"accuracy": "", "bits": ""})
     parquet = pd.read_parquet(written.parent / "results.parquet")
     pd.testing.assert_frame_equal(csv, plain_case.table, check_dtype=False)
     pd.testing.assert_frame_equal(parquet, plain_case.table, check_dtype=False)
@@ -239,14 +229,7 @@ def test_tables_read_back_exactly(written, plain_case):
 
 def _failed(rows):
     return [
-        r
-        | {
-            "status": "failed",
-            "accuracy": np.nan,
-            "ties": np.nan,
-            "reason": "BadMap: NaN at pixel 3",
-        }
-        for r in rows
+        r | {"status": "failed", "accuracy": np.nan, "ties": np.nan, "reason": "BadMap: NaN at pixel 3"} for r in rows
     ]
 
 
@@ -259,9 +242,7 @@ PARTIAL = {
     "no random": lambda cells: cells({"roar": {"grad": 0.5, "ig": 0.6}}),
     "only random": lambda cells: cells({"roar": {"random": 0.5}}),
     "copies of one run": lambda cells: cells({"roar": LEVELS}, noise=0.0),
-    "twenty estimators": lambda cells: cells(
-        {"roar": {"random": 0.8} | {f"e{i}": 0.5 + i / 50 for i in range(20)}}
-    ),
+    "twenty estimators": lambda cells: cells({"roar": {"random": 0.8} | {f"e{i}": 0.5 + i / 50 for i in range(20)}}),
     "half of a curve": lambda cells: cells({"roar": LEVELS})[:-4],
     "nothing": lambda cells: [],
 }
@@ -286,9 +267,7 @@ def test_partial_results_can_be_drawn(case, make_cells, make_results):
         assert "nan" not in " ".join(ET.fromstring(files[f"{figure.name}.svg"]).itertext()).lower()
 
 
-def test_problems_are_listed_with_their_reasons_and_their_absence_is_stated(
-    plain_case, make_cells, make_results
-):
+def test_problems_are_listed_with_their_reasons_and_their_absence_is_stated(plain_case, make_cells, make_results):
     assert "Skipped and failed cells: none" in read(plain_case).text
     assert "Notices: none" in read(plain_case).text
     rows = _failed(make_cells({"roar": {"random": 0.8}}))[:4]
@@ -339,9 +318,7 @@ def test_large_pictures_are_shrunk_and_small_ones_kept(make_cells, make_results,
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(small, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(
-        StoreError, match=r"Cannot write the report to .*results\.csv: Not a directory\."
-    ):
+    with pytest.raises(StoreError, match=r"Cannot write the report to .*results\.csv: Not a directory\."):
         write_report(small, tmp_path / "file" / "report")
 
     def full(*_):

@@ -12,9 +12,9 @@ import pytest
 
 from uproar.claims import judge
 from uproar.errors import BadInput
-from uproar.finding import Finding, Plot
 from uproar.report import write_overview, write_results
 from uproar.report.result_page import Told
+from uproar.results.finding import Finding, Plot
 
 TOLD = Told("A study made by hand.", '# A study made by hand.\n\nclaims = ["hooker2019"]\n')
 
@@ -25,14 +25,17 @@ def run(make_cells, make_results, make_picture):
     roar = {"random": 0.50, "grad": 0.85, "sg_sq(grad)": 0.80}
     rows = make_cells({"roar": roar, "kar": {"random": 0.50, "grad": 0.70, "sg_sq(grad)": 0.65}})
     provenance = {
-        "classes": {"digits": 10}, "command": "uproar run mine --out /tmp/mine --store /tmp/s",
-        "executor": "2 processes", "wall": {"seconds": 65.1, "begun": 2, "ended": 1},
-        "versions": {"uproar": "0.1.0"}, "python": "3.11.7", "machine": "Linux", "data": {"digits": "ab" * 20},
-    }  # fmt: skip
+        "classes": {"digits": 10},
+        "command": "uproar run mine --out /tmp/mine --store /tmp/s",
+        "executor": "2 processes",
+        "wall": {"seconds": 65.1, "begun": 2, "ended": 1},
+        "versions": {"uproar": "0.1.0"},
+        "python": "3.11.7",
+        "machine": "Linux",
+        "data": {"digits": "ab" * 20},
+    }
     study = {"name": "mine-laptop", "weights": None}
-    found = make_results(
-        rows, study=study, provenance=provenance, pictures=(make_picture(list(roar)),)
-    )
+    found = make_results(rows, study=study, provenance=provenance, pictures=(make_picture(list(roar)),))
     return replace(found, claims=tuple(judge(found, ["hooker2019"])), work={"cells": 100.0})
 
 
@@ -62,10 +65,28 @@ def test_a_page_has_the_command_the_file_the_claims_and_the_figures(run, tmp_pat
 def test_audits_are_on_the_page_with_their_figures(run, tmp_path):
     task, model = run.settings[0]
     data = pd.DataFrame({"fraction": [0.1, 0.5], "repeated": [0.9, 0.8], "estimator": ["grad"] * 2})
-    plot = Plot("again", "lines", "Grad hands its answers on", "Higher: more of them.", data, "fraction", "repeated",
-                "share removed", "repeated", "estimator")  # fmt: skip
-    found = Finding("misleads", "They come again.", plots=(plot,), audit="mistakes", title="Whose", question="Whose?",
-                    task=task, model=model)  # fmt: skip
+    plot = Plot(
+        "again",
+        "lines",
+        "Grad hands its answers on",
+        "Higher: more of them.",
+        data,
+        "fraction",
+        "repeated",
+        "share removed",
+        "repeated",
+        "estimator",
+    )
+    found = Finding(
+        "misleads",
+        "They come again.",
+        plots=(plot,),
+        audit="mistakes",
+        title="Whose",
+        question="Whose?",
+        task=task,
+        model=model,
+    )
     page = write_results(replace(run, findings=(found,)), TOLD, tmp_path).read_text()
     assert "| Whose | Whose? | misleads | They come again. |" in page
     (link,) = re.findall(r"!\[Grad hands its answers on\]\(([^)]+)\)", page)
@@ -108,9 +129,7 @@ def test_the_overview_links_causes_and_leaves_text_alone(run, tmp_path):
     kept = pd.read_csv(tmp_path / "mine-laptop" / "claims.csv")
     outcomes = kept.drop_duplicates("claim")["outcome"].value_counts()
     counted = cells(again, "| Hooker et al. 2019 |")
-    assert counted[1:] == [
-        str(outcomes.get(o, 0)) for o in ("holds", "does not hold here", "undecided", "not asked")
-    ]
+    assert counted[1:] == [str(outcomes.get(o, 0)) for o in ("holds", "does not hold here", "undecided", "not asked")]
 
 
 def test_tiny_studies_are_listed_and_their_claims_stay_on_their_pages(run, tmp_path):

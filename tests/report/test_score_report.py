@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.quality import NetworkQuality, Prediction
 from uproar.report import write_scores
 from uproar.report.score_board import board_of
 from uproar.report.score_document import document_of
 from uproar.report.score_draw import drawn
 from uproar.report.score_findings import answer
 from uproar.report.score_page import page
-from uproar.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores, with_rank
+from uproar.results.quality import NetworkQuality, Prediction
+from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores, with_rank
 
 from .test_report import LOADING, Reader
 
@@ -25,9 +25,7 @@ HOSTILE = ["random", "<script>alert(1)</script>", "a\"b'&<i>x</i>", "$x_1$ %{y}"
 LOWER = {"deletion", "road"}
 
 
-def scores_of(
-    levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=None, **changes
-) -> Scores:
+def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=None, **changes) -> Scores:
     """Scores around `levels[metric][method]`; methods further apart than `apart` are told apart.
 
     `undefined[metric][method]` counts images without a value. Image i has the level plus (i − mean) / 1000, so that means are exact; NaN stays NaN.
@@ -40,9 +38,17 @@ def scores_of(
             nan = (undefined or {}).get(metric, {}).get(method, 0)
             nan = images if np.isnan(level) else nan
             row = {
-                "method": method, "metric": metric, "value": level, "low": level - 0.01, "high": level + 0.01,
-                "n": images, "nan": nan, "higher_is_better": higher, "tied": 0.0, "note": "",
-            }  # fmt: skip
+                "method": method,
+                "metric": metric,
+                "value": level,
+                "low": level - 0.01,
+                "high": level + 0.01,
+                "n": images,
+                "nan": nan,
+                "higher_is_better": higher,
+                "tied": 0.0,
+                "note": "",
+            }
             table.append(with_rank(row))
             values = {"image": np.arange(images), "value": level + wave}
             per_image.append(pd.DataFrame({"method": method, "metric": metric, **values}))
@@ -52,9 +58,7 @@ def scores_of(
                 a, b, gap = b, a, -gap
             told = abs(gap) > apart
             verdict = f"{a} better" if told else f"cannot tell with {images} images"
-            if not {
-                row["method"] for row in table if row["metric"] == metric and row["ranked"]
-            } >= {a, b}:
+            if not {row["method"] for row in table if row["metric"] == metric and row["ranked"]} >= {a, b}:
                 verdict = "not ranked: …"
             p = 0.01 if told else 0.5
             ends = (gap - 0.01, gap + 0.01)
@@ -73,15 +77,14 @@ def scores_of(
         "notices": ("</script><b>noticed</b>",),
     }
     return Scores(
-        pd.DataFrame(table)[list(COLUMNS)], pd.concat(per_image, ignore_index=True),
-        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)), **{**settings, **changes},
-    )  # fmt: skip
+        pd.DataFrame(table)[list(COLUMNS)],
+        pd.concat(per_image, ignore_index=True),
+        pd.DataFrame(pairs, columns=list(COMPARISON_COLUMNS)),
+        **{**settings, **changes},
+    )
 
 
-PLAIN = {
-    "insertion": {"random": 0.3, "grad": 0.8, "ig": 0.5},
-    "deletion": {"random": 0.6, "grad": 0.2, "ig": 0.4},
-}
+PLAIN = {"insertion": {"random": 0.3, "grad": 0.8, "ig": 0.5}, "deletion": {"random": 0.6, "grad": 0.2, "ig": 0.4}}
 
 
 def read(scores: Scores) -> Reader:
@@ -106,10 +109,16 @@ def folder(tmp_path_factory):
 
 def test_the_folder_holds_page_tables_and_every_figure_the_page_links_to(folder):
     place, _ = folder
-    links = {a["href"] for _, a in Reader((place / "scores.html").read_text()).elements if a.get("href")}  # fmt: skip
+    links = {a["href"] for _, a in Reader((place / "scores.html").read_text()).elements if a.get("href")}
     files = {link for link in links if not link.startswith("#")}
-    assert {"scores.csv", "comparisons.csv", "per_image.parquet", "figures/values.svg",
-            "figures/insertion-curves.png", "figures/deletion-disagreement.svg"} < files  # fmt: skip
+    assert {
+        "scores.csv",
+        "comparisons.csv",
+        "per_image.parquet",
+        "figures/values.svg",
+        "figures/insertion-curves.png",
+        "figures/deletion-disagreement.svg",
+    } < files
     assert all((place / name).stat().st_size > 0 for name in files)
     assert not [p for p in place.rglob(".*") if p.is_file()], "temporary files are left"
 
@@ -120,9 +129,7 @@ def test_the_page_loads_nothing_from_anywhere(folder):
         assert tag not in {"link", "iframe", "object", "embed", "base"}
         for name, value in attributes.items():
             if name in LOADING:
-                assert re.match(
-                    r"(#|data:image/|figures/|scores\.|compar|per_image\.)", value or ""
-                )
+                assert re.match(r"(#|data:image/|figures/|scores\.|compar|per_image\.)", value or "")
             assert not name.startswith("on")
     assert "default-src 'none'" in text
 
@@ -132,7 +139,7 @@ def test_the_tables_read_back_exactly(folder):
     table = pd.read_csv(place / "scores.csv", keep_default_na=True)
     np.testing.assert_array_equal(table["value"], scores.table["value"])
     pd.testing.assert_frame_equal(pd.read_parquet(place / "per_image.parquet"), scores.per_image)
-    assert list(pd.read_csv(place / "comparisons.csv")["verdict"]) == list(scores.comparisons["verdict"])  # fmt: skip
+    assert list(pd.read_csv(place / "comparisons.csv")["verdict"]) == list(scores.comparisons["verdict"])
 
 
 def test_the_links_on_top_lead_somewhere():
@@ -164,7 +171,7 @@ def test_what_is_not_known_is_a_dash_and_never_nan():
     assert "–" in reader.texts
     assert "8 of 8 undefined" in reader.text
     assert "road gave no number" in reader.text
-    shown = reader.text + "".join(v or "" for _, a in reader.elements for k, v in a.items() if k != "src")  # fmt: skip
+    shown = reader.text + "".join(v or "" for _, a in reader.elements for k, v in a.items() if k != "src")
     assert not re.search(r"\b(nan|NaN|inf|None)\b", shown)
 
 
@@ -188,9 +195,7 @@ def test_one_method_that_beats_all_under_all_metrics_is_named():
 def test_a_method_that_leads_sometimes_and_loses_nowhere_is_not_called_best_throughout():
     levels = {**PLAIN, "road": {"random": 0.5, "grad": 0.5, "ig": 0.5}}
     levels["soundness"] = levels["completeness"] = levels["road"]
-    assert headline(levels) == (
-        "grad is beaten under no metric, but decidedly best under only 2 of 5 metrics."
-    )
+    assert headline(levels) == ("grad is beaten under no metric, but decidedly best under only 2 of 5 metrics.")
 
 
 def test_a_method_that_leads_mostly_and_loses_nowhere_is_named_with_the_count():
@@ -206,9 +211,7 @@ def test_metrics_that_order_methods_differently_are_said_to_contradict_each_othe
 
 
 def test_undecided_comparisons_give_no_winner():
-    assert headline({"insertion": {"a": 0.50, "b": 0.51}}) == (
-        "insertion cannot tell the methods apart with 8 images."
-    )
+    assert headline({"insertion": {"a": 0.50, "b": 0.51}}) == ("insertion cannot tell the methods apart with 8 images.")
 
 
 def test_methods_no_better_than_random_maps_are_not_praised():
@@ -217,7 +220,7 @@ def test_methods_no_better_than_random_maps_are_not_praised():
 
 
 def test_metrics_that_only_describe_maps_do_not_vote():
-    found = answer(board_of(scores_of({**PLAIN, "sparseness": {"random": 0.9, "grad": 0.1, "ig": 0.5}})))  # fmt: skip
+    found = answer(board_of(scores_of({**PLAIN, "sparseness": {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
     assert found.headline == "grad is best under both insertion and deletion."
     assert any(line.startswith("sparseness describes the maps") for line in found.details)
 
@@ -230,8 +233,11 @@ def test_a_single_method_without_curves_or_images_is_reported(tmp_path):
     assert "Nothing to compare: only maps was scored." in text
     assert "0.400" in text
     assert {p.name for p in (path.parent / "figures").iterdir()} == {
-        "values.svg", "values.png", "per-image.svg", "per-image.png"
-    }  # fmt: skip
+        "values.svg",
+        "values.png",
+        "per-image.svg",
+        "per-image.png",
+    }
 
 
 def test_scores_without_any_number_are_reported():
@@ -293,7 +299,7 @@ def test_a_metric_of_right_or_wrong_is_shown_as_shares():
 
 
 def test_every_metric_is_explained_from_its_declaration():
-    text = read(scores_of({"insertion": {"a": 0.1}, "pointing_game": {"a": 0.2}, "own": {"a": 0.3}})).text  # fmt: skip
+    text = read(scores_of({"insertion": {"a": 0.1}, "pointing_game": {"a": 0.2}, "own": {"a": 0.3}})).text
     assert "Petsiuk et al. 2018" in text
     assert "the region's share of the image" in text
     assert "No metric of this name is declared here." in text
@@ -320,7 +326,7 @@ def test_what_is_mostly_undefined_is_marked_and_not_ranked():
     assert board.ranked(metric) == ["random", "ig"] and board.best(metric) == ["ig"]
     assert board.mark("grad", metric) == "unranked"
     assert "grad" not in answer(board).headline
-    assert any("Not ranked: grad (18 of 40 undefined (45\u00a0%))" in line for line in answer(board).details)  # fmt: skip
+    assert any("Not ranked: grad (18 of 40 undefined (45\u00a0%))" in line for line in answer(board).details)
     shown = page(scores, document_of(scores))
     assert "(0.950)" in shown and "not ranked" in shown
     assert "2 of 40 undefined (5\u00a0%)" in shown

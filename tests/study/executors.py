@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.cell import Done
 from uproar.study.plan import plan
-from uproar.study.work import Report
+from uproar.study.run_job import Report
 
 
 def ended(runner) -> Report:

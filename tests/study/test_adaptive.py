@@ -9,18 +9,24 @@ import pytest
 import uproar
 from uproar.cli.durations import seconds_of
 from uproar.errors import BadInput
-from uproar.metrics.sequential import sequential
-from uproar.runs import collected
+from uproar.runs.run import collected
+from uproar.statistics.sequential import sequential
 from uproar.study.cell import Cell
 from uproar.study.run import Clock
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.steps import bench_for
 
 SMALL = {
-    "name": "small", "tasks": "planted(size=8, classes=2, train=300, test=200, noise=0.3)",
-    "models": "cnn-small", "estimators": ["oracle", "sobel"], "protocols": ["roar"],
-    "fractions": [0.45], "seeds": 5, "recipe": {"epochs": 6}, "until_decided": True,
-}  # fmt: skip
+    "name": "small",
+    "tasks": "planted(size=8, classes=2, train=300, test=200, noise=0.3)",
+    "models": "cnn-small",
+    "estimators": ["oracle", "sobel"],
+    "protocols": ["roar"],
+    "fractions": [0.45],
+    "seeds": 5,
+    "recipe": {"epochs": 6},
+    "until_decided": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +84,9 @@ def test_what_a_look_asked_for_is_missing_when_it_is_lost_and_made_again(done, t
 
 def test_a_budget_begins_nothing_new_and_the_same_command_goes_on(tmp_path, monkeypatch):
     ended = []
-    monkeypatch.setattr(
-        Clock, "over", property(lambda self: self.end is not None and len(ended) > 2)
-    )
+    monkeypatch.setattr(Clock, "over", property(lambda self: self.end is not None and len(ended) > 2))
     study = {**SMALL, "until_decided": False, "seeds": 2}
-    run = uproar.run(
-        study, store=tmp_path, jobs=1, budget=1.0, listen=lambda s: ended.append(s.done)
-    )
+    run = uproar.run(study, store=tmp_path, jobs=1, budget=1.0, listen=lambda s: ended.append(s.done))
     missing = (run.table["status"] == "missing").sum()
     assert missing
     assert any("The budget of 1 seconds ended the run" in notice for notice in run.notices)

@@ -10,16 +10,20 @@ import pandas as pd
 import pytest
 
 import uproar
-from uproar.metrics.replicated import estimate
-from uproar.metrics.twoway import holm
 from uproar.report import write_report
+from uproar.statistics.twoway import holm
+from uproar.statistics.variance_components import estimate
 from uproar.study.spec import study_of
 
 STUDY = {
-    "name": "judged", "tasks": ["planted(size=8, train=64, test=40)"], "estimators": ["random", "grad", "oracle"],
-    "metrics": ["deletion(steps=4)", "soundness(fill=mean, level=0.2)", "sparseness"], "protocols": [], "seeds": 3,
+    "name": "judged",
+    "tasks": ["planted(size=8, train=64, test=40)"],
+    "estimators": ["random", "grad", "oracle"],
+    "metrics": ["deletion(steps=4)", "soundness(fill=mean, level=0.2)", "sparseness"],
+    "protocols": [],
+    "seeds": 3,
     "recipe": {"epochs": 2},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +65,7 @@ def test_the_curve_is_the_mean_over_replicates_and_images(results):
     curves = scores.curves["deletion(steps=4)"]
     assert curves.fractions.tolist() == [0, 0.25, 0.5, 0.75, 1]
     for name, line in curves.lines.items():
-        value = scores.table.set_index(["method", "metric"]).loc[
-            (name, "deletion(steps=4)"), "value"
-        ]
+        value = scores.table.set_index(["method", "metric"]).loc[(name, "deletion(steps=4)"), "value"]
         assert np.trapezoid(line.mean, curves.fractions) == pytest.approx(value, abs=1e-6)
         assert (line.half >= 0).all() and (line.n == 40).all()
     assert set(scores.curves) == {"deletion(steps=4)", "soundness(fill=mean, level=0.2)"}
@@ -99,7 +101,7 @@ def test_a_study_of_metrics_alone_has_a_page_of_its_own(results, folder):
 
 def test_what_was_not_made_is_missing_and_said(results, tmp_path):
     """The page of a study that was never run names its cells as missing, and has no numbers."""
-    from uproar.runs import collected
+    from uproar.runs.run import collected
 
     empty = collected(study_of(STUDY), tmp_path / "store")
     assert not empty.judged and set(empty.scores["status"]) == {"missing"}

@@ -17,13 +17,13 @@ from uproar.estimators import estimators
 from uproar.estimators.contract import try_contract
 from uproar.extend import load_plugin
 from uproar.metrics import metrics
-from uproar.plugins import load_file
+from uproar.plugins.loading import load_file
 from uproar.protocols import PROTOCOLS
 from uproar.protocols.declare import protocols
 from uproar.removal.fill import fills
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.plan import cells_of, scores_of
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.steps import Bench
 
 FILE = Path(__file__).parent.parent / "misbehaving.py"
@@ -47,10 +47,18 @@ FAIL = {
     "stops_like_a_generator": "GeneratorExit",
 }
 RUN = [
-    "gradient", "returns_a_graph", "leaves_hooks_on_everything", "zeroes_its_inputs",
-    "changes_the_process", "seeds_everything", "keeps_one_buffer", "is_whole_numbers",
-    "dawdles_and_prints", "replaces_functions", "leaves_a_mode",
-]  # fmt: skip
+    "gradient",
+    "returns_a_graph",
+    "leaves_hooks_on_everything",
+    "zeroes_its_inputs",
+    "changes_the_process",
+    "seeds_everything",
+    "keeps_one_buffer",
+    "is_whole_numbers",
+    "dawdles_and_prints",
+    "replaces_functions",
+    "leaves_a_mode",
+]
 METRICS = ["insertion(steps=4)", "average_drop"]
 BAD_METRICS = {
     "trains_the_model": "The metric trains_the_model changed the model: its mode changed",
@@ -80,11 +88,17 @@ def zoo():
 def make():
     def study(**changes):
         given = {
-            "name": "contained", "task": "planted(size=8, classes=3, train=60, test=30)",
-            "model": "cnn-small(width=4)", "estimators": CLEAN, "metrics": METRICS,
-            "protocols": ["roar"], "fractions": [0.5], "seeds": 1,
-            "recipe": {"epochs": 1, "batch": 16}, "plugins": [str(FILE)],
-        }  # fmt: skip
+            "name": "contained",
+            "task": "planted(size=8, classes=3, train=60, test=30)",
+            "model": "cnn-small(width=4)",
+            "estimators": CLEAN,
+            "metrics": METRICS,
+            "protocols": ["roar"],
+            "fractions": [0.5],
+            "seeds": 1,
+            "recipe": {"epochs": 1, "batch": 16},
+            "plugins": [str(FILE)],
+        }
         return uproar.study_of({**given, **changes})
 
     return study
@@ -114,9 +128,7 @@ def expected(make, tmp_path_factory):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_the_numbers_of_clean_methods_are_the_same_beside_estimators_that_misbehave(
-    make, expected, tmp_path, jobs
-):
+def test_the_numbers_of_clean_methods_are_the_same_beside_estimators_that_misbehave(make, expected, tmp_path, jobs):
     study = make(estimators=[*FAIL, *RUN, "sg(zeroes_its_inputs, samples=2)", *CLEAN])
     results = uproar.run(study, store=tmp_path, jobs=jobs)
     assert_same(stored(make(), tmp_path), expected)
@@ -127,9 +139,7 @@ def test_the_numbers_of_clean_methods_are_the_same_beside_estimators_that_misbeh
     assert set(cells.loc[RUN, "status"]) == {"done"}
 
 
-def test_the_numbers_of_clean_methods_are_the_same_under_metrics_that_misbehave(
-    make, expected, tmp_path
-):
+def test_the_numbers_of_clean_methods_are_the_same_under_metrics_that_misbehave(make, expected, tmp_path):
     study = make(metrics=[*BAD_METRICS, *HARMLESS_METRICS, *METRICS])
     scores = uproar.run(study, store=tmp_path, jobs=1).scores.set_index(["estimator", "metric"])
     assert_same(stored(make(), tmp_path), expected)
@@ -169,9 +179,7 @@ def test_a_gradient_written_with_autograd_is_the_built_in_one(case, zoo):
     assert not found["gradient"].requires_grad
 
 
-def test_a_fill_a_protocol_and_a_task_that_misbehave_change_nothing_for_a_later_study(
-    make, expected, tmp_path
-):
+def test_a_fill_a_protocol_and_a_task_that_misbehave_change_nothing_for_a_later_study(make, expected, tmp_path):
     uproar.run(make(fill="vandal", protocols=["blanks", "roar"]), store=tmp_path, jobs=1)
     uproar.run(make(task="unruly"), store=tmp_path, jobs=1)
     uproar.run(make(), store=tmp_path, jobs=1)
@@ -261,12 +269,8 @@ def test_score_names_the_guilty_metric_and_function(case):
         model.train()
         return images.sum(1)
 
-    with pytest.raises(
-        uproar.UproarError, match=r"The function explain\['mine'\] changed the model"
-    ):
-        uproar.score(
-            model, x, labels, {"mine": maps}, ["sensitivity_max"], explain={"mine": trains}
-        )
+    with pytest.raises(uproar.UproarError, match=r"The function explain\['mine'\] changed the model"):
+        uproar.score(model, x, labels, {"mine": maps}, ["sensitivity_max"], explain={"mine": trains})
 
 
 @pytest.mark.parametrize(

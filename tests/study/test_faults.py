@@ -14,8 +14,8 @@ import uproar
 from uproar.audits.base import Trials
 from uproar.audits.linear import NAME
 from uproar.errors import NotApplicable
-from uproar.runs import collected
-from uproar.store import Store
+from uproar.runs.run import collected
+from uproar.storage.store import Store
 from uproar.study.plan import plan
 from uproar.study.steps import bench_for
 from uproar.study.trials import key, simulate, trials_in, units_of
@@ -92,7 +92,7 @@ def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeyp
                 next(p for p in faults.files() if p.parts[-3] == kind).unlink()
         return collected(*arguments, **options)
 
-    monkeypatch.setattr("uproar.runs.collected", collect)
+    monkeypatch.setattr("uproar.runs.run.collected", collect)
     found = faulty.run(copy)
     assert len(calls) == 2
     assert faulty.tables(found) == whole[1] and found.lost == 0
@@ -100,9 +100,7 @@ def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeyp
 
 def test_what_an_estimator_prepared_is_made_again_when_damaged(tmp_path):
     """It is read only by whoever makes maps anew."""
-    changes = {
-        **faulty.EVERY_KIND, "protocols": ["roar"], "fractions": [0.5], "seeds": 1, "metrics": [], "audits": [],
-    }  # fmt: skip
+    changes = {**faulty.EVERY_KIND, "protocols": ["roar"], "fractions": [0.5], "seeds": 1, "metrics": [], "audits": []}
     expected = faulty.tables(faulty.run(tmp_path / "store", **changes))
     (state,) = (tmp_path / "store" / "state").rglob("*.safetensors")
     sound = state.read_bytes()
@@ -152,9 +150,11 @@ def test_a_failed_cell_is_not_tried_again_with_what_is_repaired(copy, tmp_path):
         f"COUNT = {str(tmp_path / 'count')!r}\n"
     )
     changes = {
-        "estimators": ["random", "grad", "bad"], "plugins": [str(tmp_path / "bad.py")],
-        "audits": [], "metrics": [],
-    }  # fmt: skip
+        "estimators": ["random", "grad", "bad"],
+        "plugins": [str(tmp_path / "bad.py")],
+        "audits": [],
+        "metrics": [],
+    }
     faulty.run(copy, **changes)
     once = len((tmp_path / "count").read_text())
     (tmp_path / "count").write_text("")
@@ -174,9 +174,7 @@ def test_a_store_of_an_older_version_is_made_anew(whole, copy):
     for path in faulty.Faults(copy, 0).files():
         item = store.read(path.parts[-3], path.stem)
         facts = json.dumps({**item.facts, "accuracy": 0.123})
-        path.write_bytes(
-            safetensors.numpy.save(dict(item.arrays), metadata={"facts": facts, "digest": "0"})
-        )
+        path.write_bytes(safetensors.numpy.save(dict(item.arrays), metadata={"facts": facts, "digest": "0"}))
     (copy / "FORMAT.json").write_text('{"format": 1}')
     found = faulty.run(copy)
     assert faulty.tables(found) == whole[1]

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 import uproar
 from uproar.cli import main
 from uproar.errors import BadInput
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.plan import plan
 
 STUDY = """
@@ -70,9 +70,7 @@ def test_a_limit_is_kept_by_both(here):
     assert explain("--estimators", "grad", "--save", "m.safetensors", "--limit", "15") == 0
     assert load_file("m.safetensors")["test"].shape == (15, 3, 8, 8)
     names = ("grad", "sq(grad)", "maps:m.safetensors", "sq(maps:m.safetensors)")
-    study = uproar.study_of(
-        "s.toml", estimators=names, limit=15, protocols=("roar:no-retrain",), fractions=(0.3, 0.7)
-    )
+    study = uproar.study_of("s.toml", estimators=names, limit=15, protocols=("roar:no-retrain",), fractions=(0.3, 0.7))
     assert same_numbers(uproar.run(study, store="st", jobs=1))
 
 
@@ -129,13 +127,14 @@ def test_protocols_and_metrics_that_make_other_maps_are_skipped_with_the_reason(
     maps = {s: random.normal(size=(n, 8, 8)).astype("f4") for s, n in (("train", 45), ("test", 20))}
     save_file(maps, "m.safetensors")
     study = uproar.study_of(
-        "s.toml", estimators=("maps:m.safetensors",), protocols=("roar", "roar:cross-fitted"),
-        metrics=("deletion(steps=4)", "sensitivity_max"), seeds=(0, 1),
-    )  # fmt: skip
+        "s.toml",
+        estimators=("maps:m.safetensors",),
+        protocols=("roar", "roar:cross-fitted"),
+        metrics=("deletion(steps=4)", "sensitivity_max"),
+        seeds=(0, 1),
+    )
     results = uproar.run(study, store="st", jobs=1)
-    table = results.table[
-        results.table.estimator.str.startswith("maps") & (results.table.fraction > 0)
-    ]
+    table = results.table[results.table.estimator.str.startswith("maps") & (results.table.fraction > 0)]
     status = table.groupby("protocol").status.unique().map(list).to_dict()
     assert status == {"roar": ["done"], "roar:cross-fitted": ["skipped"]}
     assert "needs maps of several base models" in table[table.status == "skipped"].reason.iloc[0]
@@ -149,9 +148,7 @@ def test_a_nan_fails_the_cells_of_the_file_alone(here):
     maps = {"train": np.ones((45, 8, 8), np.float32), "test": np.ones((20, 8, 8), np.float32)}
     maps["train"][17, 3, 3] = np.nan
     save_file(maps, "m.safetensors")
-    study = uproar.study_of(
-        "s.toml", estimators=("maps:m.safetensors", "sobel"), protocols=("roar:no-retrain",)
-    )
+    study = uproar.study_of("s.toml", estimators=("maps:m.safetensors", "sobel"), protocols=("roar:no-retrain",))
     table = uproar.run(study, store="st", jobs=1).table
     assert set(table[table.estimator == "sobel"].status) == {"done"}
     lost = table[table.estimator.str.startswith("maps") & (table.fraction > 0)]
@@ -166,10 +163,7 @@ def test_a_nan_fails_the_cells_of_the_file_alone(here):
         ([], "give --save maps.safetensors"),
         (["--save", "m.safetensors", "--target", "3"], "--target is predicted or label"),
         (["--save", "m.safetensors", "--estimators", "gaussian(grad)"], "gaussian(maps:FILE)"),
-        (
-            ["--save", "m.safetensors", "--estimators", "bernoulli"],
-            "removes pixels without ranking them",
-        ),
+        (["--save", "m.safetensors", "--estimators", "bernoulli"], "removes pixels without ranking them"),
         (["--save", "m.safetensors", "--estimators", "grad", "--split", "train"], "test or both"),
         (["--save", "m.safetensors", "--split", "test"], "--study goes with --split both"),
         (["--save", "m.safetensors", "--study", "two.toml"], "this study has 2 tasks"),
@@ -177,8 +171,7 @@ def test_a_nan_fails_the_cells_of_the_file_alone(here):
     ],
 )
 def test_a_mistake_in_explain_is_one_sentence(here, capsys, arguments, sentence):
-    (here / "two.toml").write_text(STUDY.replace("task =", 'tasks = ["digits",').replace(
-        'test=20)"', 'test=20)"]'))  # fmt: skip
+    (here / "two.toml").write_text(STUDY.replace("task =", 'tasks = ["digits",').replace('test=20)"', 'test=20)"]'))
     assert explain(*arguments) == 2
     assert sentence in " ".join(capsys.readouterr().err.split())
     assert not list(here.glob("*.safetensors"))

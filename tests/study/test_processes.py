@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import children, left_after
 from uproar.cli import app
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study import launch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -87,10 +87,29 @@ def test_a_terminated_run_ends_its_workers_and_says_so(tmp_path):
     """Both workers are in a call that never looks up; what was finished before is whole in the store."""
     (tmp_path / "stuck.py").write_text(STUCK)
     command = [
-        sys.executable, "-m", "uproar", "run", "--task", "planted(size=8, classes=3, train=30, test=15)",
-        "--plugin", "stuck.py", "--estimators", "random,stuck", "--protocols", "roar", "--fractions",
-        "0.5", "--seeds", "2", "--epochs", "1", "--jobs", "2", "--out", "out",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "uproar",
+        "run",
+        "--task",
+        "planted(size=8, classes=3, train=30, test=15)",
+        "--plugin",
+        "stuck.py",
+        "--estimators",
+        "random,stuck",
+        "--protocols",
+        "roar",
+        "--fractions",
+        "0.5",
+        "--seeds",
+        "2",
+        "--epochs",
+        "1",
+        "--jobs",
+        "2",
+        "--out",
+        "out",
+    ]
     run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     waited_for(tmp_path / "ready", run)
     started = children(run.pid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uproar.pace import Pace
+from uproar.remaining_time import Pace
 from uproar.study.progress import Progress
 
 

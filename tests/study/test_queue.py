@@ -8,7 +8,7 @@ import pytest
 
 from uproar.study.job import Job
 from uproar.study.run import Queue
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.training import Recipe
 
 

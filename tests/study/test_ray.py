@@ -21,8 +21,8 @@ from tests.study.executors import ExecutorTests, ended
 from tests.study.test_run import numbers
 from uproar.audits import audits
 from uproar.errors import BadInput
-from uproar.plugins import bundle, lend, load_file, source_hash
-from uproar.store import Store
+from uproar.plugins.loading import bundle, lend, load_file, source_hash
+from uproar.storage.store import Store
 from uproar.study.audit import asked, needed, simulations
 from uproar.study.cell import Done
 from uproar.study.plan import plan
@@ -33,11 +33,7 @@ from uproar.study.trials import plan_trials
 ray = pytest.importorskip("ray", reason="needs uproar[ray]")
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-QUICK = {
-    "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 500,
-    "worker_niceness": 0,
-}
+QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "worker_niceness": 0}
 """A node that is gone is noticed within seconds, not half a minute; workers do not starve beside other tests."""
 
 
@@ -86,9 +82,7 @@ class TestRay(ExecutorTests):
         runner.submit(next(job for job in jobs if job.names == ("dawdles",)))
         while not pid.exists():
             runner.next()
-        assert [str(job) for jobs in runner.places().values() for job in jobs] == [
-            "explain dawdles seed 0"
-        ]
+        assert [str(job) for jobs in runner.places().values() for job in jobs] == ["explain dawdles seed 0"]
         runner.close()
         assert not list((tmp_path / "runs").iterdir())
         deadline = time.monotonic() + 20
@@ -101,9 +95,12 @@ class TestRay(ExecutorTests):
             "import os, signal\ndef deadly(model, x, target):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
         )
         study = small(
-            estimators=["random", "deadly"], plugins=[str(tmp_path / "deadly.py")], seeds=1,
-            protocols=["roar"], fractions=[0.5],
-        )  # fmt: skip
+            estimators=["random", "deadly"],
+            plugins=[str(tmp_path / "deadly.py")],
+            seeds=1,
+            protocols=["roar"],
+            fractions=[0.5],
+        )
         results = uproar.run(study, store=tmp_path / "store", ray=self.address)
         rows = results.table.query("estimator == 'deadly' and fraction > 0")
         assert set(rows["status"]) == {"failed"}
@@ -115,9 +112,7 @@ class TestRay(ExecutorTests):
         try:
             (tmp_path / runner.token.name).unlink()
             runner.submit(plan(small(), Store(tmp_path)).jobs[0])
-            with pytest.raises(
-                BadInput, match="No node .* does not see the store .*: give a folder"
-            ):
+            with pytest.raises(BadInput, match="No node .* does not see the store .*: give a folder"):
                 ended(runner)
         finally:
             runner.close()
@@ -130,9 +125,12 @@ class TestRay(ExecutorTests):
 def test_jobs_of_every_audit_are_done_on_a_cluster(joined, tmp_path, small):
     """Audits need other data, models and recipes than the study they judge: nodes are given the main study alone."""
     study = small(
-        estimators=["random", "grad", "sobel", "block_random", "sq(grad)"], protocols=["roar"], fractions=[0.5],
-        seeds=1, audits=list(audits),
-    )  # fmt: skip
+        estimators=["random", "grad", "sobel", "block_random", "sq(grad)"],
+        protocols=["roar"],
+        fractions=[0.5],
+        seeds=1,
+        audits=list(audits),
+    )
     every = asked(study)
     assert not [one.refused for one in every if one.refused]
     store = Store(tmp_path)
@@ -152,14 +150,14 @@ def test_jobs_of_every_audit_are_done_on_a_cluster(joined, tmp_path, small):
 
 
 def test_the_token_of_a_run_that_was_killed_goes_with_the_next_run(tmp_path):
-    gone = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True
-    )
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True)
     ours = {"host": socket.gethostname(), "begun": time.time()}
     said = {
-        "dead": {**ours, "pid": int(gone.stdout)}, "alive": {**ours, "pid": os.getppid()},
-        "elsewhere": {**ours, "host": "another", "pid": 1}, "old": {"host": "another", "pid": 1, "begun": 0},
-    }  # fmt: skip
+        "dead": {**ours, "pid": int(gone.stdout)},
+        "alive": {**ours, "pid": os.getppid()},
+        "elsewhere": {**ours, "host": "another", "pid": 1},
+        "old": {"host": "another", "pid": 1, "begun": 0},
+    }
     folder = tmp_path / "runs"
     folder.mkdir()
     for name, content in said.items():
@@ -199,9 +197,12 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
     (tmp_path / "objects").mkdir()
     monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path / "objects"))
     study = small(
-        plugins=[objects.__file__, str(tmp_path / "plug.py")], model=f"{tmp_path}/net.py:make",
-        estimators=["grad", "sobel", "carried"], metrics=["deletion(steps=4)"], seeds=1,
-    )  # fmt: skip
+        plugins=[objects.__file__, str(tmp_path / "plug.py")],
+        model=f"{tmp_path}/net.py:make",
+        estimators=["grad", "sobel", "carried"],
+        metrics=["deletion(steps=4)"],
+        seeds=1,
+    )
     assert {job.kind for job in plan(study, Store("s3://bucket/x")).jobs} >= {"train", "score"}
     apart = uproar.run(study, store="s3://bucket/x", ray=joined)
     assert set(apart.table["status"]) == {"done"}
@@ -241,9 +242,12 @@ def test_a_node_killed_in_mid_study_costs_nothing_but_time(cluster, tmp_path, sm
     killed = tmp_path / "killed"
     (tmp_path / "plug.py").write_text(HELD.replace("WHERE", str(tmp_path)))
     study = small(
-        estimators=["held", "waits"], plugins=[str(tmp_path / "plug.py")], protocols=["roar"],
-        seeds=1, fractions=[0.2, 0.6],
-    )  # fmt: skip
+        estimators=["held", "waits"],
+        plugins=[str(tmp_path / "plug.py")],
+        protocols=["roar"],
+        seeds=1,
+        fractions=[0.2, 0.6],
+    )
     seen: dict[str, int] = {}
 
     def listen(progress) -> None:
@@ -276,9 +280,7 @@ def test_addresses_where_no_cluster_is_are_one_sentence(tmp_path, small, monkeyp
             uproar.run(small(), store=tmp_path, ray=address)
 
     ray.shutdown()
-    refused(
-        "127.0.0.1:1", r"^No Ray cluster answers at 127.0.0.1:1 \(Connection refused\); start it"
-    )
+    refused("127.0.0.1:1", r"^No Ray cluster answers at 127.0.0.1:1 \(Connection refused\); start it")
     refused("nonsense", r"^--ray takes 'auto' or HOST:PORT such as .*, not 'nonsense'\.$")
     refused("ray://head:10001", "from outside use `ray job submit")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")

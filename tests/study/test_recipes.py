@@ -8,8 +8,8 @@ import uproar
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.models.weights import read_weights
-from uproar.store import Store
-from uproar.study.setting import Setting
+from uproar.storage.store import Store
+from uproar.study.settings import Setting
 from uproar.study.steps import Bench
 
 ONE = {"estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], "seeds": 1}
@@ -24,9 +24,7 @@ def pretrained(tmp_path):
     return file
 
 
-def test_pretrained_weights_start_every_training_and_every_result_says_so(
-    tmp_path, small, pretrained
-):
+def test_pretrained_weights_start_every_training_and_every_result_says_so(tmp_path, small, pretrained):
     recipe = {"epochs": 1, "batch": 16, "lr": 1e-9, "init": "pretrained"}
     study = small(**ONE, recipe=recipe, pretrained=str(pretrained))
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
@@ -65,11 +63,7 @@ def test_a_pretrained_start_needs_both_the_word_and_the_file(small, pretrained, 
 
 
 def test_a_named_recipe_runs_with_its_optimiser_and_a_sampled_fill(tmp_path, small):
-    study = small(
-        **ONE,
-        fill="mean(images=7)",
-        recipe={"name": "li2024", "epochs": 1, "ghost": 8, "augment": ["crop"]},
-    )
+    study = small(**ONE, fill="mean(images=7)", recipe={"name": "li2024", "epochs": 1, "ghost": 8, "augment": ["crop"]})
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert (results.table["status"] == "done").all()
     bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))

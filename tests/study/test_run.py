@@ -21,13 +21,13 @@ from tests.study.executors import ExecutorTests
 from uproar.errors import BadInput, StoreError
 from uproar.removal import ranks
 from uproar.seeds import Draws
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.cell import Cell, Scored
 from uproar.study.collect import collect
 from uproar.study.execute import Processes, Serial, executor
 from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.setting import Order, Setting
+from uproar.study.settings import Order, Setting
 from uproar.study.steps import Bench, bench_for
 from uproar.training import accuracy, fit, predict
 
@@ -35,9 +35,7 @@ ORDER = ["protocol", "estimator", "fraction", "seed"]
 
 
 def numbers(results) -> pd.DataFrame:
-    return results.table.sort_values(ORDER)[[*ORDER, "accuracy", "status", "ties"]].reset_index(
-        drop=True
-    )
+    return results.table.sort_values(ORDER)[[*ORDER, "accuracy", "status", "ties"]].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +55,7 @@ def test_every_cell_has_a_number(done):
 
 
 def test_processes_give_the_same_numbers_as_one_process(done, tmp_path, small):
-    pd.testing.assert_frame_equal(
-        numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=2))
-    )
+    pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=2)))
 
 
 def test_roar_is_what_its_definition_says(done, small):
@@ -143,9 +139,7 @@ def test_replicates_are_whole_and_paired(done, small):
     b = uproar.build("cnn-small(width=4)", bench.task, 1).state_dict()
     assert all(torch.equal(a[key], b[key]) for key in a)
     cells = [
-        Cell(bench.setting.task, bench.setting.model, e, "roar", 0.2, s)
-        for e in ("grad", "random")
-        for s in (0, 1)
+        Cell(bench.setting.task, bench.setting.model, e, "roar", 0.2, s) for e in ("grad", "random") for s in (0, 1)
     ]
     assert len({bench.cell_key(cell) for cell in cells}) == 4
 
@@ -156,9 +150,7 @@ def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alo
     metrics = ["total_variation", "pointing_game"]  # the second has no boxes here
 
     def scored(names, folder):
-        study = small(
-            task="digits", limit=60, estimators=names, metrics=metrics, protocols=[], seeds=1
-        )
+        study = small(task="digits", limit=60, estimators=names, metrics=metrics, protocols=[], seeds=1)
         jobs = [job for job in plan(study, Store(folder)).jobs if job.kind == "score"]
         table = uproar.run(study, store=folder, jobs=1).scores
         values = table[table["estimator"] != "random"].set_index(["estimator", "metric"])
@@ -206,9 +198,7 @@ def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
 def test_a_cell_keeps_the_test_scores_of_every_image_in_float16(done):
     store = Store(done[1])
     keys = list(store.keys("cell"))
-    assert (
-        len(keys) == 48 + 16
-    )  # the networks of roar are also shown whole images (roar:train-only)
+    assert len(keys) == 48 + 16  # the networks of roar are also shown whole images (roar:train-only)
     item = store.read("cell", keys[0])
     assert item.arrays["test_scores"].shape == (30, 3)
     assert item.arrays["test_scores"].dtype == np.float16
@@ -258,9 +248,7 @@ def fine(model, x, target):
 def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_path, small, jobs):
     (tmp_path / "broken.py").write_text(BROKEN)
     names = ["random", "nan_in_one", "raises", "does_not_apply", "fine"]
-    study = small(
-        plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, protocols=["roar"]
-    )
+    study = small(plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, protocols=["roar"])
     results = uproar.run(study, store=tmp_path / "store", jobs=jobs)
     found = results.table.query("fraction > 0").groupby("estimator")[["status", "reason"]].first()
     assert found.loc["fine", "status"] == "done"
@@ -273,20 +261,17 @@ def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_p
     assert found.loc["does_not_apply", "reason"] == "it needs a transformer"
     # failures are not cached: the same study tries them again
     todo = plan(study, Store(tmp_path / "store")).jobs
-    assert {name for job in todo for name in job.names} == {
-        "nan_in_one",
-        "raises",
-        "does_not_apply",
-    }
+    assert {name for job in todo for name in job.names} == {"nan_in_one", "raises", "does_not_apply"}
 
 
-def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are_skipped(
-    tmp_path, small
-):
+def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are_skipped(tmp_path, small):
     study = small(
-        task="planted(size=8, channels=3, classes=3, train=60, test=30)", features="channel", seeds=1,
-        protocols=["roar"], estimators=["random", "grad", "sobel"],
-    )  # fmt: skip
+        task="planted(size=8, channels=3, classes=3, train=60, test=30)",
+        features="channel",
+        seeds=1,
+        protocols=["roar"],
+        estimators=["random", "grad", "sobel"],
+    )
     results = uproar.run(study, store=tmp_path, jobs=1)
     status = results.table.query("fraction == 0.2").set_index("estimator")["status"].to_dict()
     assert status == {"random": "done", "grad": "done", "sobel": "skipped"}
@@ -298,10 +283,7 @@ def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are
 
 def test_controls_that_are_not_rankings_run_as_cells(tmp_path, small):
     study = small(
-        estimators=["random", "bernoulli", "block_random_free"],
-        seeds=1,
-        protocols=["roar"],
-        fractions=[0.5, 1.0],
+        estimators=["random", "bernoulli", "block_random_free"], seeds=1, protocols=["roar"], fractions=[0.5, 1.0]
     )
     results = uproar.run(study, store=tmp_path, jobs=1)
     assert set(results.table["status"]) == {"done"}
@@ -328,9 +310,7 @@ def test_no_jobs_are_refused(tmp_path, small, jobs):
     assert not (tmp_path / "store").exists()
 
 
-def test_a_disk_that_fills_stops_the_run_with_a_sentence_and_leaves_only_whole_files(
-    tmp_path, small, monkeypatch
-):
+def test_a_disk_that_fills_stops_the_run_with_a_sentence_and_leaves_only_whole_files(tmp_path, small, monkeypatch):
     written = []
     real = os.replace
 
@@ -363,9 +343,7 @@ def test_an_object_store_gives_the_same_numbers(done, tmp_path, small, monkeypat
 
     monkeypatch.setenv("UPROAR_OBJECTS", str(tmp_path))
     study = small(plugins=[objects.__file__])
-    pd.testing.assert_frame_equal(
-        numbers(done[0]), numbers(uproar.run(study, store="s3://bucket/small", jobs=2))
-    )
+    pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(study, store="s3://bucket/small", jobs=2)))
     assert plan(study, Store("s3://bucket/small")).jobs == []
 
 
@@ -389,9 +367,7 @@ def test_two_runs_on_one_store_at_once_disturb_each_other_in_nothing(done, tmp_p
             process.wait()
     left = [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".safetensors"]
     assert [p.name for p in left] == ["FORMAT.json"]
-    pd.testing.assert_frame_equal(
-        numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1))
-    )
+    pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1)))
 
 
 class TestSerial(ExecutorTests):
@@ -464,6 +440,4 @@ def test_a_run_killed_at_any_moment_loses_only_what_was_under_way(tmp_path, smal
         for key in Store(tmp_path).keys("cell"):
             Store(tmp_path).read("cell", key)
     bench_for.cache_clear()
-    pd.testing.assert_frame_equal(
-        numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1))
-    )
+    pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=1)))

@@ -6,7 +6,7 @@ from uproar.errors import BadInput, UnknownName, UproarError
 from uproar.study.collect import provenance
 from uproar.study.grid import check_fractions
 from uproar.study.run import run_study
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 
 GOOD = """
 task = "digits"
@@ -50,40 +50,20 @@ def test_a_study_survives_json():
             "fractoins = [0.1]",
             r"mine.toml, line 4: a study has no setting 'fractoins'. Did you mean 'fractions'",
         ),
-        (
-            "epochs = 2",
-            "epoch = 2",
-            r"mine.toml, line 8: a recipe has no setting 'epoch'. Did you mean 'epochs'",
-        ),
-        (
-            "seeds = 3",
-            "epochs = 3",
-            r"line 5: a study has no setting 'epochs'. It belongs below \[recipe\]. Known",
-        ),
+        ("epochs = 2", "epoch = 2", r"mine.toml, line 8: a recipe has no setting 'epoch'. Did you mean 'epochs'"),
+        ("seeds = 3", "epochs = 3", r"line 5: a study has no setting 'epochs'. It belongs below \[recipe\]. Known"),
         (
             "epochs = 2",
             'target = "label"',
             "line 8: a recipe has no setting 'target'. It belongs above the tables, at the top of",
         ),
-        (
-            "epochs = 2",
-            "epochs = 0",
-            r"line 8: recipe.epochs must be at least 1, not 0",
-        ),
-        (
-            "[recipe]",
-            "[resources]\ncpu = 1\n[recipe]",
-            r"line 8: \[resources\] has no setting 'cpu'",
-        ),
+        ("epochs = 2", "epochs = 0", r"line 8: recipe.epochs must be at least 1, not 0"),
+        ("[recipe]", "[resources]\ncpu = 1\n[recipe]", r"line 8: \[resources\] has no setting 'cpu'"),
         ("[recipe]", "[resources]\ncpus = 0\n[recipe]", "resources.cpus must be greater than 0"),
         ("[recipe]", "[resources]\ngpus = 1.5\n[recipe]", "resources.gpus is a whole number or a"),
         ("seeds = 3", "seeds = 0", "line 5: seeds must be at least 1, not 0"),
         ("seeds = 3", "seeds = [1, 1]", "seed 1 is listed twice"),
-        (
-            "seeds = 3",
-            'seeds = "x"',
-            "line 5: seeds is a number of replicates, such as 5, or a list of seeds, not 'x'",
-        ),
+        ("seeds = 3", 'seeds = "x"', "line 5: seeds is a number of replicates, such as 5, or a list of seeds, not 'x'"),
         ("fractions = [0.1, 0.99]", "fractions = [0.1, 1.5]", "between 0 and 1, not 1.5"),
         ("fractions = [0.1, 0.99]", "fractions = [0.1, 0.1]", "fraction 0.1 is listed twice"),
         ("fractions = [0.1, 0.99]", "fractions = []", "at least one fraction"),
@@ -120,9 +100,7 @@ def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):
         "from torch import nn\ndef f(classes): return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))"
     )
     (tmp_path / "mine.py").write_text("def brightness2(model, x, target): return x.sum(1)")
-    (tmp_path / "s.toml").write_text(
-        'model = "net.py:f"\nplugins = ["mine.py"]\nestimators = ["brightness2"]'
-    )
+    (tmp_path / "s.toml").write_text('model = "net.py:f"\nplugins = ["mine.py"]\nestimators = ["brightness2"]')
     monkeypatch.chdir("/")
     study = study_of(tmp_path / "s.toml")
     assert study.models == (str(tmp_path / "net.py:f"),)
@@ -135,10 +113,7 @@ def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):
         ("1 / 0", "bad.py raises when it is loaded: ZeroDivisionError"),
         ("x = 3", "bad.py declares nothing: .* task, fill, model, protocol or audit"),
         ("def grad(model, x, target): return x", "would replace"),
-        (
-            "import uproar\n@uproar.estimator(passes=1)\ndef f(model, x, klass): return x",
-            "takes model, x, target",
-        ),
+        ("import uproar\n@uproar.estimator(passes=1)\ndef f(model, x, klass): return x", "takes model, x, target"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_refused(tmp_path, content, sentence):
@@ -161,7 +136,7 @@ def test_objects_and_dicts_are_checked_like_files():
         ([1e-12], r"The fraction 1e-12 means 0 of the 64 pixels .* as 0.0 does"),
         ([0.999], r"The fraction 0.999 means 64 of the 64 pixels .* as 1.0 does"),
     ],
-)  # fmt: skip
+)
 def test_fractions_that_the_pixels_cannot_tell_apart_are_refused_before_anything_is_trained(
     tmp_path, small, fractions, sentence, capsys
 ):

@@ -15,18 +15,18 @@ import torch
 
 import uproar
 from tests.data.layouts import write_lines, write_picture
-from uproar import place
 from uproar.data import Source, Split, load, tasks
 from uproar.errors import Damaged, StoreError
 from uproar.removal import Levels, ranks
-from uproar.removal.squeeze import restored, squeezed
+from uproar.removal.packing import restored, squeezed
 from uproar.seeds import Draws
-from uproar.store import Store
+from uproar.storage import backends as place
+from uproar.storage.store import Store
 from uproar.study import shards as shards_module
+from uproar.study.changed_images import Shown
 from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.setting import Order, Setting
-from uproar.study.shown import Shown
+from uproar.study.settings import Order, Setting
 from uproar.study.steps import bench_for
 
 HELD = "planted(size=8, classes=2, train=40, test=14)"
@@ -83,18 +83,17 @@ def scores_of(study, root):
     bench = bench_for(setting, str(root))
     cells = [c for c in plan(study, Store(root)).cells]
     return {
-        (c.estimator, c.protocol, c.fraction): bench.store.read("cell", bench.cell_key(c)).arrays[
-            "test_scores"
-        ]
+        (c.estimator, c.protocol, c.fraction): bench.store.read("cell", bench.cell_key(c)).arrays["test_scores"]
         for c in cells
     }
 
 
 def test_streamed_and_sharded_numbers_are_those_of_memory_bit_for_bit(ask, tmp_path):
     changes = {
-        "protocols": ["roar", "kar:no-retrain"], "fill": "uniform",
+        "protocols": ["roar", "kar:no-retrain"],
+        "fill": "uniform",
         "recipe": {"epochs": 1, "batch": 8, "augment": ["flip", "shift"]},
-    }  # fmt: skip
+    }
     held = ask(HELD, **changes)
     run_study(held, tmp_path / "held", jobs=1)
     read = ask(READ, **changes)
@@ -128,7 +127,7 @@ def test_levels_are_restored_and_damage_is_noticed():
 @pytest.fixture
 def explained(ask, tmp_path, monkeypatch):
     """A bench whose sharded levels of `grad` are in the store, and the same levels in one piece."""
-    monkeypatch.setattr("uproar.itemfile.CHUNK", 32)
+    monkeypatch.setattr("uproar.storage.itemfile.CHUNK", 32)
     study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
     run_study(study, tmp_path, jobs=1)
     bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
@@ -152,9 +151,7 @@ def test_one_sample_is_read_without_the_others(explained, monkeypatch):
     # where images end, and the image twice, in whole chunks
     assert sum(b - a for a, b in asked) < 8 * 10 + 2 * 64 + 2 * 64
     mixed = torch.tensor([39, 0, 9, 8, 0, 26])
-    assert torch.equal(
-        bench.important(Order(chain, seed), 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed)
-    )
+    assert torch.equal(bench.important(Order(chain, seed), 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed))
     a = bench.test_map(chain, seed, 9)
     x = bench.task.test.images.pixels[9:10].float()
     raw = uproar.explain(bench.base(seed)[0], x, "grad", seed=seed)[0]
@@ -210,9 +207,7 @@ def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypat
         write(path, content, *apart)
 
     monkeypatch.setattr(place, "write_file", full)
-    with pytest.raises(
-        StoreError, match=r"No space left on device; what is finished is kept"
-    ) as told:
+    with pytest.raises(StoreError, match=r"No space left on device; what is finished is kept") as told:
         run_study(study, tmp_path, jobs=1)
     assert "\n" not in str(told.value)
     assert len(list(Store(tmp_path).keys("shard"))) == 6
@@ -223,9 +218,7 @@ def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypat
     assert {p: p.stat().st_mtime_ns for p in before} == before
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="looks into /proc to know which file is written"
-)
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc to know which file is written")
 def test_a_run_killed_while_a_shard_is_written_loses_only_that_shard(ask, tmp_path, monkeypatch):
     study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
     with warnings.catch_warnings():
@@ -248,9 +241,7 @@ def test_a_run_killed_while_a_shard_is_written_loses_only_that_shard(ask, tmp_pa
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    made = {
-        p: p.stat().st_mtime_ns for p in (tmp_path / "killed").rglob("shard/*/*") if p.is_file()
-    }
+    made = {p: p.stat().st_mtime_ns for p in (tmp_path / "killed").rglob("shard/*/*") if p.is_file()}
     assert len(list(Store(tmp_path / "killed").keys("shard"))) == 6
     assert len(made) == 6
     (half,) = (tmp_path / "killed" / place.UNFINISHED).iterdir()
@@ -284,10 +275,15 @@ def test_photos_of_few_of_the_classes_are_judged_and_pictured(tmp_path, monkeypa
         rows.append(f"{i}.png,{5 + 2 * (i % 2)}")
     write_lines(tmp_path / "photos" / "list.csv", *rows)
     study = {
-        "task": "folder(root=photos, csv=list.csv, classes=9, share=0.5, size=16)", "model": "cnn-small",
-        "estimators": ["random", "grad"], "protocols": ["roar"], "metrics": ["road"], "fractions": [0.5],
-        "seeds": 1, "recipe": {"epochs": 1},
-    }  # fmt: skip
+        "task": "folder(root=photos, csv=list.csv, classes=9, share=0.5, size=16)",
+        "model": "cnn-small",
+        "estimators": ["random", "grad"],
+        "protocols": ["roar"],
+        "metrics": ["road"],
+        "fractions": [0.5],
+        "seeds": 1,
+        "recipe": {"epochs": 1},
+    }
     found = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert set(found.table["status"]) == {"done"}
     assert len(found.pictures) == 2  # one of each class that is there

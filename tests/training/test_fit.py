@@ -8,7 +8,7 @@ from torch import nn
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
-from uproar.models.answer import raw_answer
+from uproar.models.forward import raw_answer
 from uproar.training import Recipe, accuracy, channels_last, fit, predict
 from uproar.training.fit import augmented
 from uproar.training.rows import MOST, ahead, readers
@@ -57,9 +57,7 @@ def test_the_loop_is_sgd_as_torch_defines_it():
             F.cross_entropy(x[part].flatten(1) @ w.T + b, y[part]).backward()
             gradients = [w.grad + 0.01 * weight, b.grad + 0.01 * bias]
             velocity = (
-                gradients
-                if velocity is None
-                else [0.9 * v + g for v, g in zip(velocity, gradients, strict=True)]
+                gradients if velocity is None else [0.9 * v + g for v, g in zip(velocity, gradients, strict=True)]
             )
             moves = [g + 0.9 * v for g, v in zip(gradients, velocity, strict=True)]
             done = step / 6
@@ -90,10 +88,7 @@ def test_flips_and_shifts_are_those_of_each_image_alone():
     for before, after in zip(big, shifted, strict=True):
         core = after[:, 2:-2, 2:-2]
         places = [
-            (dy, dx)
-            for dy in range(5)
-            for dx in range(5)
-            if torch.equal(core, before[:, dy : dy + 12, dx : dx + 12])
+            (dy, dx) for dy in range(5) for dx in range(5) if torch.equal(core, before[:, dy : dy + 12, dx : dx + 12])
         ]
         assert len(places) == 1
     assert not torch.equal(shifted, big)
@@ -142,9 +137,7 @@ def test_a_model_with_views_is_trained_asked_and_explained_in_any_memory_layout(
     torch.testing.assert_close(predict(model, x), plain)
     maps = uproar.explain(model, x, ["grad", "grad_cam", "rise(masks=20)", "lrp"], mean=digits.mean)
     assert all(torch.isfinite(a).all() for a in maps.values())
-    assert (
-        uproar.score(model, x, y, maps, ["deletion(steps=4)"], mean=digits.mean)["nan"].sum() == 0
-    )
+    assert uproar.score(model, x, y, maps, ["deletion(steps=4)"], mean=digits.mean)["nan"].sum() == 0
 
 
 class Shelf:
@@ -198,9 +191,7 @@ def test_parts_come_in_order_however_long_each_takes_to_read(threads):
     assert torch.equal(torch.cat(list(ahead(Slow(), parts, threads))), torch.arange(8))
 
 
-def test_a_network_on_a_cpu_has_one_reader_and_one_elsewhere_as_many_as_there_are_cores(
-    monkeypatch,
-):
+def test_a_network_on_a_cpu_has_one_reader_and_one_elsewhere_as_many_as_there_are_cores(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
     found = [readers(torch.device(where)) for where in ("cpu", "cuda", "mps")]
     assert found == [1, MOST, MOST]

@@ -11,19 +11,27 @@ from torch import nn
 from uproar.data import load
 from uproar.errors import BadInput, UnknownName
 from uproar.models import ModelSpec, build
+from uproar.papers.recipes import RECIPES
 from uproar.seeds import generator
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, accuracy, fit, predict
 from uproar.training.augment import augmented
 from uproar.training.ghost import ghosts
-from uproar.training.papers import RECIPES
 
 
 def test_settings_that_came_later_leave_older_identities_alone():
     first = {
-        "epochs": 12, "batch": 64, "lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4,
-        "schedule": "one-cycle", "warmup": 0.2, "label_smoothing": 0.0, "augment": [],
-    }  # fmt: skip
+        "epochs": 12,
+        "batch": 64,
+        "lr": 0.1,
+        "momentum": 0.9,
+        "nesterov": True,
+        "weight_decay": 5e-4,
+        "schedule": "one-cycle",
+        "warmup": 0.2,
+        "label_smoothing": 0.0,
+        "augment": [],
+    }
     assert Recipe().identity == first
     assert list(Recipe().identity) == list(first)
     assert Recipe(precision="mixed").identity == {**first, "precision": "mixed"}
@@ -78,10 +86,7 @@ def test_adam_is_the_one_torch_has():
     ours = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
     theirs = copy.deepcopy(ours)
     fit(ours, x, y, recipe, seed=5)
-    adam, order = (
-        torch.optim.Adam(theirs.parameters(), 0.05, weight_decay=1e-4),
-        generator(5, "batches"),
-    )
+    adam, order = (torch.optim.Adam(theirs.parameters(), 0.05, weight_decay=1e-4), generator(5, "batches"))
     for _ in range(3):
         rows = torch.randperm(12, generator=order)
         for part in rows.split(4):
@@ -99,10 +104,7 @@ def test_ghosts_normalise_each_part_of_a_batch_by_its_own_statistics():
         out = norm(x)
     parts = [x[:4], x[4:7], x[7:]]  # three parts of at least three
     for part, seen in zip(parts, out.split([4, 3, 3]), strict=True):
-        mean, var = (
-            part.mean((0, 2, 3), keepdim=True),
-            part.var((0, 2, 3), keepdim=True, correction=0),
-        )
+        mean, var = (part.mean((0, 2, 3), keepdim=True), part.var((0, 2, 3), keepdim=True, correction=0))
         torch.testing.assert_close(seen, (part - mean) / (var + norm.eps).sqrt())
     kept = torch.zeros(2)
     for part in parts:
@@ -118,9 +120,7 @@ def test_a_ghost_as_large_as_the_batch_changes_nothing_and_a_smaller_one_does():
     task = load("digits").limited(200)
     x, y = task.train.read(slice(None)), task.train.labels
     plain, same, parts = (
-        fit(
-            build(ModelSpec.of("cnn-small"), task, 0), x, y, Recipe(epochs=1, ghost=g), 0
-        ).state_dict()
+        fit(build(ModelSpec.of("cnn-small"), task, 0), x, y, Recipe(epochs=1, ghost=g), 0).state_dict()
         for g in (None, 64, 16)
     )
     assert all(torch.equal(plain[k], same[k]) for k in plain)
@@ -150,9 +150,7 @@ def test_a_resized_crop_stretches_a_part_of_the_image():
     inner = seen[:, :, 4:-4, 4:-4]
     across = inner[:, 0].diff(dim=2).mean((1, 2))
     down = inner[:, 1].diff(dim=1).mean((1, 2))
-    torch.testing.assert_close(
-        inner[:, 0].diff(dim=2), across[:, None, None].expand(-1, 56, 55), atol=1e-3, rtol=0
-    )
+    torch.testing.assert_close(inner[:, 0].diff(dim=2), across[:, None, None].expand(-1, 56, 55), atol=1e-3, rtol=0)
     area, ratio = across * down, across / down
     assert area.min() > 0.079
     assert area.max() <= 1.001
@@ -167,13 +165,7 @@ def test_mixed_precision_learns_and_keeps_float32_weights():
     task = load("digits").limited(300)
     x, y = task.train.read(slice(None)), task.train.labels
     trained = [
-        fit(
-            build(ModelSpec.of("cnn-small"), task, 0),
-            x,
-            y,
-            Recipe(epochs=6, precision=p),
-            0,
-        )
+        fit(build(ModelSpec.of("cnn-small"), task, 0), x, y, Recipe(epochs=6, precision=p), 0)
         for p in ("full", "mixed", "mixed")
     ]
     full, mixed, again = (model.state_dict() for model in trained)

@@ -35,9 +35,7 @@ def same(one, other):
     "recipe",
     [
         Recipe(epochs=2, batch=20),
-        Recipe(
-            epochs=1, batch=32, schedule="cosine", label_smoothing=0.1, momentum=0, nesterov=False
-        ),
+        Recipe(epochs=1, batch=32, schedule="cosine", label_smoothing=0.1, momentum=0, nesterov=False),
         Recipe(epochs=1, batch=32, augment=("flip", "shift")),
     ],
     ids=["default", "smoothed", "augmented"],
@@ -50,12 +48,8 @@ def test_it_is_what_fit_does(task, recipe):
         alone = fresh(task, 1)[0].double()
         fit(alone, x, task.train.labels, recipe, 5)
         assert not model.training
-        for (name, a), (_, b) in zip(
-            model.state_dict().items(), alone.state_dict().items(), strict=True
-        ):
-            torch.testing.assert_close(
-                a, b, atol=1e-10, rtol=1e-8, msg=lambda m, n=name: f"{n}: {m}"
-            )
+        for (name, a), (_, b) in zip(model.state_dict().items(), alone.state_dict().items(), strict=True):
+            torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-8, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def test_a_network_does_not_depend_on_its_neighbours():

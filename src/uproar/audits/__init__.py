@@ -16,18 +16,7 @@ from uproar.audits import (
     values,
     variation,
 )
-from uproar.audits.base import (
-    OWN,
-    Evidence,
-    Part,
-    Trials,
-    audit,
-    audits,
-    merged,
-    read_audit,
-    studies_of,
-    trials_of,
-)
+from uproar.audits.base import OWN, Evidence, Part, Trials, audit, audits, merged, read_audit, studies_of, trials_of
 
 __all__ = [
     "OWN",

@@ -24,8 +24,8 @@ import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.expression import Call, parse
-from uproar.finding import Finding
 from uproar.registry import Registry
+from uproar.results.finding import Finding
 
 if TYPE_CHECKING:
     from uproar.data import Task
@@ -87,9 +87,7 @@ class Part(ABC):
         """The maps of the test images, (n, h, w), each scaled so that its largest size is 1."""
 
     @abstractmethod
-    def removed(
-        self, estimator: str, seed: int, fraction: float, split: str = "test"
-    ) -> np.ndarray:
+    def removed(self, estimator: str, seed: int, fraction: float, split: str = "test") -> np.ndarray:
         """The first share of the order of every image of a split, bool (n, h, w)."""
 
 
@@ -113,7 +111,7 @@ class Trials:
     """Trials of a world that is made of random numbers alone: no data, no network. They run as cells do."""
 
     world: str
-    """Its name in `audits/worlds.py`."""
+    """Its name in `audits/synthetic.py`."""
     count: int
 
 
@@ -121,9 +119,14 @@ Studies = Callable[..., Mapping[str, "Study"]]
 
 
 def audit(
-    *, title: str, question: str, studies: Studies | None = None,
-    trials: Callable[..., Trials | None] | None = None, paper: str = "", needs: str = "",
-) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:  # fmt: skip
+    *,
+    title: str,
+    question: str,
+    studies: Studies | None = None,
+    trials: Callable[..., Trials | None] | None = None,
+    paper: str = "",
+    needs: str = "",
+) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
     """Declare `(evidence, *, options) -> Finding` under its own name; `needs` says what a study must have.
 
     `studies(study, **options)` gives the studies it needs, `trials(**options)` the trials.
@@ -131,9 +134,15 @@ def audit(
 
     def keep(function: Callable[..., Finding]) -> Callable[..., Finding]:
         audits.add(
-            function.__name__, function, title=title, question=question, studies=studies,
-            trials=trials, paper=paper, needs=needs,
-        )  # fmt: skip
+            function.__name__,
+            function,
+            title=title,
+            question=question,
+            studies=studies,
+            trials=trials,
+            paper=paper,
+            needs=needs,
+        )
         return function
 
     return keep

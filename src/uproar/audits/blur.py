@@ -24,7 +24,7 @@ from uproar.audits.rankings import (
     verdicts,
 )
 from uproar.errors import NotApplicable
-from uproar.finding import Finding, Mark, Plot, State
+from uproar.results.finding import Finding, Mark, Plot, State
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -35,19 +35,13 @@ Size = Annotated[int, Field(ge=3)]
 Margin = Annotated[float, Field(gt=0, lt=1)]
 
 
-def _studies(
-    study: Study, *, protocol: str, sigma: float, size: int, road: bool, **_: object
-) -> Mapping[str, Study]:
+def _studies(study: Study, *, protocol: str, sigma: float, size: int, road: bool, **_: object) -> Mapping[str, Study]:
     """The study's estimators plain and filtered, and blurred random, under the protocol and ROAD."""
     plain = plain_names(study)
     filters = Filters(sigma, size)
     filtered = [name for one in plain for name in filters.named(one).values()]
     names = merged(plain, [*filtered, SMOOTH_CONTROL])
-    return {
-        "filtered": study.with_changes(
-            estimators=names, protocols=(protocol,), metrics=(ROAD,) if road else ()
-        )
-    }
+    return {"filtered": study.with_changes(estimators=names, protocols=(protocol,), metrics=(ROAD,) if road else ())}
 
 
 @audit(
@@ -58,9 +52,14 @@ def _studies(
     needs="at least 2 seeds and one unfiltered estimator beside random",
 )
 def blur(
-    evidence: Evidence, *, protocol: Literal["roar", "kar"] = "roar", sigma: Sigma = 1.0, size: Size = 3,
-    margin: Margin = 0.01, road: bool = True,
-) -> Finding:  # fmt: skip
+    evidence: Evidence,
+    *,
+    protocol: Literal["roar", "kar"] = "roar",
+    sigma: Sigma = 1.0,
+    size: Size = 3,
+    margin: Margin = 0.01,
+    road: bool = True,
+) -> Finding:
     """Every estimator plain, max-filtered and Gaussian-filtered; random with the same filters is the control.
 
     `holds` needs every gain to be below `margin` with 95 % confidence; `road=false` saves the time of ROAD.
@@ -73,9 +72,7 @@ def blur(
     gained = filter_gains(table, plain, filters, sign)
     road_gained = filter_gains(metric_areas(part, ROAD, part.estimators), plain, filters, -1)
     if gained.empty or BASELINE not in table.index:
-        raise NotApplicable(
-            "no estimator is finished both plain and filtered; see the report's list of problems"
-        )
+        raise NotApplicable("no estimator is finished both plain and filtered; see the report's list of problems")
     rated = Count.of(gained)
     plots = [_heat_map(part, protocol, found, plain, filters, rated, protocol.upper())]
     plots += _road_map(part, plain, filters, road_gained)
@@ -95,12 +92,10 @@ def blur(
             "gain was not learned from the model.",
             *left_out(evidence.study),
         ),
-    )  # fmt: skip
+    )
 
 
-def filter_gains(
-    table: pd.DataFrame, plain: Sequence[str], filters: Filters, sign: int
-) -> pd.DataFrame:
+def filter_gains(table: pd.DataFrame, plain: Sequence[str], filters: Filters, sign: int) -> pd.DataFrame:
     """What each filter gains for each estimator that has both curves; Holm over all, the random ranking left out."""
     chosen = {
         (done, name): kind
@@ -148,9 +143,7 @@ class Count:
         return f"{self.better} of {several(self.total, 'estimator')} ({self.worse} get worse, {rest} cannot be told)"
 
 
-def _sentence(
-    protocol: str, rated: Count, road: pd.DataFrame, controls: pd.DataFrame, n: int
-) -> str:
+def _sentence(protocol: str, rated: Count, road: pd.DataFrame, controls: pd.DataFrame, n: int) -> str:
     words = f"A filter that cannot add information improves {rated} under {protocol.upper()}"
     words += f" and {Count.of(road)} under ROAD" if len(road) else ""
     if len(controls):
@@ -161,9 +154,8 @@ def _sentence(
 
 
 def marks(
-    own: pd.DataFrame, table: pd.DataFrame, filters: Filters, controls: pd.DataFrame, protocol: str,
-    sign: int,
-) -> tuple[Mark, ...]:  # fmt: skip
+    own: pd.DataFrame, table: pd.DataFrame, filters: Filters, controls: pd.DataFrame, protocol: str, sign: int
+) -> tuple[Mark, ...]:
     """Verdicts of the study that smoothness explains: matched by a smooth random ranking, or turned by a filter."""
     found: list[Mark] = []
     better = [e for e in own.index if own["verdict"][e].startswith("better") and e in table.index]
@@ -175,17 +167,13 @@ def marks(
             one = own.loc[row.first]
             over = in_points(one["advantage"], one["low"], one["high"])
             still = in_points(row.gain, row.low, row.high)
-            why = (
-                f"{over} points better than random, but {still} than {control}, which knows nothing"
-            )
+            why = f"{over} points better than random, but {still} than {control}, which knows nothing"
             found.append(Mark(protocol, row.first, "explained by blur", why))
     worse = [e for e in own.index if own["verdict"][e].startswith("worse") and e in table.index]
     pairs = [(f, BASELINE) for e in worse for f in filters.named(e).values() if f in table.index]
     turned = gains(table, pairs, sign) if pairs else pd.DataFrame(columns=["first", "better"])
     for name in worse:
-        rows = turned[
-            turned["better"].astype(bool) & turned["first"].isin(filters.named(name).values())
-        ]
+        rows = turned[turned["better"].astype(bool) & turned["first"].isin(filters.named(name).values())]
         if len(rows):
             row = rows.loc[rows["gain"].idxmax()]
             gain = in_points(row["gain"], row["low"], row["high"])
@@ -195,26 +183,32 @@ def marks(
 
 
 def _heat_map(
-    part: Part, protocol: str, found: Mapping[str, pd.DataFrame], plain: Sequence[str],
-    filters: Filters, rated: Count, label: str,
-) -> Plot:  # fmt: skip
+    part: Part,
+    protocol: str,
+    found: Mapping[str, pd.DataFrame],
+    plain: Sequence[str],
+    filters: Filters,
+    rated: Count,
+    label: str,
+) -> Plot:
     rows = [
-        {"estimator": name, "filter at share": f"{kind} {100 * t:g} %",
-         "difference": float((found[done][t] - found[name][t]).mean())}
+        {
+            "estimator": name,
+            "filter at share": f"{kind} {100 * t:g} %",
+            "difference": float((found[done][t] - found[name][t]).mean()),
+        }
         for t in part.study.fractions
         for name in plain
         for kind, done in filters.named(name).items()
         if name in found and done in found and t in found[name] and t in found[done]
-    ]  # fmt: skip
+    ]
     good = "lower" if direction(protocol) < 0 else "higher"
     return _differences(
         f"blur-{protocol}", rows, f"Filters improve {rated.better} of {rated.total} estimators under {label}", good
-    )  # fmt: skip
+    )
 
 
-def _road_map(
-    part: Part, plain: Sequence[str], filters: Filters, gained: pd.DataFrame
-) -> list[Plot]:
+def _road_map(part: Part, plain: Sequence[str], filters: Filters, gained: pd.DataFrame) -> list[Plot]:
     """ROAD's accuracy by share, filtered minus plain; nothing where ROAD is not finished."""
     if gained.empty:
         return []
@@ -223,25 +217,36 @@ def _road_map(
     mean = {
         name: np.mean([np.nanmean(part.responses(ROAD, name, s)["curve"], 0) for s in part.study.seeds], 0)
         for name in finished
-    }  # fmt: skip
+    }
     rows = [
-        {"estimator": name, "filter at share": f"{kind} {100 * t:g} %",
-         "difference": float(mean[done][i] - mean[name][i])}
+        {
+            "estimator": name,
+            "filter at share": f"{kind} {100 * t:g} %",
+            "difference": float(mean[done][i] - mean[name][i]),
+        }
         for i, t in enumerate(shares)
         if 0 < t < 1 and (t in part.study.fractions or not set(shares) & set(part.study.fractions))
         for name in plain
         for kind, done in filters.named(name).items()
         if name in mean and done in mean
-    ]  # fmt: skip
+    ]
     title = f"Filters improve {rated.better} of {rated.total} estimators under ROAD"
     return [_differences("blur-road", rows, title, "lower")]
 
 
 def _differences(name: str, rows: list[dict], title: str, good: str) -> Plot:
     return Plot(
-        name, "heatmap", title,
+        name,
+        "heatmap",
+        title,
         "Accuracy with the filtered map minus with the plain one, in points, by share of pixels: magenta is lower, "
         f"cyan higher; {good} is better for the map.",
-        pd.DataFrame(rows), "filter at share", "estimator", "filter and share of pixels", "", value="difference",
-        changes=True, percent=True,
-    )  # fmt: skip
+        pd.DataFrame(rows),
+        "filter at share",
+        "estimator",
+        "filter and share of pixels",
+        "",
+        value="difference",
+        changes=True,
+        percent=True,
+    )

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.agreement import concordance
 from uproar.audits.base import Evidence, Part, audit
-from uproar.audits.judged import Judged, judged
-from uproar.audits.pairs import ALPHA, both_ways, over_images_p, pairwise, per_estimator
-from uproar.audits.subject import shape_of
+from uproar.audits.data_facts import shape_of
+from uproar.audits.values_per_image import Judged, judged
 from uproar.errors import NotApplicable
-from uproar.finding import Finding, Plot, State
 from uproar.metrics.base import read_metric
+from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.correlation import concordance
+from uproar.statistics.metric_pairs import ALPHA, both_ways, over_images_p, pairwise, per_estimator
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -41,9 +41,7 @@ def window_of(height: int, width: int) -> int | None:
     return None if side < 6 else min(WINDOW, side // 3 + (side // 3 + 1) % 2)
 
 
-def settings(
-    kind: str, window: int | None, steps: int, repeats: int | None = None
-) -> dict[str, str]:
+def settings(kind: str, window: int | None, steps: int, repeats: int | None = None) -> dict[str, str]:
     """The settings of a metric by a short name, e.g. `blur+region`."""
     found = {}
     for unit in UNITS:
@@ -56,17 +54,11 @@ def settings(
     return found
 
 
-def _studies(
-    study: Study, steps: int, window: int | None, repeats: int | None, replicates: int
-) -> Mapping[str, Study]:
+def _studies(study: Study, steps: int, window: int | None, repeats: int | None, replicates: int) -> Mapping[str, Study]:
     """Insertion and deletion in all settings on the first replicates."""
     size = window or window_of(*shape_of(study)[1:])
     names = [name for kind in KINDS for name in settings(kind, size, steps, repeats).values()]
-    return {
-        SETTINGS: study.with_changes(
-            metrics=tuple(names), protocols=(), seeds=study.seeds[:replicates]
-        )
-    }
+    return {SETTINGS: study.with_changes(metrics=tuple(names), protocols=(), seeds=study.seeds[:replicates])}
 
 
 @audit(
@@ -77,9 +69,13 @@ def _studies(
     needs="an estimator beside random and 10 test images",
 )
 def consistency(
-    evidence: Evidence, *, steps: Count = 20, window: Count | None = None,
-    repeats: Count | None = None, replicates: Count = 1,
-) -> Finding:  # fmt: skip
+    evidence: Evidence,
+    *,
+    steps: Count = 20,
+    window: Count | None = None,
+    repeats: Count | None = None,
+    replicates: Count = 1,
+) -> Finding:
     """Spearman's correlation over images between every two settings, per estimator and averaged."""
     part = evidence[SETTINGS]
     found = {kind: _compared(part, kind) for kind in KINDS}
@@ -110,22 +106,16 @@ def state_of(pairs: pd.DataFrame) -> State:
 def _compared(part: Part, kind: str) -> tuple[Judged, pd.DataFrame]:
     names = [name for name in part.study.metric_names if read_metric(name).name == kind]
     data = judged(part, names, least=1)
-    table = _renamed(pairwise(data, None)).drop(
-        columns=["i", "j", "given_clean_score", "p_opposed", "opposed"]
-    )
+    table = _renamed(pairwise(data, None)).drop(columns=["i", "j", "given_clean_score", "p_opposed", "opposed"])
     table.insert(0, "kind", kind)
     if not table["over_images"].notna().any():
-        raise NotApplicable(
-            f"{kind} gives every image the same value; a network that has learned something is needed"
-        )
+        raise NotApplicable(f"{kind} gives every image the same value; a network that has learned something is needed")
     return data, table
 
 
 def _renamed(table: pd.DataFrame) -> pd.DataFrame:
     """Metrics by the short names of their settings."""
-    return table.assign(
-        **{column: [short(name) for name in table[column]] for column in ("metric", "other")}
-    )
+    return table.assign(**{column: [short(name) for name in table[column]] for column in ("metric", "other")})
 
 
 def short(metric: str) -> str:
@@ -138,12 +128,8 @@ def short(metric: str) -> str:
     return f"{options.get('fill', 'mean')}+{options.get('unit', 'pixel')}"
 
 
-def _sentence(
-    found: Mapping[str, tuple[Judged, pd.DataFrame]], lowest: pd.Series, data: Judged
-) -> str:
-    means = " and ".join(
-        f"{table['over_images'].mean():.2f} ({kind})" for kind, (_, table) in found.items()
-    )
+def _sentence(found: Mapping[str, tuple[Judged, pd.DataFrame]], lowest: pd.Series, data: Judged) -> str:
+    means = " and ".join(f"{table['over_images'].mean():.2f} ({kind})" for kind, (_, table) in found.items())
     return (
         f"Settings of one metric correlate over images by {means} on average over {len(data.estimators)} "
         f"estimators, least {lowest['metric']} with {lowest['other']} in {lowest['kind']}: "
@@ -164,9 +150,7 @@ def _orders(found: Mapping[str, tuple[Judged, pd.DataFrame]]) -> str:
 
 def _means(data: Judged) -> pd.DataFrame:
     """Mean over images and replicates: a row per setting, a column per estimator."""
-    frames = pd.DataFrame(
-        data.values.transpose(0, 2, 1, 3).reshape(len(data.metrics) * len(data.estimators), -1)
-    )
+    frames = pd.DataFrame(data.values.transpose(0, 2, 1, 3).reshape(len(data.metrics) * len(data.estimators), -1))
     means = frames.mean(axis=1).to_numpy().reshape(len(data.metrics), len(data.estimators))
     return pd.DataFrame(means, index=list(data.metrics), columns=list(data.estimators))
 
@@ -174,20 +158,23 @@ def _means(data: Judged) -> pd.DataFrame:
 def _plot(kind: str, table: pd.DataFrame) -> Plot:
     lowest = table.loc[table["over_images"].idxmin()]
     return Plot(
-        f"consistency-{kind}", "heatmap",
-        f"{kind.capitalize()}: {lowest['metric']} and {lowest['other']} agree least "
-        f"({lowest['over_images']:.2f})",
+        f"consistency-{kind}",
+        "heatmap",
+        f"{kind.capitalize()}: {lowest['metric']} and {lowest['other']} agree least ({lowest['over_images']:.2f})",
         "Spearman's correlation over images between two settings, mean over estimators; 1: the setting does not "
         "matter for the order of images.",
-        both_ways(table, "over_images"), "metric", "other", "setting", "setting", value="correlation",
+        both_ways(table, "over_images"),
+        "metric",
+        "other",
+        "setting",
+        "setting",
+        value="correlation",
         diverging=True,
-    )  # fmt: skip
+    )
 
 
 def _notes(part: Part, data: Judged) -> tuple[str, ...]:
-    windows = {
-        dict(read_metric(name).options).get("window") for name in part.study.metric_names
-    } - {None}
+    windows = {dict(read_metric(name).options).get("window") for name in part.study.metric_names} - {None}
     size = next(iter(windows), None)
     regions = (
         "These images are too small for regions: only single pixels are changed."
@@ -200,4 +187,4 @@ def _notes(part: Part, data: Judged) -> tuple[str, ...]:
         "is averaged over draws.",
         "Some images are easy in every setting, which makes settings correlate over images whatever the maps; "
         "`within_images` takes that out.",
-    )  # fmt: skip
+    )

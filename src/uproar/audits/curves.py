@@ -14,7 +14,7 @@ from uproar.audits.base import Part
 from uproar.errors import NotApplicable
 from uproar.metrics import metrics
 from uproar.metrics.base import read_metric
-from uproar.metrics.sound import Rule, sound_curve
+from uproar.metrics.soundness import Rule, sound_curve
 
 Points = NDArray[np.float64]
 
@@ -25,10 +25,7 @@ def hausdorff(a: Points, b: Points) -> float:
     >>> hausdorff(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.5]]))
     0.5
     """
-    return max(
-        scipy.spatial.distance.directed_hausdorff(a, b)[0],
-        scipy.spatial.distance.directed_hausdorff(b, a)[0],
-    )
+    return max(scipy.spatial.distance.directed_hausdorff(a, b)[0], scipy.spatial.distance.directed_hausdorff(b, a)[0])
 
 
 def least_distance(curves: Mapping[str, Points]) -> float:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from uproar.audits.answered import Answered, stacked
-from uproar.audits.crossed import Mean, mean_of
-from uproar.finding import Plot
+from uproar.audits.predictions import Answered, stacked
+from uproar.results.finding import Plot
+from uproar.statistics.crossed import Mean, mean_of
 
 RANDOM = "random"
 DECOUPLED = ("decoupled", "decoupled:permuted", "decoupled:class")
@@ -29,25 +29,15 @@ class Worn:
     @property
     def row(self) -> dict[str, object]:
         """A row of the table."""
-        names = {
-            "own minus permuted": self.own,
-            "class minus permuted": self.shift,
-            "own minus class": self.rest,
-        }
-        ends = {
-            f"{what}, {end}": getattr(mean, end)
-            for what, mean in names.items()
-            for end in ("mean", "low", "high")
-        }
+        names = {"own minus permuted": self.own, "class minus permuted": self.shift, "own minus class": self.rest}
+        ends = {f"{what}, {end}": getattr(mean, end) for what, mean in names.items() for end in ("mean", "low", "high")}
         return {"estimator": self.estimator, **ends}
 
 
 def worn_by(answered: Answered, name: str) -> Worn | None:
     """The tests of an estimator, if they are finished at all fractions."""
     fractions = answered.part.study.fractions
-    own, permuted, within = (
-        stacked([answered.right(p, name, t) for t in fractions]) for p in DECOUPLED
-    )
+    own, permuted, within = (stacked([answered.right(p, name, t) for t in fractions]) for p in DECOUPLED)
     if own is None or permuted is None or within is None:
         return None
     return Worn(name, mean_of(own - permuted), mean_of(within - permuted), mean_of(own - within))
@@ -99,12 +89,22 @@ def by_fraction(answered: Answered) -> pd.DataFrame:
             if own is None or permuted is None or within is None:
                 continue
             gain, off = mean_of(own - permuted), mean_of(within - permuted)
-            rows.append({
-                "estimator": name, "fraction": t, "own mask": own.mean(), "permuted": permuted.mean(),
-                "of its class": within.mean(), "random ranking": random,
-                "own minus permuted": gain.mean, "low": gain.low, "high": gain.high,
-                "class minus permuted": off.mean, "class low": off.low, "class high": off.high,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "estimator": name,
+                    "fraction": t,
+                    "own mask": own.mean(),
+                    "permuted": permuted.mean(),
+                    "of its class": within.mean(),
+                    "random ranking": random,
+                    "own minus permuted": gain.mean,
+                    "low": gain.low,
+                    "high": gain.high,
+                    "class minus permuted": off.mean,
+                    "class low": off.low,
+                    "class high": off.high,
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -113,10 +113,20 @@ def decoupled_plot(decoupled: pd.DataFrame, worn: list[Worn]) -> Plot:
     named = [each for each in worn if each.estimator != RANDOM]
     better = sum(each.own.high < 0 for each in named)
     return Plot(
-        "leakage-decoupled", "lines",
+        "leakage-decoupled",
+        "lines",
         f"Without the leak {better} of {len(named)} estimators find pixels that count",
         "Decoupled ROAR: accuracy with each image's own mask minus that with other images' masks. Below the dashed "
         "line the ranking finds what counts in this image; on it, only the geometry of its masks costs accuracy.",
-        decoupled, "fraction", "own minus permuted", "share removed", "accuracy, own minus permuted", "estimator",
-        "low", "high", reference=0.0, reference_label="geometry alone", percent=True,
-    )  # fmt: skip
+        decoupled,
+        "fraction",
+        "own minus permuted",
+        "share removed",
+        "accuracy, own minus permuted",
+        "estimator",
+        "low",
+        "high",
+        reference=0.0,
+        reference_label="geometry alone",
+        percent=True,
+    )

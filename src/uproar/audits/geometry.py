@@ -9,9 +9,9 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.base import Evidence, audit
-from uproar.audits.differences import Difference, paired
 from uproar.errors import NotApplicable
-from uproar.finding import Finding, Plot, State
+from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.paired_differences import Difference, paired
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -21,9 +21,7 @@ PIXELS, BLOCKS = "random", "block_random"
 
 def _studies(study: Study, *, margin: float) -> Mapping[str, Study]:
     """Random pixels and random blocks under ROAR."""
-    return {
-        "shapes": study.with_changes(estimators=(PIXELS, BLOCKS), protocols=("roar",), metrics=())
-    }
+    return {"shapes": study.with_changes(estimators=(PIXELS, BLOCKS), protocols=("roar",), metrics=())}
 
 
 @audit(
@@ -42,21 +40,18 @@ def geometry(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
     pixels, blocks = (part.accuracy("roar", name) for name in (PIXELS, BLOCKS))
     shared = [t for t in pixels.columns if t in blocks.columns and t > 0]
     if not shared:
-        raise NotApplicable(
-            "random and block_random share no finished fraction; see the report's list of problems"
-        )
+        raise NotApplicable("random and block_random share no finished fraction; see the report's list of problems")
     gaps = {t: paired(blocks[t], pixels[t]) for t in shared}
     table = pd.DataFrame([{"fraction": t, **vars(gap)} for t, gap in gaps.items()])
     whole = paired(blocks[shared].mean(axis=1), pixels[shared].mean(axis=1))
     return Finding(
         state(whole, margin),
         f"Random blocks leave {whole.in_points} accuracy points {_than(whole)} random pixels "
-        f"(mean over {len(shared)} fractions, {whole.n} replicates): "
-        + _consequence(whole, margin),
+        f"(mean over {len(shared)} fractions, {whole.n} replicates): " + _consequence(whole, margin),
         plots=(_plot({PIXELS: pixels, BLOCKS: blocks}, whole),),
         tables={"blocks minus pixels, accuracy": table},
         notes=("Both rankings are drawn without looking at the image; blocks are nested rectangles.",),
-    )  # fmt: skip
+    )
 
 
 def state(gap: Difference, margin: float) -> State:
@@ -88,9 +83,17 @@ def _plot(accuracy: Mapping[str, pd.DataFrame], gap: Difference) -> Plot:
         for t, v in frame.items()
     ]
     return Plot(
-        "geometry", "lines",
+        "geometry",
+        "lines",
         f"Blocks leave {gap.in_points} points {_than(gap)} pixels do",
         "Accuracy after retraining without the removed share; the band spans the replicates.",
-        pd.DataFrame(rows), "fraction", "accuracy", "share removed", "accuracy", "ranking", "low", "high",
+        pd.DataFrame(rows),
+        "fraction",
+        "accuracy",
+        "share removed",
+        "accuracy",
+        "ranking",
+        "low",
+        "high",
         percent=True,
-    )  # fmt: skip
+    )

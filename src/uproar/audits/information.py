@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from uproar.audits.answered import Answered
 from uproar.audits.base import Evidence, audit
-from uproar.audits.crossed import Mean, mean_of
+from uproar.audits.predictions import Answered
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.errors import NotApplicable
-from uproar.finding import Finding, Plot, State
+from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.crossed import Mean, mean_of
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -41,13 +41,7 @@ def information(evidence: Evidence) -> Finding:
         for t in part.study.fractions:
             surprise = answered.surprise(MASK, estimator, t)
             if surprise is not None:
-                rows.append(
-                    {
-                        "estimator": estimator,
-                        "fraction": t,
-                        **vars(mean_of(answered.bits - surprise)),
-                    }
-                )
+                rows.append({"estimator": estimator, "fraction": t, **vars(mean_of(answered.bits - surprise))})
     if not rows:
         raise NotApplicable("no network that sees masks alone is finished")
     table = pd.DataFrame(rows)
@@ -75,7 +69,7 @@ def information(evidence: Evidence) -> Finding:
             "the explainer, 1 bit, and ROAR calls it better, 0 bits left instead of 0.344.",
             "Part of what a mask tells is the honest shape of the object: compare with a map that knows no model.",
         ),
-    )  # fmt: skip
+    )
 
 
 def _state(table: pd.DataFrame, bits: float) -> State:
@@ -98,10 +92,19 @@ def _listed(values: Mapping[str, float]) -> pd.DataFrame:
 
 def _plot(table: pd.DataFrame, bits: float, most: Mean, name: str) -> Plot:
     return Plot(
-        "information", "lines",
+        "information",
+        "lines",
         f"The masks of {name} alone tell at least {most.text(digits=1)} of {bits:.1f} bits",
         "Bits about the class that a network reads from the removed-mask without any pixel; 0: nothing, the dashed "
         "line: all. The band is a 95 % interval over replicates and images.",
-        table, "fraction", "mean", "share removed", "bits", "estimator", "low", "high",
-        reference=bits, reference_label="all there is to know",
-    )  # fmt: skip
+        table,
+        "fraction",
+        "mean",
+        "share removed",
+        "bits",
+        "estimator",
+        "low",
+        "high",
+        reference=bits,
+        reference_label="all there is to know",
+    )

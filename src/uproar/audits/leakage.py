@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from uproar.audits.answered import Answered, stacked
 from uproar.audits.base import Evidence, audit, merged
-from uproar.audits.crossed import Mean, mean_of
-from uproar.audits.decoupled import (
-    DECOUPLED,
-    RANDOM,
-    by_fraction,
-    decoupled_plot,
-    distance,
-    warnings,
-    worn_by,
-)
+from uproar.audits.decoupled import DECOUPLED, RANDOM, by_fraction, decoupled_plot, distance, warnings, worn_by
+from uproar.audits.predictions import Answered, stacked
 from uproar.errors import NotApplicable
-from uproar.finding import Finding, Mark, Plot, State
+from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.crossed import Mean, mean_of
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -39,9 +31,7 @@ def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
     names = merged((RANDOM,), study.estimators)
     found = {"masks": study.with_changes(protocols=protocols, estimators=names, metrics=())}
     if ways_out:
-        found["blind"] = study.with_changes(
-            protocols=("roar", "roar:mask"), estimators=BLIND, metrics=()
-        )
+        found["blind"] = study.with_changes(protocols=("roar", "roar:mask"), estimators=BLIND, metrics=())
     return found
 
 
@@ -57,18 +47,16 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     answered = Answered(part)
     known, kept = (_known(answered, protocol) for protocol in ("roar", "kar"))
     if not known:
-        raise NotApplicable(
-            "no estimator beside random has all its masks-alone trainings; run the audit to the end"
-        )
+        raise NotApplicable("no estimator beside random has all its masks-alone trainings; run the audit to the end")
     masks, pixels, decoupled = _masks(answered), _pixels(answered), by_fraction(answered)
     worn = [each for name in part.estimators if (each := worn_by(answered, name)) is not None]
     tables = {
         "masks alone against ROAR, accuracy": masks,
         "what pixels add to the mask, bits: I(Y; X' | M)": pixels,
         "decoupled ROAR, accuracy": decoupled,
-        "how far own masks are from what the decoupled network was trained with, accuracy, mean over fractions":
-            pd.DataFrame([each.row for each in worn]),
-    }  # fmt: skip
+    }
+    far = "how far own masks are from what the decoupled network was trained with, accuracy, mean over fractions"
+    tables[far] = pd.DataFrame([each.row for each in worn])
     plots = [_mask_plot(masks, answered.chance, known), _pixel_plot(pixels, answered.bits)]
     if len(decoupled):
         plots.append(decoupled_plot(decoupled, worn))
@@ -90,7 +78,7 @@ def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
             if each.leaks
         ),
         notes=(*_NOTES, *warnings(worn)),
-    )  # fmt: skip
+    )
 
 
 _NOTES = (
@@ -112,8 +100,16 @@ _NOTES = (
 class _Judged:
     """One estimator: how far its masks alone go, and what pixels add."""
 
-    def __init__(self, protocol: str, estimator: str, mask: np.ndarray, shown: np.ndarray,
-                 added: np.ndarray | None, chance: float, bits: float) -> None:  # fmt: skip
+    def __init__(
+        self,
+        protocol: str,
+        estimator: str,
+        mask: np.ndarray,
+        shown: np.ndarray,
+        added: np.ndarray | None,
+        chance: float,
+        bits: float,
+    ) -> None:
         self.protocol, self.estimator = protocol, estimator
         self.mask, self.shown = float(mask.mean()), float(shown.mean())
         self.beyond_half = mean_of(mask - (shown + chance) / 2)
@@ -189,9 +185,7 @@ def _sentence(known: list[_Judged], leaking: list[_Judged], answered: Answered) 
     lost = [each.estimator for each in known if each.unrankable]
     if lost:
         few = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
-        added = max(
-            (each.added for each in known if each.unrankable and each.added), key=lambda m: m.mean
-        )
+        added = max((each.added for each in known if each.unrankable and each.added), key=lambda m: m.mean)
         return f"{found}; given the mask the pixels add at most {added.text()} bits for {few}: ROAR cannot rank there"
     return found
 
@@ -204,12 +198,18 @@ def _masks(answered: Answered) -> pd.DataFrame:
             if mask is None:
                 continue
             alone = mean_of(mask)
-            rows.append({
-                "estimator": name, "fraction": t, "ROAR": answered.accuracy("roar", name, t),
-                "masks alone": alone.mean, "low": alone.low, "high": alone.high,
-                "masks of another base model": answered.accuracy("roar:mask-other", name, t),
-                "chance": answered.chance,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "estimator": name,
+                    "fraction": t,
+                    "ROAR": answered.accuracy("roar", name, t),
+                    "masks alone": alone.mean,
+                    "low": alone.low,
+                    "high": alone.high,
+                    "masks of another base model": answered.accuracy("roar:mask-other", name, t),
+                    "chance": answered.chance,
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -226,29 +226,41 @@ def _pixels(answered: Answered) -> pd.DataFrame:
 def _ways(answered: Answered) -> pd.DataFrame:
     protocols = ("roar", "decoupled", "roar:hidden", "roar:cross-fitted")
     finders = {"mask found": "roar:find-mask", "mask found, hidden": "roar:hidden:find-mask"}
-    return pd.DataFrame([
-        {
-            "estimator": name, "fraction": t,
-            **{p: answered.accuracy(p, name, t) for p in protocols},
-            "ROAR minus decoupled": answered.accuracy("roar", name, t)
-            - answered.accuracy("decoupled", name, t),
-            **{title: answered.accuracy(p, name, t) for title, p in finders.items()},
-        }
-        for name in answered.part.estimators
-        for t in answered.part.study.fractions
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "estimator": name,
+                "fraction": t,
+                **{p: answered.accuracy(p, name, t) for p in protocols},
+                "ROAR minus decoupled": answered.accuracy("roar", name, t) - answered.accuracy("decoupled", name, t),
+                **{title: answered.accuracy(p, name, t) for title, p in finders.items()},
+            }
+            for name in answered.part.estimators
+            for t in answered.part.study.fractions
+        ]
+    )
 
 
 def _mask_plot(masks: pd.DataFrame, chance: float, known: list[_Judged]) -> Plot:
     leaking = sum(each.leaks for each in known)
     return Plot(
-        "leakage-masks", "lines",
+        "leakage-masks",
+        "lines",
         f"Masks without a pixel tell the class for {leaking} of {len(known)} estimators",
         "Accuracy of a network that sees which pixels were removed and nothing else; at the dashed line it guesses. "
         "The band is a 95 % interval over replicates and images.",
-        masks, "fraction", "masks alone", "share removed", "accuracy of masks alone", "estimator", "low", "high",
-        reference=chance, reference_label="chance", percent=True,
-    )  # fmt: skip
+        masks,
+        "fraction",
+        "masks alone",
+        "share removed",
+        "accuracy of masks alone",
+        "estimator",
+        "low",
+        "high",
+        reference=chance,
+        reference_label="chance",
+        percent=True,
+    )
 
 
 def _pixel_plot(pixels: pd.DataFrame, bits: float) -> Plot:
@@ -260,8 +272,18 @@ def _pixel_plot(pixels: pd.DataFrame, bits: float) -> Plot:
         else f"Given the mask, pixels still add up to {named['mean'].max():.2f} of {bits:.2f} bits"
     )
     return Plot(
-        "leakage-pixels", "lines", title,
+        "leakage-pixels",
+        "lines",
+        title,
         "Bits about the class that the pixels left by ROAR add to what the mask tells; near 0, ROAR measures the mask.",
-        pixels, "fraction", "mean", "share removed", "bits added by pixels", "estimator", "low", "high",
-        reference=0.0, reference_label="pixels add nothing",
-    )  # fmt: skip
+        pixels,
+        "fraction",
+        "mean",
+        "share removed",
+        "bits added by pixels",
+        "estimator",
+        "low",
+        "high",
+        reference=0.0,
+        reference_label="pixels add nothing",
+    )

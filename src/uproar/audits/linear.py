@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from uproar.metrics.sound import TENTHS, Rule, at_level, sound_curve
+from uproar.metrics.soundness import TENTHS, Rule, at_level, sound_curve
 
 Numbers = NDArray[np.float64]
 
@@ -44,9 +44,7 @@ def summary(trials: Mapping[str, np.ndarray]) -> pd.DataFrame:
     rows = []
     for title, values in trials.items():
         name, metric = title.split()
-        rows.append(
-            {"map": name, "metric": metric, "mean": values.mean(), "sd": values.std(), "trials": len(values)}
-        )  # fmt: skip
+        rows.append({"map": name, "metric": metric, "mean": values.mean(), "sd": values.std(), "trials": len(values)})
     return pd.DataFrame(rows)
 
 

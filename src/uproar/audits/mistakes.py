@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.answered import Answered, stacked
 from uproar.audits.base import Evidence, Part, audit, merged
-from uproar.audits.crossed import Mean, mean_of
+from uproar.audits.predictions import Answered, stacked
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.finding import Finding, Mark, Plot, State
 from uproar.protocols import protocol_named
+from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.crossed import Mean, mean_of
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -76,12 +76,9 @@ def mistakes(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
             "mean over fractions": pd.DataFrame([each.row for each in judged]),
             "over rankings that ask the network, correlation of accuracy with repeated mistakes": _over_rankings(table),
         },
-        marks=tuple(
-            Mark(each.protocol, each.estimator, "repeats mistakes", each.why)
-            for each in repeating
-        ),
+        marks=tuple(Mark(each.protocol, each.estimator, "repeats mistakes", each.why) for each in repeating),
         notes=_NOTES,
-    )  # fmt: skip
+    )
 
 
 _NOTES = (
@@ -197,20 +194,24 @@ class _Judged:
         """For the table."""
         low, high = _shares(self.repeated)
         return {
-            "protocol": self.protocol, "estimator": self.estimator, "repeated": self.repeated.mean,
-            "low": low, "high": high,
-            "yardstick": self.natural.mean, "which": self.yardstick.name,
-            "beyond it": self.beyond.mean, "beyond, low": self.beyond.low,
-            "beyond, high": self.beyond.high, "put right": self.right.mean,
-        }  # fmt: skip
+            "protocol": self.protocol,
+            "estimator": self.estimator,
+            "repeated": self.repeated.mean,
+            "low": low,
+            "high": high,
+            "yardstick": self.natural.mean,
+            "which": self.yardstick.name,
+            "beyond it": self.beyond.mean,
+            "beyond, low": self.beyond.low,
+            "beyond, high": self.beyond.high,
+            "put right": self.right.mean,
+        }
 
     @property
     def why(self) -> str:
         """The numbers behind a mark."""
         natural = f"{self.yardstick.name} {100 * self.natural.mean:.1f} %"
-        return (
-            f"repeats {self.repeated.text(100, 1)} % of the explained network's mistakes, {natural}"
-        )
+        return f"repeats {self.repeated.text(100, 1)} % of the explained network's mistakes, {natural}"
 
 
 def _judged(base: _Base, protocol: str, name: str) -> _Judged | None:
@@ -221,9 +222,7 @@ def _judged(base: _Base, protocol: str, name: str) -> _Judged | None:
     if repeated is None or right is None or yardstick is None:
         return None
     beyond, natural = base.share(repeated - yardstick.counted), base.share(yardstick.counted)
-    return _Judged(
-        protocol, name, base.share(repeated), beyond, yardstick, base.share(right), natural
-    )
+    return _Judged(protocol, name, base.share(repeated), beyond, yardstick, base.share(right), natural)
 
 
 def _by_fraction(base: _Base) -> pd.DataFrame:
@@ -238,12 +237,19 @@ def _by_fraction(base: _Base) -> pd.DataFrame:
                     continue
                 share = base.share(repeated)
                 low, high = _shares(share)
-                rows.append({
-                    "protocol": protocol, "estimator": name, "fraction": t, "repeated": share.mean, "low": low,
-                    "high": high, "put right": base.share(right).mean,
-                    "mistakes": float(base.wrong.sum(axis=1).mean()),
-                    "accuracy": base.answered.accuracy(protocol, name, t),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "protocol": protocol,
+                        "estimator": name,
+                        "fraction": t,
+                        "repeated": share.mean,
+                        "low": low,
+                        "high": high,
+                        "put right": base.share(right).mean,
+                        "mistakes": float(base.wrong.sum(axis=1).mean()),
+                        "accuracy": base.answered.accuracy(protocol, name, t),
+                    }
+                )
     return pd.DataFrame(rows)
 
 
@@ -252,9 +258,7 @@ def _over_rankings(table: pd.DataFrame) -> pd.DataFrame:
     known = {name for name in table["estimator"].unique() if read_chain(name).needs_model}
     columns = ["protocol", "fraction", "rankings", "correlation"]
     rows = []
-    for (protocol, t), group in table[table["estimator"].isin(known)].groupby(
-        ["protocol", "fraction"], sort=False
-    ):
+    for (protocol, t), group in table[table["estimator"].isin(known)].groupby(["protocol", "fraction"], sort=False):
         if len(group) >= FEW and group["accuracy"].nunique() > 1:
             found = group["accuracy"].corr(group["repeated"])
             rows.append((protocol, t, len(group), found))
@@ -287,23 +291,32 @@ def _sentence(judged: list[_Judged], repeating: list[_Judged], base: _Base, stat
     )
 
 
-def _plots(
-    table: pd.DataFrame, repeating: list[_Judged], judged: list[_Judged]
-) -> tuple[Plot, ...]:
+def _plots(table: pd.DataFrame, repeating: list[_Judged], judged: list[_Judged]) -> tuple[Plot, ...]:
     found = []
     for protocol, rows in table.groupby("protocol", sort=False):
         own = [each for each in judged if each.protocol == protocol]
         if not own:
             continue
         marked = sum(each.protocol == protocol for each in repeating)
-        found.append(Plot(
-            f"mistakes-{str(protocol).replace(':', '-')}", "lines",
-            f"{protocol}: {marked} of {len(own)} rankings hand the explained network's mistakes on",
-            "Share of the explained network's mistakes that the retrained network repeats. Dashed: the most that "
-            "networks repeat which cannot know them; above it, masks hand answers on. Bands are 95 % intervals over "
-            "replicates and images.",
-            rows, "fraction", "repeated", "share removed" if str(protocol).startswith("roar") else "share kept",
-            "mistakes repeated", "estimator", "low", "high",
-            reference=own[0].natural.mean, reference_label=own[0].yardstick.name, percent=True,
-        ))  # fmt: skip
+        found.append(
+            Plot(
+                f"mistakes-{str(protocol).replace(':', '-')}",
+                "lines",
+                f"{protocol}: {marked} of {len(own)} rankings hand the explained network's mistakes on",
+                "Share of the explained network's mistakes that the retrained network repeats. Dashed: the most that "
+                "networks repeat which cannot know them; above it, masks hand answers on. Bands are 95 % intervals "
+                "over replicates and images.",
+                rows,
+                "fraction",
+                "repeated",
+                "share removed" if str(protocol).startswith("roar") else "share kept",
+                "mistakes repeated",
+                "estimator",
+                "low",
+                "high",
+                reference=own[0].natural.mean,
+                reference_label=own[0].yardstick.name,
+                percent=True,
+            )
+        )
     return tuple(found)

@@ -10,10 +10,10 @@ import scipy
 
 from uproar.audits.base import Part
 from uproar.errors import NotApplicable
-from uproar.metrics.curves import area
-from uproar.metrics.twoway import contrasts, holm
-from uproar.metrics.verdicts import compare
 from uproar.protocols import protocol_named
+from uproar.statistics.areas import area
+from uproar.statistics.twoway import contrasts, holm
+from uproar.statistics.verdicts import compare
 
 BASELINE = "random"
 LEVEL = 0.95
@@ -44,10 +44,7 @@ def areas(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     shared = sorted(set.intersection(*(set(frame.columns) for frame in found.values())))
     if not shared:
         raise NotApplicable("the estimators share no finished fraction")
-    rows = {
-        name: pd.Series(area(shared, frame[shared].to_numpy()), index=frame.index)
-        for name, frame in found.items()
-    }
+    rows = {name: pd.Series(area(shared, frame[shared].to_numpy()), index=frame.index) for name, frame in found.items()}
     return pd.DataFrame(rows).T.astype(float)
 
 
@@ -75,7 +72,7 @@ def verdicts(part: Part, protocol: str) -> pd.DataFrame:
     tidy = pd.concat(
         frame.melt(ignore_index=False, var_name="fraction").reset_index(names="replicate").assign(estimator=name)
         for name, frame in found.items()
-    )  # fmt: skip
+    )
     return compare(tidy, BASELINE, direction(protocol) > 0).set_index("estimator")
 
 
@@ -103,9 +100,7 @@ def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> p
     result = pd.DataFrame(rows, columns=columns)
     result["p_holm"] = holm(result["p"].to_numpy())
     decided = result["p_holm"] <= ALPHA
-    return result.assign(
-        better=decided & (result["gain"] > 0), worse=decided & (result["gain"] < 0)
-    )
+    return result.assign(better=decided & (result["gain"] > 0), worse=decided & (result["gain"] < 0))
 
 
 def in_points(gain: float, low: float, high: float) -> str:

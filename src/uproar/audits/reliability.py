@@ -14,21 +14,17 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from uproar.audits.agreement import (
-    Concordance,
-    concordance,
-    krippendorff_alpha,
-)
 from uproar.audits.base import OWN, Evidence, Part, audit, merged
-from uproar.audits.judged import BASELINE, Judged, advantage, judged, judges, uses_order
-from uproar.audits.pairs import ALPHA, OPPOSED, both_ways, pairwise, per_estimator
-from uproar.audits.subject import knows_truth
+from uproar.audits.data_facts import knows_truth
+from uproar.audits.values_per_image import BASELINE, Judged, advantage, judged, judges, uses_order
 from uproar.errors import NotApplicable
-from uproar.finding import Finding, Mark, Plot, State
 from uproar.metrics.base import read_metric
-from uproar.metrics.twoway import holm
-from uproar.metrics.verdicts import compare
 from uproar.protocols import protocol_named
+from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.correlation import Concordance, concordance, krippendorff_alpha
+from uproar.statistics.metric_pairs import ALPHA, OPPOSED, both_ways, pairwise, per_estimator
+from uproar.statistics.twoway import holm
+from uproar.statistics.verdicts import compare
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -36,9 +32,15 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 
 METRICS = (
-    "insertion(steps=20)", "deletion(steps=20)", "road", "completeness", "soundness(steps=20)",
-    "average_drop", "average_drop(binarise=0.5)", "increase_in_confidence",
-)  # fmt: skip
+    "insertion(steps=20)",
+    "deletion(steps=20)",
+    "road",
+    "completeness",
+    "soundness(steps=20)",
+    "average_drop",
+    "average_drop(binarise=0.5)",
+    "increase_in_confidence",
+)
 POINTING = "pointing_game"
 CLEAN = "average_drop"
 """The metric that also keeps the class's probability on the unchanged image."""
@@ -57,11 +59,7 @@ def _metrics(study: Study, metrics: Sequence[str]) -> tuple[str, ...]:
 
 def _studies(study: Study, metrics: Sequence[str], replicates: int) -> Mapping[str, Study]:
     """All metrics of all estimators on the first replicates."""
-    return {
-        JUDGES: study.with_changes(
-            metrics=_metrics(study, metrics), protocols=(), seeds=study.seeds[:replicates]
-        )
-    }
+    return {JUDGES: study.with_changes(metrics=_metrics(study, metrics), protocols=(), seeds=study.seeds[:replicates])}
 
 
 @audit(
@@ -72,9 +70,8 @@ def _studies(study: Study, metrics: Sequence[str], replicates: int) -> Mapping[s
     needs="at least 3 estimators beside random, 2 metrics and 10 test images",
 )
 def reliability(
-    evidence: Evidence, *, metrics: tuple[str, ...] = METRICS,
-    replicates: Annotated[int, Field(ge=1)] = 3,
-) -> Finding:  # fmt: skip
+    evidence: Evidence, *, metrics: tuple[str, ...] = METRICS, replicates: Annotated[int, Field(ge=1)] = 3
+) -> Finding:
     """Correlations of every two metrics over images and over estimators, and who contradicts whom about random."""
     part = evidence[JUDGES]
     data = judged(part, [name for name in part.study.metric_names if judges(name)], least=3)
@@ -100,7 +97,7 @@ def reliability(
         },
         marks=_marks(clashes),
         notes=(*data.notes, *_notes(data, order)),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -156,16 +153,13 @@ def _area(own: Part, protocol: str, estimator: str) -> float:
 
 def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> Orders:
     if len(levels) < 2:
-        raise NotApplicable(
-            f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols"
-        )
+        raise NotApplicable(f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols")
     protocols = [name for name in levels.index if name in judging]
     ranks = scipy.stats.rankdata(-levels.to_numpy(), axis=1)
     metrics = levels.drop(index=protocols)
     return Orders(
-        concordance(metrics.to_numpy()), concordance(levels.to_numpy()), krippendorff_alpha(ranks),
-        tuple(protocols),
-    )  # fmt: skip
+        concordance(metrics.to_numpy()), concordance(levels.to_numpy()), krippendorff_alpha(ranks), tuple(protocols)
+    )
 
 
 # against random
@@ -201,17 +195,17 @@ def _protocol_sides(own: Part, protocol: str) -> pd.DataFrame:
     if BASELINE not in set(tidy["estimator"]) or tidy["estimator"].nunique() < 2:
         return pd.DataFrame()
     table = compare(
-        tidy[["estimator", "replicate", "fraction", "value"]], BASELINE,
-        protocol_named(protocol).higher_is_better,
-    )  # fmt: skip
+        tidy[["estimator", "replicate", "fraction", "value"]], BASELINE, protocol_named(protocol).higher_is_better
+    )
     words = {f"better than {BASELINE}": 1, f"worse than {BASELINE}": -1}
     return pd.DataFrame(
         {
-            "judge": protocol, "kind": "protocol",
+            "judge": protocol,
+            "kind": "protocol",
             **{name: table[name] for name in ("estimator", "advantage", "low", "high", "p_holm")},
             "side": table["verdict"].map(words).fillna(0).astype(int),
         }
-    )  # fmt: skip
+    )
 
 
 def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
@@ -220,8 +214,7 @@ def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
     for estimator, group in sides[sides["side"] != 0].groupby("estimator", sort=False):
         for a, b in itertools.combinations(group.itertuples(), 2):
             if a.side != b.side:
-                rows.append({"estimator": estimator, "better": a if a.side > 0 else b,
-                             "worse": b if a.side > 0 else a})  # fmt: skip
+                rows.append({"estimator": estimator, "better": a if a.side > 0 else b, "worse": b if a.side > 0 else a})
     return pd.DataFrame(rows, columns=["estimator", "better", "worse"])
 
 
@@ -237,17 +230,17 @@ def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
     for (protocol, estimator), others in found.items():
         first = others[0]
         side = "better" if first.side > 0 else "worse"
-        more = (
-            f"; so {'does' if len(others) == 2 else 'do'} {', '.join(o.judge for o in others[1:])}"
-        )
+        more = f"; so {'does' if len(others) == 2 else 'do'} {', '.join(o.judge for o in others[1:])}"
         marks.append(
             Mark(
-                protocol, estimator, f"contradicted by {first.judge}",
+                protocol,
+                estimator,
+                f"contradicted by {first.judge}",
                 f"{first.judge} finds {estimator} {side} than random by {abs(first.advantage):.3f} "
                 f"[{min(abs(first.low), abs(first.high)):.3f}, {max(abs(first.low), abs(first.high)):.3f}]"
                 + (more if len(others) > 1 else ""),
             )
-        )  # fmt: skip
+        )
     return tuple(marks)
 
 
@@ -260,9 +253,7 @@ def _state(opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders) -> State
     return "holds" if order.everyone.p < 0.05 else "cannot tell"
 
 
-def _sentence(
-    pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders, data: Judged
-) -> str:
+def _sentence(pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders, data: Judged) -> str:
     judges = f"{order.everyone.judges} judges"
     if order.protocols:
         judges += f" ({order.metrics.judges} metrics, {len(order.protocols)} protocols)"
@@ -317,9 +308,7 @@ def _notes(data: Judged, order: Orders) -> list[str]:
 def _plots(
     pairs: pd.DataFrame, levels: pd.DataFrame, opposed: pd.DataFrame, order: Orders, data: Judged
 ) -> tuple[Plot, ...]:
-    best = (
-        pairs.loc[pairs["within_images"].idxmax()] if pairs["within_images"].notna().any() else None
-    )
+    best = pairs.loc[pairs["within_images"].idxmax()] if pairs["within_images"].notna().any() else None
     within = "Within an image, "
     if best is None:
         within = "No two metrics could be compared within an image"
@@ -327,32 +316,49 @@ def _plots(
         worst = opposed.loc[opposed["within_images"].idxmin()]
         within += f"{worst['metric']} and {worst['other']} contradict each other ({worst['within_images']:.2f})"
     else:
-        within += (
-            f"no two metrics contradict each other; {best['metric']} and {best['other']} agree most"
-        )
+        within += f"no two metrics contradict each other; {best['metric']} and {best['other']} agree most"
     strongest = pairs.loc[pairs["over_images"].abs().idxmax()]
-    ranks = pd.DataFrame(
-        scipy.stats.rankdata(-levels.to_numpy(), axis=1), index=levels.index, columns=levels.columns
-    )
-    tidy = (
-        ranks.rename_axis("judge")
-        .reset_index()
-        .melt("judge", var_name="estimator", value_name="rank")
-    )
+    ranks = pd.DataFrame(scipy.stats.rankdata(-levels.to_numpy(), axis=1), index=levels.index, columns=levels.columns)
+    tidy = ranks.rename_axis("judge").reset_index().melt("judge", var_name="estimator", value_name="rank")
     return (
-        Plot("reliability-within", "heatmap", within,
-             "Mean over images of the rank correlation of two metrics across estimators: 1 same order, −1 opposite.",
-             both_ways(pairs, "within_images"), "metric", "other", "metric", "metric", value="correlation",
-             diverging=True),
-        Plot("reliability-images", "heatmap",
-             f"Over images, {strongest['metric']} and {strongest['other']} are tied most closely "
-             f"({strongest['over_images']:.2f})",
-             "Correlation of two metrics over images, mean over estimators; negative: what one likes the other "
-             "dislikes. Easy images alone can make it large.",
-             both_ways(pairs, "over_images"), "metric", "other", "metric", "metric", value="correlation",
-             diverging=True),
-        Plot("reliability-ranks", "heatmap",
-             f"Judges order the estimators with Kendall's W = {order.everyone.w:.2f}",
-             "Place of each estimator (column) by each judge (row), 1 = best; columns of one colour mean agreement.",
-             tidy, "estimator", "judge", "estimator", "judge", value="rank"),
-    )  # fmt: skip
+        Plot(
+            "reliability-within",
+            "heatmap",
+            within,
+            "Mean over images of the rank correlation of two metrics across estimators: 1 same order, −1 opposite.",
+            both_ways(pairs, "within_images"),
+            "metric",
+            "other",
+            "metric",
+            "metric",
+            value="correlation",
+            diverging=True,
+        ),
+        Plot(
+            "reliability-images",
+            "heatmap",
+            f"Over images, {strongest['metric']} and {strongest['other']} are tied most closely "
+            f"({strongest['over_images']:.2f})",
+            "Correlation of two metrics over images, mean over estimators; negative: what one likes the other "
+            "dislikes. Easy images alone can make it large.",
+            both_ways(pairs, "over_images"),
+            "metric",
+            "other",
+            "metric",
+            "metric",
+            value="correlation",
+            diverging=True,
+        ),
+        Plot(
+            "reliability-ranks",
+            "heatmap",
+            f"Judges order the estimators with Kendall's W = {order.everyone.w:.2f}",
+            "Place of each estimator (column) by each judge (row), 1 = best; columns of one colour mean agreement.",
+            tidy,
+            "estimator",
+            "judge",
+            "estimator",
+            "judge",
+            value="rank",
+        ),
+    )

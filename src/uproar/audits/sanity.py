@@ -16,9 +16,9 @@ from uproar.audits.base import OWN, Evidence, Part, audit
 from uproar.audits.rankings import BASELINE, LEVEL, several, verdicts
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.finding import Finding, Mark, Plot, State
 from uproar.metrics.base import read_metric
 from uproar.metrics.randomisation import Similarity, compare
+from uproar.results.finding import Finding, Mark, Plot, State
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -36,22 +36,15 @@ def _studies(study: Study, *, similarity: str, limit: float, labels: bool) -> Ma
     names = _ranked(study)
     if not names:
         raise NotApplicable("the study has no estimator that makes maps; add one, e.g. grad")
-    parts = {
-        "weights": study.with_changes(
-            estimators=names, protocols=(), metrics=(_metric(similarity),)
-        )
-    }
+    parts = {"weights": study.with_changes(estimators=names, protocols=(), metrics=(_metric(similarity),))}
     models = tuple(name for name in names if read_chain(name).needs_model)
     if labels and study.weights is None and models:
         fraction = next((t for t in study.fractions if 0 < t < 1), 0.5)
         (task,) = study.tasks
         same = study.with_changes(
             estimators=models, protocols=("roar:no-retrain",), metrics=(), fractions=(fraction,), target="label"
-        )  # fmt: skip
-        parts |= {
-            "labels": same,
-            "shuffled": same.with_changes(tasks=(f"shuffled-labels({task})",)),
-        }
+        )
+        parts |= {"labels": same, "shuffled": same.with_changes(tasks=(f"shuffled-labels({task})",))}
     return parts
 
 
@@ -64,7 +57,7 @@ def _studies(study: Study, *, similarity: str, limit: float, labels: bool) -> Ma
 )
 def sanity(
     evidence: Evidence, *, similarity: Similarity = "spearman", limit: Limit = 0.5, labels: bool = True
-) -> Finding:  # fmt: skip
+) -> Finding:
     """Maps of the trained network against maps of the same network drawn anew, layer by layer, and trained on chance.
 
     An estimator ignores the model if its maps keep a similarity above `limit` to those of a wholly fresh network, with
@@ -74,15 +67,13 @@ def sanity(
     layers = _layers(evidence["weights"], _metric(similarity), names)
     rows = kept({name: curve[:, -1] for name, curve in layers.items()}, limit)
     if rows.empty:
-        raise NotApplicable(
-            "no estimator has maps of the trained and of the fresh networks; see the list of problems"
-        )
+        raise NotApplicable("no estimator has maps of the trained and of the fresh networks; see the list of problems")
     learned = pd.DataFrame()
     notes = [
         "Similarity is taken image by image between the map of the trained network and that of its copy, with the "
         "same random numbers; 1 is the same map. Maps that mostly show the image keep a high similarity although they "
-        "use the model.",
-    ]  # fmt: skip
+        "use the model."
+    ]
     if labels and evidence.study.weights is None:
         learned, note = _learned(evidence, similarity, limit)
         notes += note
@@ -116,26 +107,13 @@ def kept(similarity: Mapping[str, np.ndarray], limit: float) -> pd.DataFrame:
             continue
         if len(values) < 2:
             raise NotApplicable("1 replicate cannot give an interval; run at least 2 seeds")
-        half = (
-            scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)
-            * values.std(ddof=1)
-            / len(values) ** 0.5
-        )
+        half = scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
         mean = float(values.mean())
         rows.append(
-            (
-                name,
-                read_chain(name).needs_model,
-                mean,
-                max(mean - half, -1.0),
-                min(mean + half, 1.0),
-                len(values),
-            )
+            (name, read_chain(name).needs_model, mean, max(mean - half, -1.0), min(mean + half, 1.0), len(values))
         )
-    found = pd.DataFrame(
-        rows, columns=["estimator", "asks the model", "similarity", "low", "high", "n"]
-    )
-    return found.assign(ignores=found["low"] > limit)  # fmt: skip
+    found = pd.DataFrame(rows, columns=["estimator", "asks the model", "similarity", "low", "high", "n"])
+    return found.assign(ignores=found["low"] > limit)
 
 
 def _ranked(study: Study) -> tuple[str, ...]:
@@ -162,9 +140,7 @@ def _mean(values: np.ndarray) -> np.ndarray:
         return np.asarray(np.nanmean(values, axis=0), dtype=float)
 
 
-def _learned(
-    evidence: Evidence, similarity: Similarity, limit: float
-) -> tuple[pd.DataFrame, list[str]]:
+def _learned(evidence: Evidence, similarity: Similarity, limit: float) -> tuple[pd.DataFrame, list[str]]:
     """Similarity to the maps of a network trained on shuffled labels, and what that network knows."""
     true, mixed = evidence["labels"], evidence["shuffled"]
     found, missing = {}, []
@@ -187,9 +163,7 @@ def _learned(
 
 
 def _alike(a: np.ndarray, b: np.ndarray, similarity: Similarity) -> float:
-    return float(
-        _mean(compare(torch.as_tensor(a), torch.as_tensor(b), similarity).numpy()[:, None])[0]
-    )
+    return float(_mean(compare(torch.as_tensor(a), torch.as_tensor(b), similarity).numpy()[:, None])[0])
 
 
 def rewarded(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
@@ -198,7 +172,7 @@ def rewarded(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, l
     found = {
         protocol: [e for e in table.index if e in ignoring and table["verdict"][e].startswith("better")]
         for protocol, table in own.items()
-    }  # fmt: skip
+    }
     return {protocol: names for protocol, names in found.items() if names}
 
 
@@ -210,12 +184,10 @@ def state(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> 
     return "holds" if bool((asks["high"] < limit).all()) else "cannot tell"
 
 
-def marks(
-    rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFrame]
-) -> tuple[Mark, ...]:
+def marks(rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> tuple[Mark, ...]:
     """Verdicts about estimators that do not depend on what the network has learned."""
     found = []
-    kinds = {"ignores the model": (rows, "with fresh weights"), "ignores the labels": (learned, LABELS)}  # fmt: skip
+    kinds = {"ignores the model": (rows, "with fresh weights"), "ignores the labels": (learned, LABELS)}
     for protocol, table in own.items():
         marked: set[str] = set()
         for text, (measured, of) in kinds.items():
@@ -234,7 +206,7 @@ def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float)
     words = (
         f"{len(ignoring)} of {several(len(rows), 'estimator')} keep their maps (similarity above {limit:g}) when all "
         f"weights are drawn anew{f' ({told})' if told else ''}"
-    )  # fmt: skip
+    )
     open_ones = rows[~rows["ignores"] & (rows["high"] >= limit)]
     if len(open_ones):
         words += f"; {', '.join(open_ones['estimator'])} cannot be told"
@@ -249,25 +221,47 @@ def _bars(rows: pd.DataFrame, learned: pd.DataFrame, limit: float) -> Plot:
         parts.append(learned.assign(network=LABELS))
     count = int(rows["ignores"].sum())
     return Plot(
-        "sanity", "bars", f"{count} of {several(len(rows), 'estimator')} hardly notice that the network is gone",
+        "sanity",
+        "bars",
+        f"{count} of {several(len(rows), 'estimator')} hardly notice that the network is gone",
         "Similarity of each estimator's maps to those of another network; an honest map of the model is low.",
-        pd.concat(parts, ignore_index=True), "estimator", "similarity", "", "similarity of maps",
-        "network", "low", "high", reference=limit, reference_label="counts as ignoring above this",
-    )  # fmt: skip
+        pd.concat(parts, ignore_index=True),
+        "estimator",
+        "similarity",
+        "",
+        "similarity of maps",
+        "network",
+        "low",
+        "high",
+        reference=limit,
+        reference_label="counts as ignoring above this",
+    )
 
 
 def _curves(layers: Mapping[str, np.ndarray], rows: pd.DataFrame) -> Plot:
     data = [
-        {"estimator": name, "layers": i + 1, "similarity": float(v.mean()),
-         "low": float(v.min()), "high": float(v.max())}
+        {
+            "estimator": name,
+            "layers": i + 1,
+            "similarity": float(v.mean()),
+            "low": float(v.min()),
+            "high": float(v.max()),
+        }
         for name, curve in layers.items()
         for i, v in enumerate(curve.T)
-    ]  # fmt: skip
+    ]
     count = int((~rows["ignores"]).sum())
     return Plot(
-        "sanity-layers", "lines",
+        "sanity-layers",
+        "lines",
         f"{count} of {several(len(rows), 'estimator')} lose their maps as layers are drawn anew",
         "Layers are drawn anew from the output down, one more at each step; the band spans the replicates.",
-        pd.DataFrame(data), "layers", "similarity", "layers drawn anew, from the output", "similarity of maps",
-        "estimator", "low", "high",
-    )  # fmt: skip
+        pd.DataFrame(data),
+        "layers",
+        "similarity",
+        "layers drawn anew, from the output",
+        "similarity of maps",
+        "estimator",
+        "low",
+        "high",
+    )

@@ -11,32 +11,32 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.base import Evidence, Part, audit, merged
-from uproar.audits.judged import advantage, sign_of
+from uproar.audits.values_per_image import advantage, sign_of
 from uproar.data import load
 from uproar.data.watermark import stripes_mark
 from uproar.errors import BadInput, NotApplicable, one_line
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
-from uproar.finding import Finding, Plot, State
-from uproar.metrics.twoway import holm
+from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.twoway import holm
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
 NUMBER, STRIPES, REAL, SYNTHETIC = "number", "stripes", "real", "synthetic"
 SETS = {
-    REAL: "the study's own images", NUMBER: "a number marks the class", STRIPES: "stripes mark the class",
+    REAL: "the study's own images",
+    NUMBER: "a number marks the class",
+    STRIPES: "stripes mark the class",
     SYNTHETIC: "a number on empty images",
-}  # fmt: skip
+}
 ATTR, ROAD = "attr_percent", "road"
 ALPHA = 0.05
 LEARNED = 0.5
 """Accuracy below which a network cannot be said to look at the marks."""
 
 
-def _studies(
-    study: Study, base: str, estimators: Sequence[str], place: str, replicates: int
-) -> Mapping[str, Study]:
+def _studies(study: Study, base: str, estimators: Sequence[str], place: str, replicates: int) -> Mapping[str, Study]:
     """The same network on marked, empty and real images; maps with and without a prior about the marks."""
     if study.weights is not None:
         raise NotApplicable(
@@ -52,10 +52,7 @@ def _studies(
         _loadable(name)
     chains = tuple(chains_of(base, estimators, bands_of(task)).values())
     some = {"estimators": chains, "protocols": (), "seeds": study.seeds[:replicates]}
-    marked = {
-        part: study.with_changes(tasks=(name,), metrics=(ATTR, ROAD), **some)
-        for part, name in names.items()
-    }
+    marked = {part: study.with_changes(tasks=(name,), metrics=(ATTR, ROAD), **some) for part, name in names.items()}
     return {REAL: study.with_changes(metrics=(ROAD,), **some), **marked}
 
 
@@ -91,9 +88,13 @@ def chains_of(base: str, estimators: Sequence[str], bands: int) -> dict[str, str
     needs="images that hold the marks, and a network that is trained in the study",
 )
 def semi_natural(
-    evidence: Evidence, *, base: str = "ig", estimators: tuple[str, ...] = ("grad_cam",),
-    place: Literal["corner", "random"] = "corner", replicates: Annotated[int, Field(ge=1)] = 3,
-) -> Finding:  # fmt: skip
+    evidence: Evidence,
+    *,
+    base: str = "ig",
+    estimators: tuple[str, ...] = ("grad_cam",),
+    place: Literal["corner", "random"] = "corner",
+    replicates: Annotated[int, Field(ge=1)] = 3,
+) -> Finding:
     """Maps with a prior about the marks' shape, by Attr % and by ROAD, on marked, empty and real images."""
     parts = {name: evidence[name] for name in SETS}
     chains = _named(parts[REAL])
@@ -111,10 +112,14 @@ def semi_natural(
         state_of(gaps, flips),
         _sentence(table, flips),
         plots=_plots(table, flips),
-        tables={"scores by set and map": table, "pairs that change places": flips,
-                "differences of maps by set, positive = the first is better": gaps,
-                "accuracy of the networks": pd.DataFrame(
-                    [{"set": k, "images": SETS[k], "accuracy": v} for k, v in learned.items()])},
+        tables={
+            "scores by set and map": table,
+            "pairs that change places": flips,
+            "differences of maps by set, positive = the first is better": gaps,
+            "accuracy of the networks": pd.DataFrame(
+                [{"set": k, "images": SETS[k], "accuracy": v} for k, v in learned.items()]
+            ),
+        },
         notes=(
             "Labels of marked images are dealt out by chance, so that a network that gets them right looks at the "
             "mark; Attr % is the share of attribution on it. Rect is a rectangle around the map's centre of gravity, "
@@ -122,7 +127,7 @@ def semi_natural(
             "A pair changes places where one map is better in one set and worse in another, both decided at 5 % with "
             "Holm's correction over all metrics, pairs and sets.",
         ),
-    )  # fmt: skip
+    )
 
 
 def _named(part: Part) -> dict[str, str]:
@@ -152,14 +157,7 @@ def scores_of(parts: Mapping[str, Part], chains: Mapping[str, str]) -> pd.DataFr
         for title, chain in chains.items():
             for metric in (ATTR, ROAD):
                 if (metric, chain) in means.index:
-                    rows.append(
-                        {
-                            "set": place,
-                            "map": title,
-                            "metric": metric,
-                            "value": means[metric, chain],
-                        }
-                    )
+                    rows.append({"set": place, "map": title, "metric": metric, "value": means[metric, chain]})
     return pd.DataFrame(rows, columns=["set", "map", "metric", "value"])
 
 
@@ -225,18 +223,34 @@ def _best(table: pd.DataFrame, place: str) -> str:
 
 def _plots(table: pd.DataFrame, flips: pd.DataFrame) -> tuple[Plot, ...]:
     attr, road = table[table["metric"] == ATTR], table[table["metric"] == ROAD]
-    best = {
-        place: str(group.loc[group["value"].idxmax(), "map"])
-        for place, group in attr.groupby("set", sort=False)
-    }
+    best = {place: str(group.loc[group["value"].idxmax(), "map"]) for place, group in attr.groupby("set", sort=False)}
     by_attr = f"{best[NUMBER]} finds number marks best, {best[STRIPES]} finds stripes best"
     by_road = f"ROAD prefers {_best(table, NUMBER)} on number marks and {_best(table, REAL)} on real images"
     return (
-        Plot("semi-natural-attr", "heatmap", by_attr,
-             "Share of the attribution on the mark; a map with the right prior scores high without knowing more.",
-             attr, "set", "map", "set", "map", value="value", percent=True),
-        Plot("semi-natural-road", "bars", by_road,
-             "Area under ROAD's accuracy curve, lower is better; bars of one colour should keep their order from set "
-             "to set.",
-             road, "set", "value", "set", "ROAD (lower is better)", "map"),
-    )  # fmt: skip
+        Plot(
+            "semi-natural-attr",
+            "heatmap",
+            by_attr,
+            "Share of the attribution on the mark; a map with the right prior scores high without knowing more.",
+            attr,
+            "set",
+            "map",
+            "set",
+            "map",
+            value="value",
+            percent=True,
+        ),
+        Plot(
+            "semi-natural-road",
+            "bars",
+            by_road,
+            "Area under ROAD's accuracy curve, lower is better; bars of one colour should keep their order from set "
+            "to set.",
+            road,
+            "set",
+            "value",
+            "set",
+            "ROAD (lower is better)",
+            "map",
+        ),
+    )

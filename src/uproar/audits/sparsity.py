@@ -10,24 +10,22 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.base import Evidence, Part, audit, merged
-from uproar.audits.judged import advantage
-from uproar.audits.subject import knows_truth
+from uproar.audits.data_facts import knows_truth
+from uproar.audits.values_per_image import advantage
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
-from uproar.finding import Finding, Plot, State
 from uproar.metrics.base import read_metric
 from uproar.metrics.shape import GRID
-from uproar.metrics.twoway import holm
+from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.twoway import holm
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
 GRAIN, BLURRED = "grain", "blurred"
 DENSITY = "value_density"
-METRICS = (
-    "insertion(steps=20)", "deletion(steps=20)", "road", "average_drop", "increase_in_confidence",
-)  # fmt: skip
+METRICS = ("insertion(steps=20)", "deletion(steps=20)", "road", "average_drop", "increase_in_confidence")
 POINTING = "pointing_game"
 FINE = ("ig", "sg(grad)")
 """The maps that are blurred: as fine as gradients are."""
@@ -51,11 +49,10 @@ def _studies(
     pairs = tuple(name for e in _canonical(estimators) for name in (e, coarsened(e)))
     return {
         GRAIN: study.with_changes(
-            estimators=merged(everyone, [coarsened(e) for e in _canonical(estimators)]),
-            metrics=(DENSITY,), **some,
+            estimators=merged(everyone, [coarsened(e) for e in _canonical(estimators)]), metrics=(DENSITY,), **some
         ),
         BLURRED: study.with_changes(estimators=pairs, metrics=names, **some),
-    }  # fmt: skip
+    }
 
 
 def _canonical(estimators: Sequence[str]) -> list[str]:
@@ -70,9 +67,13 @@ def _canonical(estimators: Sequence[str]) -> list[str]:
     needs="10 test images",
 )
 def sparsity(
-    evidence: Evidence, *, estimators: tuple[str, ...] = FINE, metrics: tuple[str, ...] = METRICS,
-    replicates: Annotated[int, Field(ge=1)] = 3, margin: Annotated[float, Field(gt=0, lt=1)] = 0.01,
-) -> Finding:  # fmt: skip
+    evidence: Evidence,
+    *,
+    estimators: tuple[str, ...] = FINE,
+    metrics: tuple[str, ...] = METRICS,
+    replicates: Annotated[int, Field(ge=1)] = 3,
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.01,
+) -> Finding:
     """How dense each estimator's values are, and what blurring, which adds nothing, does to every metric.
 
     `holds` needs every gain to be below `margin` with 95 % confidence.
@@ -81,23 +82,24 @@ def sparsity(
     density = densities(grain)
     effects = blurring(part, _canonical(estimators))
     if not len(effects):
-        raise NotApplicable(
-            f"no metric of {' or '.join(_canonical(estimators))} and its blurred version is finished"
-        )
+        raise NotApplicable(f"no metric of {' or '.join(_canonical(estimators))} and its blurred version is finished")
     sparse = _sparseness(grain)
     return Finding(
         state_of(effects, margin),
         _sentence(effects, sparse),
         plots=(_density_plot(density, sparse), _effect_plot(effects)),
-        tables={"effect of blurring, positive = better": effects, "mean value in [0, 1]": sparse,
-                "density of values": density},
+        tables={
+            "effect of blurring, positive = better": effects,
+            "mean value in [0, 1]": sparse,
+            "density of values": density,
+        },
         notes=(
             "Values are the positive part of each map, scaled to [0, 1]; the density is a Gaussian kernel estimate, "
             "bandwidth 0.05, of all pixels of all test images.",
             "Blurring mixes neighbouring values and cannot add information about the network: a metric that improves "
             "rewards the grain. One that gets worse may do so rightly.",
         ),
-    )  # fmt: skip
+    )
 
 
 def densities(part: Part) -> pd.DataFrame:
@@ -105,9 +107,7 @@ def densities(part: Part) -> pd.DataFrame:
     rows = []
     for chain in part.estimators:
         found = [_responses(part, chain, seed) for seed in part.study.seeds]
-        curves = np.concatenate(
-            [f["density"] for f in found if f is not None] or [np.empty((0, 100))]
-        )
+        curves = np.concatenate([f["density"] for f in found if f is not None] or [np.empty((0, 100))])
         curves = curves[np.isfinite(curves).all(1)]
         if len(curves):
             rows += [
@@ -145,9 +145,7 @@ def blurring(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
                 continue
             images = len(part.responses(metric, estimator, part.study.seeds[0])["value"])
             if images < FEW:
-                raise NotApplicable(
-                    f"{images} test images cannot show what blurring does; use at least {FEW}"
-                )
+                raise NotApplicable(f"{images} test images cannot show what blurring does; use at least {FEW}")
             rows.append((metric, estimator, found.value, found.low, found.high, found.p))
     table = pd.DataFrame(rows, columns=["metric", "estimator", "gain", "low", "high", "p_holm"])
     table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
@@ -184,18 +182,34 @@ def _sentence(effects: pd.DataFrame, sparse: pd.DataFrame) -> str:
 def _density_plot(density: pd.DataFrame, sparse: pd.DataFrame) -> Plot:
     first, last = sparse.iloc[0]["estimator"], sparse.iloc[-1]["estimator"]
     return Plot(
-        "sparsity-density", "lines", f"{first} is the sparsest, {last} the coarsest of the maps",
+        "sparsity-density",
+        "lines",
+        f"{first} is the sparsest, {last} the coarsest of the maps",
         "How common each value is in the maps, scaled to [0, 1]; a peak at 0 is a sparse map.",
-        density, "value", "density", "value of a pixel", "density", "estimator",
-    )  # fmt: skip
+        density,
+        "value",
+        "density",
+        "value of a pixel",
+        "density",
+        "estimator",
+    )
 
 
 def _effect_plot(effects: pd.DataFrame) -> Plot:
     better = sorted(set(effects.loc[effects["better"], "metric"]))
     return Plot(
-        "sparsity-blur", "bars",
+        "sparsity-blur",
+        "bars",
         f"Blurring improves {', '.join(better)}" if better else "Blurring improves no metric clearly",
         "Score of the blurred map minus that of the plain one; above 0 the blurred map is better.",
-        effects, "metric", "gain", "metric", "gain by blurring", "estimator", "low", "high", reference=0.0,
+        effects,
+        "metric",
+        "gain",
+        "metric",
+        "gain by blurring",
+        "estimator",
+        "low",
+        "high",
+        reference=0.0,
         reference_label="no difference",
-    )  # fmt: skip
+    )

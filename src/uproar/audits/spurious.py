@@ -9,12 +9,12 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.base import Evidence, Part, audit
-from uproar.audits.differences import Difference, paired
 from uproar.audits.rankings import several
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call
-from uproar.finding import Finding, Plot, State
+from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.paired_differences import Difference, paired
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -33,18 +33,14 @@ def _studies(study: Study, *, fraction: float, share: float, margin: float) -> M
     if study.features == "channel":
         raise NotApplicable("the cues remove whole pixels; use features = 'pixel'")
     if fraction <= share:
-        raise NotApplicable(
-            f"a cue of {share:g} needs a larger share to be removed than {fraction:g}; raise fraction"
-        )
+        raise NotApplicable(f"a cue of {share:g} needs a larger share to be removed than {fraction:g}; raise fraction")
     cue = _cue(share)
     return {
         "holes": study.with_changes(
             estimators=(CENTRE, cue), protocols=(RETRAINED, ORIGINAL), fractions=(fraction,), metrics=()
         ),
-        "edge": study.with_changes(
-            estimators=(cue,), protocols=(CLEAN,), fractions=(share,), metrics=()
-        ),
-    }  # fmt: skip
+        "edge": study.with_changes(estimators=(cue,), protocols=(CLEAN,), fractions=(share,), metrics=()),
+    }
 
 
 @audit(
@@ -55,9 +51,12 @@ def _studies(study: Study, *, fraction: float, share: float, margin: float) -> M
     needs="at least 2 seeds",
 )
 def spurious(
-    evidence: Evidence, *, fraction: Share = 0.7, share: Share = 0.05,
+    evidence: Evidence,
+    *,
+    fraction: Share = 0.7,
+    share: Share = 0.05,
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.02,
-) -> Finding:  # fmt: skip
+) -> Finding:
     """The middle of every image is removed, once with a small patch at the edge that depends on the label.
 
     Both remove the same number of pixels. A network that is retrained and gains by the patch reads the class from the
@@ -72,9 +71,7 @@ def spurious(
     }
     retrained = paired(seen[RETRAINED, cue], seen[RETRAINED, CENTRE])
     original = paired(seen[ORIGINAL, cue], seen[ORIGINAL, CENTRE])
-    fooled = paired(
-        seen[RETRAINED, cue] - seen[RETRAINED, CENTRE], seen[ORIGINAL, cue] - seen[ORIGINAL, CENTRE]
-    )
+    fooled = paired(seen[RETRAINED, cue] - seen[RETRAINED, CENTRE], seen[ORIGINAL, cue] - seen[ORIGINAL, CENTRE])
     edge = _at(evidence["edge"], CLEAN, cue, share)
     plain = _at(evidence["edge"], CLEAN, cue, 0.0)
     lost = paired(plain, edge)
@@ -93,10 +90,7 @@ def spurious(
     return Finding(
         state(fooled, margin),
         _sentence(fooled, retrained, original, lost, share),
-        plots=(
-            _holes(seen, cue, fraction, retrained, chance),
-            _edge(plain, edge, share, lost, chance),
-        ),
+        plots=(_holes(seen, cue, fraction, retrained, chance), _edge(plain, edge, share, lost, chance)),
         tables={"differences of accuracy": table},
         notes=(
             f"Strategies: `{CENTRE}` and `{cue}`, {100 * fraction:g} % of the pixels each, filled as in the study "
@@ -104,7 +98,7 @@ def spurious(
             "The cue is planted: it shows what retraining can be fooled by, not that an estimator of the study does "
             "it; for that see the audit `leakage`.",
         ),
-    )  # fmt: skip
+    )
 
 
 def state(fooled: Difference, margin: float) -> State:
@@ -127,9 +121,7 @@ def _signed(gap: Difference) -> str:
     return f"{'+' if gap.mean >= 0 else '-'}{gap.in_points}"
 
 
-def _sentence(
-    fooled: Difference, retrained: Difference, original: Difference, lost: Difference, share: float
-) -> str:
+def _sentence(fooled: Difference, retrained: Difference, original: Difference, lost: Difference, share: float) -> str:
     caught = fooled.decided and fooled.mean > 0
     verdict = f"Retraining is {'fooled' if caught else 'not seen to be fooled'}"
     return (
@@ -142,36 +134,60 @@ def _sentence(
 
 def _bar(group: str, series: str, values: pd.Series) -> dict[str, object]:
     return {
-        "network": group, "removed": series, "accuracy": float(values.mean()),
-        "low": float(values.min()), "high": float(values.max()),
-    }  # fmt: skip
+        "network": group,
+        "removed": series,
+        "accuracy": float(values.mean()),
+        "low": float(values.min()),
+        "high": float(values.max()),
+    }
 
 
 def _holes(
     seen: Mapping[tuple[str, str], pd.Series], cue: str, fraction: float, gap: Difference, chance: float
-) -> Plot:  # fmt: skip
+) -> Plot:
     rows = [
-        _bar({RETRAINED: "retrained", ORIGINAL: "original"}[protocol],
-             "centre and cue of the label" if name == cue else "centre", values)
+        _bar(
+            {RETRAINED: "retrained", ORIGINAL: "original"}[protocol],
+            "centre and cue of the label" if name == cue else "centre",
+            values,
+        )
         for (protocol, name), values in seen.items()
-    ]  # fmt: skip
+    ]
     return Plot(
-        "spurious", "bars", f"A cue of the label is worth {_signed(gap)} points to a retrained network",
+        "spurious",
+        "bars",
+        f"A cue of the label is worth {_signed(gap)} points to a retrained network",
         f"Accuracy with {100 * fraction:g} % of the pixels removed; bars of one network differ in what the hole tells.",
-        pd.DataFrame(rows), "network", "accuracy", "", "accuracy", "removed", "low", "high", reference=chance,
-        reference_label="chance", percent=True,
-    )  # fmt: skip
+        pd.DataFrame(rows),
+        "network",
+        "accuracy",
+        "",
+        "accuracy",
+        "removed",
+        "low",
+        "high",
+        reference=chance,
+        reference_label="chance",
+        percent=True,
+    )
 
 
 def _edge(plain: pd.Series, edge: pd.Series, share: float, lost: Difference, chance: float) -> Plot:
-    rows = [
-        _bar("trained on whole images", "", plain),
-        _bar(f"trained with the cue ({100 * share:g} %)", "", edge),
-    ]
+    rows = [_bar("trained on whole images", "", plain), _bar(f"trained with the cue ({100 * share:g} %)", "", edge)]
     return Plot(
-        "spurious-edge", "bars",
+        "spurious-edge",
+        "bars",
         f"Trained with the cue, a network loses {_signed(lost).lstrip('+')} points on whole images",
         "Accuracy on unchanged test images; a network that learned from what was left would lose little.",
-        pd.DataFrame(rows), "network", "accuracy", "", "accuracy", None, "low", "high", reference=chance,
-        reference_label="chance", percent=True,
-    )  # fmt: skip
+        pd.DataFrame(rows),
+        "network",
+        "accuracy",
+        "",
+        "accuracy",
+        None,
+        "low",
+        "high",
+        reference=chance,
+        reference_label="chance",
+        percent=True,
+    )

@@ -12,10 +12,10 @@ import pandas as pd
 
 from uproar.audits.base import OWN, Evidence, Part, audit
 from uproar.audits.rankings import BASELINE, direction, several, verdicts
-from uproar.audits.resampled import Array, beats, decided, halves, kendall, resampled
 from uproar.errors import NotApplicable
-from uproar.finding import Finding, Mark, Plot, State
-from uproar.metrics.curves import area
+from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.areas import area
+from uproar.statistics.rank_resampling import Array, beats, decided, halves, kendall, resampled
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -26,7 +26,7 @@ AGREES = 0.5
 """Kendall's τ from which two rankings count as alike: three of four pairs in the same order."""
 
 
-def _studies(study: Study, *, protocol: str, fill: str, models: tuple[str, ...]) -> Mapping[str, Study]:  # fmt: skip
+def _studies(study: Study, *, protocol: str, fill: str, models: tuple[str, ...]) -> Mapping[str, Study]:
     """The study under one protocol; with another fill, and with other models."""
     if models and study.weights is not None:
         raise NotApplicable("the weights are given for one model; leave out weights or models")
@@ -50,9 +50,8 @@ def _other(study: Study, fill: str) -> str:
     needs=f"at least 2 seeds, 3 estimators with random, and {IMAGES} test images",
 )
 def stability(
-    evidence: Evidence, *, protocol: Literal["roar", "kar"] = "roar", fill: str = "other",
-    models: tuple[str, ...] = (),
-) -> Finding:  # fmt: skip
+    evidence: Evidence, *, protocol: Literal["roar", "kar"] = "roar", fill: str = "other", models: tuple[str, ...] = ()
+) -> Finding:
     """Seeds and test images are drawn anew; the ranking is compared with that of other settings.
 
     `fill="other"` retrains once more with the linear fill (with the mean where the study has the linear one),
@@ -77,16 +76,14 @@ def stability(
         state(table, turned, better),
         _sentence(table, turned, int((better > 0).sum()), total, base),
         plots=(_heat_map(base, draws, better, sign), _bars(table)),
-        tables={
-            "agreement of rankings": table, "pairs of estimators": pairs, "pairs that turn round": _turned(turned),
-        },
+        tables={"agreement of rankings": table, "pairs of estimators": pairs, "pairs that turn round": _turned(turned)},
         marks=marks(verdicts(evidence[OWN], protocol), turned, protocol),
         notes=(
             "Kendall's τ is 1 for the same order and 0 for unrelated ones. Intervals: 1000 draws of seeds and test "
             "images; between seeds and between halves of the images, the range that was seen.",
             "Seeds are few: the probabilities say what these replicates can tell, not what hundreds would.",
         ),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,7 @@ def _outcomes(part: Part, protocol: str) -> Outcomes:
     for name in part.estimators:
         try:
             found[name] = [
-                [part.answers(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds]
-                for t in fractions
+                [part.answers(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds] for t in fractions
             ]
         except NotApplicable:
             continue
@@ -139,17 +135,11 @@ def _outcomes(part: Part, protocol: str) -> Outcomes:
 def _check(base: Outcomes) -> None:
     estimators, _, seeds, images = base.right.shape
     if seeds < 2:
-        raise NotApplicable(
-            "1 replicate does not tell how much a ranking wavers; run at least 2 seeds"
-        )
+        raise NotApplicable("1 replicate does not tell how much a ranking wavers; run at least 2 seeds")
     if estimators < 3:
-        raise NotApplicable(
-            f"{several(estimators, 'estimator')} with random make no ranking; use at least 3"
-        )
+        raise NotApplicable(f"{several(estimators, 'estimator')} with random make no ranking; use at least 3")
     if images < IMAGES:
-        raise NotApplicable(
-            f"{several(images, 'test image')} are too few to be drawn anew; use at least {IMAGES}"
-        )
+        raise NotApplicable(f"{several(images, 'test image')} are too few to be drawn anew; use at least {IMAGES}")
 
 
 Turn = tuple[str, str, str]
@@ -163,8 +153,10 @@ def compared(
     by_seed = base.values.mean(2).T
     seeds = [kendall(a, b) for a, b in itertools.combinations(by_seed, 2)]
     images = halves(base.values)
-    rows = [("another seed", np.mean(seeds), min(seeds), max(seeds), 0),
-            ("another half of the images", images.mean(), images.min(), images.max(), 0)]  # fmt: skip
+    rows = [
+        ("another seed", np.mean(seeds), min(seeds), max(seeds), 0),
+        ("another half of the images", images.mean(), images.min(), images.max(), 0),
+    ]
     turned: list[Turn] = []
     for what, other in changes.items():
         names = [name for name in base.names if name in other.names]
@@ -173,11 +165,7 @@ def compared(
         again = resampled(same.values)
         tau = kendall(draws[:, rows_of], again)
         turns = better[np.ix_(rows_of, rows_of)] * decided(same.values, again, sign) < 0
-        mine = [
-            (what, names[i], names[j])
-            for i, j in np.argwhere(turns)
-            if better[rows_of[i], rows_of[j]] > 0
-        ]
+        mine = [(what, names[i], names[j]) for i, j in np.argwhere(turns) if better[rows_of[i], rows_of[j]] > 0]
         turned += mine
         point = kendall(base.means[rows_of], same.means)
         rows.append((what, point, *np.quantile(tau, [0.025, 0.975]), len(mine)))
@@ -209,9 +197,7 @@ def marks(own: pd.DataFrame, turned: Sequence[Turn], protocol: str) -> tuple[Mar
     )
 
 
-def _sentence(
-    table: pd.DataFrame, turned: Sequence[Turn], sure: int, total: int, base: Outcomes
-) -> str:
+def _sentence(table: pd.DataFrame, turned: Sequence[Turn], sure: int, total: int, base: Outcomes) -> str:
     tau = table.set_index("what changes")["tau"]
     lowest = table.loc[table["tau"].idxmin()]
     _, _, seeds, images = base.right.shape
@@ -221,7 +207,7 @@ def _sentence(
         f"the ranking agrees between seeds by τ = {tau['another seed']:.2f} and least with "
         f"{lowest['what changes']} (τ = {lowest['tau']:.2f}, {lowest['low']:.2f} to {lowest['high']:.2f}), and "
         f"{several(turns, 'decided pair')} turn{'s' if turns == 1 else ''} round when the setting changes."
-    )  # fmt: skip
+    )
 
 
 def _pairs(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> pd.DataFrame:
@@ -229,11 +215,16 @@ def _pairs(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> pd.Da
     order = np.argsort(-sign * base.means, kind="stable")
     return pd.DataFrame(
         [
-            {"first": base.names[i], "second": base.names[j], "difference": base.means[i] - base.means[j],
-             "probability that first is better": chance[i, j], "decided": bool(better[i, j])}
+            {
+                "first": base.names[i],
+                "second": base.names[j],
+                "difference": base.means[i] - base.means[j],
+                "probability that first is better": chance[i, j],
+                "decided": bool(better[i, j]),
+            }
             for i, j in itertools.combinations(order, 2)
         ]
-    )  # fmt: skip
+    )
 
 
 def _turned(turned: Sequence[Turn]) -> pd.DataFrame:
@@ -244,24 +235,39 @@ def _heat_map(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> Pl
     chance = beats(draws, sign)
     order = np.argsort(-sign * base.means, kind="stable")
     rows = [
-        {"estimator": base.names[i], "than": base.names[j], "probability": chance[i, j]}
-        for i in order
-        for j in order
+        {"estimator": base.names[i], "than": base.names[j], "probability": chance[i, j]} for i in order for j in order
     ]
     total = len(order) * (len(order) - 1) // 2
     return Plot(
-        "stability", "heatmap", f"{int((better > 0).sum())} of {total} pairs of estimators are decided",
+        "stability",
+        "heatmap",
+        f"{int((better > 0).sum())} of {total} pairs of estimators are decided",
         "Probability that the row is really better than the column, best first; near one half cannot be told.",
-        pd.DataFrame(rows), "than", "estimator", "better than", "", value="probability", percent=True,
-    )  # fmt: skip
+        pd.DataFrame(rows),
+        "than",
+        "estimator",
+        "better than",
+        "",
+        value="probability",
+        percent=True,
+    )
 
 
 def _bars(table: pd.DataFrame) -> Plot:
     lowest = table.loc[table["tau"].idxmin()]
     return Plot(
-        "stability-rankings", "bars",
+        "stability-rankings",
+        "bars",
         f"The ranking agrees least with {lowest['what changes']} (τ = {lowest['tau']:.2f})",
         "Kendall's τ between the study's ranking and that under another condition: 1 the same, 0 unrelated.",
-        table, "what changes", "tau", "", "Kendall's τ", None, "low", "high", reference=0.0,
+        table,
+        "what changes",
+        "tau",
+        "",
+        "Kendall's τ",
+        None,
+        "low",
+        "high",
+        reference=0.0,
         reference_label="unrelated",
-    )  # fmt: skip
+    )

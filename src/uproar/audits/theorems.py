@@ -43,10 +43,7 @@ def entropy(world: World, *names: str) -> float:
 def information(world: World, a: str, b: str, beside: str | None = None) -> float:
     """Bits that a and b share, I(a; b), or given a third variable, I(a; b | beside)."""
     known = () if beside is None else (beside,)
-    return (
-        entropy(world, a, *known) + entropy(world, b, *known)
-        - entropy(world, a, b, *known) - entropy(world, *known)
-    )  # fmt: skip
+    return entropy(world, a, *known) + entropy(world, b, *known) - entropy(world, a, b, *known) - entropy(world, *known)
 
 
 def erased(x: tuple[int, int], attribution: tuple[float, float]) -> tuple[int, int]:
@@ -65,10 +62,9 @@ def better_by_knowing_less() -> World:
         a = (2.0, 1.0) if z == 1 else (1.0, 2.0)
         processed = (a[0] + a[1], a[0] + a[1] - 0.5)
         x = (x1, x2)
-        outcomes.append({
-            "X": x, "Y": x1, "Z": z, "A": a, "Ã": processed,
-            "X'": erased(x, a), "X̃'": erased(x, processed),
-        })  # fmt: skip
+        outcomes.append(
+            {"X": x, "Y": x1, "Z": z, "A": a, "Ã": processed, "X'": erased(x, a), "X̃'": erased(x, processed)}
+        )
     return uniform(outcomes)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.agreement import Mean, mean_of
 from uproar.audits.base import Evidence, Part, Trials, audit
 from uproar.audits.curves import Points, curve_points, least_distance
 from uproar.audits.linear import NAME
@@ -17,8 +16,9 @@ from uproar.audits.linear import summary as known_answer
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
-from uproar.finding import Finding, Plot, State
 from uproar.metrics.base import read_metric
+from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.correlation import Mean, mean_of
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -27,9 +27,11 @@ ALTERED = "altered"
 ESTIMATORS = ("grad_cam", "ig")
 SCHEMES = ("constant", "random", "partial")
 METRICS = {
-    "completeness": "completeness", "soundness": "soundness(steps=20)", "deletion": "road(fill=mean)",
+    "completeness": "completeness",
+    "soundness": "soundness(steps=20)",
+    "deletion": "road(fill=mean)",
     "road": "road",
-}  # fmt: skip
+}
 """The four metrics of the paper; its deletion goes by accuracy, as ROAD does, with the mean colour."""
 
 BLIND = 0.05
@@ -51,24 +53,16 @@ def _variants() -> Iterator[tuple[str, bool]]:
             yield scheme, False
 
 
-def _studies(
-    study: Study, estimators: Sequence[str], replicates: int, trials: int
-) -> Mapping[str, Study]:
+def _studies(study: Study, estimators: Sequence[str], replicates: int, trials: int) -> Mapping[str, Study]:
     """Maps as they are, with values removed and with values introduced, under the four metrics."""
     chains = []
     for name in (read_chain(e).name for e in estimators):
         chains.append(name)
         for scheme, clip in _variants():
-            chains += [
-                altered(name, how, scheme, clip) for how in ("remove_values", "introduce_values")
-            ]
+            chains += [altered(name, how, scheme, clip) for how in ("remove_values", "introduce_values")]
     metrics = tuple(str(read_metric(m)) for m in METRICS.values())
     seeds = study.seeds[:replicates]
-    return {
-        ALTERED: study.with_changes(
-            estimators=tuple(chains), metrics=metrics, protocols=(), seeds=seeds
-        )
-    }
+    return {ALTERED: study.with_changes(estimators=tuple(chains), metrics=metrics, protocols=(), seeds=seeds)}
 
 
 def _trials(*, trials: int, **_: object) -> Trials | None:
@@ -85,16 +79,18 @@ def _trials(*, trials: int, **_: object) -> Trials | None:
     needs="a network that has what the estimators need",
 )
 def values(
-    evidence: Evidence, *, estimators: tuple[str, ...] = ESTIMATORS,
-    replicates: Annotated[int, Field(ge=1)] = 1, trials: Annotated[int, Field(ge=0)] = 1000,
-) -> Finding:  # fmt: skip
+    evidence: Evidence,
+    *,
+    estimators: tuple[str, ...] = ESTIMATORS,
+    replicates: Annotated[int, Field(ge=1)] = 1,
+    trials: Annotated[int, Field(ge=0)] = 1000,
+) -> Finding:
     """How far apart the curves of maps and of the same maps with values removed and introduced are, by metric."""
     part = evidence[ALTERED]
     names = [read_chain(e).name for e in estimators]
     table = distances(part, names)
     summary = by_metric(table)
-    tables = {"smallest Hausdorff distance by metric": _summary_table(summary),
-              "by estimator and scheme": table}  # fmt: skip
+    tables = {"smallest Hausdorff distance by metric": _summary_table(summary), "by estimator and scheme": table}
     plots = (_bars(summary, order_kept(table)), _curves_plot(part, names[0], summary))
     notes = [
         "Removed: − 0.6, − U(0, 0.6), or a fifth of the pixels set to 0; introduced: + 0.6, + U(0, 0.6), or the "
@@ -102,16 +98,13 @@ def values(
         "makes ties, which change the order too.",
         "Curves are sets of points with both axes in their own units; the distance is the smallest Hausdorff distance "
         "among plain, removed and introduced.",
-    ]  # fmt: skip
+    ]
     if trials:
         check = known_answer(evidence.trials)
         tables["known answer: 200 features whose sum is the class"] = check
         notes.append(_words(check))
     kept = order_kept(table)
-    return Finding(
-        state_of(kept), _sentence(summary, kept), plots=plots, tables=tables,
-        notes=tuple(notes),
-    )  # fmt: skip
+    return Finding(state_of(kept), _sentence(summary, kept), plots=plots, tables=tables, notes=tuple(notes))
 
 
 def distances(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
@@ -123,12 +116,8 @@ def distances(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
                 for seed in part.study.seeds:
                     curves = _three(part, metric, estimator, scheme, clip, seed)
                     if curves is not None:
-                        rows.append(
-                            (label(metric), estimator, scheme, clip, seed, least_distance(curves))
-                        )
-    table = pd.DataFrame(
-        rows, columns=["metric", "estimator", "scheme", "clipped", "seed", "distance"]
-    )
+                        rows.append((label(metric), estimator, scheme, clip, seed, least_distance(curves)))
+    table = pd.DataFrame(rows, columns=["metric", "estimator", "scheme", "clipped", "seed", "distance"])
     if not len(table):
         raise NotApplicable(
             f"no metric of {' or '.join(estimators)} with values removed and introduced is finished; "
@@ -142,9 +131,7 @@ def label(metric: str) -> str:
     return next((k for k, m in METRICS.items() if str(read_metric(m)) == metric), metric)
 
 
-def _three(
-    part: Part, metric: str, estimator: str, scheme: str, clip: bool, seed: int
-) -> dict[str, Points] | None:
+def _three(part: Part, metric: str, estimator: str, scheme: str, clip: bool, seed: int) -> dict[str, Points] | None:
     chains = {
         "plain": estimator,
         "removed": altered(estimator, "remove_values", scheme, clip),
@@ -159,10 +146,7 @@ def _three(
 def by_metric(table: pd.DataFrame) -> dict[str, Mean]:
     """The mean distance of each metric over estimators and schemes, replicates averaged first, with its interval."""
     own = table.groupby(["metric", "estimator", "scheme", "clipped"], sort=False)["distance"].mean()
-    return {
-        str(metric): mean_of(group.to_numpy())
-        for metric, group in own.groupby(level="metric", sort=False)
-    }
+    return {str(metric): mean_of(group.to_numpy()) for metric, group in own.groupby(level="metric", sort=False)}
 
 
 def order_kept(table: pd.DataFrame) -> dict[str, tuple[float, float]]:
@@ -191,10 +175,7 @@ def state_of(kept: Mapping[str, tuple[float, float]]) -> State:
 
 def _summary_table(summary: Mapping[str, Mean]) -> pd.DataFrame:
     return pd.DataFrame(
-        [
-            {"metric": k, "distance": m.value, "low": m.low, "high": m.high, "n": m.n}
-            for k, m in summary.items()
-        ]
+        [{"metric": k, "distance": m.value, "low": m.low, "high": m.high, "n": m.n} for k, m in summary.items()]
     )
 
 
@@ -210,9 +191,7 @@ def _sentence(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float
     elif sees and len(sees) == len(kept):
         start = f"{' and '.join(sees)} tell maps apart that differ in values and not in order"
     else:
-        start = (
-            "It is not clear which metrics tell maps apart that differ in values and not in order"
-        )
+        start = "It is not clear which metrics tell maps apart that differ in values and not in order"
     return f"{start}; over all schemes the smallest distance of curves is {listed}."
 
 
@@ -234,13 +213,21 @@ def _words(check: pd.DataFrame) -> str:
 def _bars(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float]]) -> Plot:
     blind = _blind(kept)
     return Plot(
-        "values-distance", "bars",
+        "values-distance",
+        "bars",
         f"{' and '.join(blind).capitalize()} do not see values" if blind else "No metric clearly ignores values",
         "Smallest distance between the curves of a map, of it with values removed and with values introduced; near "
         "0 the metric cannot tell them apart.",
-        _summary_table(summary), "metric", "distance", "metric", "Hausdorff distance", low="low", high="high",
-        reference=BLIND, reference_label="same curve",
-    )  # fmt: skip
+        _summary_table(summary),
+        "metric",
+        "distance",
+        "metric",
+        "Hausdorff distance",
+        low="low",
+        high="high",
+        reference=BLIND,
+        reference_label="same curve",
+    )
 
 
 def _curves_plot(part: Part, estimator: str, summary: Mapping[str, Mean]) -> Plot:
@@ -249,14 +236,18 @@ def _curves_plot(part: Part, estimator: str, summary: Mapping[str, Mean]) -> Plo
     metric = next(m for m in part.study.metric_names if label(m) == best)
     curves = _three(part, metric, estimator, SCHEMES[0], True, part.study.seeds[0]) or {}
     rows = [
-        {"x": x, "y": y, "map": name}
-        for name, points in curves.items()
-        for x, y in points[np.argsort(points[:, 0])]
+        {"x": x, "y": y, "map": name} for name, points in curves.items() for x, y in points[np.argsort(points[:, 0])]
     ]
     across = {"soundness": "accuracy", "completeness": "share of the range of values removed"}
     return Plot(
-        "values-curves", "lines", f"{best.capitalize()} tells apart what was done to the values of {estimator}",
+        "values-curves",
+        "lines",
+        f"{best.capitalize()} tells apart what was done to the values of {estimator}",
         "One curve per map; where two lie on each other, the metric does not see what was done to the values.",
-        pd.DataFrame(rows, columns=["x", "y", "map"]), "x", "y",
-        across.get(best, "share of pixels removed"), best, "map",
-    )  # fmt: skip
+        pd.DataFrame(rows, columns=["x", "y", "map"]),
+        "x",
+        "y",
+        across.get(best, "share of pixels removed"),
+        best,
+        "map",
+    )

@@ -14,15 +14,9 @@ from pydantic import Field
 from uproar.audits.base import Evidence, Part, audit, merged
 from uproar.audits.filtered import Filters, left_out, plain_names, squared
 from uproar.audits.rankings import BASELINE, curves, direction, metric_areas, several
-from uproar.audits.regression import (
-    partial_spearman,
-    permutation_p,
-    r_squared,
-    r_squared_interval,
-    residuals,
-)
 from uproar.errors import NotApplicable
-from uproar.finding import Finding, Plot, State
+from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.regression import partial_spearman, permutation_p, r_squared, r_squared_interval, residuals
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -34,9 +28,7 @@ HALF = 0.5
 """Share of the differences from which blurriness counts as the main cause."""
 
 
-def _studies(
-    study: Study, *, protocol: str, squares: bool, sigma: float, size: int
-) -> Mapping[str, Study]:
+def _studies(study: Study, *, protocol: str, squares: bool, sigma: float, size: int) -> Mapping[str, Study]:
     """The study's estimators as they are and squared, plain and filtered, with the variation of their maps."""
     plain = plain_names(study)
     if len(plain) < LEAST:
@@ -46,9 +38,7 @@ def _studies(
     bases = merged(plain, list(squared(plain).values()) if squares else [])
     filters = Filters(sigma, size)
     names = merged(bases, [name for one in bases for name in filters.named(one).values()])
-    return {
-        "filtered": study.with_changes(estimators=names, protocols=(protocol,), metrics=(MAPS, ROAD))
-    }  # fmt: skip
+    return {"filtered": study.with_changes(estimators=names, protocols=(protocol,), metrics=(MAPS, ROAD))}
 
 
 @audit(
@@ -59,9 +49,13 @@ def _studies(
     needs=f"at least {LEAST} unfiltered estimators, random included",
 )
 def variation(
-    evidence: Evidence, *, protocol: Literal["roar", "kar"] = "roar", squares: bool = True,
-    sigma: Annotated[float, Field(gt=0)] = 1.0, size: Annotated[int, Field(ge=3)] = 3,
-) -> Finding:  # fmt: skip
+    evidence: Evidence,
+    *,
+    protocol: Literal["roar", "kar"] = "roar",
+    squares: bool = True,
+    sigma: Annotated[float, Field(gt=0)] = 1.0,
+    size: Annotated[int, Field(ge=3)] = 3,
+) -> Finding:
     """Total variation of the removed masks and of the maps against accuracy, estimator by estimator.
 
     The verdict rests on the masks, since nothing else of a map reaches the retrained network.
@@ -70,9 +64,7 @@ def variation(
     plain = plain_names(evidence.study)
     points = _points(part, protocol, plain, squares, filters)
     lines = fits(points)
-    whole = lines[
-        (lines["fraction"] == "all") & (lines["of"] == "masks") & (lines["set"] == "as they are")
-    ]
+    whole = lines[(lines["fraction"] == "all") & (lines["of"] == "masks") & (lines["set"] == "as they are")]
     if whole.empty or not math.isfinite(whole["r2"].iloc[0]):
         raise NotApplicable(
             f"fewer than {LEAST} estimators differ in variation and accuracy; see the report's list of problems"
@@ -98,7 +90,7 @@ def variation(
             "filtered versions of one estimator (trajectories) come nearer to that.",
             *left_out(evidence.study),
         ),
-    )  # fmt: skip
+    )
 
 
 def mask_variation(removed: np.ndarray) -> float:
@@ -108,9 +100,7 @@ def mask_variation(removed: np.ndarray) -> float:
     return float(steps / a.size)
 
 
-def _points(
-    part: Part, protocol: str, plain: Sequence[str], squares: bool, filters: Filters
-) -> pd.DataFrame:
+def _points(part: Part, protocol: str, plain: Sequence[str], squares: bool, filters: Filters) -> pd.DataFrame:
     """One row per estimator as it is or squared, filter, fraction and seed: accuracy and variation."""
     square = squared(plain) if squares else {}
     sets = {"as they are": {name: name for name in plain}}
@@ -172,12 +162,18 @@ def fits(points: pd.DataFrame) -> pd.DataFrame:
                 low, high = r_squared_interval(a, b)
                 rows.append(
                     {
-                        "set": which, "fraction": fraction, "of": of, "estimators": len(both),
-                        "slope": _slope(mean_x, mean_y), "r2": r_squared(mean_x, mean_y), "low": low, "high": high,
+                        "set": which,
+                        "fraction": fraction,
+                        "of": of,
+                        "estimators": len(both),
+                        "slope": _slope(mean_x, mean_y),
+                        "r2": r_squared(mean_x, mean_y),
+                        "low": low,
+                        "high": high,
                         "p": permutation_p(mean_x, mean_y),
                         "tau": float(scipy.stats.kendalltau(mean_x, mean_y).statistic),
                     }
-                )  # fmt: skip
+                )
     columns = ["set", "fraction", "of", "estimators", "slope", "r2", "low", "high", "p", "tau"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -211,11 +207,16 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
     mean = left.mean(0)
     result = pd.DataFrame(
         {
-            "estimator": list(both), "accuracy": y.mean(0), "variation of masks": x.mean(0),
-            "rank": scipy.stats.rankdata(-sign * y.mean(0)), "left": mean, "low": mean - half, "high": mean + half,
+            "estimator": list(both),
+            "accuracy": y.mean(0),
+            "variation of masks": x.mean(0),
+            "rank": scipy.stats.rankdata(-sign * y.mean(0)),
+            "left": mean,
+            "low": mean - half,
+            "high": mean + half,
             "rank after": scipy.stats.rankdata(-sign * mean),
         }
-    )  # fmt: skip
+    )
     return result.sort_values("rank after", ignore_index=True)
 
 
@@ -229,20 +230,18 @@ def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:
     other = road.loc[both].mean(axis=1)
     raw = scipy.stats.spearmanr(accuracy[both], other).statistic
     partial = partial_spearman(accuracy[both], other, masks[both])
-    return pd.DataFrame(
-        [{"spearman": raw, "partial spearman given variation": partial, "estimators": len(both)}]
-    )
+    return pd.DataFrame([{"spearman": raw, "partial spearman given variation": partial, "estimators": len(both)}])
 
 
 def _sentence(line: pd.Series, ranked: pd.DataFrame, protocol: str, sign: int) -> str:
     tau = scipy.stats.kendalltau(ranked["rank"], ranked["rank after"]).statistic
-    blurry = "blurrier masks score better" if line["slope"] * sign < 0 else "blurrier masks score worse"  # fmt: skip
+    blurry = "blurrier masks score better" if line["slope"] * sign < 0 else "blurrier masks score worse"
     share = f"{100 * line['r2']:.0f} % (95 % interval {100 * line['low']:.0f} to {100 * line['high']:.0f} %)"
     return (
         f"The variation of the removed masks explains {share} of the differences between {line['estimators']} "
         f"estimators under {protocol.upper()} ({blurry}, permutation p = {line['p']:.2g}); the ranking that is left "
         f"when it is taken out agrees with the original by Kendall's τ = {tau:.2f}."
-    )  # fmt: skip
+    )
 
 
 def _means(points: pd.DataFrame) -> pd.DataFrame:
@@ -256,24 +255,30 @@ def _scatters(points: pd.DataFrame, lines: pd.DataFrame, protocol: str) -> list[
     mean = mean[(mean["kind"] == "plain") & (mean["set"] == "as they are")]
     plots = []
     for t, some in mean.groupby("fraction"):
-        line = lines[
-            (lines["fraction"] == t) & (lines["of"] == "masks") & (lines["set"] == "as they are")
-        ]
+        line = lines[(lines["fraction"] == t) & (lines["of"] == "masks") & (lines["set"] == "as they are")]
         if line.empty:
             continue
         one = line.iloc[0]
         title = (
             f"At {100 * t:g} %, blurriness explains {100 * one['r2']:.0f} % ({100 * one['low']:.0f} to "
             f"{100 * one['high']:.0f} %) of the differences"
-        )  # fmt: skip
+        )
         plots.append(
             Plot(
-                f"variation-{100 * t:g}", "scatter", title,
+                f"variation-{100 * t:g}",
+                "scatter",
+                title,
                 "A point per estimator; left is blurry. Points on the line are ranked by blurriness alone.",
-                some, "masks", "accuracy", "total variation of the removed masks", f"accuracy ({protocol.upper()})",
-                "estimator", line=True, percent=True,
+                some,
+                "masks",
+                "accuracy",
+                "total variation of the removed masks",
+                f"accuracy ({protocol.upper()})",
+                "estimator",
+                line=True,
+                percent=True,
             )
-        )  # fmt: skip
+        )
     return plots
 
 
@@ -289,15 +294,22 @@ def _trajectories(points: pd.DataFrame, protocol: str) -> list[Plot]:
         title = (
             f"Filtering moves variation and accuracy the same way in {share[0]} of {share[1]} estimators "
             f"({which}, {100 * middle:g} %)"
-        )  # fmt: skip
+        )
         plots.append(
             Plot(
-                f"variation-paths-{'squared' if which == 'squared' else 'plain'}", "lines", title,
+                f"variation-paths-{'squared' if which == 'squared' else 'plain'}",
+                "lines",
+                title,
                 "A path per estimator: plain, max-filtered, Gaussian-filtered; a path down to the left gains by blur.",
-                some, "masks", "accuracy", "total variation of the removed masks", f"accuracy ({protocol.upper()})",
-                "estimator", percent=True,
+                some,
+                "masks",
+                "accuracy",
+                "total variation of the removed masks",
+                f"accuracy ({protocol.upper()})",
+                "estimator",
+                percent=True,
             )
-        )  # fmt: skip
+        )
     return plots
 
 

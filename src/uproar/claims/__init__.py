@@ -1,8 +1,11 @@
 """What papers claim, as tests of what a study found."""
 
-from uproar.claims import hooker2019, li2024, song2023, vandersmissen2023
 from uproar.claims.base import PAPERS, Claim, claim, claims, claims_named, every, judge, most
-from uproar.claims.found import Found
+from uproar.claims.evidence import Found
+from uproar.papers.hooker2019 import claims as hooker2019
+from uproar.papers.li2024 import claims as li2024
+from uproar.papers.song2023 import claims as song2023
+from uproar.papers.vandersmissen2023 import claims as vandersmissen2023
 
 __all__ = [
     "PAPERS",

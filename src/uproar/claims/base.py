@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from uproar.claims.found import Found
+from uproar.claims.evidence import Found
 from uproar.errors import NotApplicable, one_line, unknown
-from uproar.judgement import Judgement, Measure, Outcome, Weighed
 from uproar.registry import Registry
+from uproar.results.judgement import Judgement, Measure, Outcome, Weighed
 
 if TYPE_CHECKING:
-    from uproar.results import Results
+    from uproar.results.study import Results
 
 claims = Registry("claim")
 _ORDER = itertools.count()
@@ -56,17 +56,25 @@ class Claim:
     def judged(self, found: Found) -> Judgement:
         """What became of it on one task and model."""
         about: dict[str, Any] = {
-            "claim": self.name, "paper": self.paper, "place": self.place, "says": self.says,
-            "published": self.published, "task": found.task, "model": found.model,
-        }  # fmt: skip
+            "claim": self.name,
+            "paper": self.paper,
+            "place": self.place,
+            "says": self.says,
+            "published": self.published,
+            "task": found.task,
+            "model": found.model,
+        }
         try:
             tested = self.test(found)
         except NotApplicable as error:
             return Judgement(outcome="not asked", reason=one_line(error), **about)
         return Judgement(
-            outcome=tested.outcome, measures=tested.measures, deciding=tested.deciding,
-            evidence=tested.evidence, **about,
-        )  # fmt: skip
+            outcome=tested.outcome,
+            measures=tested.measures,
+            deciding=tested.deciding,
+            evidence=tested.evidence,
+            **about,
+        )
 
 
 def claim(

@@ -10,7 +10,9 @@ import typer
 from rich.markup import escape
 from typer.main import get_command
 
-from uproar.cli import audit, claims, data, explain, look, results, run, score, store, trial
+from uproar.cli import audit, claims, data, explain, results, run, score, store
+from uproar.cli import listing as look
+from uproar.cli import try_estimator as trial
 from uproar.cli.console import errors, output
 from uproar.cli.interrupt import INTERRUPTED, ending_at_second, what_is_kept
 from uproar.cli.options import Command, Group
@@ -19,7 +21,7 @@ from uproar.cli.streams import end_output, lost_output
 from uproar.cli.usage import usage_sentence
 from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, shortened
 from uproar.paths import check_working_folder
-from uproar.plugins import blamed, line_in_file
+from uproar.plugins.loading import blamed, line_in_file
 
 
 def _show_version(asked: bool) -> bool:
@@ -30,21 +32,14 @@ def _show_version(asked: bool) -> bool:
 
 
 app = typer.Typer(
-    name="uproar",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    cls=Group,
+    name="uproar", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich", cls=Group
 )
 
 
 @app.callback()
 def options(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit"
-        ),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit")
     ] = False,
 ) -> None:
     """Which attribution method can you trust on your model and data, and can the benchmark itself be trusted?"""
@@ -107,9 +102,7 @@ def _exit_code(arguments: list[str] | None) -> int:
         where = line_in_file(error)
         if not where and not isinstance(error, SystemExit):
             raise  # a fault of the program, not of a user's file
-        raised = (
-            blamed(error) if isinstance(error, SystemExit) else f"{where}, raised {one_line(error)}"
-        )
+        raised = blamed(error) if isinstance(error, SystemExit) else f"{where}, raised {one_line(error)}"
         errors.print(f"[bold red]Error:[/] {escape(raised.rstrip('.'))}.", soft_wrap=True)
         return 2
 

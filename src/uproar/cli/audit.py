@@ -13,7 +13,7 @@ from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, Stored, Trust, flag
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import of_study, watched
-from uproar.urls import public
+from uproar.storage.urls import public
 
 if TYPE_CHECKING:
     from uproar.study.audit_cost import Cost
@@ -21,15 +21,10 @@ if TYPE_CHECKING:
 
 def audit(
     folder: RunFolder,
-    names: Annotated[
-        list[str] | None,
-        names_option("--audits", text="See uproar ls audits", default="all"),
-    ] = None,
+    names: Annotated[list[str] | None, names_option("--audits", text="See uproar ls audits", default="all")] = None,
     jobs: Jobs = None,
     ray: RayAddress = None,
-    cost: Annotated[
-        bool, flag("--cost", panel=HOW, text="Say what it would cost, and stop")
-    ] = False,
+    cost: Annotated[bool, flag("--cost", panel=HOW, text="Say what it would cost, and stop")] = False,
     weights: Moved = None,
     plugin: Plugins = None,
     store: Stored = None,
@@ -39,11 +34,11 @@ def audit(
     """Ask whether a run's own scores mislead, and add the answers to its report."""
     check_run(folder)
     from uproar.audits import audits  # torch and tables load slowly
-    from uproar.cli.folder import recall, remember
     from uproar.cli.next_steps import command, print_next
-    from uproar.cli.printed import finish, print_findings
-    from uproar.running import completed
-    from uproar.store import Store
+    from uproar.cli.print_results import finish, print_findings
+    from uproar.runs.execute import completed
+    from uproar.runs.folder import recall, remember
+    from uproar.storage.store import Store
     from uproar.study.audit_cost import costs, retrains
     from uproar.study.execute import workers
 
@@ -59,17 +54,14 @@ def audit(
         for one in costs(study, Store(place), count):
             every.append(one)
             watch.count(len(every), len(study.audits), "audits", doing="planning and measuring")
-    asked = [
-        one for one in every
-        if retrains(study) or not one.trainings or one.audit in (*before, *by_name)
-    ]  # fmt: skip
+    asked = [one for one in every if retrains(study) or not one.trainings or one.audit in (*before, *by_name)]
     for one in every:
         output.print(escape(_words(one, one in asked)), soft_wrap=True)
     study = study.with_changes(audits=[one.audit for one in asked])
     output.print(
         f"{len(asked)} audit{'s' * (len(asked) != 1)}: {sum(one.cells for one in asked)} new cells, at most "
         f"about {duration(max(1, sum(one.seconds for one in asked)))} with {count} process{'es' * (count > 1)}."
-    )  # fmt: skip
+    )
     if cost or not asked:
         if asked:
             some_only = () if names is None else ("--audits", ",".join(chosen))
@@ -96,6 +88,4 @@ def _words(cost: Cost, asked: bool) -> str:
         return f"  {cost.audit}: cannot be asked here: {cost.refused}."
     if not cost.cells:
         return f"  {cost.audit}: nothing new to run."
-    return (
-        f"  {cost.audit}: {cost.cells} new cells, at most about {duration(max(1, cost.seconds))}."
-    )
+    return f"  {cost.audit}: {cost.cells} new cells, at most about {duration(max(1, cost.seconds))}."

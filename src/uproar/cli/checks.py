@@ -16,9 +16,7 @@ def check_folder(folder: Path) -> None:
     if there is not None and not there.is_dir():
         raise StoreError(f"Cannot write into {folder}: {there} is a file; choose another folder.")
     if there is not None and not os.access(there, os.W_OK | os.X_OK):
-        raise StoreError(
-            f"Cannot write into {folder}: {there} is not yours to write to; choose another folder."
-        )
+        raise StoreError(f"Cannot write into {folder}: {there} is not yours to write to; choose another folder.")
 
 
 def check_file(file: Path) -> None:
@@ -33,9 +31,7 @@ def check_classes(classes: int | None, images: str | None) -> None:
     if classes is not None and classes < 1:
         raise BadInput(f"--classes must be at least 1, not {classes}.")
     if classes is not None and images is None:
-        raise BadInput(
-            "--classes goes with images of your own: a task says itself how many classes it has."
-        )
+        raise BadInput("--classes goes with images of your own: a task says itself how many classes it has.")
 
 
 def check_run(folder: Path) -> None:

@@ -17,21 +17,20 @@ def claims(
     names: Annotated[
         list[str] | None,
         names_option(
-            "--claims", text="Papers or single claims, see uproar ls claims",
-            default="the study's own, else all",
+            "--claims", text="Papers or single claims, see uproar ls claims", default="the study's own, else all"
         ),
     ] = None,
     weights: Moved = None,
     store: Stored = None,
     trust: Trust = False,
     data_root: DataRoot = None,
-) -> int:  # fmt: skip
+) -> int:
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
     check_run(folder)
     from uproar.claims import PAPERS, claims_named, judge  # torch and tables load slowly
-    from uproar.cli.folder import gathered, recall
     from uproar.cli.next_steps import command, print_next
-    from uproar.cli.printed import print_claims
+    from uproar.cli.print_results import print_claims
+    from uproar.runs.folder import gathered, recall
     from uproar.study.progress import left_in
 
     study, place, facts = recall(folder, weights, store, trust)
@@ -41,7 +40,5 @@ def claims(
         judged = judge(gathered(study, place, left_in(folder), facts), chosen)
     print_claims(judged)
     page = f"{command('report', folder, '--markdown', 'FOLDER')} keeps them as a page"
-    print_next(
-        page if study.claims else 'claims = ["hooker2019"] in a study puts them into its report'
-    )
+    print_next(page if study.claims else 'claims = ["hooker2019"] in a study puts them into its report')
     return 0

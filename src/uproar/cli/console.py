@@ -85,9 +85,7 @@ def check_size(size: int | None, images: str | None) -> None:
     if size is not None and size < 1:
         raise BadInput(f"--size must be at least 1, not {size}.")
     if size is not None and images is None:
-        raise BadInput(
-            f"--size scales pictures given as IMAGES; a task has an option: folder(root=…, size={size})."
-        )
+        raise BadInput(f"--size scales pictures given as IMAGES; a task has an option: folder(root=…, size={size}).")
 
 
 def about(seconds: float | None) -> str:
@@ -96,11 +94,7 @@ def about(seconds: float | None) -> str:
     >>> about(8.2), about(0.2)
     ('about 8 s', 'less than a second')
     """
-    return (
-        "less than a second"
-        if seconds is not None and seconds < 0.5
-        else f"about {duration(seconds)}"
-    )
+    return "less than a second" if seconds is not None and seconds < 0.5 else f"about {duration(seconds)}"
 
 
 def duration(seconds: float | None) -> str:

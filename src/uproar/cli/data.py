@@ -13,7 +13,7 @@ from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, WHERE, Command, Group, flag, option
 from uproar.cli.progress import Watch, watched
-from uproar.data.places import download_root, use_root
+from uproar.data.locations import download_root, use_root
 
 if TYPE_CHECKING:
     from uproar.data.download import Listener
@@ -46,9 +46,7 @@ app = typer.Typer(help="Download and check data sets.", no_args_is_help=True, cl
 
 @app.command("get", cls=Command)
 def get_set(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10", show_default=False)
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10", show_default=False)],
     data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
@@ -59,20 +57,15 @@ def get_set(
     with watched(f"asking for {name}") as watch, kept("What was downloaded is kept; " + AGAIN):
         folder, note = get(known, download_root(), _listener(watch))
     output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)
-    print_next(
-        f"{command('data', 'verify', name)} checks it; {command('run', '--task', name)} uses it"
-    )
+    print_next(f"{command('data', 'verify', name)} checks it; {command('run', '--task', name)} uses it")
     return 0
 
 
 @app.command("verify", cls=Command)
 def verify_set(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10 or folder(root=photos)")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10 or folder(root=photos)")],
     leave: Annotated[
-        bool,
-        flag("--leave-out", panel=HOW, text="List unreadable pictures as left out of the set"),
+        bool, flag("--leave-out", panel=HOW, text="List unreadable pictures as left out of the set")
     ] = False,
     data_root: DataRoot = None,
 ) -> int:

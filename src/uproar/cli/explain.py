@@ -13,19 +13,7 @@ from uproar.cli.console import check_size, errors, output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, opened, print_next, same_subject
-from uproar.cli.options import (
-    WHAT,
-    WHERE,
-    Classes,
-    Model,
-    PictureSize,
-    Plugins,
-    Seed,
-    Task,
-    Weights,
-    names,
-    option,
-)
+from uproar.cli.options import WHAT, WHERE, Classes, Model, PictureSize, Plugins, Seed, Task, Weights, names, option
 from uproar.cli.progress import watched
 from uproar.errors import BadInput, BadOption
 
@@ -36,8 +24,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from uproar.estimators import Chain
-    from uproar.quality import NetworkQuality
-    from uproar.store import Store
+    from uproar.results.quality import NetworkQuality
+    from uproar.storage.store import Store
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
 PICTURES = (".png", ".svg", ".html")
@@ -58,8 +46,7 @@ def explain(
         ),
     ] = None,
     estimators: Annotated[
-        list[str] | None,
-        names(text="Methods to show, see uproar ls estimators", default=", ".join(DEFAULT)),
+        list[str] | None, names(text="Methods to show, see uproar ls estimators", default=", ".join(DEFAULT))
     ] = None,
     task: Task = "digits",
     model: Model = "cnn-small",
@@ -76,36 +63,20 @@ def explain(
     ] = "test",
     study: Annotated[
         str | None,
-        option(
-            panel=WHAT,
-            takes="FILE",
-            text="With --split both: a study that names task, model and recipe",
-        ),
+        option(panel=WHAT, takes="FILE", text="With --split both: a study that names task, model and recipe"),
     ] = None,
     limit: Annotated[
         int | None,
-        option(
-            panel=WHAT,
-            takes="N",
-            text="At most so many images",
-            default=f"{LIMIT}; all with --split both",
-        ),
+        option(panel=WHAT, takes="N", text="At most so many images", default=f"{LIMIT}; all with --split both"),
     ] = None,
     target: Annotated[
-        str,
-        option(
-            panel=WHAT,
-            takes="predicted|label|N",
-            text="The class that is explained",
-            default="predicted",
-        ),
+        str, option(panel=WHAT, takes="predicted|label|N", text="The class that is explained", default="predicted")
     ] = "predicted",
     seed: Seed = 0,
     plugin: Plugins = None,
     weights: Weights = None,
     out: Annotated[
-        Path,
-        option(panel=WHERE, takes="FILE", text="Picture: .png, .svg or .html", default="maps.png"),
+        Path, option(panel=WHERE, takes="FILE", text="Picture: .png, .svg or .html", default="maps.png")
     ] = Path("maps.png"),
     save: Annotated[
         Path | None,
@@ -117,13 +88,7 @@ def explain(
         ),
     ] = None,
     store: Annotated[
-        str,
-        option(
-            panel=WHERE,
-            takes="FOLDER|URL",
-            text="Finished maps are kept here",
-            default="runs/explain/store",
-        ),
+        str, option(panel=WHERE, takes="FOLDER|URL", text="Finished maps are kept here", default="runs/explain/store")
     ] = "runs/explain/store",
     data_root: DataRoot = None,
 ) -> int:
@@ -157,9 +122,9 @@ def explain(
     if target not in ("predicted", "label") and not target.isdigit():
         raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
     from uproar.arrays import write_arrays
-    from uproar.cli.mapping import Explaining
+    from uproar.cli.mapping_progress import Explaining
     from uproar.cli.subjects import images_of_files, images_of_task, subject_of_images
-    from uproar.store import Store
+    from uproar.storage.store import Store
     from uproar.study.maps import pieces_of, stored_maps
 
     limit = LIMIT if limit is None else limit
@@ -190,30 +155,31 @@ def explain(
             extra["labels"] = chosen.labels.numpy()
         write_arrays(save, {**arrays, **extra})
         output.print(f"Arrays: [bold]{escape(str(save))}[/]", soft_wrap=True)
-    again = same_subject(
-        images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root
-    )
+    again = same_subject(images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root)
     judged = ["--maps", str(save)] if save else ["--estimators", ",".join(arrays)]
-    print_next(
-        opened(out),
-        f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps",
-    )
+    print_next(opened(out), f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps")
     return 0
 
 
 def _explain_both(
-    source: str | dict[str, Any], chains: list[Chain], limit: int | None, target: str, seed: int,
-    save: Path | None, out: Path, store: str,
-) -> int:  # fmt: skip
+    source: str | dict[str, Any],
+    chains: list[Chain],
+    limit: int | None,
+    target: str,
+    seed: int,
+    save: Path | None,
+    out: Path,
+    store: str,
+) -> int:
     """The maps of all training and test images of a task, one file per estimator, and a picture of some."""
     if save is None or save.suffix != ".safetensors":
         raise BadInput("--split both writes its maps to a file: give --save maps.safetensors.")
     if target not in ("predicted", "label"):
         raise BadOption(f"--target is predicted or label with --split both, not {target!r}.")
     from uproar.estimators import estimators
-    from uproar.estimators.stored import name_of
+    from uproar.estimators.map_files import name_of
     from uproar.study.mapfile import write_maps
-    from uproar.study.setting import Setting
+    from uproar.study.settings import Setting
     from uproar.study.spec import study_of
     from uproar.study.steps import bench_for
 
@@ -249,8 +215,7 @@ def _explain_both(
         output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
     compared = ",".join(["random", *stored])
     print_next(
-        opened(out),
-        f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps",
+        opened(out), f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps"
     )
     return 0
 
@@ -265,7 +230,7 @@ def _files(save: Path, chains: list[Chain]) -> list[Path]:
     """One file for one estimator, else one for each with the estimator in its name."""
     if len(chains) == 1:
         return [save]
-    from uproar.report.words import slug  # reports load slowly
+    from uproar.report.formatting import slug  # reports load slowly
 
     files = [save.with_name(f"{save.stem}-{slug([chain.name])}{save.suffix}") for chain in chains]
     if len(set(files)) < len(files):
@@ -273,9 +238,7 @@ def _files(save: Path, chains: list[Chain]) -> list[Path]:
     return files
 
 
-def _draw(
-    out: Path, x: Tensor, maps: dict[str, Any], captions: list[str], quality: NetworkQuality
-) -> None:
+def _draw(out: Path, x: Tensor, maps: dict[str, Any], captions: list[str], quality: NetworkQuality) -> None:
     from uproar.report.mapsheet import write_map_sheet  # plots load slowly
 
     few = {name: a[:SHOWN] for name, a in maps.items()}
@@ -284,7 +247,7 @@ def _draw(
 
 def _answers(model: nn.Module, x: Tensor) -> np.ndarray:
     """The network's scores of the images as logits."""
-    from uproar.quality import as_logits
+    from uproar.results.quality import as_logits
     from uproar.training import predict
 
     return as_logits(predict(model, x).float().cpu().numpy())
@@ -292,7 +255,7 @@ def _answers(model: nn.Module, x: Tensor) -> np.ndarray:
 
 def _quality(answers: np.ndarray, labels: Tensor | None) -> NetworkQuality:
     """How good the network is on the images; without labels that it knows, how sure."""
-    from uproar.quality import network_quality
+    from uproar.results.quality import network_quality
 
     known = labels is not None and bool(((labels >= 0) & (labels < answers.shape[1])).all())
     followed = labels.numpy() if labels is not None and known else answers.argmax(1)
@@ -301,7 +264,7 @@ def _quality(answers: np.ndarray, labels: Tensor | None) -> NetworkQuality:
 
 def _captions(titles: list[str], answers: np.ndarray, classes: Sequence[str]) -> list[str]:
     """What stands beside each image: its name, and what the network takes it for."""
-    from uproar.quality import predictions
+    from uproar.results.quality import predictions
 
     said = predictions(answers[:SHOWN], classes)
     return [f"{title}\n{one.words}" for title, one in zip(titles, said, strict=False)]

@@ -12,17 +12,17 @@ from typing import Any
 
 from uproar.audits import audits
 from uproar.claims import PAPERS, claims_named
-from uproar.cli.look import LISTINGS, Kind
+from uproar.cli.listing import LISTINGS, Kind
 from uproar.data import tasks
 from uproar.estimators import estimators
 from uproar.expression import shown_value
 from uproar.metrics import metrics
 from uproar.models import models
+from uproar.papers.recipes import RECIPES
 from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills
-from uproar.study.shipped import shipped, summary
-from uproar.training.papers import RECIPES
+from uproar.study.bundled import shipped, summary
 
 Table = dict[str, Any]
 
@@ -48,10 +48,7 @@ def _table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
 
 def _estimators() -> list[Table]:
     entries = estimators.values()
-    groups = {
-        title: [entry for entry in entries if entry.facts.get("role") == role]
-        for role, title in ROLES.items()
-    }
+    groups = {title: [entry for entry in entries if entry.facts.get("role") == role] for role, title in ROLES.items()}
     return [_entries(title, group) for title, group in groups.items()]
 
 
@@ -85,9 +82,7 @@ def _metrics() -> list[Table]:
     rows = []
     for entry in metrics.values():
         facts = entry.facts
-        lines = [
-            f"{entry.summary} From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}."
-        ]
+        lines = [f"{entry.summary} From {facts['low']:g} to {facts['high']:g}; a random map gets {facts['chance']}."]
         lines += [f"Needs {facts['needs']}."] if facts["needs"] else []
         lines += [f"Options: {', '.join(entry.options)}."] if entry.options else []
         better = "higher" if facts["higher_is_better"] else "lower"
@@ -118,10 +113,7 @@ def _recipes() -> list[Table]:
 
 
 def _claims() -> list[Table]:
-    rows = [
-        [one.name, f"{one.says} ({one.paper}, {one.place})", one.published]
-        for one in claims_named(tuple(PAPERS))
-    ]
+    rows = [[one.name, f"{one.says} ({one.paper}, {one.place})", one.published] for one in claims_named(tuple(PAPERS))]
     return [_table("claims", ["name", "what it says", "published"], rows)]
 
 
@@ -146,12 +138,7 @@ _TABLES: dict[str, Callable[[], list[Table]]] = {
 
 def listings_text() -> str:
     """The content of the file that comes with the package: a row a line, so that changes are read easily."""
-    return (
-        json.dumps(
-            {kind.value: tables_of(kind.value) for kind in Kind}, indent=1, ensure_ascii=False
-        )
-        + "\n"
-    )
+    return json.dumps({kind.value: tables_of(kind.value) for kind in Kind}, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from uproar.cli.console import output
-from uproar.urls import public_command
+from uproar.storage.urls import public_command
 
 if TYPE_CHECKING:
-    from uproar.runs import Run
+    from uproar.runs.run import Run
 
 
 def print_next(*steps: str) -> None:
@@ -44,9 +44,17 @@ def after_run(results: Run, page: Path, folder: Path) -> Sequence[str]:
 
 
 def same_subject(
-    images: str | None, task: str, model: str, weights: str | None, classes: int | None,
-    plugins: Sequence[str] | None, *, size: int | None = None, seed: int = 0, data_root: object = None,
-) -> list[str]:  # fmt: skip
+    images: str | None,
+    task: str,
+    model: str,
+    weights: str | None,
+    classes: int | None,
+    plugins: Sequence[str] | None,
+    *,
+    size: int | None = None,
+    seed: int = 0,
+    data_root: object = None,
+) -> list[str]:
     """The words of a command line that name images, model and plug-ins, as far as they are not the defaults."""
     words = [] if images is None else [images]
     if images is None and task != "digits":
@@ -54,9 +62,12 @@ def same_subject(
     if model != "cnn-small":
         words += ["--model", model]
     for name, value in (
-        ("--weights", weights), ("--classes", classes), ("--size", size), ("--seed", seed or None),
+        ("--weights", weights),
+        ("--classes", classes),
+        ("--size", size),
+        ("--seed", seed or None),
         ("--data-root", data_root),
-    ):  # fmt: skip
+    ):
         words += [] if value is None else [name, str(value)]
     for file in plugins or ():
         words += ["--plugin", file]

@@ -17,15 +17,11 @@ HOW = "How to run it"
 WHERE = "Where things are"
 
 
-def option(
-    *names: str, panel: str, takes: str, text: str, default: str | None = None, **more: Any
-) -> Any:
+def option(*names: str, panel: str, takes: str, text: str, default: str | None = None, **more: Any) -> Any:
     """An option with the word for what it takes, what it does, and what holds without it."""
     shown = "" if default is None else f"  [dim]\\[default: {escape(default)}][/]"
     help_text = escape(text) + shown
-    return typer.Option(
-        *names, metavar=takes, help=help_text, rich_help_panel=panel, show_default=False, **more
-    )
+    return typer.Option(*names, metavar=takes, help=help_text, rich_help_panel=panel, show_default=False, **more)
 
 
 def flag(name: str, *, panel: str, text: str, **more: Any) -> Any:
@@ -67,72 +63,60 @@ class Group(TyperGroup):
 
 
 RunFolder = Annotated[
-    Path,
-    typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits", show_default=False),
+    Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits", show_default=False)
 ]
 Weights = Annotated[
-    str | None,
-    option(
-        panel=WHERE, takes="FILE", text="Trained weights of the base model", default="it is trained"
-    ),
+    str | None, option(panel=WHERE, takes="FILE", text="Trained weights of the base model", default="it is trained")
 ]
 Moved = Annotated[
     str | None,
     option(
-        "--weights", panel=WHERE, takes="FILE",
-        text="The run's file of trained weights, where it has moved", default="where it was",
+        "--weights",
+        panel=WHERE,
+        takes="FILE",
+        text="The run's file of trained weights, where it has moved",
+        default="where it was",
     ),
-]  # fmt: skip
+]
 Stored = Annotated[
     str | None,
     option(
-        "--store", panel=WHERE, takes="FOLDER|URL",
-        text="The run's results, where they have moved, or with the password of their URL", default="where they were",
+        "--store",
+        panel=WHERE,
+        takes="FOLDER|URL",
+        text="The run's results, where they have moved, or with the password of their URL",
+        default="where they were",
     ),
-]  # fmt: skip
+]
 Trust = Annotated[
     bool,
     flag(
-        "--trust", panel=WHERE,
-        text="Run the code that the folder names, though somebody else made it or it was moved",
+        "--trust", panel=WHERE, text="Run the code that the folder names, though somebody else made it or it was moved"
     ),
-]  # fmt: skip
+]
 Plugins = Annotated[
     list[str] | None,
-    option(
-        panel=WHAT, takes="FILE.py", text="A file that declares estimators, metrics, … of your own"
-    ),
+    option(panel=WHAT, takes="FILE.py", text="A file that declares estimators, metrics, … of your own"),
 ]
-Task = Annotated[
-    str, option(panel=WHAT, takes="NAME", text="Data set, see uproar ls tasks", default="digits")
-]
+Task = Annotated[str, option(panel=WHAT, takes="NAME", text="Data set, see uproar ls tasks", default="digits")]
 NETWORK = "Network, see uproar ls models, or FILE.py:FACTORY"
 Model = Annotated[str, option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small")]
 Classes = Annotated[
     int | None,
-    option(
-        panel=WHAT,
-        takes="N",
-        text="Number of classes, for images of your own",
-        default="what the model has",
-    ),
+    option(panel=WHAT, takes="N", text="Number of classes, for images of your own", default="what the model has"),
 ]
 PictureSize = Annotated[
     int | None,
     option(
-        "--size", panel=WHAT, takes="N",
-        text="Scale pictures of your own and keep the middle N×N pixels", default="as they are",
+        "--size",
+        panel=WHAT,
+        takes="N",
+        text="Scale pictures of your own and keep the middle N×N pixels",
+        default="as they are",
     ),
-]  # fmt: skip
-Seed = Annotated[
-    int, option(panel=HOW, takes="N", text="Seed of the network and of all draws", default="0")
 ]
-Jobs = Annotated[
-    int | None, option(panel=HOW, takes="N", text="Processes at a time", default="one per core")
-]
+Seed = Annotated[int, option(panel=HOW, takes="N", text="Seed of the network and of all draws", default="0")]
+Jobs = Annotated[int | None, option(panel=HOW, takes="N", text="Processes at a time", default="one per core")]
 RayAddress = Annotated[
-    str | None,
-    option(
-        panel=HOW, takes="auto|HOST:PORT", text="Run on this Ray cluster", default="this machine"
-    ),
+    str | None, option(panel=HOW, takes="auto|HOST:PORT", text="Run on this Ray cluster", default="this machine")
 ]

@@ -21,7 +21,7 @@ from rich.live import Live
 from rich.text import Text
 
 from uproar.cli.console import duration, errors
-from uproar.pace import Pace
+from uproar.remaining_time import Pace
 
 if TYPE_CHECKING:
     from uproar.study.progress import Listener
@@ -73,16 +73,26 @@ class Watch:
             tell(self.stage)
 
     def count(
-        self, done: float, total: float, unit: str, left: Callable[[], float | None] = lambda: None,
-        doing: str = "", share: float | None = None, below: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        done: float,
+        total: float,
+        unit: str,
+        left: Callable[[], float | None] = lambda: None,
+        doing: str = "",
+        share: float | None = None,
+        below: Sequence[str] = (),
+    ) -> None:
         """So much of something is done; `left` is asked whenever it is shown."""
         if share is None:
             share = done / total if total else None
         self.stage = Stage(
-            doing, f"{done:,.0f}/{total:,.0f} {unit}" if total else f"{done:,.0f} {unit}", share, left,
-            tuple(below), self.stage.since,
-        )  # fmt: skip
+            doing,
+            f"{done:,.0f}/{total:,.0f} {unit}" if total else f"{done:,.0f} {unit}",
+            share,
+            left,
+            tuple(below),
+            self.stage.since,
+        )
 
     def counting(self, unit: str, doing: str = "", size: float = 1) -> Callable[[int, int], None]:
         """A listener for `(done, total)` of a loop whose rounds take alike; `size` of them are one unit."""
@@ -187,14 +197,17 @@ def of_study(watch: Watch) -> Listener:
         part = f"{state.study}: " if ": " in state.study else ""
         doing = "" if state.machines else "; ".join(map(str, state.running))
         watch.count(
-            state.done, state.total, "cells", lambda: None if _ended(state) else state.left, part + doing,
-            state.pace.share if state.pace.total else None, machine_lines(state),
-        )  # fmt: skip
+            state.done,
+            state.total,
+            "cells",
+            lambda: None if _ended(state) else state.left,
+            part + doing,
+            state.pace.share if state.pace.total else None,
+            machine_lines(state),
+        )
         if _ended(state) and not redrawn():
             cached = f" ({state.cached} were there already)" if state.cached else ""
-            last = replace(
-                watch.stage, counted=watch.stage.counted + cached, doing=part.rstrip(": ")
-            )
+            last = replace(watch.stage, counted=watch.stage.counted + cached, doing=part.rstrip(": "))
             tell(replace(last, since=time.monotonic()))
         if _ended(state) and not state.left:
             watch.say("collecting what was found")

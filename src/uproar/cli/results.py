@@ -13,9 +13,7 @@ from uproar.cli.next_steps import opened, print_next
 
 
 def results(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder of results, e.g. docs/results")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of results, e.g. docs/results")],
 ) -> int:
     """Make the tables of all claims in FOLDER/index.md again, from the pages that `uproar report --markdown` wrote.
 

@@ -9,29 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from uproar.cli.changes import Changes, changing
 from uproar.cli.checks import check_folder, check_run
 from uproar.cli.console import about, duration, errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.durations import seconds_of
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, print_next
-from uproar.cli.options import (
-    HOW,
-    WHERE,
-    Jobs,
-    Moved,
-    RayAddress,
-    RunFolder,
-    Stored,
-    Trust,
-    flag,
-    option,
-)
-from uproar.cli.printed import Compare, check_compared, print_comparisons
+from uproar.cli.options import HOW, WHERE, Jobs, Moved, RayAddress, RunFolder, Stored, Trust, flag, option
+from uproar.cli.print_results import Compare, check_compared, print_comparisons
 from uproar.cli.progress import machine_lines, of_study, watched
+from uproar.cli.study_options import Changes, changing
 from uproar.errors import BadInput
-from uproar.urls import public, public_command
+from uproar.storage.urls import public, public_command
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -47,17 +36,13 @@ File = Annotated[
 ]
 UNCHANGED = "The results are as they were; the same command writes the page again."
 
-Out = Annotated[
-    Path | None,
-    option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/NAME"),
-]
+Out = Annotated[Path | None, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/NAME")]
 Place = Annotated[
     str | None,
     option(
-        "--store", panel=WHERE, takes="FOLDER|URL", text="Results go here, e.g. s3://bucket/study",
-        default="OUT/store",
+        "--store", panel=WHERE, takes="FOLDER|URL", text="Results go here, e.g. s3://bucket/study", default="OUT/store"
     ),
-]  # fmt: skip
+]
 
 
 @changing
@@ -68,25 +53,14 @@ def run(
     jobs: Jobs = None,
     ray: RayAddress = None,
     until_decided: Annotated[
-        bool,
-        flag(
-            "--until-decided",
-            panel=HOW,
-            text="Add replicates (3, 5, 8, 13, 20) only where verdicts are open",
-        ),
+        bool, flag("--until-decided", panel=HOW, text="Add replicates (3, 5, 8, 13, 20) only where verdicts are open")
     ] = False,
     budget: Annotated[
         str | None,
-        option(
-            panel=HOW,
-            takes="TIME",
-            text="Begin nothing new after so long: 90s, 30m, 2h",
-            default="no end",
-        ),
+        option(panel=HOW, takes="TIME", text="Begin nothing new after so long: 90s, 30m, 2h", default="no end"),
     ] = None,
     collect: Annotated[
-        bool,
-        flag("--collect", panel=HOW, text="Only report what is finished, also while it runs"),
+        bool, flag("--collect", panel=HOW, text="Only report what is finished, also while it runs")
     ] = False,
     compare: Compare = None,
     out: Out = None,
@@ -97,14 +71,14 @@ def run(
     limit_seconds = None if budget is None else seconds_of(budget)
     if out is not None:
         check_folder(out)
-    from uproar.cli.folder import earlier, remember  # torch loads slowly
     from uproar.cli.imputer import ready
-    from uproar.cli.printed import finish, print_results
-    from uproar.metrics.looks import LOOKS
-    from uproar.running import completed
+    from uproar.cli.print_results import finish, print_results
+    from uproar.runs.execute import completed
+    from uproar.runs.folder import earlier, remember  # torch loads slowly
+    from uproar.statistics.interim import LOOKS
+    from uproar.study.bundled import file_named
+    from uproar.study.environment import surroundings
     from uproar.study.progress import kept_in
-    from uproar.study.shipped import file_named
-    from uproar.study.surroundings import surroundings
 
     chosen = changes.study(study)
     if until_decided:
@@ -132,9 +106,7 @@ def run(
     with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         ready(chosen.fill, chosen.metrics, watch)
         watch.say("planning")
-        listen = kept_in(
-            folder, of_study(watch), lambda: remember(folder, chosen, place, facts, file)
-        )
+        listen = kept_in(folder, of_study(watch), lambda: remember(folder, chosen, place, facts, file))
         done = completed(chosen, place, jobs, listen, ray, limit_seconds)
     state, spent = done.progress, done.seconds
     new = state.total - state.cached
@@ -163,10 +135,7 @@ def _ended(wall: dict[str, Any], spent: float) -> dict[str, Any]:
 def report(
     folder: RunFolder,
     out: Annotated[
-        Path | None,
-        option(
-            panel=WHERE, takes="FOLDER", text="Write the page here", default="FOLDER of the run"
-        ),
+        Path | None, option(panel=WHERE, takes="FOLDER", text="Write the page here", default="FOLDER of the run")
     ] = None,
     markdown: Annotated[
         Path | None,
@@ -178,11 +147,7 @@ def report(
     ] = None,
     latex: Annotated[
         Path | None,
-        option(
-            panel=WHERE,
-            takes="FOLDER",
-            text="Instead write tables for LaTeX and figures as PDF here, for a paper",
-        ),
+        option(panel=WHERE, takes="FOLDER", text="Instead write tables for LaTeX and figures as PDF here, for a paper"),
     ] = None,
     compare: Compare = None,
     weights: Moved = None,
@@ -198,13 +163,11 @@ def report(
             check_folder(written)
     if (folder / "scores.json").is_file() and not (folder / "run.json").is_file():
         if markdown is not None:
-            raise BadInput(
-                "--markdown is for runs: the page of scores is scores.html, see --latex."
-            )
+            raise BadInput("--markdown is for runs: the page of scores is scores.html, see --latex.")
         return _report_scores(folder, out or folder, latex, compare)
     check_run(folder)
-    from uproar.cli.folder import gathered, recall, told_of  # torch loads slowly
-    from uproar.cli.printed import finish
+    from uproar.cli.print_results import finish
+    from uproar.runs.folder import gathered, recall, told_of  # torch loads slowly
     from uproar.study.progress import left_in
 
     chosen, place, facts = recall(folder, weights, store, trust)
@@ -245,28 +208,23 @@ def _report_scores(folder: Path, out: Path, latex: Path | None, compare: str | N
 
 def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) -> None:
     """Refuse to collect from a store that has nothing of a study, where no run has left word of itself."""
-    from uproar.cli.folder import gathered
+    from uproar.runs.folder import gathered
     from uproar.study.progress import left_in
 
     if left_in(folder) is not None:
         return
     results = gathered(study, place, None, facts)
     answered = any(found.state != "skipped" for found in results.findings)
-    if not answered and not {"done", "failed"} & {
-        *results.table["status"],
-        *results.scores["status"],
-    }:
+    if not answered and not {"done", "failed"} & {*results.table["status"], *results.scores["status"]}:
         raise BadInput(
             f"Nothing of {study.name} is finished in {public(place)}: run it first, or give the --store that has it."
         )
 
 
-def _report(
-    study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any], compare: str | None
-) -> int:
+def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any], compare: str | None) -> int:
     """A report of what the store has, with what the run in `folder` said of the rest."""
-    from uproar.cli.folder import gathered
-    from uproar.cli.printed import finish, print_results
+    from uproar.cli.print_results import finish, print_results
+    from uproar.runs.folder import gathered
     from uproar.study.progress import left_in
 
     state = left_in(folder)
@@ -276,9 +234,7 @@ def _report(
         page = results.report(out)
     print_results(results, compare)
     if state is not None and state.done < state.total:
-        output.print(
-            f"The run was at {state.done} of {state.total} cells when it was last heard of."
-        )
+        output.print(f"The run was at {state.done} of {state.total} cells when it was last heard of.")
         for line in machine_lines(state):
             output.print(f"  {escape(line)}", soft_wrap=True)
     return finish(results, page, folder)
@@ -309,7 +265,7 @@ def validate(
     out: Out = None,
     store: Place = None,
     data_root: DataRoot = None,
-) -> int:  # fmt: skip
+) -> int:
     """Check studies and say what would run, how long it would take, and what is there already or missing.
 
     Without the data, cells, passes, storage and GPU hours follow from what is known of the set.
@@ -334,15 +290,13 @@ def validate(
     if missing:
         print_next("the same command again when nothing is missing")
     else:
-        print_next(
-            f"{', '.join(runs)}, with the same options, runs {'it' if len(runs) == 1 else 'them'}"
-        )
+        print_next(f"{', '.join(runs)}, with the same options, runs {'it' if len(runs) == 1 else 'them'}")
     return 0
 
 
 def _print_estimate(study: Study, place: str, count: int) -> None:
     """What is still to be done and how long it would take on this machine; audits apart."""
-    from uproar.store import Store
+    from uproar.storage.store import Store
     from uproar.study.estimate import estimate
     from uproar.study.grid import check_fractions
 

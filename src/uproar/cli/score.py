@@ -33,13 +33,13 @@ from uproar.cli.options import (
     names,
     option,
 )
-from uproar.cli.printed import Compare, check_compared, print_comparisons, undefined_share
+from uproar.cli.print_results import Compare, check_compared, print_comparisons, undefined_share
 from uproar.cli.progress import watched
 from uproar.errors import BadInput
-from uproar.urls import public_command
+from uproar.storage.urls import public_command
 
 if TYPE_CHECKING:
-    from uproar.scores import Scores
+    from uproar.results.scores import Scores
 
 OUTPUTS = ("auto", "logit", "probability")
 DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
@@ -58,8 +58,7 @@ def score(
         ),
     ] = None,
     maps: Annotated[
-        list[str] | None,
-        option(panel=WHAT, takes="FILE", text="Maps of your own: .npz, .npy or .safetensors"),
+        list[str] | None, option(panel=WHAT, takes="FILE", text="Maps of your own: .npz, .npy or .safetensors")
     ] = None,
     estimators: Annotated[
         list[str] | None,
@@ -87,40 +86,26 @@ def score(
     answers: Annotated[
         str,
         option(
-            "--output",
-            panel=WHAT,
-            takes="KIND",
-            default="auto",
-            text=f"What the model returns: {', '.join(OUTPUTS)}",
+            "--output", panel=WHAT, takes="KIND", default="auto", text=f"What the model returns: {', '.join(OUTPUTS)}"
         ),
     ] = "auto",
-    limit: Annotated[
-        int, option(panel=WHAT, takes="N", text="At most so many images", default="500")
-    ] = 500,
+    limit: Annotated[int, option(panel=WHAT, takes="N", text="At most so many images", default="500")] = 500,
     seed: Seed = 0,
     plugin: Plugins = None,
     compare: Compare = None,
     no_random: Annotated[
-        bool,
-        flag(
-            "--no-random",
-            panel=HOW,
-            text="Without the control: a random ranking, scored like the rest",
-        ),
+        bool, flag("--no-random", panel=HOW, text="Without the control: a random ranking, scored like the rest")
     ] = False,
     budget: Annotated[
         str | None,
         option(
-            panel=HOW,
-            takes="TIME",
-            text="Score as many images as this time allows: 90s, 10m, 1h",
-            default="all images",
+            panel=HOW, takes="TIME", text="Score as many images as this time allows: 90s, 10m, 1h", default="all images"
         ),
     ] = None,
     weights: Weights = None,
-    out: Annotated[
-        Path, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/score")
-    ] = Path("runs/score"),
+    out: Annotated[Path, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/score")] = Path(
+        "runs/score"
+    ),
     data_root: DataRoot = None,
 ) -> int:
     """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
@@ -132,20 +117,13 @@ def score(
     check_classes(classes, images)
     check_folder(out)
     from uproar.cli.imputer import ready  # torch loads slowly
-    from uproar.cli.mapping import Cost, Scoring, scores_of
-    from uproar.cli.score_inputs import (
-        check_answers,
-        check_labels,
-        cut,
-        judged_subject,
-        read_labels,
-        read_maps,
-    )
+    from uproar.cli.mapping_progress import Cost, Scoring, scores_of
+    from uproar.cli.score_inputs import check_answers, check_labels, cut, judged_subject, read_labels, read_maps
     from uproar.cli.subjects import images_of_files, images_of_task
     from uproar.estimators import read_chain, with_maps
     from uproar.extend import load_plugin
     from uproar.metrics.base import read_metric
-    from uproar.store import Store
+    from uproar.storage.store import Store
     from uproar.study.maps import stored_maps
 
     for file in plugin or ():
@@ -177,16 +155,14 @@ def score(
         for sentence in cost.sentences(seconds):
             errors.print(escape(sentence), soft_wrap=True, highlight=False)
         work = Scoring(watch, cost, seconds, began)
-        found |= stored_maps(
-            subject, chains, place, work.explained, cost.pieces, work.enough_explained
-        )
+        found |= stored_maps(subject, chains, place, work.explained, cost.pieces, work.enough_explained)
         done = min(len(a) for a in found.values()) if found else 0
         work.limited_to(done)
         scores = scores_of(subject, y, found, chains, asked, answers, seed, done, labelled, work)
         scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly
-        from uproar.report.answers import score_headline
+        from uproar.report.headline import score_headline
 
         facts = {"command": public_command(["uproar", *sys.argv[1:]]), "seed": seed}
         page = write_scores(replace(scores, provenance=facts), out)
@@ -245,11 +221,13 @@ def _print(scores: Any) -> None:
         shown = table(f"{metric} ({better})", *columns)
         ordered = group.sort_values(["ranked", "value"], ascending=[False, not higher])
         for row in ordered.itertuples():
-            value, low, high = (
-                "–" if v != v else f"{v:.3f}" for v in (row.value, row.low, row.high)
-            )
+            value, low, high = ("–" if v != v else f"{v:.3f}" for v in (row.value, row.low, row.high))
             shown.add_row(
-                escape(row.method), value if row.ranked else f"({value})", f"{low} … {high}",
-                str(row.n), undefined_share(row.n, row.nan), escape(row.note),
-            )  # fmt: skip
+                escape(row.method),
+                value if row.ranked else f"({value})",
+                f"{low} … {high}",
+                str(row.n),
+                undefined_share(row.n, row.nan),
+                escape(row.note),
+            )
         output.print(shown)

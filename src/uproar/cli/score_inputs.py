@@ -15,8 +15,8 @@ from uproar.cli.progress import Watch
 from uproar.cli.subjects import ImageSet, subject_of_images
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import Chain, explain_chains
-from uproar.estimators.stored import name_of
-from uproar.models.outputs import Output, kind_of_model, tolerance_of
+from uproar.estimators.map_files import name_of
+from uproar.models.output_kind import Output, kind_of_model, tolerance_of
 from uproar.seeds import Draws
 from uproar.study.maps import Subject
 from uproar.training import predict
@@ -29,12 +29,8 @@ def check_labels(labels: Tensor, file: str, images: ImageSet) -> Tensor:
     """One label for each image that is asked for; the file has them for these, or for all there are."""
     n = len(images.x)
     if len(labels) != n and len(labels) != images.count:
-        there = (
-            f"{n} images" if n == images.count else f"{images.count} images, of which {n} are used"
-        )
-        raise BadShape(
-            f"{file} has {len(labels)} labels, but there are {there}: give one for each."
-        )
+        there = f"{n} images" if n == images.count else f"{images.count} images, of which {n} are used"
+        raise BadShape(f"{file} has {len(labels)} labels, but there are {there}: give one for each.")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or (images.classes is not None and high >= images.classes):
         last = "" if images.classes is None else f" to {images.classes - 1}"
@@ -43,21 +39,14 @@ def check_labels(labels: Tensor, file: str, images: ImageSet) -> Tensor:
 
 
 def judged_subject(
-    images: ImageSet,
-    labels: Tensor | None,
-    model: str,
-    weights: str | None,
-    seed: int,
-    watch: Watch,
+    images: ImageSet, labels: Tensor | None, model: str, weights: str | None, seed: int, watch: Watch
 ) -> tuple[Subject, Tensor, bool]:
     """The images with their model, the class each is judged by, and whether these are labels."""
     known = images.labels if labels is None else labels
     target = "predicted" if known is None else "label"
     subject = subject_of_images(replace(images, labels=known), model, weights, target, seed, watch)
     if known is None:
-        errors.print(
-            "[yellow]Note:[/] no labels were given: scores are those of the class that the model predicts."
-        )
+        errors.print("[yellow]Note:[/] no labels were given: scores are those of the class that the model predicts.")
     return subject, subject.target, known is not None
 
 
@@ -89,20 +78,14 @@ def read_maps(files: list[str] | None) -> dict[str, dict[str, Tensor]]:
     for file in files or ():
         arrays = {name: a for name, a in read_arrays(file).items() if name not in ASIDE}
         if {"train", "test"} <= set(arrays):
-            raise BadInput(
-                f"{file} holds maps of a whole task: give it as --estimators {name_of(Path(file))}."
-            )
+            raise BadInput(f"{file} holds maps of a whole task: give it as --estimators {name_of(Path(file))}.")
         if not arrays:
             raise BadInput(f"There are no maps in {file}.")
         for name, a in arrays.items():
             if a.ndim < 3 or a.dtype.kind not in "fiub":
-                raise BadInput(
-                    f"The maps {name!r} in {file} are numbers (n, h, w), not {a.dtype} of shape {a.shape}."
-                )
+                raise BadInput(f"The maps {name!r} in {file} are numbers (n, h, w), not {a.dtype} of shape {a.shape}.")
             if any(name in others for others in found.values()):
-                raise BadInput(
-                    f"Two files have maps called {name!r}: give one of them another name."
-                )
+                raise BadInput(f"Two files have maps called {name!r}: give one of them another name.")
         found[file] = {name: torch.from_numpy(a) for name, a in arrays.items()}
     return found
 
@@ -117,14 +100,8 @@ def cut(given: dict[str, dict[str, Tensor]], x: Tensor) -> dict[str, Tensor]:
     for file, arrays in given.items():
         for name, a in arrays.items():
             if len(a) < n:
-                raise BadInput(
-                    f"{file} has {len(a)} maps in {name!r}, but there are {n} images; lower --limit."
-                )
-    return {
-        name: checked_maps(a[:n], x, name)
-        for arrays in given.values()
-        for name, a in arrays.items()
-    }
+                raise BadInput(f"{file} has {len(a)} maps in {name!r}, but there are {n} images; lower --limit.")
+    return {name: checked_maps(a[:n], x, name) for arrays in given.values() for name, a in arrays.items()}
 
 
 def explainer(chain: Chain, subject: Subject) -> Any:

@@ -17,26 +17,22 @@ from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, Command, Group, Jobs, Moved, Trust, flag
 from uproar.cli.progress import of_study, watched
 from uproar.errors import BadInput
-from uproar.urls import public
+from uproar.storage.urls import public
 
 if TYPE_CHECKING:
-    from uproar.inventory import Inventory
-    from uproar.store import Store
+    from uproar.storage.inventory import Inventory
+    from uproar.storage.store import Store
     from uproar.study.spec import Study
 
 SHOWN = 10
 """Files that are named; the others are counted."""
 
-app = typer.Typer(
-    help="Check, repair and clean the files behind a run.", no_args_is_help=True, cls=Group
-)
+app = typer.Typer(help="Check, repair and clean the files behind a run.", no_args_is_help=True, cls=Group)
 
 Run = Annotated[
     str,
     typer.Argument(
-        metavar="RUN",
-        show_default=False,
-        help="Folder of a run, e.g. runs/digits, or a store: folder or URL",
+        metavar="RUN", show_default=False, help="Folder of a run, e.g. runs/digits, or a store: folder or URL"
     ),
 ]
 
@@ -55,18 +51,12 @@ def verify(run: Run, trust: Trust = False) -> int:
 
 
 @app.command("repair", cls=Command)
-def repair(
-    run: Run,
-    jobs: Jobs = None,
-    weights: Moved = None,
-    trust: Trust = False,
-    data_root: DataRoot = None,
-) -> int:
+def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = False, data_root: DataRoot = None) -> int:
     """Set damaged files aside and make again whatever the run lacks; its report is written anew."""
-    from uproar.cli.folder import recall, remember  # torch loads slowly
-    from uproar.cli.printed import finish
-    from uproar.inventory import set_aside
-    from uproar.running import completed
+    from uproar.cli.print_results import finish
+    from uproar.runs.execute import completed
+    from uproar.runs.folder import recall, remember  # torch loads slowly
+    from uproar.storage.inventory import set_aside
 
     folder = Path(run)
     if not (folder / "run.json").exists():
@@ -92,9 +82,7 @@ def clean(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN…",
-            show_default=False,
-            help="Folders of all runs that use the store; or the store itself",
+            metavar="RUN…", show_default=False, help="Folders of all runs that use the store; or the store itself"
         ),
     ],
     yes: Annotated[bool, flag("--yes", panel=HOW, text="Remove without asking")] = False,
@@ -106,7 +94,7 @@ def clean(
 
     Nothing is removed before you agree. Not to be used while a run writes into the store.
     """
-    from uproar.inventory import listed
+    from uproar.storage.inventory import listed
 
     opened = [_opened(run, weights, trust) for run in runs]
     store = opened[0][0]
@@ -115,9 +103,7 @@ def clean(
     found = listed(store)
     needed = _needed([study for _, study in opened if study is not None], store)
     unneeded = {
-        store.name(*item): size
-        for item, size in found.items.items()
-        if needed is not None and not needed(item)
+        store.name(*item): size for item, size in found.items.items() if needed is not None and not needed(item)
     }
     if not unneeded and not found.leftovers:
         output.print(f"Nothing to remove from {escape(public(store.root))}.", soft_wrap=True)
@@ -126,8 +112,7 @@ def clean(
         several = "these runs need" if len(runs) > 1 else f"{runs[0]} needs"
         _print_files(f"Results that nothing in what {several} is made of", unneeded)
         output.print(
-            "Studies of other folders that use this store may need them: name those folders too.",
-            style="yellow",
+            "Studies of other folders that use this store may need them: name those folders too.", style="yellow"
         )
     _print_files("Files set aside or left unfinished", found.leftovers)
     if not yes and not (sys.stdin.isatty() and typer.confirm("Remove them?")):
@@ -143,14 +128,12 @@ def clean(
     return 0
 
 
-def _opened(
-    run: str, weights: str | None = None, trust: bool = False
-) -> tuple[Store, Study | None]:
+def _opened(run: str, weights: str | None = None, trust: bool = False) -> tuple[Store, Study | None]:
     """The store of a run with its study, or the store at an address without one."""
-    from uproar.store import MARKER, Store
+    from uproar.storage.store import MARKER, Store
 
     if "://" not in run and (Path(run) / "run.json").exists():
-        from uproar.cli.folder import recall  # torch loads slowly
+        from uproar.runs.folder import recall  # torch loads slowly
 
         study, place, _ = recall(Path(run), weights, trust=trust)
         return Store(place), study
@@ -168,7 +151,7 @@ def _needed(studies: list[Study], store: Store) -> Callable[[tuple[str, str]], b
     """Whether an item is needed by some study; None without any, for then nobody knows."""
     if not studies:
         return None
-    from uproar.study.needs import needs_of
+    from uproar.study.required_results import needs_of
 
     every = [needs_of(study, store) for study in studies]
     return lambda item: any(item in needs for needs in every)
@@ -176,14 +159,14 @@ def _needed(studies: list[Study], store: Store) -> Callable[[tuple[str, str]], b
 
 def _verified(store: Store) -> Inventory:
     """What is there, verified and printed."""
-    from uproar.inventory import verified
+    from uproar.storage.inventory import verified
 
     with watched("verifying") as watch, kept("Nothing was changed."):
         found = verified(store, watch.counting("files", "verifying"))
     shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
     for kind, (files, total) in found.kinds().items():
         shown.add_row(kind, str(files), _size(total))
-    for title, others in (("older format", found.outdated), ("set aside or unfinished", found.leftovers)):  # fmt: skip
+    for title, others in (("older format", found.outdated), ("set aside or unfinished", found.leftovers)):
         if others:
             shown.add_row(f"[dim]{title}[/]", str(len(others)), _size(sum(others.values())))
     output.print(shown)

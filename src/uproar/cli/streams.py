@@ -23,9 +23,7 @@ def lost_output(error: BaseException) -> bool:
 def end_output(error: BaseException) -> int:
     """Let go of the standard output, and say why unless whoever read it just had enough; the exit code."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # nothing is flushed into it at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is flushed into it at the end
     if not isinstance(error, OSError) or error.errno == errno.EPIPE:
         return BROKEN_PIPE
     with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -11,16 +11,16 @@ from torch import Tensor
 
 from uproar.cli.console import errors
 from uproar.cli.progress import Watch
-from uproar.data.pictures import count_images, read_images
+from uproar.data.user_images import count_images, read_images
 from uproar.errors import BadInput, BadOption
 from uproar.estimators import Context
 from uproar.models import ModelSpec, make
 from uproar.models.weights import load_weights
-from uproar.plugins import file_at
+from uproar.plugins.loading import file_at
 from uproar.seeds import Draws
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.maps import Subject
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.spec import study_of
 from uproar.study.steps import Bench, bench_for
 from uproar.training import predict
@@ -62,9 +62,8 @@ def images_of_task(
 
 
 def images_of_files(
-    images: str, model: str, weights: str | None, classes: int | None, limit: int, watch: Watch,
-    size: int | None = None,
-) -> ImageSet:  # fmt: skip
+    images: str, model: str, weights: str | None, classes: int | None, limit: int, watch: Watch, size: int | None = None
+) -> ImageSet:
     """Images of the user's own."""
     ModelSpec.of(model)
     if weights is not None and not file_at(weights).is_file():
@@ -79,9 +78,7 @@ def check_target(target: str, images: ImageSet) -> None:
     if target == "label" and images.labels is None:
         raise BadInput("--target label needs labels: give an array file with 'labels', or a task.")
     if target.isdigit() and images.classes is not None and int(target) >= images.classes:
-        raise BadOption(
-            f"--target {target}: there are {images.classes} classes, 0 to {images.classes - 1}."
-        )
+        raise BadOption(f"--target {target}: there are {images.classes} classes, 0 to {images.classes - 1}.")
 
 
 def subject_of_images(

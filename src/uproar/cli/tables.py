@@ -28,9 +28,7 @@ def table(title: str, *columns: str) -> Table:
 class NumberTable(Table):
     """A table whose text columns give way to its numbers; where even that does not do, a list of its rows."""
 
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType | Segment]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType | Segment]:
         for column in self.columns:
             if column.no_wrap:
                 column.header = _broken(str(column.header), _width(column))

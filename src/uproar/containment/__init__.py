@@ -6,14 +6,7 @@ the state of the process comes back afterwards (`process`), and a model that was
 """
 
 from uproar.containment.copies import private
-from uproar.containment.guard import (
-    contained,
-    guarded_call,
-    is_builtin,
-    loading,
-    seeded_with,
-    watched,
-)
+from uproar.containment.guard import contained, guarded_call, is_builtin, loading, seeded_with, watched
 from uproar.containment.model import ModelState
 from uproar.containment.process import ProcessState
 

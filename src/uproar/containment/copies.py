@@ -72,9 +72,7 @@ def _stand_in(original: Any) -> Any:
 @functools.cache
 def _stand_in_class(cls: type) -> type:
     def copied(name: str) -> functools.cached_property:
-        return functools.cached_property(
-            lambda self: private(getattr(vars(self)["_original"], name))
-        )
+        return functools.cached_property(lambda self: private(getattr(vars(self)["_original"], name)))
 
     fields = {field.name: copied(field.name) for field in dataclasses.fields(cls)}
     return type(cls.__name__, (cls,), {**fields, "__module__": cls.__module__})

@@ -16,10 +16,7 @@ import torch
 from torch import nn
 
 _MODULES: tuple[ModuleType, ...] = (torch, nn.functional, np)
-_CLASSES: tuple[type, ...] = (
-    torch.Tensor,
-    *{value for value in vars(nn).values() if inspect.isclass(value)},
-)
+_CLASSES: tuple[type, ...] = (torch.Tensor, *{value for value in vars(nn).values() if inspect.isclass(value)})
 _NAMES = [tuple(name for name, value in vars(each).items() if callable(value)) for each in _MODULES]
 
 Functions = tuple[list[tuple[Any, ...] | None], list[dict[str, Any]]]

@@ -96,9 +96,7 @@ class ModelState:
         return "its mode changed (train or eval)" if found else ""
 
     def _restore_values(self) -> str:
-        return _counted(
-            "its weights or buffers changed", [kept.name for kept in self.tensors if kept.restore()]
-        )
+        return _counted("its weights or buffers changed", [kept.name for kept in self.tensors if kept.restore()])
 
 
 class _Kept:

@@ -125,9 +125,7 @@ def _flags() -> list[Any]:
 
 
 def _set_flags(values: list[Any]) -> None:
-    writes: list[Callable[[Any], object]] = [
-        functools.partial(setattr, holder, name) for holder, name in _FLAGS
-    ]
+    writes: list[Callable[[Any], object]] = [functools.partial(setattr, holder, name) for holder, name in _FLAGS]
     writes += [write for _, write in _ACCESSORS]
     for write, now, before in zip(writes, _flags(), values, strict=True):
         if before is not None and now != before:
@@ -228,15 +226,9 @@ SWITCHES = (
     Switch("the default device of torch", _default_device, _set_default_device),
     Switch("the number of threads of torch", torch.get_num_threads, torch.set_num_threads),
     Switch(
-        "the deterministic algorithms of torch",
-        torch.get_deterministic_debug_mode,
-        torch.set_deterministic_debug_mode,
+        "the deterministic algorithms of torch", torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
     ),
-    Switch(
-        "the precision of matrix products",
-        lambda: _known(torch.get_float32_matmul_precision),
-        _set_precision,
-    ),
+    Switch("the precision of matrix products", lambda: _known(torch.get_float32_matmul_precision), _set_precision),
     Switch("the numerical libraries of torch", _flags, _set_flags),
     Switch("the anomaly detection of torch", _anomaly, _set_anomaly),
     Switch("how torch treats denormal numbers", _flushes_denormals, torch.set_flush_denormal),

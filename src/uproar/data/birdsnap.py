@@ -9,10 +9,10 @@ import csv
 from pathlib import Path
 
 from uproar.data.catalogue import known_set
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
+from uproar.data.locations import located
 from uproar.data.options import Count, Root, Shorter, Size
-from uproar.data.photos import Boxed, Listing, numbers, photo_task
-from uproar.data.places import located
+from uproar.data.photographs import Boxed, Listing, numbers, photo_task
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput
@@ -23,12 +23,7 @@ PHOTOS = ("download/images", "images", ".")
 
 @tasks.declare(images="up to 47,386 + 2,443 photos", truth="boxes")
 def birdsnap(
-    *,
-    size: Size = 224,
-    shorter: Shorter = 0,
-    train: Count = None,
-    test: Count = None,
-    root: Root = None,
+    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """500 species of birds (Berg et al. 2014) with boxes; photos that were not found on the web are left out."""
     folder = located(known_set("birdsnap"), root)
@@ -48,15 +43,11 @@ def birdsnap(
         name = row["path"] if place == "." else f"{place}/{row['path']}"
         listing = listings[row["path"] in in_test]
         listing.add(name, ids[row["species_id"]])
-        box = numbers(
-            folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")]
-        )
+        box = numbers(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
         boxed[name] = Boxed(((box[0], box[1], box[2], box[3]),))
-    here = tuple(part.without({n for n in part.names if not (folder / n).is_file()}) for part in listings)  # fmt: skip
+    here = tuple(part.without({n for n in part.names if not (folder / n).is_file()}) for part in listings)
     classes = list(species.values())
-    return photo_task(
-        "birdsnap", (here[0], here[1]), classes, Framing(size, shorter), (train, test)
-    )
+    return photo_task("birdsnap", (here[0], here[1]), classes, Framing(size, shorter), (train, test))
 
 
 def _place(folder: Path, paths: list[str]) -> str:

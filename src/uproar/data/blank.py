@@ -15,12 +15,7 @@ from uproar.data.task import Split, Task
 @tasks.declare(images="one grey, as many as another task has", truth="none")
 def blank(task: Task, *, level: Annotated[float, Field(ge=0, le=1)] = 0.5) -> Task:
     """Another task's labels and sizes on empty images: semi-natural(blank(cifar100)) is purely synthetic."""
-    return replace(
-        task,
-        name=f"blank({task.name})",
-        train=_painted(task.train, level),
-        test=_painted(task.test, level),
-    )
+    return replace(task, name=f"blank({task.name})", train=_painted(task.train, level), test=_painted(task.test, level))
 
 
 def _painted(split: Split, level: float) -> Split:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from uproar.data.catalogue import known_set
+from uproar.data.locations import located
 from uproar.data.options import Count, Root, chosen
-from uproar.data.places import located
 from uproar.data.registry import tasks
 from uproar.data.task import Split, Task
 from uproar.data.unpickle import read_pickle
@@ -38,11 +38,7 @@ def cifar10(*, train: Count = None, test: Count = None, root: Root = None) -> Ta
 
 @tasks.declare(images="50,000 + 10,000 colour 32×32", truth="none")
 def cifar100(
-    *,
-    labels: Literal["fine", "coarse"] = "fine",
-    train: Count = None,
-    test: Count = None,
-    root: Root = None,
+    *, labels: Literal["fine", "coarse"] = "fine", train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """CIFAR-100 (Krizhevsky 2009), 32×32 colour, 100 fine or 20 coarse classes, from either layout."""
     folder = located(known_set("cifar100"), root)
@@ -82,9 +78,7 @@ def _binary(file: Path, labels: int, column: int) -> Bytes:
 def _pickle(file: Path, labels: str) -> Bytes:
     held = _named(file)
     if "data" not in held or labels not in held:
-        raise BadInput(
-            f"{file} holds {', '.join(held) or 'nothing'}; a batch has 'data' and {labels!r}."
-        )
+        raise BadInput(f"{file} holds {', '.join(held) or 'nothing'}; a batch has 'data' and {labels!r}.")
     try:
         images, numbers = np.asarray(held["data"]), np.asarray(held[labels])
     except ValueError:

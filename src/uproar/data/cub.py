@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from uproar.data.catalogue import known_set
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
+from uproar.data.locations import located
 from uproar.data.options import Count, Root, Shorter, Size
-from uproar.data.photos import Boxed, Listing, numbers, photo_task, rows_of
-from uproar.data.places import located
+from uproar.data.photographs import Boxed, Listing, numbers, photo_task, rows_of
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput
@@ -17,12 +17,7 @@ from uproar.errors import BadInput
 
 @tasks.declare(images="5,994 + 5,794 photos", truth="boxes")
 def cub200(
-    *,
-    size: Size = 224,
-    shorter: Shorter = 0,
-    train: Count = None,
-    test: Count = None,
-    root: Root = None,
+    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """200 species of birds (Wah et al. 2011) with boxes, the official split; photos are decoded when read."""
     folder = located(known_set("cub200"), root)

@@ -28,10 +28,7 @@ def digits(*, test: Annotated[float, Field(gt=0, lt=1)] = 0.2) -> Task:
     y = torch.from_numpy(labels).long()
     in_test = _stratified(y, test)
     return Task(
-        "digits",
-        Split("train", x[~in_test], y[~in_test]),
-        Split("test", x[in_test], y[in_test]),
-        tuple("0123456789"),
+        "digits", Split("train", x[~in_test], y[~in_test]), Split("test", x[in_test], y[in_test]), tuple("0123456789")
     )
 
 

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from uproar.data.birdsnap import PHOTOS, table
 from uproar.data.catalogue import Known, Remote
-from uproar.data.places import find
+from uproar.data.locations import find
 from uproar.errors import BadInput, StoreError
 
 Listener = Callable[[str, int, int], None]
@@ -96,9 +96,7 @@ def fetch(remote: Remote, folder: Path, listen: Listener) -> Path:
     if file.is_file():
         if md5_of(file) == remote.md5:
             return file
-        raise BadInput(
-            f"{file} is there already, but its checksum is not that of {remote.url}; move it away first."
-        )
+        raise BadInput(f"{file} is there already, but its checksum is not that of {remote.url}; move it away first.")
     continued = part.exists()
     _receive(remote, part, listen)
     found = md5_of(part)

@@ -10,18 +10,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
+from uproar.data.locations import roots
 from uproar.data.options import Count, Shorter, Size
-from uproar.data.photos import (
-    ENDINGS,
-    Boxed,
-    Listing,
-    class_folders,
-    left_out,
-    numbers,
-    photo_task,
-)
-from uproar.data.places import roots
+from uproar.data.photographs import ENDINGS, Boxed, Listing, class_folders, left_out, numbers, photo_task
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput, BadOption
@@ -115,9 +107,7 @@ def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[Listing, Li
         return True, *_two_trees(place, second)
     classes = class_folders(place)
     if len(classes) < 2:
-        raise BadInput(
-            f"{place} has {len(classes)} class folders; a task needs at least two (or a table: csv=…)."
-        )
+        raise BadInput(f"{place} has {len(classes)} class folders; a task needs at least two (or a table: csv=…).")
     whole = Listing(place)
     for number, name in enumerate(classes):
         whole.add_folder(name, number)
@@ -187,9 +177,7 @@ class _Rows:
         for option in ("image", "label"):
             name = getattr(columns, option)
             if name not in header:
-                raise BadInput(
-                    f"{file} has no column {name!r} but {', '.join(header)}; say which with {option}=…"
-                )
+                raise BadInput(f"{file} has no column {name!r} but {', '.join(header)}; say which with {option}=…")
         names = [_found(place, file, row[columns.image], n) for n, row in enumerate(rows, 2)]
         labels = [(row[columns.label] or "").strip() for row in rows]
         if "" in labels:
@@ -233,15 +221,11 @@ def _numbered(rows: _Rows, classes: int, first: int) -> dict[str, int]:
     for line, label in enumerate(rows.labels, 2):
         if not label.isdigit() or not first <= int(label) <= last:
             hint = " Are they counted from 1? Then give first=1." if label == str(classes) else ""
-            raise BadInput(
-                f"{rows.file}, line {line}: the label {label!r} is not one of {first} to {last}.{hint}"
-            )
+            raise BadInput(f"{rows.file}, line {line}: the label {label!r} is not one of {first} to {last}.{hint}")
     return {label: int(label) - first for label in set(rows.labels)}
 
 
-def _listed(
-    place: Path, rows: _Rows, known: dict[str, int], share: float, by_class: bool
-) -> tuple[Listing, Listing]:
+def _listed(place: Path, rows: _Rows, known: dict[str, int], share: float, by_class: bool) -> tuple[Listing, Listing]:
     boxed = None if rows.boxes is None else rows.boxes.get
     whole = Listing(place, boxed=boxed)
     for name, label in zip(rows.names, rows.labels, strict=True):

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from uproar.data.catalogue import known_set
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
+from uproar.data.locations import located
 from uproar.data.options import Count, Root, Shorter, Size
-from uproar.data.photos import Listing, photo_task, rows_of
-from uproar.data.places import located
+from uproar.data.photographs import Listing, photo_task, rows_of
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput
@@ -17,12 +17,7 @@ from uproar.errors import BadInput
 
 @tasks.declare(images="75,750 + 25,250 photos", truth="none")
 def food101(
-    *,
-    size: Size = 224,
-    shorter: Shorter = 0,
-    train: Count = None,
-    test: Count = None,
-    root: Root = None,
+    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """101 dishes (Bossard et al. 2014), the official lists; photos are decoded when read."""
     folder = located(known_set("food101"), root)
@@ -33,9 +28,7 @@ def food101(
         for name in _listed(folder / "meta", split):
             label = name.partition("/")[0]
             if label not in numbers:
-                raise BadInput(
-                    f"{folder}: {split} has {name}, but classes.txt has no class {label!r}."
-                )
+                raise BadInput(f"{folder}: {split} has {name}, but classes.txt has no class {label!r}.")
             listing.add(f"images/{name}.jpg", numbers[label])
     names = [name.replace("_", " ") for name in classes]
     return photo_task("food101", listings, names, Framing(size, shorter), (train, test))

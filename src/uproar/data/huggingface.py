@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
 from uproar.data.options import Count, Shorter, chosen
 from uproar.data.registry import tasks
 from uproar.data.stream import Source
@@ -70,9 +70,7 @@ def _splits(name: str, config: str | None, learn: str, judge: str | None) -> dic
     wanted = {"train": learn, "test": judge or usual}
     for option, split in zip(("learn", "judge"), wanted.values(), strict=True):
         if split not in held:
-            raise BadInput(
-                f"hf:{name} has no split {split!r} but {', '.join(held)}; say which with {option}=…"
-            )
+            raise BadInput(f"hf:{name} has no split {split!r} but {', '.join(held)}; say which with {option}=…")
     return {part: held[split] for part, split in wanted.items()}
 
 
@@ -83,9 +81,7 @@ def _columns(rows: Any, image: str | None, label: str | None) -> tuple[str, str]
         typed = [name for name, value in rows.features.items() if type(value).__name__ == kind]
         column = given or next(iter(typed), option)
         if column not in rows.features:
-            raise BadInput(
-                f"There is no column {column!r} but {', '.join(rows.features)}; say which with {option}=…"
-            )
+            raise BadInput(f"There is no column {column!r} but {', '.join(rows.features)}; say which with {option}=…")
         found.append(column)
     return found[0], found[1]
 
@@ -94,7 +90,7 @@ def _classes(both: Mapping[str, Any], label: str) -> tuple[str, ...]:
     names = getattr(both["train"].features[label], "names", None)
     if names:
         return tuple(map(str, names))
-    return tuple(str(value) for value in sorted(set(both["train"][label]) | set(both["test"][label])))  # fmt: skip
+    return tuple(str(value) for value in sorted(set(both["train"][label]) | set(both["test"][label])))
 
 
 def _framing(rows: Any, image: str, size: int, shorter: int) -> Framing:
@@ -107,9 +103,7 @@ def _framing(rows: Any, image: str, size: int, shorter: int) -> Framing:
     return Framing(width, shorter or width)
 
 
-def _split(
-    name: str, rows: Any, columns: tuple[str, str], classes: tuple[str, ...], framing: Framing
-) -> Split:
+def _split(name: str, rows: Any, columns: tuple[str, str], classes: tuple[str, ...], framing: Framing) -> Split:
     image, label = columns
     values = list(rows[label])
     named = getattr(rows.features[label], "names", None)

@@ -11,18 +11,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from uproar.data.catalogue import known_set
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
+from uproar.data.locations import located
 from uproar.data.options import Count, Root, Shorter, Size
-from uproar.data.photos import (
-    Boxed,
-    Listing,
-    class_folders,
-    class_titles,
-    photo_task,
-    pictures_below,
-    rows_of,
-)
-from uproar.data.places import located
+from uproar.data.photographs import Boxed, Listing, class_folders, class_titles, photo_task, pictures_below, rows_of
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput, one_line
@@ -35,12 +27,7 @@ _KIT = ("ILSVRC2012_devkit_t12/data", "devkit/data", "data")
 
 @tasks.declare(images="1,281,167 + 50,000 photos", truth="boxes, where their XML files are there")
 def imagenet(
-    *,
-    size: Size = 224,
-    shorter: Shorter = 0,
-    train: Count = None,
-    test: Count = None,
-    root: Root = None,
+    *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """ILSVRC 2012 (Russakovsky et al. 2015); the labelled validation photos are the test split."""
     known = known_set("imagenet")
@@ -87,9 +74,7 @@ def _add_validation(listing: Listing, val: str, labels: dict[str, int], boxes: P
         if own is None:
             raise BadInput(f"{place / name} has no label.")
         if own not in labels:
-            raise BadInput(
-                f"{place / name} is of the class {own}, which is not in the training folders."
-            )
+            raise BadInput(f"{place / name} is of the class {own}, which is not in the training folders.")
         listing.add(f"{val}/{name}", labels[own])
 
 
@@ -134,15 +119,9 @@ def _wnids_of_kit(file: Path) -> dict[str, str]:
 
     try:
         synsets = loadmat(file, squeeze_me=True, struct_as_record=False)["synsets"]
-        return {
-            str(int(one.ILSVRC2012_ID)): str(one.WNID)
-            for one in synsets
-            if int(one.num_children) == 0
-        }
+        return {str(int(one.ILSVRC2012_ID)): str(one.WNID) for one in synsets if int(one.num_children) == 0}
     except Exception as error:  # a damaged file can fail in any way
-        raise BadInput(
-            f"{file} is not the table of the kit's classes ({one_line(error)})."
-        ) from None
+        raise BadInput(f"{file} is not the table of the kit's classes ({one_line(error)}).") from None
 
 
 def _words(folder: Path) -> dict[str, str]:
@@ -180,7 +159,7 @@ def _objects(file: Path) -> tuple[Objects, tuple[int, int]]:
         for one in top.iter("object"):
             box = one.find("bndbox")
             assert box is not None
-            edges = (number(box, "xmin"), number(box, "ymin"), number(box, "xmax"), number(box, "ymax"))  # fmt: skip
+            edges = (number(box, "xmin"), number(box, "ymin"), number(box, "xmax"), number(box, "ymax"))
             found.append((one.findtext("name", ""), edges))
         return found, (int(number(top, "size/width")), int(number(top, "size/height")))
     except (OSError, ElementTree.ParseError, ValueError, AssertionError) as error:

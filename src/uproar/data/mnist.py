@@ -9,16 +9,13 @@ import torch
 
 from uproar.data.catalogue import known_set
 from uproar.data.idx import read_idx
+from uproar.data.locations import located
 from uproar.data.options import Count, Root, chosen
-from uproar.data.places import located
 from uproar.data.registry import tasks
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput
 
-FASHION = (
-    "T-shirt/top", "trouser", "pullover", "dress", "coat",
-    "sandal", "shirt", "sneaker", "bag", "ankle boot",
-)  # fmt: skip
+FASHION = ("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 
 
 @tasks.declare(images="60,000 + 10,000 grey 28×28", truth="none")

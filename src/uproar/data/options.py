@@ -45,18 +45,12 @@ def chosen(task: Task, train: int | None, test: int | None) -> Task:
     return replace(task, train=part(task.train, train), test=part(task.test, test))
 
 
-def chosen_rows(
-    task: str, split: str, labels: Tensor, classes: int, count: int | None, sparse: bool = False
-) -> Tensor:
+def chosen_rows(task: str, split: str, labels: Tensor, classes: int, count: int | None, sparse: bool = False) -> Tensor:
     """Which images `count` of a split are, classes balanced; none means all."""
     if count is None:
         return torch.arange(len(labels))
     if count > len(labels):
-        raise BadOption(
-            f"{task}: {split}={count} asks for more than the {len(labels)} {split} images."
-        )
+        raise BadOption(f"{task}: {split}={count} asks for more than the {len(labels)} {split} images.")
     if count < classes and not sparse:
-        raise BadOption(
-            f"{task}: {split}={count} is fewer than one image for each of the {classes} classes."
-        )
+        raise BadOption(f"{task}: {split}={count} is fewer than one image for each of the {classes} classes.")
     return balanced_rows(labels, count)

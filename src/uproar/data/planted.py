@@ -52,9 +52,7 @@ def glyph_shapes(classes: int) -> Tensor:
     return torch.stack(shapes).view(classes, _GLYPH, _GLYPH)
 
 
-def _split(
-    name: str, n: int, glyphs: Tensor, size: int, channels: int, noise: float, seed: int
-) -> Split:
+def _split(name: str, n: int, glyphs: Tensor, size: int, channels: int, noise: float, seed: int) -> Split:
     labels = torch.arange(n) % len(glyphs)
     draws = Draws.of(seed, n, name)
     images = noise * draws.uniform("planted background", channels, size, size)

@@ -8,16 +8,29 @@ from uproar.containment import contained, is_builtin
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.expression import Call, parse
-from uproar.plugins import line_in_file
+from uproar.plugins.loading import line_in_file
 from uproar.registry import Entry, Registry
 
 DECLARED_IN = tuple(
     f"uproar.data.{module}"
     for module in (
-        "birdsnap", "blank", "cifar", "cub", "digits", "folder", "food", "huggingface", "imagenet", "mnist",
-        "planted", "semi_natural", "shuffled", "svhn", "tiny_imagenet",
+        "birdsnap",
+        "blank",
+        "cifar",
+        "cub",
+        "digits",
+        "folder",
+        "food",
+        "huggingface",
+        "imagenet",
+        "mnist",
+        "planted",
+        "semi_natural",
+        "shuffled",
+        "svhn",
+        "tiny_imagenet",
     )
-)  # fmt: skip
+)
 tasks = Registry("task", "uproar.tasks", DECLARED_IN)
 
 
@@ -43,13 +56,9 @@ def _load(call: Call) -> Task:
         where = line_in_file(error)
         if not where:
             raise
-        raise BadInput(
-            f"The task {call.name} cannot be loaded: {where}: {one_line(error)}"
-        ) from error
+        raise BadInput(f"The task {call.name} cannot be loaded: {where}: {one_line(error)}") from error
     if not isinstance(task, Task):
-        raise BadInput(
-            f"The task {call.name} must return a uproar.Task, not {type(task).__name__}."
-        )
+        raise BadInput(f"The task {call.name} must return a uproar.Task, not {type(task).__name__}.")
     return task
 
 

@@ -34,9 +34,7 @@ def semi_natural(
     """
     make = number_mark if kind == "number" else stripes_mark
     mark = make(len(task.classes), *task.shape[1:])
-    parts = [
-        _marked(split, mark, len(task.classes), place, seed) for split in (task.train, task.test)
-    ]
+    parts = [_marked(split, mark, len(task.classes), place, seed) for split in (task.train, task.test)]
     for split in parts:
         missing = torch.bincount(split.labels, minlength=len(task.classes)).argmin()
         if not bool((split.labels == missing).any()):

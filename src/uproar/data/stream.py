@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from uproar.batches import spans
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
 from uproar.data.pixelcache import PixelCache, cache_folder
 from uproar.errors import BadInput
-from uproar.place import write_file
+from uproar.storage.backends import write_file
 
 Rows = slice | Tensor | Sequence[int]
 
@@ -97,9 +97,14 @@ class Pictures(Source):
     """
 
     def __init__(
-        self, paths: Iterable[str | Path], size: int, *, shorter: int = 0,
-        threads: int | None = None, cache: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        paths: Iterable[str | Path],
+        size: int,
+        *,
+        shorter: int = 0,
+        threads: int | None = None,
+        cache: bool = True,
+    ) -> None:
         self.paths = tuple(os.fspath(path) for path in paths)
         if not self.paths:
             raise BadInput("There are no pictures: give at least one.")
@@ -116,8 +121,7 @@ class Pictures(Source):
     def take(self, rows: Tensor) -> Pictures:
         """Some of the pictures."""
         chosen = [self.paths[i] for i in row_numbers(rows, len(self)).tolist()]
-        return Pictures(chosen, self.framing.size, shorter=self.framing.shorter,
-                        threads=self.threads, cache=self.cache)  # fmt: skip
+        return Pictures(chosen, self.framing.size, shorter=self.framing.shorter, threads=self.threads, cache=self.cache)
 
     def read(self, rows: Tensor) -> Tensor:
         wanted = rows.tolist()

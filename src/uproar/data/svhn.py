@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from uproar.data.catalogue import known_set
+from uproar.data.locations import located
 from uproar.data.options import Count, Root, chosen
-from uproar.data.places import located
 from uproar.data.registry import tasks
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, one_line
@@ -35,9 +35,7 @@ def _split(name: str, file: Path) -> Split:
             )
     images, labels = held["X"], held["y"].reshape(-1)
     if images.ndim != 4 or images.shape[:3] != (32, 32, 3) or images.dtype != np.uint8:
-        raise BadInput(
-            f"{file}: X must be bytes of shape (32, 32, 3, n), not {images.dtype} of shape {images.shape}."
-        )
+        raise BadInput(f"{file}: X must be bytes of shape (32, 32, 3, n), not {images.dtype} of shape {images.shape}.")
     if images.shape[3] != len(labels):
         raise BadInput(f"{file} has {images.shape[3]} images but {len(labels)} labels.")
     if len(labels) and not 1 <= labels.min() <= labels.max() <= 10:

@@ -55,13 +55,9 @@ class Split:
 
     def __post_init__(self) -> None:
         if len(self.images.shape) != 4:
-            raise BadShape(
-                f"The {self.name} images must be (n, c, h, w), not {tuple(self.images.shape)}."
-            )
+            raise BadShape(f"The {self.name} images must be (n, c, h, w), not {tuple(self.images.shape)}.")
         if len(self.labels) != len(self.images):
-            raise BadShape(
-                f"The {self.name} split has {len(self.images)} images but {len(self.labels)} labels."
-            )
+            raise BadShape(f"The {self.name} split has {len(self.images)} images but {len(self.labels)} labels.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -138,9 +134,7 @@ class Task:
 
     def __post_init__(self) -> None:
         if self.train.shape != self.test.shape:
-            raise BadShape(
-                f"{self.name}: train images are {self.train.shape} but test images {self.test.shape}."
-            )
+            raise BadShape(f"{self.name}: train images are {self.train.shape} but test images {self.test.shape}.")
         for split in (self.train, self.test):
             self._check(split)
 
@@ -151,8 +145,7 @@ class Task:
         low, high = int(split.labels.min()), int(split.labels.max())
         if low < 0 or high >= k:
             raise BadInput(
-                f"{self.name}: {split.name} labels run from {low} to {high}, but there are {k} classes "
-                f"(0 to {k - 1})."
+                f"{self.name}: {split.name} labels run from {low} to {high}, but there are {k} classes (0 to {k - 1})."
             )
         counts = torch.bincount(split.labels, minlength=k)
         if bool((counts == 0).any()) and not self.sparse:
@@ -160,9 +153,7 @@ class Task:
             other = self.test if split is self.train else self.train
             there = bool((other.labels == empty).any())
             but = f", but {other.name} images" if there else ""
-            raise BadInput(
-                f"{self.name}: class {self.classes[empty]!r} has no {split.name} images{but}."
-            )
+            raise BadInput(f"{self.name}: class {self.classes[empty]!r} has no {split.name} images{but}.")
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -208,9 +199,7 @@ class Task:
     def _moments(self) -> tuple[Tensor, Tensor]:
         total = torch.zeros(2, self.shape[0], dtype=torch.float64)
         most = max(1, SEEN // math.prod(self.shape))
-        chosen = torch.linspace(
-            0, len(self.train) - 1, min(most, len(self.train)), dtype=torch.float64
-        ).long()
+        chosen = torch.linspace(0, len(self.train) - 1, min(most, len(self.train)), dtype=torch.float64).long()
         for rows in spans(len(chosen), self.train.handful):
             total += _sums(self.train.images[chosen[rows]])
         count = len(chosen) * self.shape[1] * self.shape[2]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from uproar.data.catalogue import known_set
-from uproar.data.framing import Framing
+from uproar.data.cropping import Framing
+from uproar.data.locations import located
 from uproar.data.options import Count, Only, Root, Size
-from uproar.data.photos import Boxed, Listing, class_titles, numbers, photo_task, rows_of
-from uproar.data.places import located
+from uproar.data.photographs import Boxed, Listing, class_titles, numbers, photo_task, rows_of
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput, BadOption
@@ -19,9 +19,8 @@ _SIDE = 64
 
 @tasks.declare("tiny-imagenet", images="100,000 + 10,000 colour 64×64", truth="boxes")
 def tiny_imagenet(
-    *, only: Only = (), size: Size = _SIDE, train: Count = None, test: Count = None,
-    root: Root = None,
-) -> Task:  # fmt: skip
+    *, only: Only = (), size: Size = _SIDE, train: Count = None, test: Count = None, root: Root = None
+) -> Task:
     """200 classes of ImageNet at 64×64 with boxes; the labelled validation images are the test split.
 
     `only=[n01641577, n02106662]` keeps these classes, in this order.
@@ -40,9 +39,7 @@ def tiny_imagenet(
     table = folder / "val" / "val_annotations.txt"
     for name, wnid, *box in rows_of(table, 6):
         if wnid not in whole:
-            raise BadInput(
-                f"{table}: {name} is of the class {wnid}, which wnids.txt does not have."
-            )
+            raise BadInput(f"{table}: {name} is of the class {wnid}, which wnids.txt does not have.")
         if wnid not in numbers_of:
             continue
         listings[1].add(f"val/images/{name}", numbers_of[wnid])

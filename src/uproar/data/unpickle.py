@@ -76,9 +76,7 @@ def read_pickle(file: Path) -> Any:
     except FileNotFoundError:
         raise BadInput(f"There is no {file.name} in {file.parent}.") from None
     except _Refused as error:
-        raise BadInput(
-            f"{file} is not a pickle of plain data: it asks for {error}, which is not run."
-        ) from None
+        raise BadInput(f"{file} is not a pickle of plain data: it asks for {error}, which is not run.") from None
     except MemoryError:
         raise BadInput(f"{file} does not fit into memory.") from None
     except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, OSError) as error:
@@ -202,7 +200,7 @@ _PUSH: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE"), lambda v: v),
     **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), lambda v: v),
     **dict.fromkeys(("BINSTRING", "SHORT_BINSTRING", "STRING"), lambda v: v.encode("latin-1")),
-}  # fmt: skip
+}
 
 _DO: dict[str, Callable[[_Machine, Any], None]] = {
     "APPEND": lambda m, _: m.extend([m.stack.pop()]),
@@ -222,7 +220,7 @@ _DO: dict[str, Callable[[_Machine, Any], None]] = {
     "STACK_GLOBAL": lambda m, _: m.name(_text(m.stack.pop(-2)), _text(m.stack.pop())),
     "REDUCE": lambda m, _: m.reduce(),
     "BUILD": lambda m, _: m.build(),
-}  # fmt: skip
+}
 
 
 class _Settler:

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from uproar.data.catalogue import CATALOGUE, Known
+from uproar.data.cropping import Framing
 from uproar.data.download import md5_of
 from uproar.data.folder import folder_place
-from uproar.data.framing import Framing
-from uproar.data.photos import LEFT_OUT, left_out
-from uproar.data.places import located
+from uproar.data.locations import located
+from uproar.data.photographs import LEFT_OUT, left_out
 from uproar.data.registry import check_task, load
 from uproar.data.stream import Pictures
 from uproar.data.task import Task
 from uproar.errors import BadInput, StoreError
 from uproar.expression import parse
-from uproar.place import write_file
+from uproar.storage.backends import write_file
 
 
 @dataclass
@@ -86,9 +86,7 @@ def _check_files(known: Known, folder: Path, verdict: Verdict) -> None:
                 found = _md5(file)
                 same += found == md5
                 if found != md5:
-                    verdict.faults.append(
-                        f"{file} is not the published file: its checksum is {found}, not {md5}."
-                    )
+                    verdict.faults.append(f"{file} is not the published file: its checksum is {found}, not {md5}.")
     if same:
         verdict.facts.append(f"{same} files have the published checksum")
 
@@ -105,9 +103,7 @@ def _md5(file: Path) -> str:
 
 def _count(task: Task, known: Known | None, verdict: Verdict) -> None:
     counts = (len(task.train), len(task.test))
-    verdict.facts.append(
-        f"{counts[0]:,} training and {counts[1]:,} test images of {len(task.classes)} classes"
-    )
+    verdict.facts.append(f"{counts[0]:,} training and {counts[1]:,} test images of {len(task.classes)} classes")
     if known is not None and counts != known.counts and "=" not in verdict.name:
         whole = f"{known.counts[0]:,} + {known.counts[1]:,}"
         verdict.facts.append(f"a part of the published set, which has {whole}")
@@ -117,10 +113,7 @@ def _count(task: Task, known: Known | None, verdict: Verdict) -> None:
 
 def _decode(task: Task, verdict: Verdict, listen: Callable[[int, int], None]) -> None:
     paths = [
-        path
-        for split in (task.train, task.test)
-        if isinstance(split.images, Pictures)
-        for path in split.images.paths
+        path for split in (task.train, task.test) if isinstance(split.images, Pictures) for path in split.images.paths
     ]
     base = verdict.folder or Path()
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:

@@ -12,15 +12,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from uproar.data.photos import NOWHERE
+from uproar.data.photographs import NOWHERE
 from uproar.data.stream import Source
 from uproar.errors import BadInput
 
 _DIGITS = (
-    "### #.# #.# #.# ###", ".#. ##. .#. .#. ###", "### ..# ### #.. ###", "### ..# ### ..# ###",
-    "#.# #.# ### ..# ..#", "### #.. ### ..# ###", "### #.. ### #.# ###", "### ..# ..# ..# ..#",
-    "### #.# ### #.# ###", "### #.# ### ..# ###",
-)  # fmt: skip
+    "### #.# #.# #.# ###",
+    ".#. ##. .#. .#. ###",
+    "### ..# ### #.. ###",
+    "### ..# ### ..# ###",
+    "#.# #.# ### ..# ..#",
+    "### #.. ### ..# ###",
+    "### #.. ### #.# ###",
+    "### ..# ..# ..# ..#",
+    "### #.# ### #.# ###",
+    "### #.# ### ..# ###",
+)
 _WIDE, _HIGH = 3, 5
 _SHARE = 60 / 224
 """Of the image's sides, the least that a rectangle takes: what Li et al. expect a mark to measure."""
@@ -71,9 +78,7 @@ def number_mark(classes: int, height: int, width: int) -> Mark:
                 left = 1 + place * (_WIDE + 1)
                 bright[label, 1 : 1 + _HIGH, left : left + _WIDE] = _digit(int(digit))
     bright = bright.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
-    more_high, more_wide = (
-        max(0, round(_SHARE * side) - own) for side, own in ((height, high), (width, wide))
-    )
+    more_high, more_wide = (max(0, round(_SHARE * side) - own) for side, own in ((height, high), (width, wide)))
     left, above = more_wide // 2, more_high // 2
     bright = F.pad(bright, (left, more_wide - left, above, more_high - above))
     high, wide = bright.shape[1:]

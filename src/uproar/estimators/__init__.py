@@ -1,7 +1,6 @@
 """Estimators by name, and chains of them: `(model, x, target) -> map`."""
 
 from uproar.estimators import (
-    altered,
     bottleneck,
     cam,
     classes,
@@ -19,14 +18,15 @@ from uproar.estimators import (
     smooth,
     surrogate,
     tame,
-    truth,
 )
+from uproar.estimators import ground_truth as truth
+from uproar.estimators import perturbed_maps as altered
 from uproar.estimators.base import Context, direct, estimator, estimators
 from uproar.estimators.captum import captum_entry
 from uproar.estimators.chain import Chain, families, read_chain, with_maps
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
+from uproar.estimators.map_files import StoredMaps, maps_entry
 from uproar.estimators.plugin import adopt
-from uproar.estimators.stored import StoredMaps, maps_entry
 
 __all__ = [
     "Chain",

@@ -63,9 +63,7 @@ class Context:
     def colour(self, x: Tensor) -> Tensor:
         """The mean colour as (1, c, 1, 1); refused with the reason where it is not known."""
         if self.mean is None:
-            raise NotApplicable(
-                "the mean colour of the training images is needed; give train= or mean="
-            )
+            raise NotApplicable("the mean colour of the training images is needed; give train= or mean=")
         return self.mean.to(x).view(1, -1, 1, 1)
 
 
@@ -93,10 +91,19 @@ def estimator(
     code are not taken for new ones.
     """
     facts = {
-        "role": "estimator", "passes": passes, "needs": needs, "channels": channels, "model": model,
-        "of": of, "prepare": prepare, "formula": formula, "paper": paper, "fails": fails,
-        "softmax": softmax, "version": version,
-    }  # fmt: skip
+        "role": "estimator",
+        "passes": passes,
+        "needs": needs,
+        "channels": channels,
+        "model": model,
+        "of": of,
+        "prepare": prepare,
+        "formula": formula,
+        "paper": paper,
+        "fails": fails,
+        "softmax": softmax,
+        "version": version,
+    }
     return _declare(facts, name, (*INPUTS, *EXTRAS))
 
 
@@ -140,23 +147,18 @@ def direct(*, formula: str = "", paper: str = "") -> Callable[[Callable], Callab
     return _declare(facts, None, ("x", "fraction", "context"))
 
 
-def run(
-    entry: Entry, given: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None
-) -> Any:
+def run(entry: Entry, given: Sequence[Any], options: Mapping[str, Any], model: nn.Module | None = None) -> Any:
     """What an entry's function returns; a function of the user gets copies, and cannot change what others share."""
     return guarded_call(f"The estimator {entry.name}", entry.function, given, options, model)
 
 
-def _declare(
-    facts: Mapping[str, Any], name: str | None, inputs: tuple[str, ...]
-) -> Callable[[Callable], Callable]:
+def _declare(facts: Mapping[str, Any], name: str | None, inputs: tuple[str, ...]) -> Callable[[Callable], Callable]:
     def keep(function: Callable) -> Callable:
         entry = Entry("estimator", name or function.__name__, function)
         for given in entry.inputs:
             if given not in inputs:
                 raise BadInput(
-                    f"{entry.name}: an {facts['role']} takes {', '.join(inputs)} and options after "
-                    f"a *, not {given!r}."
+                    f"{entry.name}: an {facts['role']} takes {', '.join(inputs)} and options after a *, not {given!r}."
                 )
         estimators.add(entry.name, function, **facts)
         return function

@@ -20,6 +20,7 @@ from uproar.batches import in_batches, spans
 from uproar.data.task import Split
 from uproar.errors import NotApplicable
 from uproar.estimators.base import Context, estimator
+from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.featuremaps import (
     channels_last,
     features_at,
@@ -29,10 +30,9 @@ from uproar.estimators.featuremaps import (
     outputs_kept,
 )
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import class_scores, rows_for
-from uproar.models.answer import called
 from uproar.models.borrow import borrowed, home
-from uproar.models.outputs import as_logits
+from uproar.models.forward import called
+from uproar.models.output_kind import as_logits
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -67,26 +67,37 @@ def prepare_iba(
     train = training_images(context, "iba")
     with borrowed(model), torch.no_grad():
         probe = train.read(slice(0, 2)).to(home(model))
-        chosen = (
-            named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
-        )
+        chosen = named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
         found = statistics(model, chosen.module, train, images)
     place = [name for name, _ in model.named_modules()].index(chosen.name)
-    return {
-        "place": torch.tensor([place]),
-        "mean": found.mean,
-        "std": found.std,
-        "active": found.active,
-    }
+    return {"place": torch.tensor([place]), "mean": found.mean, "std": found.std, "active": found.active}
 
 
-@estimator(passes=lambda steps=10, samples=10, **_: steps * samples, channels=False, softmax=True, prepare=prepare_iba,
-           needs="convolutions; training images", paper="Schulz et al. 2020",
-           formula="Σ_channels KL(λr + (1 − λ)ε ‖ ε) in bits per pixel, λ minimising CE + β · mean KL",
-           fails="coarse: the resolution is the layer's; around a shortcut information goes unseen")  # fmt: skip
-def iba(model: nn.Module, x: Images, target: Labels, context: Context, state: Mapping[str, Tensor], *,
-        layer: LayerName | None = None, beta: Positive = 10.0, steps: Steps = 10, lr: Positive = 1.0,
-        samples: Samples = 10, sigma: Sigma = 1.0, images: Count = 1000) -> RawMaps:  # fmt: skip
+@estimator(
+    passes=lambda steps=10, samples=10, **_: steps * samples,
+    channels=False,
+    softmax=True,
+    prepare=prepare_iba,
+    needs="convolutions; training images",
+    paper="Schulz et al. 2020",
+    formula="Σ_channels KL(λr + (1 − λ)ε ‖ ε) in bits per pixel, λ minimising CE + β · mean KL",
+    fails="coarse: the resolution is the layer's; around a shortcut information goes unseen",
+)
+def iba(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    state: Mapping[str, Tensor],
+    *,
+    layer: LayerName | None = None,
+    beta: Positive = 10.0,
+    steps: Steps = 10,
+    lr: Positive = 1.0,
+    samples: Samples = 10,
+    sigma: Sigma = 1.0,
+    images: Count = 1000,
+) -> RawMaps:
     """Information on the image that a bottleneck at `layer` lets through for the class, in bits per pixel.
 
     Unless named, the layer is the deepest feature map that is still fine (an eighth of the image's sides and 8 pixels,
@@ -98,8 +109,9 @@ def iba(model: nn.Module, x: Images, target: Labels, context: Context, state: Ma
     def batch(x: Images, target: Labels, context: Context) -> Tensor:
         features = checked_features(model, module, x, target)
         noise = step_noise(context, "iba noise", samples, features.shape[1:])
-        capacity, _ = fitted_bottleneck(model, module, x, target, features, known, noise,
-                                        beta=beta, steps=steps, lr=lr, sigma=sigma)  # fmt: skip
+        capacity, _ = fitted_bottleneck(
+            model, module, x, target, features, known, noise, beta=beta, steps=steps, lr=lr, sigma=sigma
+        )
         return bits_per_pixel(capacity, (x.shape[2], x.shape[3]))
 
     return in_batches(batch, x, target, context, size=max(2, rows_for(x) // samples))
@@ -140,11 +152,7 @@ def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -
         # sums of squares around the mean so far are joined part by part: no large numbers are subtracted
         size, own = len(features), features.mean(0)
         shift = own - mean
-        square = (
-            square
-            + (features - own).square().sum(0)
-            + shift.square() * (count * size / (count + size))
-        )
+        square = square + (features - own).square().sum(0) + shift.square() * (count * size / (count + size))
         count += size
         mean = mean + shift * (size / count)
         nonzero = nonzero + (features != 0).sum(0)
@@ -153,9 +161,19 @@ def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -
 
 
 def fitted_bottleneck(
-    model: nn.Module, module: nn.Module, x: Images, target: Labels, features: Tensor, known: Statistics,
-    noise: Noise, *, beta: float, steps: int, lr: float, sigma: float | None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    model: nn.Module,
+    module: nn.Module,
+    x: Images,
+    target: Labels,
+    features: Tensor,
+    known: Statistics,
+    noise: Noise,
+    *,
+    beta: float,
+    steps: int,
+    lr: float,
+    sigma: float | None,
+) -> tuple[Tensor, Tensor]:
     """Information let through per feature in nats at the last step, and α after it, (n, c, h, w) each."""
     mean, std = known.mean.to(features), known.std.to(features).clamp_min(LEAST_STD)
     active = known.active.to(features)
@@ -192,9 +210,7 @@ def descend(
     return seen.detach(), alpha
 
 
-def _restricted_cross_entropy(
-    model: nn.Module, module: nn.Module, x: Images, target: Labels, mixed: Tensor
-) -> Tensor:
+def _restricted_cross_entropy(model: nn.Module, module: nn.Module, x: Images, target: Labels, mixed: Tensor) -> Tensor:
     """Mean cross-entropy over the noisy copies of each image, (n,)."""
     copies = mixed.shape[1]
     with output_replaced(module, lambda _: channels_last(mixed.flatten(0, 1))):

@@ -15,12 +15,23 @@ from uproar.types import Images, Labels, RawMaps
 _NEEDS = "a convolution"
 
 
-@estimator(passes=1, needs=_NEEDS, channels=False,
-           formula="up(max(Σ_k w_k A_k, 0)), w_k = mean over places of ∂f_c / ∂A_k",
-           paper="Selvaraju et al. 2017",
-           fails="as coarse as the layer; weak where gradients change sign inside a feature map")  # fmt: skip
-def grad_cam(model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None,
-             relu: bool = True, variant: Literal["sum", "per-channel"] = "sum") -> RawMaps:  # fmt: skip
+@estimator(
+    passes=1,
+    needs=_NEEDS,
+    channels=False,
+    formula="up(max(Σ_k w_k A_k, 0)), w_k = mean over places of ∂f_c / ∂A_k",
+    paper="Selvaraju et al. 2017",
+    fails="as coarse as the layer; weak where gradients change sign inside a feature map",
+)
+def grad_cam(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    *,
+    layer: LayerName | None = None,
+    relu: bool = True,
+    variant: Literal["sum", "per-channel"] = "sum",
+) -> RawMaps:
     """Grad-CAM: feature maps of the last convolutional block, weighted by their mean gradient and added.
 
     `layer` names another module; one that is called several times counts with its last call. `relu=False` keeps what
@@ -35,16 +46,16 @@ def grad_cam(model: nn.Module, x: Images, target: Labels, *, layer: LayerName | 
     return enlarged(total.clamp_min(0) if relu else total, x)
 
 
-@estimator(passes=1, needs=_NEEDS, channels=False,
-           formula="up(max(Σ_k w_k A_k, 0)), w_k = Σ α max(g, 0), α = g² / (2g² + g³ Σ A_k), g = ∂f_c / ∂A_k",
-           paper="Chattopadhyay et al. 2018", fails="as coarse as the layer")  # fmt: skip
+@estimator(
+    passes=1,
+    needs=_NEEDS,
+    channels=False,
+    formula="up(max(Σ_k w_k A_k, 0)), w_k = Σ α max(g, 0), α = g² / (2g² + g³ Σ A_k), g = ∂f_c / ∂A_k",
+    paper="Chattopadhyay et al. 2018",
+    fails="as coarse as the layer",
+)
 def grad_cam_pp(
-    model: nn.Module,
-    x: Images,
-    target: Labels,
-    *,
-    layer: LayerName | None = None,
-    relu: bool = True,
+    model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
 ) -> RawMaps:
     """Grad-CAM++: as Grad-CAM, with each place's positive gradient weighted for several objects in one image.
 

@@ -21,25 +21,30 @@ from torch import Tensor, nn
 from uproar.batches import in_batches
 from uproar.errors import BadInput, BadShape, NotApplicable, one_line
 from uproar.estimators.base import Context
-from uproar.estimators.captum_classes import (
-    PREFIX,
-    captum_class,
-    captum_package,
-    class_options,
-    parameters,
-)
+from uproar.estimators.captum_classes import PREFIX, captum_class, captum_package, class_options, parameters
+from uproar.estimators.class_scores import rows_for
 from uproar.estimators.layers import last_conv_layer, module_named
-from uproar.estimators.scores import rows_for
-from uproar.models.answer import returning_scores
 from uproar.models.borrow import borrowed
+from uproar.models.forward import returning_scores
 from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps
 
 _TOGETHER = {
-    "Deconvolution", "DeepLift", "FeatureAblation", "GuidedBackprop", "GuidedGradCam", "InputXGradient", "LRP",
-    "LayerDeepLift", "LayerFeatureAblation", "LayerGradCam", "LayerGradientXActivation", "LayerLRP", "Occlusion",
+    "Deconvolution",
+    "DeepLift",
+    "FeatureAblation",
+    "GuidedBackprop",
+    "GuidedGradCam",
+    "InputXGradient",
+    "LRP",
+    "LayerDeepLift",
+    "LayerFeatureAblation",
+    "LayerGradCam",
+    "LayerGradientXActivation",
+    "LayerLRP",
+    "Occlusion",
     "Saliency",
-}  # fmt: skip
+}
 """Classes that treat the images of a batch one by one. All others get single images: they draw random numbers, or add
 over many copies of the whole batch, in an order that depends on its size."""
 
@@ -71,11 +76,18 @@ def _facts(cls: Any) -> dict[str, Any]:
     captum = captum_package()
     layered = issubclass(cls, captum.attr.LayerAttribution)
     return {
-        "role": "estimator", "passes": _passes, "needs": "what Captum's class needs", "model": True,
-        "channels": not layered, "of": None, "prepare": None, "paper": "", "version": captum.__version__,
+        "role": "estimator",
+        "passes": _passes,
+        "needs": "what Captum's class needs",
+        "model": True,
+        "channels": not layered,
+        "of": None,
+        "prepare": None,
+        "paper": "",
+        "version": captum.__version__,
         "formula": f"captum.attr.{cls.__name__}",
         "fails": "hooks see modules only: a ReLU called as a function, or used twice, is missed",
-    }  # fmt: skip
+    }
 
 
 def _passes(**options: Any) -> float:
@@ -89,12 +101,7 @@ def _signature(options: Mapping[str, inspect.Parameter]) -> inspect.Signature:
 
 
 def _estimated(
-    cls: Any,
-    model: nn.Module,
-    x: Images,
-    target: Labels,
-    context: Context,
-    options: Mapping[str, Any],
+    cls: Any, model: nn.Module, x: Images, target: Labels, context: Context, options: Mapping[str, Any]
 ) -> RawMaps:
     """The class's attributions as maps; the model comes back without hooks or marks of Captum."""
     values = _values(cls, model, x, context, options)
@@ -130,9 +137,7 @@ def _refused_by_captum(error: TypeError) -> bool:
     return where == __name__ or where.startswith("captum.")
 
 
-def _values(
-    cls: Any, model: nn.Module, x: Images, context: Context, options: Mapping[str, Any]
-) -> dict[str, Any]:
+def _values(cls: Any, model: nn.Module, x: Images, context: Context, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options as Captum takes them: modules for names, tensors for baselines, windows with channels."""
     values = dict(options)
     _, c, h, w = x.shape
@@ -156,9 +161,7 @@ def _baselines(given: float | str, x: Images, context: Context, several: bool) -
     """A number, or images: the mean colour, or training images where a class wants many."""
     if given == "train":
         if not several:
-            raise BadInput(
-                'baselines="train" is for classes that take many baselines, such as GradientShap.'
-            )
+            raise BadInput('baselines="train" is for classes that take many baselines, such as GradientShap.')
         if context.train is None:
             raise NotApplicable("training images are needed as baselines; give train=")
         rows = torch.linspace(0, len(context.train) - 1, min(REFERENCES, len(context.train))).long()
@@ -174,11 +177,7 @@ def _rows(x: Images, options: Mapping[str, Any]) -> int:
 
 
 def _one_by_one(
-    batch: Callable[[Tensor, Tensor], Tensor],
-    x: Images,
-    target: Labels,
-    context: Context,
-    purpose: str,
+    batch: Callable[[Tensor, Tensor], Tensor], x: Images, target: Labels, context: Context, purpose: str
 ) -> Tensor:
     """Image after image, each with random numbers of its own: Captum draws from the global generators."""
     maps = []

@@ -16,10 +16,20 @@ PREFIX = "captum:"
 _MODEL = {"forward_func", "model"}
 _GIVEN = {"inputs", "target"} | _MODEL
 _FIXED = {
-    "additional_forward_args", "custom_attribution_func", "device_ids", "grad_kwargs", "internal_batch_size",
-    "interpretable_model", "layer_mask", "perturb_func", "return_convergence_delta", "return_input_shape",
-    "show_progress", "similarity_func", "verbose",
-}  # fmt: skip
+    "additional_forward_args",
+    "custom_attribution_func",
+    "device_ids",
+    "grad_kwargs",
+    "internal_batch_size",
+    "interpretable_model",
+    "layer_mask",
+    "perturb_func",
+    "return_convergence_delta",
+    "return_input_shape",
+    "show_progress",
+    "similarity_func",
+    "verbose",
+}
 """Arguments that cannot be written in an expression or do not change the map: Captum's defaults hold."""
 
 _REFUSED = {
@@ -48,9 +58,7 @@ def captum_package() -> Any:
     try:
         importlib.import_module("captum.attr")
     except ImportError:
-        raise BadInput(
-            "Estimators called captum:... need the package captum: pip install captum"
-        ) from None
+        raise BadInput("Estimators called captum:... need the package captum: pip install captum") from None
     return importlib.import_module("captum")
 
 
@@ -64,9 +72,7 @@ def captum_class(name: str) -> Any:
         return _imported(home, last, attr.Attribution)
     cls = getattr(attr, name, None)
     if not _usable(cls, attr.Attribution):
-        usable = [
-            PREFIX + known for known, each in vars(attr).items() if _usable(each, attr.Attribution)
-        ]
+        usable = [PREFIX + known for known, each in vars(attr).items() if _usable(each, attr.Attribution)]
         raise unknown("Captum class", PREFIX + name, usable)
     return cls
 
@@ -111,9 +117,7 @@ def class_options(cls: Any) -> dict[str, inspect.Parameter]:
         plain = default is parameter.empty or isinstance(default, bool | int | float | str | None)
         if plain and name not in _GIVEN | _FIXED:
             hint = _HINTS.get(name, _hint(default))
-            options[name] = parameter.replace(
-                kind=parameter.KEYWORD_ONLY, default=default, annotation=hint
-            )
+            options[name] = parameter.replace(kind=parameter.KEYWORD_ONLY, default=default, annotation=hint)
     return options
 
 

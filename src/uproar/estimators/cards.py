@@ -93,11 +93,18 @@ def card(entry: Entry) -> Card:
     hints = get_type_hints(entry.function, include_extras=True)
     channels = "One value per colour channel." if facts.get("channels") else "One value per pixel."
     return Card(
-        name=entry.name, family=_family(entry), formula=facts.get("formula", ""), text=_paragraph(entry),
+        name=entry.name,
+        family=_family(entry),
+        formula=facts.get("formula", ""),
+        text=_paragraph(entry),
         options=tuple(_option(name, p.default, hints.get(name, Any)) for name, p in entry.options.items()),
-        cost=_cost(entry, passes), passes=passes, needs=_needs(entry, hints),
-        reach=_REACH.get(facts["role"], channels), fails=facts.get("fails", ""), paper=facts.get("paper", ""),
-    )  # fmt: skip
+        cost=_cost(entry, passes),
+        passes=passes,
+        needs=_needs(entry, hints),
+        reach=_REACH.get(facts["role"], channels),
+        fails=facts.get("fails", ""),
+        paper=facts.get("paper", ""),
+    )
 
 
 def _family(entry: Entry) -> str:
@@ -122,9 +129,7 @@ def _cost(entry: Entry, passes: float | None) -> str:
         return f"`samples` ({entry.options['samples'].default}) times that of what it is applied to"
     if entry.facts["role"] == "classes":
         times = entry.facts["times"](2) > 1
-        return (
-            "the number of classes times that" if times else "that"
-        ) + " of what it is applied to"
+        return ("the number of classes times that" if times else "that") + " of what it is applied to"
     if entry.facts.get("model") is False:
         return "nothing, as the model is never looked at"
     if not passes:
@@ -185,7 +190,7 @@ def in_words(schema: Mapping[str, Any]) -> str:
         least = schema.get("minItems", 0)
         of = in_words(schema.get("items", {}))
         return f"list of at least {least}: {of}" if least else f"list: {of}"
-    words = {"integer": "whole number", "boolean": "`true` or `false`", "string": "text", "null": "`none`"}  # fmt: skip
+    words = {"integer": "whole number", "boolean": "`true` or `false`", "string": "text", "null": "`none`"}
     return f"{words.get(kind, kind)} {_bounds(schema)}".rstrip()
 
 
@@ -238,9 +243,7 @@ def _overview(cards: list[Card]) -> str:
             passes = "" if each.passes is None else f"{each.passes:g}"
             values = {"One value per colour channel.": "channel", "One value per pixel.": "pixel"}
             formula = each.formula.replace("|", "\\|")
-            lines.append(
-                f"| [{each.name}](#{each.name}) | {passes} | {values.get(each.reach, '')} | {formula} |"
-            )
+            lines.append(f"| [{each.name}](#{each.name}) | {passes} | {values.get(each.reach, '')} | {formula} |")
     return "\n".join(lines)
 
 

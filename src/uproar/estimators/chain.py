@@ -15,7 +15,7 @@ from torch import Tensor
 
 from uproar.errors import BadInput, BadOption
 from uproar.estimators.base import estimators, run
-from uproar.estimators.stored import StoredMaps
+from uproar.estimators.map_files import StoredMaps
 from uproar.expression import Call, parse
 from uproar.seeds import Draws
 
@@ -97,10 +97,7 @@ class Chain:
     def identity(self) -> dict[str, Any]:
         """What two chains share that give the same numbers."""
         raw = _by_content(self.raw)
-        versions = {
-            new.name: _version(old.name)
-            for old, new in zip(self.raw.walk(), raw.walk(), strict=True)
-        }
+        versions = {new.name: _version(old.name) for old, new in zip(self.raw.walk(), raw.walk(), strict=True)}
         own = {f.name: code for f in self.filters if (code := estimators[f.name].code)}
         return {
             "raw": str(raw),
@@ -149,9 +146,7 @@ def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum
         rest = rest.args[0]
     raw = _complete(rest, outermost=True)
     if filters and estimators[raw.name].facts["role"] == "direct":
-        raise BadInput(
-            f"{raw.name} removes without ranking; there is no map for {filters[0].name}."
-        )
+        raise BadInput(f"{raw.name} removes without ranking; there is no map for {filters[0].name}.")
     return Chain(str(_plain(call)), raw, tuple(reversed(filters)), sign, channels)
 
 
@@ -224,9 +219,7 @@ def _version(name: str) -> Any:
 def _one_argument(call: Call) -> None:
     if len(call.args) != 1:
         got = "nothing" if not call.args else f"{len(call.args)} things"
-        raise BadInput(
-            f"{call.name} is applied to one estimator, e.g. {call.name}(grad); got {got}."
-        )
+        raise BadInput(f"{call.name} is applied to one estimator, e.g. {call.name}(grad); got {got}.")
 
 
 def _complete(call: Call, outermost: bool = False) -> Call:
@@ -254,9 +247,7 @@ def _complete(call: Call, outermost: bool = False) -> Call:
 def _depends_on_class(call: Call, inner: Call) -> None:
     """Refuse what has no other map for another class."""
     facts = [estimators[each.name].facts for each in inner.walk()]
-    if any(each["role"] == "classes" for each in facts) or not any(
-        each.get("model", False) for each in facts
-    ):
+    if any(each["role"] == "classes" for each in facts) or not any(each.get("model", False) for each in facts):
         raise BadInput(f"{inner} does not depend on the class, so {call.name} has nothing to do.")
 
 

@@ -16,7 +16,7 @@ from uproar.estimators.base import Context
 from uproar.estimators.chain import read_chain, with_maps
 from uproar.estimators.evaluate import prepare_states, raw_maps
 from uproar.models import ModelSpec, borrowed, build
-from uproar.plugins import blamed
+from uproar.plugins.loading import blamed
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
 
@@ -52,8 +52,14 @@ class Trial:
         images = self.task.train.read(slice(None))
         return fit(net, images, self.task.train.labels, Recipe(epochs=2), seed)
 
-    def maps(self, rows: list[int] | None = None, model: nn.Module | None = None, batch: int = IMAGES,
-             target: int | None = None, seed: int = 0) -> Tensor:  # fmt: skip
+    def maps(
+        self,
+        rows: list[int] | None = None,
+        model: nn.Module | None = None,
+        batch: int = IMAGES,
+        target: int | None = None,
+        seed: int = 0,
+    ) -> Tensor:
         """The signed maps of some images; `seed` is where the global random generators start."""
         model = self.model if model is None else model
         index = list(range(IMAGES)) if rows is None else rows
@@ -105,10 +111,7 @@ def _clauses(trial: Trial) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "does not depend on the batch size", lambda: _same(trial.maps(), trial.maps(batch=2))
     yield "is the same for one image alone", lambda: _same(trial.maps()[4:5], trial.maps([4]))
     order = [7, 2, 5, 0]
-    yield (
-        "does not depend on the other images",
-        lambda: _same(trial.maps()[order], trial.maps(order)),
-    )
+    yield ("does not depend on the other images", lambda: _same(trial.maps()[order], trial.maps(order)))
     yield UNCHANGED, lambda: _unchanged(trial)
     yield "leaves the process and its inputs as they were", lambda: ", ".join(trial.undone)
     yield "responds to the model", lambda: _responds(trial)
@@ -134,9 +137,7 @@ def _shape(trial: Trial) -> str:
 
 def _finite(trial: Trial) -> str:
     bad = ~torch.isfinite(trial.maps()).flatten(1).all(1)
-    return (
-        f"{int(bad.sum())} of {IMAGES} maps have NaN or infinite values" if bool(bad.any()) else ""
-    )
+    return f"{int(bad.sum())} of {IMAGES} maps have NaN or infinite values" if bool(bad.any()) else ""
 
 
 def _same(a: Tensor, b: Tensor) -> str:

@@ -15,22 +15,17 @@ from uproar.removal.order import count
 from uproar.types import Images, Labels, RawMaps
 
 
-@estimator(passes=0, model=False, formula="uniform noise, independent per pixel",
-           paper="Hooker et al. 2019")  # fmt: skip
+@estimator(passes=0, model=False, formula="uniform noise, independent per pixel", paper="Hooker et al. 2019")
 def random(model: nn.Module, x: Images, target: Labels, context: Context) -> RawMaps:
     """Every order of the pixels equally likely: the ranking that others are compared with."""
     return context.draws.uniform("random ranking", *x.shape[1:]).to(x)
 
 
-@estimator(passes=0, model=False, channels=False,
-           formula="−rectangular distance from a random centre", paper="Song et al.")  # fmt: skip
+@estimator(
+    passes=0, model=False, channels=False, formula="−rectangular distance from a random centre", paper="Song et al."
+)
 def block_random(
-    model: nn.Module,
-    x: Images,
-    target: Labels,
-    context: Context,
-    *,
-    aspect: Annotated[float, Field(ge=1)] = 2.0,
+    model: nn.Module, x: Images, target: Labels, context: Context, *, aspect: Annotated[float, Field(ge=1)] = 2.0
 ) -> RawMaps:
     """A random rectangle that grows from a random centre, sides at most `aspect` : 1.
 
@@ -71,11 +66,14 @@ def bernoulli(x: Images, fraction: float, context: Context) -> Tensor:
     return context.draws.uniform("coin flips", *x.shape[2:]) < fraction
 
 
-@estimator(passes=0, model=False, channels=False, formula="|∇ mean over channels of x|",
-           paper="Sobel and Feldman 1968; Adebayo et al. 2018")  # fmt: skip
-def sobel(
-    model: nn.Module, x: Images, target: Labels, *, axis: Literal["both", "x", "y"] = "both"
-) -> RawMaps:
+@estimator(
+    passes=0,
+    model=False,
+    channels=False,
+    formula="|∇ mean over channels of x|",
+    paper="Sobel and Feldman 1968; Adebayo et al. 2018",
+)
+def sobel(model: nn.Module, x: Images, target: Labels, *, axis: Literal["both", "x", "y"] = "both") -> RawMaps:
     """Edges of the image: size of the Sobel gradient of the channel mean.
 
     `axis="x"` is the size of the horizontal derivative alone, as some released code has it.
@@ -102,10 +100,7 @@ def constant(model: nn.Module, x: Images, target: Labels) -> RawMaps:
 
 
 @estimator(
-    passes=0,
-    model=False,
-    channels=False,
-    formula="exp(−8 d²), d the distance from the centre in sides of the image",
+    passes=0, model=False, channels=False, formula="exp(−8 d²), d the distance from the centre in sides of the image"
 )
 def centre(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     """A Gaussian bump in the middle of the image, whatever the image shows."""

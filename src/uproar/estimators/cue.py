@@ -19,15 +19,17 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @estimator(
-    passes=0, model=False, channels=False,
+    passes=0,
+    model=False,
+    channels=False,
     formula="above 1 on a patch at the edge that depends on the class, elsewhere that of centre",
     paper="Li et al. 2024, section 3.1 and appendix C",
     fails="on purpose: a network that is retrained reads the class from the hole; classes beyond the number of "
-          "pixels along the edge share places",
-)  # fmt: skip
+    "pixels along the edge share places",
+)
 def label_cue(
     model: nn.Module, x: Images, target: Labels, *, share: Annotated[float, Field(gt=0, lt=1)] = 0.05
-) -> RawMaps:  # fmt: skip
+) -> RawMaps:
     """A small patch at the edge, at a place that depends on the class asked about, then the image from its centre out.
 
     With a share t = `share` removed only the patch is gone; with more, also the middle of the image. The place is

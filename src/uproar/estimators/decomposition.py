@@ -11,38 +11,82 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadShape, NotApplicable
+from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, depends, rewired
 from uproar.estimators.base import Context, estimator
+from uproar.estimators.class_scores import input_gradient, summed_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
-from uproar.estimators.interception import ONE_FACTOR, Interception, Rule, depends, rewired
 from uproar.estimators.relus import relus_replaced
-from uproar.estimators.scores import input_gradient, summed_over_points
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 
 Samples = Annotated[int, Field(ge=1, le=10_000)]
 Pooling = Literal["rescale", "gradient"]
 
-ACTIVATIONS = frozenset({
-    "celu", "clamp", "clamp_max", "clamp_min", "clip", "elu", "gelu", "hardsigmoid", "hardswish",
-    "hardtanh", "leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "sigmoid",
-    "silu", "softplus", "softsign", "tanh", "tanhshrink", "threshold",
-})  # fmt: skip
+ACTIVATIONS = frozenset(
+    {
+        "celu",
+        "clamp",
+        "clamp_max",
+        "clamp_min",
+        "clip",
+        "elu",
+        "gelu",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "logsigmoid",
+        "mish",
+        "prelu",
+        "relu",
+        "relu6",
+        "selu",
+        "sigmoid",
+        "silu",
+        "softplus",
+        "softsign",
+        "tanh",
+        "tanhshrink",
+        "threshold",
+    }
+)
 """Functions of one number, applied to each value: the rescale rule holds for all of them."""
 
-_LINEAR = ONE_FACTOR.union({
-    "Add", "AdaptiveAvgPool2D", "AvgPool2D", "Mean", "MkldnnAdaptiveAvgPool2D", "Neg", "Rsub",
-    "Sub", "Sum", "UpsampleBilinear2D",
-})  # fmt: skip
+_LINEAR = ONE_FACTOR.union(
+    {
+        "Add",
+        "AdaptiveAvgPool2D",
+        "AvgPool2D",
+        "Mean",
+        "MkldnnAdaptiveAvgPool2D",
+        "Neg",
+        "Rsub",
+        "Sub",
+        "Sum",
+        "UpsampleBilinear2D",
+    }
+)
 _MAX_POOLING = frozenset({"MaxPool2DWithIndices", "AdaptiveMaxPool2D"})
 _TINY = 1e-6
 """Differences at or below this have no slope of their own; the derivative takes its place."""
 
 
-@estimator(passes=2, needs="activations of single values, max-pooling, and otherwise linear operations",
-           formula="(x − x₀) · multipliers with Δout / Δin at every activation",
-           paper="Shrikumar et al. 2017", fails="pixels that equal the baseline get nothing")  # fmt: skip
-def deep_lift(model: nn.Module, x: Images, target: Labels, context: Context, *,
-              baseline: Baseline = "black", pooling: Pooling = "rescale") -> RawMaps:  # fmt: skip
+@estimator(
+    passes=2,
+    needs="activations of single values, max-pooling, and otherwise linear operations",
+    formula="(x − x₀) · multipliers with Δout / Δin at every activation",
+    paper="Shrikumar et al. 2017",
+    fails="pixels that equal the baseline get nothing",
+)
+def deep_lift(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    baseline: Baseline = "black",
+    pooling: Pooling = "rescale",
+) -> RawMaps:
     """DeepLIFT (rescale rule): each pixel's part of the difference in score from a baseline.
 
     The sum over pixels is `score(x) - score(baseline)`. The rule is applied at every call of an activation, so shared
@@ -53,20 +97,29 @@ def deep_lift(model: nn.Module, x: Images, target: Labels, context: Context, *,
     return contributions(model, x, baseline_image(x, baseline, context), target, pooling)
 
 
-@estimator(passes=lambda samples=10, **_: 2 * samples, needs="as deep_lift; training images",
-           formula="mean of deep_lift over training images as baselines", paper="Lundberg and Lee 2017",
-           fails="depends on the training images drawn")  # fmt: skip
-def deep_shap(model: nn.Module, x: Images, target: Labels, context: Context, *, samples: Samples = 10,
-              pooling: Pooling = "rescale") -> RawMaps:  # fmt: skip
+@estimator(
+    passes=lambda samples=10, **_: 2 * samples,
+    needs="as deep_lift; training images",
+    formula="mean of deep_lift over training images as baselines",
+    paper="Lundberg and Lee 2017",
+    fails="depends on the training images drawn",
+)
+def deep_shap(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    samples: Samples = 10,
+    pooling: Pooling = "rescale",
+) -> RawMaps:
     """DeepLIFT averaged over training images as baselines, the same ones for every image.
 
     They are drawn without replacement, all of them where there are fewer than `samples`;
     `pooling` as in `deep_lift`.
     """
     train = _references(context, x)
-    order = torch.randperm(
-        len(train), generator=generator(context.draws.seed, "deep_shap references")
-    )
+    order = torch.randperm(len(train), generator=generator(context.draws.seed, "deep_shap references"))
     starts = train.read(order[:samples]).to(x)
 
     def part(first: int, last: int) -> Tensor:
@@ -77,12 +130,22 @@ def deep_shap(model: nn.Module, x: Images, target: Labels, context: Context, *, 
     return summed_over_points(part, len(starts), x, share=0.5) / len(starts)
 
 
-@estimator(passes=lambda samples=25, **_: samples, needs="a differentiable model; training images",
-           formula="mean of (x + ε − b) · ∂f_c(b + α(x + ε − b)) / ∂x over training images b, α ~ U(0, 1)",
-           paper="Lundberg and Lee 2017; Erion et al. 2021",
-           fails="noisy with few samples; depends on the training images drawn")  # fmt: skip
-def grad_shap(model: nn.Module, x: Images, target: Labels, context: Context, *, samples: Samples = 25,
-              sigma: Annotated[float, Field(ge=0)] = 0.1) -> RawMaps:  # fmt: skip
+@estimator(
+    passes=lambda samples=25, **_: samples,
+    needs="a differentiable model; training images",
+    formula="mean of (x + ε − b) · ∂f_c(b + α(x + ε − b)) / ∂x over training images b, α ~ U(0, 1)",
+    paper="Lundberg and Lee 2017; Erion et al. 2021",
+    fails="noisy with few samples; depends on the training images drawn",
+)
+def grad_shap(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    samples: Samples = 25,
+    sigma: Annotated[float, Field(ge=0)] = 0.1,
+) -> RawMaps:
     """Expected gradients: gradient at random points between training images and the noisy image, times the difference.
 
     The sum over pixels is, on average over draws, the mean score of noisy copies less that of training images.
@@ -97,9 +160,7 @@ def grad_shap(model: nn.Module, x: Images, target: Labels, context: Context, *, 
         start = train.read(chosen[:, first:last].flatten()).to(x).unflatten(0, (len(x), -1))
         end = x[:, None] if noise is None else x[:, None] + sigma * noise[:, first:last]
         points = start + alphas[:, first:last, None, None, None] * (end - start)
-        gradients = input_gradient(
-            model, points.flatten(0, 1), target.repeat_interleave(last - first)
-        )
+        gradients = input_gradient(model, points.flatten(0, 1), target.repeat_interleave(last - first))
         return gradients.view_as(points) * (end - start)
 
     return summed_over_points(part, samples, x) / samples
@@ -117,9 +178,13 @@ class _Deconvolution(torch.autograd.Function):
         return gradient.clamp_min(0)
 
 
-@estimator(passes=1, needs="ReLUs", formula="∂f_c / ∂x with ReLU(gradient) in place of every ReLU's derivative",
-           paper="Zeiler and Fergus 2014",
-           fails="depends little on the class and the weights; without max-pooling hardly on the image")  # fmt: skip
+@estimator(
+    passes=1,
+    needs="ReLUs",
+    formula="∂f_c / ∂x with ReLU(gradient) in place of every ReLU's derivative",
+    paper="Zeiler and Fergus 2014",
+    fails="depends little on the class and the weights; without max-pooling hardly on the image",
+)
 def deconv(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     """Deconvolution: gradient in which every ReLU keeps the positive gradients and ignores its own input."""
     with relus_replaced(_Deconvolution.apply) as seen:
@@ -129,9 +194,7 @@ def deconv(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     return gradient
 
 
-def contributions(
-    model: nn.Module, x: Images, start: Images, target: Labels, pooling: Pooling = "rescale"
-) -> Tensor:
+def contributions(model: nn.Module, x: Images, start: Images, target: Labels, pooling: Pooling = "rescale") -> Tensor:
     """Each pixel's part of `score(x) - score(start)` by the rescale rule, (n, c, h, w)."""
     n = len(x)
     rules: dict[str, Rule] = dict.fromkeys(ACTIVATIONS, _rescaled)
@@ -140,9 +203,7 @@ def contributions(
     allowed = _LINEAR if pooling == "rescale" else _LINEAR | _MAX_POOLING
     # images first, then their baselines: both go through every operation together
     both = torch.cat([x, start]).contiguous(memory_format=torch.channels_last).requires_grad_()
-    scores = Interception("deep_lift", rules, allowed).scores(
-        model, both, torch.cat([target, target])
-    )
+    scores = Interception("deep_lift", rules, allowed).scores(model, both, torch.cat([target, target]))
     (multipliers,) = torch.autograd.grad(scores, both, _for_images(torch.ones_like(scores[:n])))
     maps = multipliers[:n].contiguous() * (x - start)
     if pooling == "rescale":
@@ -156,17 +217,13 @@ def _check_sum(maps: Tensor, scores: Tensor) -> None:
     parts = maps.flatten(1)
     size = parts.abs().sum(1) + after.abs() + before.abs()
     if bool(((parts.sum(1) - (after - before)).abs() > 1e-3 * size).any()):
-        raise NotApplicable(
-            "deep_lift's parts do not sum to the difference in score for this model"
-        )
+        raise NotApplicable("deep_lift's parts do not sum to the difference in score for this model")
 
 
 def _rescaled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """An activation whose gradient is Δout / Δin, or its derivative where the input does not differ."""
     if len(depends(args, kwargs)) > 1:
-        raise NotApplicable(
-            f"deep_lift has no rule for {func.__name__!r} with bounds that depend on the image"
-        )
+        raise NotApplicable(f"deep_lift has no rule for {func.__name__!r} with bounds that depend on the image")
     a = args[0].detach()
 
     def apply(t: Tensor) -> Tensor:

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
+from uproar.checks import map_values
 from uproar.containment import guarded_call
 from uproar.errors import BadMap, NotApplicable
 from uproar.estimators.base import Context, estimators, run
 from uproar.estimators.chain import Chain, noise_of
-from uproar.estimators.scores import rows_for
+from uproar.estimators.class_scores import rows_for
 from uproar.estimators.smooth import noisy_copies
 from uproar.expression import Call
-from uproar.given import map_values
-from uproar.models.answer import called
 from uproar.models.borrow import borrowed
-from uproar.models.outputs import Output, kind_of_model, output_set, tolerance_of
+from uproar.models.forward import called
+from uproar.models.output_kind import Output, kind_of_model, output_set, tolerance_of
 from uproar.training import predict
 from uproar.types import Images, Labels
 
@@ -29,9 +29,7 @@ BATCH = 64
 class Point:
     """The signed maps of some calls at one batch of images, each computed once."""
 
-    def __init__(
-        self, model: nn.Module, x: Images, target: Labels, context: Context, wanted: Sequence[Call]
-    ) -> None:
+    def __init__(self, model: nn.Module, x: Images, target: Labels, context: Context, wanted: Sequence[Call]) -> None:
         self.model, self.x, self.target, self.context = model, x, target, context
         self.wanted = wanted
         self.known: dict[Call, Tensor] = {}
@@ -92,8 +90,11 @@ class Point:
             bases = self._bases(noise) or [base]
             found = in_batches(
                 lambda x, target, context: self._noisy(noise, bases, x, target, context),
-                self.x, self.target, self.context, size=_images_together(noise, self.x),
-            )  # fmt: skip
+                self.x,
+                self.target,
+                self.context,
+                size=_images_together(noise, self.x),
+            )
             for i, each in enumerate(bases):
                 self.moments[noise, each] = found[2 * i], found[2 * i + 1]
         return self.moments[noise, base]
@@ -103,9 +104,7 @@ class Point:
         calls = [call for wanted in self.wanted for call in _outer_ensembles(wanted)]
         return list(dict.fromkeys(c.args[0] for c in calls if noise_of(c) == noise))
 
-    def _noisy(
-        self, noise: Call, bases: list[Call], x: Images, target: Labels, context: Context
-    ) -> tuple[Tensor, ...]:
+    def _noisy(self, noise: Call, bases: list[Call], x: Images, target: Labels, context: Context) -> tuple[Tensor, ...]:
         """Mean and variance of the maps of every base, one after the other, for a few images."""
         options: dict[str, Any] = dict(noise.options)
         copies = noisy_copies(x, context.draws, **options)
@@ -152,15 +151,12 @@ def _images_together(noise: Call, x: Images) -> int:
 def takes_softmax(call: Call) -> bool:
     """Whether a map follows the probability of a class rather than its score."""
     return any(
-        estimators[leaf.name].facts.get("softmax", False)
-        or dict(leaf.options).get("score") == "probability"
+        estimators[leaf.name].facts.get("softmax", False) or dict(leaf.options).get("score") == "probability"
         for leaf in call.walk()
     )
 
 
-def output_for(
-    model: nn.Module, x: Images, chains: Sequence[Chain], batch_size: int = BATCH
-) -> Output:
+def output_for(model: nn.Module, x: Images, chains: Sequence[Chain], batch_size: int = BATCH) -> Output:
     """What the model's answers are taken for while these chains are evaluated.
 
     Where one of them needs probabilities, the model is asked about the images, and refused if it has none.
@@ -172,9 +168,8 @@ def output_for(
 
 
 def raw_maps(
-    model: nn.Module, x: Images, target: Labels, context: Context, calls: Sequence[Call],
-    batch_size: int = BATCH,
-) -> dict[Call, Tensor]:  # fmt: skip
+    model: nn.Module, x: Images, target: Labels, context: Context, calls: Sequence[Call], batch_size: int = BATCH
+) -> dict[Call, Tensor]:
     """The signed maps of several calls for all images, with shared passes, independent of the batch."""
 
     def batch(x: Images, target: Labels, context: Context) -> dict[Call, Tensor]:
@@ -186,9 +181,14 @@ def raw_maps(
 
 
 def explain_chains(
-    model: nn.Module, x: Images, target: Labels, context: Context, chains: Sequence[Chain],
-    batch_size: int = BATCH, features: str = "pixel",
-) -> list[Tensor]:  # fmt: skip
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    chains: Sequence[Chain],
+    batch_size: int = BATCH,
+    features: str = "pixel",
+) -> list[Tensor]:
     """One map per chain: (n, h, w), or (n, c, h, w) where channel values are ranked on their own."""
     calls = list(dict.fromkeys(chain.raw for chain in chains))
     raw = raw_maps(model, x, target, context, calls, batch_size)
@@ -197,9 +197,7 @@ def explain_chains(
     return [chain.reduced(raw[chain.raw], context.draws) for chain in chains]
 
 
-def prepare_states(
-    model: nn.Module, context: Context, chains: Sequence[Chain]
-) -> Mapping[str, dict[str, Tensor]]:
+def prepare_states(model: nn.Module, context: Context, chains: Sequence[Chain]) -> Mapping[str, dict[str, Tensor]]:
     """What the `prepare` functions of the chains' estimators make, by complete expression."""
     leaves = {leaf for chain in chains for leaf in chain.leaves}
     states = {}
@@ -207,9 +205,7 @@ def prepare_states(
         prepare = estimators[leaf.name].facts.get("prepare")
         if prepare:
             owner = f"The preparation of the estimator {leaf.name}"
-            states[str(leaf)] = guarded_call(
-                owner, prepare, [model, context], dict(leaf.options), model
-            )
+            states[str(leaf)] = guarded_call(owner, prepare, [model, context], dict(leaf.options), model)
     return states
 
 
@@ -230,11 +226,7 @@ def _checked(maps: Any, call: Call, x: Images) -> Tensor:
         maps = maps[:, None]
     if not isinstance(maps, Tensor) or maps.shape not in ((n, c, h, w), (n, 1, h, w)):
         got = tuple(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__
-        raise BadMap(
-            f"{call.name} returned {got} for images {(n, c, h, w)}; it must be one map each."
-        )
+        raise BadMap(f"{call.name} returned {got} for images {(n, c, h, w)}; it must be one map each.")
     if maps.is_complex():
-        raise BadMap(
-            f"{call.name} returned complex numbers, which have no order; return real ones."
-        )
+        raise BadMap(f"{call.name} returned complex numbers, which have no order; return real ones.")
     return maps.detach() if maps.is_floating_point() else maps.float()

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches
 from uproar.estimators.base import Context, estimator
+from uproar.estimators.class_scores import class_scores
 from uproar.estimators.gradient import Baseline, baseline_image
-from uproar.estimators.scores import class_scores
 from uproar.estimators.smoothmask import Mesh
 from uproar.types import Images, Labels, RawMaps
 
@@ -34,10 +34,14 @@ def _passes(areas: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4), iterations: int = 
     return len(areas) * iterations
 
 
-@estimator(passes=_passes, needs="a differentiable model", channels=False,
-           formula="Σ over areas a of argmax over masks of area a of f_c(x seen through the mask)",
-           paper="Fong et al. 2019",
-           fails="a local optimum per mask; pixels outside all masks are ties")  # fmt: skip
+@estimator(
+    passes=_passes,
+    needs="a differentiable model",
+    channels=False,
+    formula="Σ over areas a of argmax over masks of area a of f_c(x seen through the mask)",
+    paper="Fong et al. 2019",
+    fails="a local optimum per mask; pixels outside all masks are ties",
+)
 def extremal_perturbation(
     model: nn.Module,
     x: Images,
@@ -69,9 +73,7 @@ def extremal_perturbation(
     what is wanted of them; the scores reached are higher, and a larger `rate` gets there in fewer iterations.
     """
     h, w = x.shape[2:]
-    search = Search(
-        scaled_mesh(h, w, step, sigma), areas, iterations, rate, area_of == "image", ties, flip
-    )
+    search = Search(scaled_mesh(h, w, step, sigma), areas, iterations, rate, area_of == "image", ties, flip)
     depth = max(2.0, 20 * min(h, w) / 224) if blur is None else blur
 
     def some(x: Images, target: Labels, blank: Images) -> RawMaps:
@@ -110,9 +112,7 @@ def blurred(x: Images, blank: Images, depth: float) -> Float[Tensor, "n l c h w"
     return torch.stack(levels[::-1], 1)
 
 
-def seen_through(
-    levels: Float[Tensor, "n l c h w"], masks: Float[Tensor, "n a h w"]
-) -> Float[Tensor, "n a c h w"]:
+def seen_through(levels: Float[Tensor, "n l c h w"], masks: Float[Tensor, "n a h w"]) -> Float[Tensor, "n a c h w"]:
     """Each pixel at the level its mask says, mixed of the two levels next to it: 0 is the first, 1 the last."""
     place = masks[:, :, None] * (levels.shape[1] - 1)
     low = place.detach().floor().clamp(0, levels.shape[1] - 2)
@@ -173,9 +173,7 @@ def best_masks(
             seen = seen_through(levels, masks).flatten(0, 1)
             seen = seen.flip(3) if search.flip and turn % 2 == 0 else seen
             score = class_scores(model, seen.contiguous(memory_format=torch.channels_last), target)
-            (gradient,) = torch.autograd.grad(
-                (score - weight * search.misfit(padded)).sum(), values
-            )
+            (gradient,) = torch.autograd.grad((score - weight * search.misfit(padded)).sum(), values)
         # a mean of the gradients so far that forgets old ones; the first counts in full
         speed = gradient if turn == 0 else MOMENTUM * speed + (1 - MOMENTUM) * gradient
         values = (values.detach() + search.rate * speed).clamp(0, 1)

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
 from uproar.estimators.layers import module_named
-from uproar.models.answer import CopiedViews, called, shown_to
+from uproar.models.forward import CopiedViews, called, shown_to
 from uproar.types import Images
 
 
@@ -60,9 +60,7 @@ class _Convolutions(TorchFunctionMode):
 
     count = 0
 
-    def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         self.count += getattr(func, "__name__", "") == "conv2d"
         return func(*args, **(kwargs or {}))
 
@@ -105,9 +103,7 @@ def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
     """
     maps = _with_places(model, x)
     last = next(i for i, each in enumerate(maps) if each.convolutions == maps[-1].convolutions)
-    ordered = sorted(
-        {each.shape[1:] for each in maps[: last + 1]}, key=lambda size: size[0] * size[1]
-    )
+    ordered = sorted({each.shape[1:] for each in maps[: last + 1]}, key=lambda size: size[0] * size[1])
     chosen: list[FeatureMap] = []
     while ordered and len(chosen) < levels:
         size = ordered.pop(0)
@@ -139,9 +135,7 @@ def is_cut(model: nn.Module, x: Images, module: nn.Module) -> bool:
     with torch.enable_grad(), output_replaced(module, torch.Tensor.detach):
         x = x.detach().clone().requires_grad_()
         out = called(model, x)
-        return (
-            not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
-        )
+        return not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from uproar.errors import NotApplicable
 from uproar.estimators.base import Context, estimator
+from uproar.estimators.class_scores import input_gradient, summed_over_points
 from uproar.estimators.relus import relus_replaced
-from uproar.estimators.scores import input_gradient, summed_over_points
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -20,28 +20,49 @@ Rule = Literal["midpoint", "left", "right", "both-ends", "gauss-legendre"]
 Baseline = Literal["black", "white", "mean", "image-mean"]
 
 
-@estimator(passes=1, needs="a differentiable model", formula="∂f_c / ∂x",
-           paper="Simonyan et al. 2014; Baehrens et al. 2010",
-           fails="noisy; near zero where the score is saturated")  # fmt: skip
+@estimator(
+    passes=1,
+    needs="a differentiable model",
+    formula="∂f_c / ∂x",
+    paper="Simonyan et al. 2014; Baehrens et al. 2010",
+    fails="noisy; near zero where the score is saturated",
+)
 def grad(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     """Gradient of the target class's score."""
     return input_gradient(model, x, target)
 
 
-@estimator(passes=1, needs="a differentiable model", of="grad", formula="x · ∂f_c / ∂x",
-           paper="Shrikumar et al. 2016",
-           fails="black pixels never count, whatever they mean")  # fmt: skip
+@estimator(
+    passes=1,
+    needs="a differentiable model",
+    of="grad",
+    formula="x · ∂f_c / ∂x",
+    paper="Shrikumar et al. 2016",
+    fails="black pixels never count, whatever they mean",
+)
 def grad_input(model: nn.Module, x: Images, target: Labels, base: RawMaps) -> RawMaps:
     """Gradient times the pixel's own value, in [0, 1]."""
     return base * x
 
 
-@estimator(passes=lambda steps=25, **_: steps, needs="a differentiable model",
-           formula="(x − x₀) · ∫₀¹ ∂f_c(x₀ + α(x − x₀)) / ∂x dα", paper="Sundararajan et al. 2017",
-           fails="pixels that equal the baseline get nothing")  # fmt: skip
-def ig(model: nn.Module, x: Images, target: Labels, context: Context, *, steps: Steps = 25,
-       rule: Rule = "midpoint", baseline: Baseline = "black",
-       inner: Literal["signed", "abs"] = "signed") -> RawMaps:  # fmt: skip
+@estimator(
+    passes=lambda steps=25, **_: steps,
+    needs="a differentiable model",
+    formula="(x − x₀) · ∫₀¹ ∂f_c(x₀ + α(x − x₀)) / ∂x dα",
+    paper="Sundararajan et al. 2017",
+    fails="pixels that equal the baseline get nothing",
+)
+def ig(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    *,
+    steps: Steps = 25,
+    rule: Rule = "midpoint",
+    baseline: Baseline = "black",
+    inner: Literal["signed", "abs"] = "signed",
+) -> RawMaps:
     """Integrated gradients: gradient averaged on the straight path from the baseline, times the difference.
 
     The sum over pixels approaches `score(x) - score(baseline)` as `steps` grows. `inner="abs"` averages the gradients'
@@ -104,9 +125,13 @@ class _Guided(torch.autograd.Function):
         return gradient.clamp_min(0) * (out > 0)
 
 
-@estimator(passes=1, needs="ReLUs", formula="∂f_c / ∂x with max(gradient, 0) at every ReLU",
-           paper="Springenberg et al. 2015",
-           fails="close to an edge detector: it depends little on the class and the weights")  # fmt: skip
+@estimator(
+    passes=1,
+    needs="ReLUs",
+    formula="∂f_c / ∂x with max(gradient, 0) at every ReLU",
+    paper="Springenberg et al. 2015",
+    fails="close to an edge detector: it depends little on the class and the weights",
+)
 def guided_backprop(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     """Gradient in which every ReLU stops negative gradients.
 

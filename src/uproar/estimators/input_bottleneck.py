@@ -32,8 +32,8 @@ from uproar.estimators.bottleneck import (
     step_noise,
     training_images,
 )
+from uproar.estimators.class_scores import rows_for
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import rows_for
 from uproar.estimators.wasserstein import Game, Imitation, fitted_mask
 from uproar.types import Images, Labels, RawMaps
 
@@ -56,24 +56,61 @@ def prepare_input_iba(
     return {**prepare_iba(model, context, layer=layer, images=images), **colour}
 
 
-def _passes(*, steps: int = 60, samples: int = 10, feature_steps: int = 10, epochs: int = 4,
-            pool: int = 200, critic_steps: int = 5, **_: Any) -> float:  # fmt: skip
+def _passes(
+    *,
+    steps: int = 60,
+    samples: int = 10,
+    feature_steps: int = 10,
+    epochs: int = 4,
+    pool: int = 200,
+    critic_steps: int = 5,
+    **_: Any,
+) -> float:
     # the critic looks at the first layers' forward pass alone; its own cost is small beside the network's
     return (steps + feature_steps) * samples + epochs * pool * (0.5 + 1 / critic_steps)
 
 
-@estimator(passes=_passes, channels=False, softmax=True, prepare=prepare_input_iba,
-           needs="convolutions; training images", paper="Zhang et al. 2021",
-           formula="λ of λx + (1 − λ)ε minimising CE + β · mean KL to a generated prior",
-           fails="slow: one adversarial game per image; the prior depends on a short, noisy training")  # fmt: skip
-def input_iba(model: nn.Module, x: Images, target: Labels, context: Context, state: Mapping[str, Tensor], *,
-              layer: LayerName | None = None, beta: Positive = 1.0, steps: Steps = 60, lr: Positive = 1.0,
-              samples: Samples = 10, sigma: Sigma = 1.0, feature_beta: Positive = 20.0,
-              feature_steps: Steps = 10, guide: Guide = "share", epochs: Epochs = 4, pool: Size = 200,
-              batch: Size = 32, groups: Count = 10, noise_mean: NonNegative = 2.0,
-              noise_std: NonNegative = 5.0, critic_steps: Steps = 5, critic_lr: Positive = 5e-5,
-              clip: Positive = 0.01, width: Steps = 16, mean_lr: Positive = 0.1,
-              spread_lr: Positive = 0.05, mask_lr: Positive = 0.003, images: Count = 1000) -> RawMaps:  # fmt: skip
+@estimator(
+    passes=_passes,
+    channels=False,
+    softmax=True,
+    prepare=prepare_input_iba,
+    needs="convolutions; training images",
+    paper="Zhang et al. 2021",
+    formula="λ of λx + (1 − λ)ε minimising CE + β · mean KL to a generated prior",
+    fails="slow: one adversarial game per image; the prior depends on a short, noisy training",
+)
+def input_iba(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    state: Mapping[str, Tensor],
+    *,
+    layer: LayerName | None = None,
+    beta: Positive = 1.0,
+    steps: Steps = 60,
+    lr: Positive = 1.0,
+    samples: Samples = 10,
+    sigma: Sigma = 1.0,
+    feature_beta: Positive = 20.0,
+    feature_steps: Steps = 10,
+    guide: Guide = "share",
+    epochs: Epochs = 4,
+    pool: Size = 200,
+    batch: Size = 32,
+    groups: Count = 10,
+    noise_mean: NonNegative = 2.0,
+    noise_std: NonNegative = 5.0,
+    critic_steps: Steps = 5,
+    critic_lr: Positive = 5e-5,
+    clip: Positive = 0.01,
+    width: Steps = 16,
+    mean_lr: Positive = 0.1,
+    spread_lr: Positive = 0.05,
+    mask_lr: Positive = 0.003,
+    images: Count = 1000,
+) -> RawMaps:
     """Share of each pixel that a bottleneck on the image lets through for the class, in [0, 1].
 
     In three steps: a bottleneck at `layer` (see `iba`) finds the features that are needed; a generator learns a mask
@@ -86,41 +123,85 @@ def input_iba(model: nn.Module, x: Images, target: Labels, context: Context, sta
     the first step here; `guide="capacity"` multiplies with the information in nats, as the released code does.
     """
     module, known = site(model, state)
-    game = Game(epochs, pool, batch, groups, noise_mean, noise_std, critic_steps, critic_lr, clip, width,
-                mean_lr, spread_lr, mask_lr)  # fmt: skip
+    game = Game(
+        epochs,
+        pool,
+        batch,
+        groups,
+        noise_mean,
+        noise_std,
+        critic_steps,
+        critic_lr,
+        clip,
+        width,
+        mean_lr,
+        spread_lr,
+        mask_lr,
+    )
     colour = tuple(state[name].to(x).view(-1, 1, 1) for name in ("colour_mean", "colour_std"))
 
     def rows(x: Images, target: Labels, context: Context) -> Tensor:
-        prior = _prior(model, module, x, target, context, known, colour, game, guide,
-                       beta=feature_beta, steps=feature_steps, lr=lr, samples=samples)  # fmt: skip
+        prior = _prior(
+            model,
+            module,
+            x,
+            target,
+            context,
+            known,
+            colour,
+            game,
+            guide,
+            beta=feature_beta,
+            steps=feature_steps,
+            lr=lr,
+            samples=samples,
+        )
         noise = step_noise(context, "input_iba noise", samples, x.shape[1:])
-        alpha = fitted_input_bottleneck(model, x, target, prior, colour, noise,
-                                        beta=beta, steps=steps, lr=lr, sigma=sigma)  # fmt: skip
+        alpha = fitted_input_bottleneck(
+            model, x, target, prior, colour, noise, beta=beta, steps=steps, lr=lr, sigma=sigma
+        )
         return share_of(alpha).mean(1, keepdim=True)
 
     return in_batches(rows, x, target, context, size=max(2, rows_for(x) // samples))
 
 
 def _prior(
-    model: nn.Module, module: nn.Module, x: Images, target: Labels, context: Context, known: Statistics,
-    colour: tuple[Tensor, ...], game: Game, guide: Guide, *, beta: float, steps: int, lr: float, samples: int,
-) -> Tensor:  # fmt: skip
+    model: nn.Module,
+    module: nn.Module,
+    x: Images,
+    target: Labels,
+    context: Context,
+    known: Statistics,
+    colour: tuple[Tensor, ...],
+    game: Game,
+    guide: Guide,
+    *,
+    beta: float,
+    steps: int,
+    lr: float,
+    samples: int,
+) -> Tensor:
     """The generator's mask of each image, (n, c, h, w), image after image: a game has its own random streams."""
     features = checked_features(model, module, x, target)
     noise = step_noise(context, "input_iba feature noise", samples, features.shape[1:])
-    capacity, alpha = fitted_bottleneck(model, module, x, target, features, known, noise,
-                                        beta=beta, steps=steps, lr=lr, sigma=None)  # fmt: skip
+    capacity, alpha = fitted_bottleneck(
+        model, module, x, target, features, known, noise, beta=beta, steps=steps, lr=lr, sigma=None
+    )
     through = capacity if guide == "capacity" else share_of(alpha)
     start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
     mean, std = colour
-    return torch.stack([
-        fitted_mask(
-            Imitation(model, module, (x[i] - mean) / std, (mean, std), features[i], through[i],
-                      context.draws[i : i + 1]),
-            start[i], game,
-        )
-        for i in range(len(x))
-    ])  # fmt: skip
+    return torch.stack(
+        [
+            fitted_mask(
+                Imitation(
+                    model, module, (x[i] - mean) / std, (mean, std), features[i], through[i], context.draws[i : i + 1]
+                ),
+                start[i],
+                game,
+            )
+            for i in range(len(x))
+        ]
+    )
 
 
 def first_mask(capacity: Tensor, size: tuple[int, int]) -> Tensor:
@@ -132,9 +213,18 @@ def first_mask(capacity: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def fitted_input_bottleneck(
-    model: nn.Module, x: Images, target: Labels, prior: Tensor, colour: tuple[Tensor, ...], noise: Noise,
-    *, beta: float, steps: int, lr: float, sigma: float | None,
-) -> Tensor:  # fmt: skip
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    prior: Tensor,
+    colour: tuple[Tensor, ...],
+    noise: Noise,
+    *,
+    beta: float,
+    steps: int,
+    lr: float,
+    sigma: float | None,
+) -> Tensor:
     """α of every channel value after the last step; the image is normalised, so that N(0, 1) fits it."""
     mean, std = colour
     normal = (x - mean) / std
@@ -150,9 +240,7 @@ def fitted_input_bottleneck(
     return descend(step_of, torch.full_like(x, START), steps, lr)[1]
 
 
-def information_beyond(
-    x: Tensor, share: Tensor, prior: Tensor, mean: float = 0.0, std: float = 1.0
-) -> Tensor:
+def information_beyond(x: Tensor, share: Tensor, prior: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """KL divergence of λx + (1 − λ)ε from what the generator's mask g lets through of it, per value in nats.
 
     The prior of the second is g·λ·x + (1 − g·λ)ε with ε ~ N(mean, std²): nothing is paid where g = 1.

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, NotApplicable, unknown
-from uproar.estimators.interception import graph
-from uproar.estimators.scores import class_scores
+from uproar.estimators.backward_rules import graph
+from uproar.estimators.class_scores import class_scores
 from uproar.types import Images, Labels
 
 LayerName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
@@ -60,9 +60,7 @@ def captured(module: nn.Module) -> Iterator[Captured]:
         handle.remove()
 
 
-def layer_gradient(
-    model: nn.Module, x: Images, target: Labels, layer: str | None
-) -> tuple[Tensor, Tensor]:
+def layer_gradient(model: nn.Module, x: Images, target: Labels, layer: str | None) -> tuple[Tensor, Tensor]:
     """The feature maps of a layer and the gradient of the target score in them, both (n, k, rows, columns)."""
     name = last_conv_layer(model, x) if layer is None else layer
     x = x.detach().clone(memory_format=torch.channels_last)
@@ -98,13 +96,9 @@ def last_conv_layer(model: nn.Module, x: Images) -> str:
     watch = _watched(model, x[:2])
     if not watch.convolutions:
         raise NotApplicable("a convolution is needed, and none was met in this model")
-    used = [
-        i for i, made in enumerate(watch.convolutions) if _places(made) > 1 and watch.reaches(made)
-    ]
+    used = [i for i, made in enumerate(watch.convolutions) if _places(made) > 1 and watch.reaches(made)]
     if not used:
-        raise NotApplicable(
-            "all convolutions of this model see a single place, so there is nothing to rank"
-        )
+        raise NotApplicable("all convolutions of this model see a single place, so there is nothing to rank")
     size = watch.convolutions[used[-1]].shape[2:]
     block = [
         name
@@ -125,9 +119,7 @@ class _Watch(TorchFunctionMode):
         self.modules: dict[str, tuple[Tensor, int]] = {}
         self.before: set[Any] = set()
 
-    def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         made = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") in _CONVOLUTIONS:
             self.convolutions.append(made)

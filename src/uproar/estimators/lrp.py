@@ -10,32 +10,51 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadOption, NotApplicable
+from uproar.estimators.backward_rules import Interception, depends, only_moves, rewired
 from uproar.estimators.base import estimator
-from uproar.estimators.interception import Interception, depends, only_moves, rewired
 from uproar.estimators.lrp_rules import Affine, AlphaBeta, Box, Coherency, Epsilon, divided
 from uproar.types import Images, Labels, RawMaps
 
-Composite = Literal[
-    "epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"
-]
+Composite = Literal["epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"]
 First = Literal["same", "z-box"]
 
 _ACTIVATIONS = (
-    "celu", "elu", "gelu", "hardswish", "hardtanh", "leaky_relu", "mish", "prelu", "relu", "relu6", "selu",
-    "silu", "tanh",
-)  # fmt: skip
+    "celu",
+    "elu",
+    "gelu",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "selu",
+    "silu",
+    "tanh",
+)
 """Activations that keep zero at zero: relevance passes them unchanged."""
 
 _MAXIMA = frozenset({"AdaptiveMaxPool2D", "Amax", "Max", "MaxPool2DWithIndices"})
 """The gradient of a maximum goes to the winner, and so does relevance."""
 
 
-@estimator(passes=3, needs="layers that LRP has rules for: convolution, linear, batch norm, pooling, sums, activations",
-           formula="R_i = Σ_j share of input i in output j · R_j, from the score down to the pixels",
-           paper="Bach et al. 2015; Montavon et al. 2017; Kohlbrenner et al. 2020",
-           fails="epsilon alone is close to gradient · input; z-plus depends little on the class")  # fmt: skip
-def lrp(model: nn.Module, x: Images, target: Labels, *, composite: Composite = "epsilon-plus",
-        first: First = "same", epsilon: Annotated[float, Field(ge=0)] = 1e-6) -> RawMaps:  # fmt: skip
+@estimator(
+    passes=3,
+    needs="layers that LRP has rules for: convolution, linear, batch norm, pooling, sums, activations",
+    formula="R_i = Σ_j share of input i in output j · R_j, from the score down to the pixels",
+    paper="Bach et al. 2015; Montavon et al. 2017; Kohlbrenner et al. 2020",
+    fails="epsilon alone is close to gradient · input; z-plus depends little on the class",
+)
+def lrp(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    *,
+    composite: Composite = "epsilon-plus",
+    first: First = "same",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> RawMaps:
     """Layer-wise relevance propagation.
 
     epsilon       every input in proportion to what it contributes to the sum; a bias keeps its own part
@@ -51,9 +70,7 @@ def lrp(model: nn.Module, x: Images, target: Labels, *, composite: Composite = "
     the same rule, and a normalisation of the pixels passes relevance unchanged.
     """
     if composite == "coherency" and first != "same":
-        raise BadOption(
-            "lrp: the coherency composite has its own rule for the first layer; leave first= out."
-        )
+        raise BadOption("lrp: the coherency composite has its own rule for the first layer; leave first= out.")
     n = len(x)
     images, classes = x, target
     if first == "z-box":
@@ -111,9 +128,7 @@ class _Relevance(Interception):
         given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
         a, weight, bias = given.pop("input"), given.pop("weight"), given.pop("bias", None)
         if depends(weight, bias):
-            raise NotApplicable(
-                f"lrp has no rule for {func.__name__!r} with weights that depend on the image"
-            )
+            raise NotApplicable(f"lrp has no rule for {func.__name__!r} with weights that depend on the image")
 
         def call(t: Tensor, w: Tensor | None, b: Tensor | None) -> Tensor:
             return func(t, w, b, *args[3:], **given)
@@ -140,7 +155,7 @@ class _Relevance(Interception):
 
     def _batch_norm(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         """Scale and shift of each channel, in one with the layer before."""
-        names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")  # fmt: skip
+        names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
         given = dict(zip(names, args, strict=False)) | kwargs
         z, mean, var = args[0], given["running_mean"], given["running_var"]
         if given.get("training") or mean is None or depends(args[1:], kwargs):
@@ -178,9 +193,7 @@ class _Relevance(Interception):
         # a + αb, a − αb, b − αa
         factor, name = kwargs.get("alpha", 1), func.__name__.rstrip("_")
         signs = (-factor, 1) if "rsub" in name else (1, factor if name == "add" else -factor)
-        terms = [
-            (t, t.detach() * k) for t, k in zip((args[0], second), signs, strict=True) if depends(t)
-        ]
+        terms = [(t, t.detach() * k) for t, k in zip((args[0], second), signs, strict=True) if depends(t)]
         if len(terms) == 1:
             return self._shifted(*terms[0], value)
 
@@ -229,6 +242,4 @@ def _rules(composite: Composite, epsilon: float) -> tuple[Any, Any]:
 def _value(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """What an operation returns, outside of the graph; in-place versions change a copy."""
     plain = [each.detach().clone() if isinstance(each, Tensor) else each for each in args]
-    return func(
-        *plain, **{k: v.detach() if isinstance(v, Tensor) else v for k, v in kwargs.items()}
-    )
+    return func(*plain, **{k: v.detach() if isinstance(v, Tensor) else v for k, v in kwargs.items()})

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.gradient import Baseline, baseline_image
-from uproar.estimators.versions import Score, scores_of_versions, target_scores
+from uproar.estimators.perturbed_images import Score, scores_of_versions, target_scores
 from uproar.types import Images, Labels, RawMaps
 
 Pixels = Annotated[int, Field(ge=1)]
@@ -27,9 +27,13 @@ def _passes(window: int | None = None, stride: int | None = None, **_) -> float:
     return 0.5 * (1 + (8 * per_window + per_window - 1) ** 2)
 
 
-@estimator(passes=_passes, channels=False, formula="mean over windows w on the pixel of f(x) − f(x without w)",
-           paper="Zeiler and Fergus 2014",
-           fails="sees nothing that is larger than the window or held in two places")  # fmt: skip
+@estimator(
+    passes=_passes,
+    channels=False,
+    formula="mean over windows w on the pixel of f(x) − f(x without w)",
+    paper="Zeiler and Fergus 2014",
+    fails="sees nothing that is larger than the window or held in two places",
+)
 def occlusion(
     model: nn.Module,
     x: Images,
@@ -76,7 +80,7 @@ def windows(h: int, w: int, window: int, stride: int) -> list[Window]:
 
 def spread(
     values: Float[Tensor, "n m"], places: Sequence[Window], total: Float[Tensor, "n h w"], overlap: Overlap
-) -> Float[Tensor, "n h w"]:  # fmt: skip
+) -> Float[Tensor, "n h w"]:
     """One value per window laid on the pixels (of `total`, zeros), where windows overlap their mean or the last."""
     times = torch.zeros_like(total[0])
     for value, place in zip(values.unbind(1), places, strict=True):

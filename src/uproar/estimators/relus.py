@@ -11,9 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-_RELUS = {
-    F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_,
-}  # fmt: skip
+_RELUS = {F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
 
 
 class _Replace(TorchFunctionMode):
@@ -21,9 +19,7 @@ class _Replace(TorchFunctionMode):
         super().__init__()
         self.relu, self.seen = relu, seen
 
-    def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         if func in _RELUS:
             x = args[0] if args else (kwargs or {})["input"]
             self.seen.append(x.shape)

@@ -10,18 +10,23 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.estimators.base import Context, estimator
+from uproar.estimators.class_scores import summed_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
-from uproar.estimators.scores import summed_over_points
-from uproar.estimators.versions import blended, scores_of
+from uproar.estimators.perturbed_images import blended, scores_of
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 
 Boundary = Literal["clamp", "mirror"]
 
 
-@estimator(passes=lambda masks=1000, **_: masks / 2, channels=False, softmax=True,
-           formula="Σ p_c(mask · x) · mask / (masks · p)", paper="Petsiuk et al. 2018",
-           fails="noise of the drawn masks where the score hardly varies; falls with 1/√masks")  # fmt: skip
+@estimator(
+    passes=lambda masks=1000, **_: masks / 2,
+    channels=False,
+    softmax=True,
+    formula="Σ p_c(mask · x) · mask / (masks · p)",
+    paper="Petsiuk et al. 2018",
+    fails="noise of the drawn masks where the score hardly varies; falls with 1/√masks",
+)
 def rise(
     model: nn.Module,
     x: Images,
@@ -82,9 +87,7 @@ def enlarged(
     return bits
 
 
-def _between(
-    cells: int, length: int, shift: Int[Tensor, " m"], boundary: Boundary
-) -> tuple[Tensor, Tensor, Tensor]:
+def _between(cells: int, length: int, shift: Int[Tensor, " m"], boundary: Boundary) -> tuple[Tensor, Tensor, Tensor]:
     """For each pixel of each cut-out: the cell centres before and after it, and how far it is between them."""
     size = (cells + 1) * -(-length // cells)
     pixel = shift[:, None] + torch.arange(length)
@@ -106,6 +109,4 @@ def weighted(
 ) -> Float[Tensor, "n m 1 h w"]:
     """Each mask times the target's probability for the image seen through it."""
     seen = blended(x[:, None], blank[:, None], kept[None, :, None])
-    return (
-        scores_of(model, seen, target, "probability")[:, :, None, None, None] * kept[None, :, None]
-    )
+    return scores_of(model, seen, target, "probability")[:, :, None, None, None] * kept[None, :, None]

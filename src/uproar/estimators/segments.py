@@ -32,10 +32,7 @@ def patches(h: int, w: int, side: int) -> Int[Tensor, "{h} {w}"]:
 
 
 def superpixels(
-    image: Float[Tensor, "c h w"],
-    start: Int[Tensor, "h w"],
-    compactness: float = 0.1,
-    rounds: int = 10,
+    image: Float[Tensor, "c h w"], start: Int[Tensor, "h w"], compactness: float = 0.1, rounds: int = 10
 ) -> Int[Tensor, "h w"]:
     """Pieces of similar colour and place: k-means on both, as in SLIC, from the pieces given.
 

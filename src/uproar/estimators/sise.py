@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches, spans
 from uproar.estimators.base import Context, estimator
+from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.featuremaps import FeatureMap, pyramid
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.layers import captured
-from uproar.estimators.scores import class_scores, rows_for
-from uproar.estimators.versions import blended, target_scores
+from uproar.estimators.perturbed_images import blended, target_scores
 from uproar.types import Images, Labels, Maps, RawMaps
 
 Fusion = Literal["otsu", "soft"]
@@ -26,10 +26,18 @@ _NEEDS = "convolutional feature maps of more than one pixel"
 _FAILS = "feature maps of an untrained or shallow model are edges of the image"
 
 
-@estimator(passes=50, needs=_NEEDS, channels=False, softmax=True, paper="Sattarzadeh et al. 2021", fails=_FAILS,
-           formula="e ← (e + V_l) · [V_l > Otsu(V_l)], V_l = Σ_k p_c(mask_k · x) · mask_k / Σ mask_k")  # fmt: skip
-def sise(model: nn.Module, x: Images, target: Labels, context: Context, *,
-         fusion: Fusion = "otsu", fill: Baseline = "mean") -> RawMaps:  # fmt: skip
+@estimator(
+    passes=50,
+    needs=_NEEDS,
+    channels=False,
+    softmax=True,
+    paper="Sattarzadeh et al. 2021",
+    fails=_FAILS,
+    formula="e ← (e + V_l) · [V_l > Otsu(V_l)], V_l = Σ_k p_c(mask_k · x) · mask_k / Σ mask_k",
+)
+def sise(
+    model: nn.Module, x: Images, target: Labels, context: Context, *, fusion: Fusion = "otsu", fill: Baseline = "mean"
+) -> RawMaps:
     """Masks from the feature maps with a positive mean gradient, weighted by the target's probability, layers fused.
 
     The layers are the last one of each resolution. `fusion="soft"` has a steep sigmoid in place of Otsu's hard
@@ -38,10 +46,18 @@ def sise(model: nn.Module, x: Images, target: Labels, context: Context, *,
     return _fused_layers(model, x, target, baseline_image(x, fill, context), fusion, adaptive=False)
 
 
-@estimator(passes=25, needs=_NEEDS, channels=False, softmax=True, paper="Sudhakar et al. 2021", fails=_FAILS,
-           formula="SISE with the feature maps whose mean gradient is above Otsu's threshold")  # fmt: skip
-def ada_sise(model: nn.Module, x: Images, target: Labels, context: Context, *,
-             fusion: Fusion = "otsu", fill: Baseline = "mean") -> RawMaps:  # fmt: skip
+@estimator(
+    passes=25,
+    needs=_NEEDS,
+    channels=False,
+    softmax=True,
+    paper="Sudhakar et al. 2021",
+    fails=_FAILS,
+    formula="SISE with the feature maps whose mean gradient is above Otsu's threshold",
+)
+def ada_sise(
+    model: nn.Module, x: Images, target: Labels, context: Context, *, fusion: Fusion = "otsu", fill: Baseline = "mean"
+) -> RawMaps:
     """SISE with fewer masks: of the feature maps with a positive mean gradient only those with a large one.
 
     Large is above Otsu's threshold of the layer's positive mean gradients, for each image on its own.
@@ -80,9 +96,13 @@ def features_and_significance(
 
 
 def layer_map(
-    model: nn.Module, x: Images, target: Labels, blank: Images,
-    features: Float[Tensor, "n k a b"], chosen: Bool[Tensor, "n k"],
-) -> Float[Tensor, "n h w"]:  # fmt: skip
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    blank: Images,
+    features: Float[Tensor, "n k a b"],
+    chosen: Bool[Tensor, "n k"],
+) -> Float[Tensor, "n h w"]:
     """The chosen feature maps as masks, added up: each times the target's probability behind it, over its area."""
     total = torch.zeros_like(x[:, 0], dtype=torch.float64)
     sample, channel = chosen.nonzero(as_tuple=True)
@@ -151,9 +171,7 @@ def soft_threshold(maps: Float[Tensor, "n h w"]) -> Float[Tensor, " n"]:
     return torch.where(above < 0.1, 1.5 * threshold, threshold)
 
 
-def otsu(
-    values: Float[Tensor, "n v"], among: Bool[Tensor, "n v"] | None = None
-) -> Float[Tensor, " n"]:
+def otsu(values: Float[Tensor, "n v"], among: Bool[Tensor, "n v"] | None = None) -> Float[Tensor, " n"]:
     """The threshold that best splits each row (or the chosen ones of its values) into low and high.
 
     Best: the largest variance between the two groups, over the edges of 256 bins from the lowest to the highest value.

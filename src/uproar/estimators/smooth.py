@@ -45,22 +45,28 @@ def neg(a: RawMaps) -> RawMaps:
 
 
 @ensemble(formula="mean over noise of a(x + ε)", paper=_SG)
-def sg(mean: Tensor, variance: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15,
-       unit: Unit = "range") -> Tensor:  # fmt: skip
+def sg(mean: Tensor, variance: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15, unit: Unit = "range") -> Tensor:
     """SmoothGrad: the mean of the maps of noisy copies."""
     return mean
 
 
 @ensemble(formula="mean over noise of a(x + ε)²", paper=f"{_SG}; Hooker et al. 2019")
-def sg_sq(mean: Tensor, variance: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15,
-          unit: Unit = "range") -> Tensor:  # fmt: skip
+def sg_sq(
+    mean: Tensor, variance: Tensor, *, samples: Samples = 15, sigma: Sigma = 0.15, unit: Unit = "range"
+) -> Tensor:
     """SmoothGrad-Squared: the mean of the squared maps of noisy copies."""
     return variance + mean.square()
 
 
 @ensemble(formula="variance over noise of a(x + ε)", paper="Adebayo et al. 2018")
-def var(mean: Tensor, variance: Tensor, *, samples: Annotated[int, Field(ge=2, le=10_000)] = 15,
-        sigma: Sigma = 0.15, unit: Unit = "range") -> Tensor:  # fmt: skip
+def var(
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    samples: Annotated[int, Field(ge=2, le=10_000)] = 15,
+    sigma: Sigma = 0.15,
+    unit: Unit = "range",
+) -> Tensor:
     """VarGrad: the variance of the maps of noisy copies, n − 1 in the denominator."""
     return variance * (samples / (samples - 1))
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from uproar.errors import BadOption
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.gradient import Baseline, baseline_image
+from uproar.estimators.perturbed_images import Score, scores_of_versions, target_scores
 from uproar.estimators.segments import Segments, segmented
-from uproar.estimators.versions import Score, scores_of_versions, target_scores
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 
@@ -25,9 +25,13 @@ Present = Float[Tensor, "s k"]
 """Which of k pieces are there in each of s versions: 1 or 0, in double precision."""
 
 
-@estimator(passes=lambda samples=500, **_: samples / 2, channels=False,
-           formula="argmin_φ Σ_z π(z) (f(z) − φ₀ − φ·z)² + ridge·|φ|²", paper="Ribeiro et al. 2016",
-           fails="same value for a whole piece; depends on the pieces and the fill")  # fmt: skip
+@estimator(
+    passes=lambda samples=500, **_: samples / 2,
+    channels=False,
+    formula="argmin_φ Σ_z π(z) (f(z) − φ₀ − φ·z)² + ridge·|φ|²",
+    paper="Ribeiro et al. 2016",
+    fails="same value for a whole piece; depends on the pieces and the fill",
+)
 def lime(
     model: nn.Module,
     x: Images,
@@ -64,10 +68,13 @@ def _shap_passes(samples: int = 500, patches: int | None = None, **_) -> float:
     return min(samples, 2**pieces - 2) / 2 + 1
 
 
-@estimator(passes=_shap_passes, channels=False,
-           formula="argmin_φ Σ_z (k−1)/(C(k,|z|)·|z|·(k−|z|)) (f(z) − f(∅) − φ·z)², Σφ = f(x) − f(∅)",
-           paper="Lundberg and Lee 2017",
-           fails="same value for a whole piece; noisy where samples are few for the pieces")  # fmt: skip
+@estimator(
+    passes=_shap_passes,
+    channels=False,
+    formula="argmin_φ Σ_z (k−1)/(C(k,|z|)·|z|·(k−|z|)) (f(z) − f(∅) − φ·z)², Σφ = f(x) − f(∅)",
+    paper="Lundberg and Lee 2017",
+    fails="same value for a whole piece; noisy where samples are few for the pieces",
+)
 def kernel_shap(
     model: nn.Module,
     x: Images,
@@ -93,9 +100,7 @@ def kernel_shap(
     empty = target_scores(model, blank, target, score)[:, None]
     whole = target_scores(model, x, target, score)[:, None]
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
-    return laid_on(pieces, combined(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(
-        x
-    )
+    return laid_on(pieces, combined(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(x)
 
 
 def _side(x: Images, patches: int | None, samples: int) -> int:
@@ -105,9 +110,14 @@ def _side(x: Images, patches: int | None, samples: int) -> int:
 
 
 def scores_of_presence(
-    model: nn.Module, x: Images, target: Labels, blank: Images, pieces: Int[Tensor, "n h w"],
-    present: Present, score: Score,
-) -> Float[Tensor, "n s"]:  # fmt: skip
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    blank: Images,
+    pieces: Int[Tensor, "n h w"],
+    present: Present,
+    score: Score,
+) -> Float[Tensor, "n s"]:
     """Target scores of every image with only the pieces that are there."""
 
     def versions(first: int, last: int) -> Tensor:
@@ -136,9 +146,7 @@ def closeness(present: Present, width: float) -> Float[Tensor, " s"]:
     return torch.exp(-(distance / width).square())
 
 
-def ridge_effects(
-    present: Present, weights: Float[Tensor, " s"], ridge: float
-) -> Float[Tensor, "s k"]:
+def ridge_effects(present: Present, weights: Float[Tensor, " s"], ridge: float) -> Float[Tensor, "s k"]:
     """How much each version's score moves each coefficient of a weighted ridge regression with an intercept."""
     centred = present - (weights[:, None] * present).sum(0) / weights.sum()
     weighted = weights[:, None] * centred
@@ -166,9 +174,7 @@ def coalitions(pieces: int, samples: int, seed: int) -> tuple[Present, Float[Ten
     return present, torch.ones(len(present), dtype=torch.float64)
 
 
-def shapley_effects(
-    present: Present, weights: Float[Tensor, " s"]
-) -> tuple[Float[Tensor, "s k"], Float[Tensor, " k"]]:
+def shapley_effects(present: Present, weights: Float[Tensor, " s"]) -> tuple[Float[Tensor, "s k"], Float[Tensor, " k"]]:
     """How much each set's score, and the whole image's, moves each value of the constrained least squares."""
     weighted = weights[:, None] * present
     inverse = _inverse(present.T @ weighted, present)
@@ -183,7 +189,5 @@ def _inverse(normal: Float[Tensor, "k k"], present: Present) -> Float[Tensor, "k
         factor = torch.zeros(1, 1)
     if float(factor.diagonal().min()) < 1e-6:
         s, k = present.shape
-        raise BadOption(
-            f"{s} samples do not determine {k} pieces; give more samples or fewer patches."
-        )
+        raise BadOption(f"{s} samples do not determine {k} pieces; give more samples or fewer patches.")
     return torch.cholesky_inverse(factor) / normal.diagonal().max()

@@ -14,18 +14,12 @@ from uproar.batches import spans
 from uproar.data.task import Split
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.bottleneck import training_images
-from uproar.estimators.featuremaps import (
-    FeatureMap,
-    channels_last,
-    named_feature_map,
-    outputs_kept,
-    pyramid,
-)
+from uproar.estimators.class_scores import class_scores
+from uproar.estimators.featuremaps import FeatureMap, channels_last, named_feature_map, outputs_kept, pyramid
 from uproar.estimators.layers import LayerName
-from uproar.estimators.scores import class_scores
-from uproar.models.answer import called
 from uproar.models.borrow import borrowed, home
-from uproar.models.outputs import as_logits
+from uproar.models.forward import called
+from uproar.models.output_kind import as_logits
 from uproar.seeds import generator, key
 from uproar.types import Images, Labels, RawMaps
 
@@ -83,14 +77,33 @@ def prepare_tame(
     return {"places": places, **branch.state_dict()}
 
 
-@estimator(passes=0.5, channels=False, softmax=True, prepare=prepare_tame, needs="convolutions; training images",
-           paper="Ntrougkas et al. 2022", formula="attention map of the class, before the sigmoid",
-           fails="shows what a trained branch learned; the class predicted for black needs no pixels")  # fmt: skip
-def tame(model: nn.Module, x: Images, target: Labels, state: Mapping[str, Tensor], *,
-         layers: tuple[LayerName, ...] | None = None, epochs: Annotated[int, Field(ge=1)] = 4,
-         lr: Positive = 0.005, batch: Count = 32, momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9,
-         weight_decay: NonNegative = 5e-4, ce: NonNegative = 1.5, area: NonNegative = 2.0,
-         variation: NonNegative = 0.01, images: Count = 4096) -> RawMaps:  # fmt: skip
+@estimator(
+    passes=0.5,
+    channels=False,
+    softmax=True,
+    prepare=prepare_tame,
+    needs="convolutions; training images",
+    paper="Ntrougkas et al. 2022",
+    formula="attention map of the class, before the sigmoid",
+    fails="shows what a trained branch learned; the class predicted for black needs no pixels",
+)
+def tame(
+    model: nn.Module,
+    x: Images,
+    target: Labels,
+    state: Mapping[str, Tensor],
+    *,
+    layers: tuple[LayerName, ...] | None = None,
+    epochs: Annotated[int, Field(ge=1)] = 4,
+    lr: Positive = 0.005,
+    batch: Count = 32,
+    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9,
+    weight_decay: NonNegative = 5e-4,
+    ce: NonNegative = 1.5,
+    area: NonNegative = 2.0,
+    variation: NonNegative = 0.01,
+    images: Count = 4096,
+) -> RawMaps:
     """Attention of a branch that learned, on training images, which pixels keep the network's prediction.
 
     Up to three layers are used, unless named: the deepest feature map of each of the three coarsest resolutions. The
@@ -112,9 +125,21 @@ def own_class(maps: Tensor, target: Labels) -> Tensor:
 
 
 def trained_branch(
-    model: nn.Module, maps: list[FeatureMap], train: Split, seed: int, *, epochs: int, lr: float, batch: int,
-    momentum: float, weight_decay: float, ce: float, area: float, variation: float, images: int,
-) -> Branch:  # fmt: skip
+    model: nn.Module,
+    maps: list[FeatureMap],
+    train: Split,
+    seed: int,
+    *,
+    epochs: int,
+    lr: float,
+    batch: int,
+    momentum: float,
+    weight_decay: float,
+    ce: float,
+    area: float,
+    variation: float,
+    images: int,
+) -> Branch:
     """A branch trained to keep the frozen model's own predictions, in evaluation mode."""
     modules = [each.module for each in maps]
     with torch.no_grad():
@@ -184,14 +209,9 @@ def _optimiser(
     """SGD with Nesterov momentum on one cycle; biases learn twice as fast and do not decay."""
     named = list(branch.named_parameters())
     groups = [
-        {
-            "params": [p for name, p in named if not name.endswith("bias")],
-            "weight_decay": weight_decay,
-        },
+        {"params": [p for name, p in named if not name.endswith("bias")], "weight_decay": weight_decay},
         {"params": [p for name, p in named if name.endswith("bias")], "weight_decay": 0.0},
     ]
     optimiser = torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, [lr, 2 * lr], total_steps=steps, cycle_momentum=False
-    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, [lr, 2 * lr], total_steps=steps, cycle_momentum=False)
     return optimiser, schedule

@@ -1,15 +1,7 @@
 """Numbers about maps and curves: metrics by name, areas under curves, and verdicts from replicates."""
 
-from uproar.metrics import (
-    confidence,
-    insertion,
-    localisation,
-    randomisation,
-    road,
-    shape,
-    sound,
-    stability,
-)
+from uproar.metrics import confidence, insertion, localisation, randomisation, road, shape, stability
+from uproar.metrics import soundness as sound
 from uproar.metrics.axis import Axis
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric, metrics
 

@@ -45,8 +45,6 @@ class Trace:
 MOST_FIRST = "The most important pixels go or come first."
 
 
-def of_pixels(
-    points: Callable[..., Sequence[float]], done: str, remark: str = MOST_FIRST, y: str = "{score}"
-) -> Axis:
+def of_pixels(points: Callable[..., Sequence[float]], done: str, remark: str = MOST_FIRST, y: str = "{score}") -> Axis:
     """A curve over the share of pixels to which something was done."""
     return Axis(points, f"share of pixels {done}", y, done=done, remark=remark)

@@ -92,19 +92,28 @@ def metric(
     `trace` is the statistic of a data set as a curve.
     """
     facts: dict[str, Any] = {
-        "higher_is_better": higher_is_better, "low": low, "high": high, "chance": chance,
-        "biases": biases, "paper": paper, "formula": formula, "asks": asks, "forwards": forwards,
-        "whole": whole, "needs": needs, "describes": describes, "axis": axis, "trace": trace,
+        "higher_is_better": higher_is_better,
+        "low": low,
+        "high": high,
+        "chance": chance,
+        "biases": biases,
+        "paper": paper,
+        "formula": formula,
+        "asks": asks,
+        "forwards": forwards,
+        "whole": whole,
+        "needs": needs,
+        "describes": describes,
+        "axis": axis,
+        "trace": trace,
         "version": version,
-    }  # fmt: skip
+    }
 
     def keep(function: Callable) -> Callable:
         entry = Entry("metric", name or function.__name__, function)
         for given in entry.inputs:
             if given not in ("batch", "seen"):
-                raise BadInput(
-                    f"{entry.name}: a metric takes batch, seen and options after a *, not {given!r}."
-                )
+                raise BadInput(f"{entry.name}: a metric takes batch, seen and options after a *, not {given!r}.")
         metrics.add(entry.name, function, **facts)
         return function
 
@@ -115,9 +124,7 @@ def read_metric(text: str) -> Call:
     """The metric a text names, e.g. `insertion(steps=50)`; its name and options are checked here."""
     call = parse(text)
     if call.args:
-        raise BadInput(
-            f"The metric {call.name!r} takes options such as steps=50, not {call.args[0]}."
-        )
+        raise BadInput(f"The metric {call.name!r} takes options such as steps=50, not {call.args[0]}.")
     metrics[call.name].bind(**dict(call.options))
     return call
 

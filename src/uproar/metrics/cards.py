@@ -90,12 +90,22 @@ def shown(entry: Entry, shape: tuple[int, ...] = SHAPE) -> float:
 def _card(entry: Entry, measured: Measured | None) -> Card:
     facts = entry.facts
     return Card(
-        name=entry.name, module=entry.function.__module__, summary=entry.summary,
-        higher_is_better=facts["higher_is_better"], low=facts["low"], high=facts["high"],
-        options=entry.complete(Call(entry.name)).options, formula=facts["formula"],
-        chance=facts["chance"], biases=facts["biases"], paper=facts["paper"], needs=facts["needs"],
-        shown=shown(entry), whole=facts["whole"] is not None, measured=measured,
-    )  # fmt: skip
+        name=entry.name,
+        module=entry.function.__module__,
+        summary=entry.summary,
+        higher_is_better=facts["higher_is_better"],
+        low=facts["low"],
+        high=facts["high"],
+        options=entry.complete(Call(entry.name)).options,
+        formula=facts["formula"],
+        chance=facts["chance"],
+        biases=facts["biases"],
+        paper=facts["paper"],
+        needs=facts["needs"],
+        shown=shown(entry),
+        whole=facts["whole"] is not None,
+        measured=measured,
+    )
 
 
 def to_markdown(cards: Iterable[Card]) -> str:
@@ -158,9 +168,7 @@ def _section(card: Card) -> str:
         f"Formula: {card.formula}." if card.formula else "",
         f"Options: `{Call(card.name, (), card.options)}`." if card.options else "",
         f"Shown: {card.shown:g}." if card.shown else "",
-        "The number of a data set is a statistic of all its images together, not their mean."
-        if card.whole
-        else "",
+        "The number of a data set is a statistic of all its images together, not their mean." if card.whole else "",
         f"Needs {card.needs}." if card.needs else "",
         f"Beware: {card.biases}." if card.biases else "",
         f"Paper: {card.paper}." if card.paper else "",

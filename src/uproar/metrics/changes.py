@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from uproar.metrics.base import Batch
-from uproar.metrics.prepared import BY_VALUE, ByWindow, Order, Prepared, Scale
+from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, Order, Prepared, Scale
 from uproar.removal import count
 from uproar.removal.fill import read_fill
 from uproar.types import Images, Maps

@@ -31,9 +31,17 @@ _SIZE = "the region's share of the image"
 _CONTEXT = "a model may rightly look outside the region, at context; larger regions are easier"
 
 
-@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_BOXES, version=2, paper="Zhang et al. 2016",
-        formula="1 if the map's maximum lies in the region, else 0",
-        biases=f"one pixel decides; {_CONTEXT}; a tolerance favours small images")  # fmt: skip
+@metric(
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance=_SIZE,
+    needs=_BOXES,
+    version=2,
+    paper="Zhang et al. 2016",
+    formula="1 if the map's maximum lies in the region, else 0",
+    biases=f"one pixel decides; {_CONTEXT}; a tolerance favours small images",
+)
 def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
     """Whether the highest pixel lies in the region, or nearer to it than `tolerance` pixels (Euclidean).
 
@@ -45,10 +53,18 @@ def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
     return _hits(near(region, tolerance), point, known & finite) | {"tied": peaks.sum(1).float()}
 
 
-@metric(name="pointing_game:coherency", higher_is_better=True, low=0, high=1, needs=_BOXES, version=2,
-        chance="the share of the image that the larger boxes cover", paper="Vandersmissen and Oramas 2023",
-        formula="pointing_game with boxes one pixel larger to the right and below",
-        biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts")  # fmt: skip
+@metric(
+    name="pointing_game:coherency",
+    higher_is_better=True,
+    low=0,
+    high=1,
+    needs=_BOXES,
+    version=2,
+    chance="the share of the image that the larger boxes cover",
+    paper="Vandersmissen and Oramas 2023",
+    formula="pointing_game with boxes one pixel larger to the right and below",
+    biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts",
+)
 def pointing_game_coherency(batch: Batch) -> Responses:
     """Whether the first highest pixel lies in a box or one pixel right of it or below, as released code does."""
     region, known = _region(batch, boxes=True)
@@ -68,11 +84,20 @@ def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
     return float(torch.stack([value[known & (target == c)].mean() for c in classes]).mean())
 
 
-@metric(name="pointing_game:torchray", higher_is_better=True, low=0, high=1, needs=_BOXES, version=2, whole=class_mean,
-        chance="the share of the image within 15 pixels of the region; 1 on images under 15 pixels",
-        paper="Fong et al. 2019", formula="pointing_game(tolerance=15), averaged over classes",
-        biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts; meant for images of "
-               "a few hundred pixels")  # fmt: skip
+@metric(
+    name="pointing_game:torchray",
+    higher_is_better=True,
+    low=0,
+    high=1,
+    needs=_BOXES,
+    version=2,
+    whole=class_mean,
+    chance="the share of the image within 15 pixels of the region; 1 on images under 15 pixels",
+    paper="Fong et al. 2019",
+    formula="pointing_game(tolerance=15), averaged over classes",
+    biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts; meant for images of "
+    "a few hundred pixels",
+)
 def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses:
     """Whether the first highest pixel is less than 15 pixels from the region; rare classes count as much as others."""
     region, known = _region(batch, boxes=True)
@@ -81,24 +106,46 @@ def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses
     return hits | {"target": batch.target}
 
 
-@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS, paper="Arras et al. 2022",
-        formula="Σ a in the region / Σ a, a = max(map, 0)",
-        biases=f"{_CONTEXT}; dense maps lose by their many small values")  # fmt: skip
+@metric(
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance=_SIZE,
+    needs=_NEEDS,
+    paper="Arras et al. 2022",
+    formula="Σ a in the region / Σ a, a = max(map, 0)",
+    biases=f"{_CONTEXT}; dense maps lose by their many small values",
+)
 def relevance_mass(batch: Batch, *, sign: Sign = "relu") -> Responses:
     """Share of the positive attribution that lies in the region."""
     return _mass(batch, sign)
 
 
-@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS, paper="Zhou et al. 2022",
-        formula="Σ |a| in the region / Σ |a|",
-        biases=f"{_CONTEXT}; evidence against the class counts like evidence for it")  # fmt: skip
+@metric(
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance=_SIZE,
+    needs=_NEEDS,
+    paper="Zhou et al. 2022",
+    formula="Σ |a| in the region / Σ |a|",
+    biases=f"{_CONTEXT}; evidence against the class counts like evidence for it",
+)
 def attr_percent(batch: Batch) -> Responses:
     """Share of all attribution, of either sign, that lies in the region."""
     return _mass(batch, "abs")
 
 
-@metric(higher_is_better=True, low=0, high=1, chance=_SIZE, needs=_NEEDS, paper="Arras et al. 2022",
-        formula="share of the k highest pixels that lie in the region of k pixels", biases=_CONTEXT)  # fmt: skip
+@metric(
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance=_SIZE,
+    needs=_NEEDS,
+    paper="Arras et al. 2022",
+    formula="share of the k highest pixels that lie in the region of k pixels",
+    biases=_CONTEXT,
+)
 def relevance_rank(batch: Batch) -> Responses:
     """Share of the region that is covered by as many highest pixels; only their order counts.
 
@@ -114,10 +161,16 @@ def relevance_rank(batch: Batch) -> Responses:
     return {"value": where_defined(share, known & finite), "chance": _chance(region, known)}
 
 
-@metric(higher_is_better=True, low=0, high=1, needs=_NEEDS, paper="Zhou et al. 2016",
-        chance="below the region's share of the image",
-        formula="|S ∩ R| / |S ∪ R|, S = pixels above `threshold` times the map's maximum",
-        biases=f"the threshold decides how large S is; {_CONTEXT}")  # fmt: skip
+@metric(
+    higher_is_better=True,
+    low=0,
+    high=1,
+    needs=_NEEDS,
+    paper="Zhou et al. 2016",
+    chance="below the region's share of the image",
+    formula="|S ∩ R| / |S ∪ R|, S = pixels above `threshold` times the map's maximum",
+    biases=f"the threshold decides how large S is; {_CONTEXT}",
+)
 def iou(batch: Batch, *, threshold: Share = 0.5, sign: Sign = "relu") -> Responses:
     """Overlap of the region with the pixels above a share of the map's maximum: intersection over union."""
     region, known = _region(batch)
@@ -125,10 +178,17 @@ def iou(batch: Batch, *, threshold: Share = 0.5, sign: Sign = "relu") -> Respons
     return {"value": where_defined(_overlap(a > threshold, region), known & defined)}
 
 
-@metric(name="iou:coherency", higher_is_better=True, low=0, high=1, needs=_NEEDS,
-        chance="about the region's share of the image",
-        paper="Vandersmissen and Oramas 2023", formula="|S ∩ R| / |S ∪ R|, S = pixels with a positive value",
-        biases="nearly every pixel of most maps is positive, so that the map hardly matters")  # fmt: skip
+@metric(
+    name="iou:coherency",
+    higher_is_better=True,
+    low=0,
+    high=1,
+    needs=_NEEDS,
+    chance="about the region's share of the image",
+    paper="Vandersmissen and Oramas 2023",
+    formula="|S ∩ R| / |S ∪ R|, S = pixels with a positive value",
+    biases="nearly every pixel of most maps is positive, so that the map hardly matters",
+)
 def iou_coherency(batch: Batch) -> Responses:
     """Overlap of the region with all pixels of positive value, as released code does; 0 for an all-zero map."""
     region, known = _region(batch)
@@ -154,13 +214,10 @@ def _region(batch: Batch, *, boxes: bool = False) -> tuple[Tensor, Tensor]:
     """The important pixels, or those in the boxes where boxes are known, and which images have any."""
     given = batch.boxed if boxes and batch.boxed is not None else batch.truth
     if given is None:
-        raise NotApplicable(
-            "the important pixels of these images are not known; give truth= or boxes="
-        )
+        raise NotApplicable("the important pixels of these images are not known; give truth= or boxes=")
     if given.shape != batch.maps.shape:
         raise BadShape(
-            f"The maps are {tuple(batch.maps.shape)} but the important pixels "
-            f"{tuple(given.shape)}; they must be alike."
+            f"The maps are {tuple(batch.maps.shape)} but the important pixels {tuple(given.shape)}; they must be alike."
         )
     region = given.bool()
     return region, region.flatten(1).any(1)

@@ -26,9 +26,7 @@ TASK, MODEL, SETS = "planted(train=2048, test=128)", "cnn-small", 5
 Explain = Callable[[nn.Module, Images, Labels, Draws], Maps]
 
 
-def measured(
-    names: Sequence[str], sets: int = SETS, base: Batch | None = None
-) -> dict[str, Measured]:
+def measured(names: Sequence[str], sets: int = SETS, base: Batch | None = None) -> dict[str, Measured]:
     """What each metric gives with its default options, by default on the built-in case."""
     base = case() if base is None else base
     return {name: _measure(name, base, sets) for name in names}
@@ -42,16 +40,20 @@ def case(task: str = TASK, epochs: int = 12) -> Batch:
     x, truth = data.test.read(slice(None)), data.test.truth(slice(None))
     assert truth is not None
     return Batch(
-        model, x, data.test.labels, truth.float(), predict(model, x), Draws.of(0, len(x)), data.mean,
-        truth, boxed=data.test.boxed(slice(None)),
-    )  # fmt: skip
+        model,
+        x,
+        data.test.labels,
+        truth.float(),
+        predict(model, x),
+        Draws.of(0, len(x)),
+        data.mean,
+        truth,
+        boxed=data.test.boxed(slice(None)),
+    )
 
 
 def _measure(name: str, base: Batch, sets: int) -> Measured:
-    randoms = [
-        _value(name, replace(base, draws=Draws.of(seed, len(base.x))), random_map)[0]
-        for seed in range(sets)
-    ]
+    randoms = [_value(name, replace(base, draws=Draws.of(seed, len(base.x))), random_map)[0] for seed in range(sets)]
     gradient, _, _ = _value(name, base, gradient_map)
     oracle, undefined, maps = _value(name, base, oracle_of(base))
     spread = statistics.stdev(randoms) if sets > 1 else math.nan

@@ -22,9 +22,9 @@ from uproar.errors import BadInput, BadShape
 from uproar.expression import Call
 from uproar.metrics.base import Batch, Change, Responses, Seen, metrics, read_metric, statistic
 from uproar.metrics.changes import Removed, Unchanged
-from uproar.metrics.prepared import Prepared
-from uproar.models.answer import called
+from uproar.metrics.prepared_batch import Prepared
 from uproar.models.borrow import borrowed
+from uproar.models.forward import called
 from uproar.types import Images
 
 ROWS = 128
@@ -34,9 +34,7 @@ FEW = 500
 """Below this many images, a step of 0.01 in accuracy is fewer than five of them."""
 
 
-def evaluate(
-    calls: Sequence[Call], batch: Batch, rows: int = ROWS
-) -> tuple[dict[str, Responses], int]:
+def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dict[str, Responses], int]:
     """What each metric says of each image of a batch, by `str(call)`, and the number of images shown to the model.
 
     At most `rows` changed images exist at a time. A change that several metrics ask for is shown once; the unchanged
@@ -84,8 +82,7 @@ def answers(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[
 def joined(parts: Sequence[dict[str, Responses]]) -> dict[str, Responses]:
     """Responses of several batches as if they had been one."""
     return {
-        name: {key: torch.cat([part[name][key] for part in parts]) for key in first}
-        for name, first in parts[0].items()
+        name: {key: torch.cat([part[name][key] for part in parts]) for key in first} for name, first in parts[0].items()
     }
 
 
@@ -109,9 +106,7 @@ def summarise(call: Call, responses: Responses) -> dict[str, Any]:
                 note += f": one image is {1 / max(used, 1):.2g} of the accuracy"
         if math.isnan(number):
             used = 0
-            note = "; ".join(
-                filter(None, (note, "the statistic of these images together is undefined"))
-            )
+            note = "; ".join(filter(None, (note, "the statistic of these images together is undefined")))
     else:
         number = float(value[defined].double().mean()) if used else math.nan
     return {"value": number, "n": n, "nan": n - used, "note": note}
@@ -208,9 +203,7 @@ def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> R
     for name, each in found.items():
         if not isinstance(each, Tensor) or each.shape[:1] != (n,):
             got = tuple(each.shape) if isinstance(each, Tensor) else type(each).__name__
-            raise BadShape(
-                f"{owner} returned {name!r} as {got}; for {n} images it must have {n} rows."
-            )
+            raise BadShape(f"{owner} returned {name!r} as {got}; for {n} images it must have {n} rows.")
     return found
 
 
@@ -228,9 +221,7 @@ def images_shown(names: tuple[str, ...], shape: tuple[int, int, int]) -> float:
 
 
 @functools.lru_cache(maxsize=64)
-def _images_shown(
-    names: tuple[str, ...], shape: tuple[int, int, int], versions: tuple[Any, ...]
-) -> float:
+def _images_shown(names: tuple[str, ...], shape: tuple[int, int, int], versions: tuple[Any, ...]) -> float:
     changes, more = set(), 0.0
     for name in names:
         call = read_metric(name)

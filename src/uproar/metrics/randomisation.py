@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, one_line
 from uproar.metrics.base import Batch, Responses, metric
 from uproar.models.borrow import home
-from uproar.models.remote import bare
+from uproar.models.remote_device import bare
 from uproar.seeds import key
 from uproar.types import Images, Maps
 
@@ -29,14 +29,23 @@ _NEEDS = "an estimator, since maps of other models or classes are made"
 _IGNORANT = "1 for a map that ignores the model, about 0 for fresh noise"
 
 
-@metric(higher_is_better=False, low=-1, high=1, needs=_NEEDS, chance=_IGNORANT, paper="Adebayo et al. 2018",
-        formula="mean over layers l of similarity(a, a of a copy with layers from the output to l drawn anew)",
-        biases="a noisy estimator passes; maps dominated by the image (edges, grad·x) fail although they use "
-               "the model")  # fmt: skip
+@metric(
+    higher_is_better=False,
+    low=-1,
+    high=1,
+    needs=_NEEDS,
+    chance=_IGNORANT,
+    paper="Adebayo et al. 2018",
+    formula="mean over layers l of similarity(a, a of a copy with layers from the output to l drawn anew)",
+    biases="a noisy estimator passes; maps dominated by the image (edges, grad·x) fail although they use the model",
+)
 def randomisation(
-    batch: Batch, *, order: Literal["cascading", "independent"] = "cascading",
-    similarity: Similarity = "spearman", sign: Sign = "none",
-) -> Responses:  # fmt: skip
+    batch: Batch,
+    *,
+    order: Literal["cascading", "independent"] = "cascading",
+    similarity: Similarity = "spearman",
+    sign: Sign = "none",
+) -> Responses:
     """Similarity of the map to maps of copies with re-initialised layers, averaged over the layers.
 
     `order="cascading"` draws layers anew from the output down and keeps them so: the last copy is a fresh network.
@@ -48,21 +57,29 @@ def randomisation(
     if batch.explain is None:
         raise NotApplicable("randomisation makes maps of other models; give an estimator, not maps")
     base = _signed(batch.explain(batch.model, batch.x, batch.target, batch.draws), sign)
-    curve = torch.stack([
-        compare(base, _signed(batch.explain(spoilt, batch.x, batch.target, batch.draws), sign), similarity)
-        for spoilt in copies(batch.model, batch.x, batch.draws.seed, cascading=order == "cascading")
-    ], 1)  # fmt: skip
+    curve = torch.stack(
+        [
+            compare(base, _signed(batch.explain(spoilt, batch.x, batch.target, batch.draws), sign), similarity)
+            for spoilt in copies(batch.model, batch.x, batch.draws.seed, cascading=order == "cascading")
+        ],
+        1,
+    )
     undefined = curve.isnan().sum(1)
     value = curve.nanmean(1)
     return {"value": value.float(), "curve": curve.float(), "undefined": undefined.float()}
 
 
-@metric(higher_is_better=False, low=-1, high=1, needs=_NEEDS, chance=_IGNORANT, paper="Sixt et al. 2020",
-        formula="similarity(a of the class, a of another class drawn at random)",
-        biases="classes that share evidence rightly share part of their maps")  # fmt: skip
-def random_logit(
-    batch: Batch, *, similarity: Similarity = "spearman", sign: Sign = "none"
-) -> Responses:
+@metric(
+    higher_is_better=False,
+    low=-1,
+    high=1,
+    needs=_NEEDS,
+    chance=_IGNORANT,
+    paper="Sixt et al. 2020",
+    formula="similarity(a of the class, a of another class drawn at random)",
+    biases="classes that share evidence rightly share part of their maps",
+)
+def random_logit(batch: Batch, *, similarity: Similarity = "spearman", sign: Sign = "none") -> Responses:
     """Similarity of the map to the map of another class, drawn at random for each image."""
     if batch.explain is None:
         raise NotApplicable("random_logit makes maps of other classes; give an estimator, not maps")
@@ -73,8 +90,7 @@ def random_logit(
     step = 1 + (u * (classes - 1)).long()
     other = (batch.target + step) % classes
     base, changed = (
-        _signed(batch.explain(batch.model, batch.x, target, batch.draws), sign)
-        for target in (batch.target, other)
+        _signed(batch.explain(batch.model, batch.x, target, batch.draws), sign) for target in (batch.target, other)
     )
     return {"value": compare(base, changed, similarity).float(), "other": other}
 
@@ -84,9 +100,7 @@ def layers(model: nn.Module, x: Images) -> list[str]:
 
     A module that is never called itself, because its owner uses its weights, stands where its owner is called.
     """
-    owners = [
-        name for name, module in model.named_modules() if list(module.parameters(recurse=False))
-    ]
+    owners = [name for name, module in model.named_modules() if list(module.parameters(recurse=False))]
     called = _calls(model, x)
 
     def place(name: str) -> tuple[int, int]:
@@ -204,9 +218,7 @@ def _copied(model: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(model).eval()
     except CODE_ERRORS as error:
-        raise BadInput(
-            f"The model cannot be copied, so its weights cannot be drawn anew: {one_line(error)}"
-        ) from error
+        raise BadInput(f"The model cannot be copied, so its weights cannot be drawn anew: {one_line(error)}") from error
 
 
 def _draw_anew(module: nn.Module, seed: int) -> None:

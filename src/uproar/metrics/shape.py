@@ -21,10 +21,16 @@ Sign = Literal["relu", "abs"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
-@metric(describes=True, higher_is_better=True, low=0, high=1, chance="1/3 for uniform values",
-        formula="Gini index: Σᵢ (2i − n − 1) aᵢ / (n Σᵢ aᵢ), a ascending",
-        paper="Chalasani et al. 2020",
-        biases="describes the map, not whether it is right: one arbitrary pixel is perfectly sparse")  # fmt: skip
+@metric(
+    describes=True,
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance="1/3 for uniform values",
+    formula="Gini index: Σᵢ (2i − n − 1) aᵢ / (n Σᵢ aᵢ), a ascending",
+    paper="Chalasani et al. 2020",
+    biases="describes the map, not whether it is right: one arbitrary pixel is perfectly sparse",
+)
 def sparseness(batch: Batch, *, sign: Sign = "relu") -> Responses:
     """How concentrated the map is: 0 if all pixels are equal, near 1 if one pixel has everything."""
     a, defined = magnitudes(batch.maps, sign)
@@ -35,10 +41,16 @@ def sparseness(batch: Batch, *, sign: Sign = "relu") -> Responses:
     return {"value": where_defined(gini, defined)}
 
 
-@metric(describes=True, higher_is_better=False, low=0, high=math.inf, chance="ln(h·w) − 0.19 for uniform values",
-        formula="entropy −Σᵢ pᵢ ln pᵢ with pᵢ = aᵢ / Σ a, in nats", paper="Bhatt et al. 2020",
-        biases="describes the map, not whether it is right; its largest value, ln(h·w), depends on the "
-               "image's size")  # fmt: skip
+@metric(
+    describes=True,
+    higher_is_better=False,
+    low=0,
+    high=math.inf,
+    chance="ln(h·w) − 0.19 for uniform values",
+    formula="entropy −Σᵢ pᵢ ln pᵢ with pᵢ = aᵢ / Σ a, in nats",
+    paper="Bhatt et al. 2020",
+    biases="describes the map, not whether it is right; its largest value, ln(h·w), depends on the image's size",
+)
 def complexity(batch: Batch, *, sign: Sign = "relu") -> Responses:
     """How spread out the map is: 0 if one pixel has everything, ln(h·w) if all pixels are equal."""
     a, defined = magnitudes(batch.maps, sign)
@@ -46,10 +58,16 @@ def complexity(batch: Batch, *, sign: Sign = "relu") -> Responses:
     return {"value": where_defined(torch.special.entr(p).sum(1), defined)}
 
 
-@metric(describes=True, higher_is_better=False, low=0, high=2, chance="about 2/3 for uniform values",
-        formula="mean over pixels of |right difference| + |down difference|, map min-max scaled",
-        paper="Song et al.",
-        biases="describes the map, not whether it is right; one extreme pixel makes any map look smooth")  # fmt: skip
+@metric(
+    describes=True,
+    higher_is_better=False,
+    low=0,
+    high=2,
+    chance="about 2/3 for uniform values",
+    formula="mean over pixels of |right difference| + |down difference|, map min-max scaled",
+    paper="Song et al.",
+    biases="describes the map, not whether it is right; one extreme pixel makes any map look smooth",
+)
 def total_variation(batch: Batch) -> Responses:
     """How rough the map is: mean size of its steps to the right and down, after scaling to [0, 1].
 
@@ -61,10 +79,16 @@ def total_variation(batch: Batch) -> Responses:
     return {"value": where_defined(value, finite & (high > low).flatten())}
 
 
-@metric(describes=True, higher_is_better=False, low=0, high=2, chance="about 4·t·(1 − t)",
-        formula="mean over pixels of |right difference| + |down difference| of the mask of removed pixels",
-        paper="Song et al.",
-        biases="describes the map, not whether it is right; a constant map is a random order, see `tied`")  # fmt: skip
+@metric(
+    describes=True,
+    higher_is_better=False,
+    low=0,
+    high=2,
+    chance="about 4·t·(1 − t)",
+    formula="mean over pixels of |right difference| + |down difference| of the mask of removed pixels",
+    paper="Song et al.",
+    biases="describes the map, not whether it is right; a constant map is a random order, see `tied`",
+)
 def removed_variation(batch: Batch, *, fraction: Fraction = 0.3) -> Responses:
     """How ragged the removed region is when the most important `fraction` goes: the outline's length per pixel.
 
@@ -82,11 +106,16 @@ GRID = torch.linspace(0, 1, 100, dtype=torch.float64)
 """Where the density of values is given."""
 
 
-@metric(higher_is_better=False, low=0, high=1, chance="1/2 for uniform values",
-        formula="mean of the map's positive part, min-max scaled; `density` at 100 points of [0, 1]: Gaussian "
-                "kernel estimate",
-        paper="Vandersmissen and Oramas 2023",
-        biases="describes the map, not whether it is right; one extreme pixel makes any map look sparse")  # fmt: skip
+@metric(
+    higher_is_better=False,
+    low=0,
+    high=1,
+    chance="1/2 for uniform values",
+    formula="mean of the map's positive part, min-max scaled; `density` at 100 points of [0, 1]: Gaussian "
+    "kernel estimate",
+    paper="Vandersmissen and Oramas 2023",
+    biases="describes the map, not whether it is right; one extreme pixel makes any map look sparse",
+)
 def value_density(batch: Batch, *, bandwidth: Annotated[float, Field(gt=0)] = 0.05) -> Responses:
     """How much of the image the map marks: mean of its values in [0, 1], near 0 if it is sparse, and their density.
 

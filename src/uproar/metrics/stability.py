@@ -32,9 +32,7 @@ class Square:
 
     def images(self, batch: Batch) -> Images:
         """The changed images."""
-        around = Around(
-            batch.draws.copies([self.number]), batch.mean, getattr(batch, "train", None)
-        )
+        around = Around(batch.draws.copies([self.number]), batch.mean, getattr(batch, "train", None))
         return filled(batch.x, self.shift(batch).bool(), self.fill, around)
 
     def shift(self, batch: Batch) -> Tensor:
@@ -69,9 +67,15 @@ class Noise:
 
 
 def perturbations(
-    shape: tuple[int, ...], *, samples: int = 50, perturb: Perturb = "squares", side: float = 0.25,
-    sigma: float = 0.2, fill: str = "mean", **_: object,
-) -> list[Square | Noise]:  # fmt: skip
+    shape: tuple[int, ...],
+    *,
+    samples: int = 50,
+    perturb: Perturb = "squares",
+    side: float = 0.25,
+    sigma: float = 0.2,
+    fill: str = "mean",
+    **_: object,
+) -> list[Square | Noise]:
     """The changed images that infidelity looks at."""
     if perturb == "squares":
         return [Square(i, side, fill) for i in range(samples)]
@@ -81,15 +85,27 @@ def perturbations(
 _INFIDELITY = "which changes are tried decides what counts; changed images may be unlike any the model has seen"
 
 
-@metric(higher_is_better=False, low=0, high=1, asks=perturbations, paper="Yeh et al. 2019",
-        chance="what a constant map gets: 1 − mean(Δ)² / mean(Δ²), which is below 1",
-        formula="min over β ≥ 0 of mean (β·Iᵀa − Δ)² / mean Δ², Δ = f(x) − f(x changed by I)",
-        biases=_INFIDELITY)  # fmt: skip
+@metric(
+    higher_is_better=False,
+    low=0,
+    high=1,
+    asks=perturbations,
+    paper="Yeh et al. 2019",
+    chance="what a constant map gets: 1 − mean(Δ)² / mean(Δ²), which is below 1",
+    formula="min over β ≥ 0 of mean (β·Iᵀa − Δ)² / mean Δ², Δ = f(x) − f(x changed by I)",
+    biases=_INFIDELITY,
+)
 def infidelity(
-    batch: Batch, seen: Seen, *, samples: Samples = 50, perturb: Perturb = "squares",
-    side: Annotated[float, Field(gt=0, le=1)] = 0.25, sigma: Annotated[float, Field(gt=0)] = 0.2,
-    fill: str = "mean", output: Output = "logit",
-) -> Responses:  # fmt: skip
+    batch: Batch,
+    seen: Seen,
+    *,
+    samples: Samples = 50,
+    perturb: Perturb = "squares",
+    side: Annotated[float, Field(gt=0, le=1)] = 0.25,
+    sigma: Annotated[float, Field(gt=0)] = 0.2,
+    fill: str = "mean",
+    output: Output = "logit",
+) -> Responses:
     """Share of the score's changes that the map, at its best scale, does not predict; 0 is perfect.
 
     `perturb="squares"` fills one square, `side` times the image's shorter side, and expects the score to fall by the
@@ -97,43 +113,58 @@ def infidelity(
     expects the sum of noise times map: right for gradients. The raw quantity (`infidelity:raw`) depends on the map's
     scale; here the best factor is used, and a map of the wrong sign gets 1.
     """
-    expected, fall = _compared(batch, seen, perturbations((), samples=samples, perturb=perturb, side=side,
-                                                          sigma=sigma, fill=fill), output)  # fmt: skip
+    expected, fall = _compared(
+        batch, seen, perturbations((), samples=samples, perturb=perturb, side=side, sigma=sigma, fill=fill), output
+    )
     power, total = expected.square().mean(1), fall.square().mean(1)
     product = (expected * fall).mean(1).clamp_min(0)
     value = (1 - product.square() / (power * total)).clamp(0, 1)
-    return {
-        "value": where_defined(value, (power > 0) & (total > 0)),
-        "change": total.sqrt().float(),
-    }
+    return {"value": where_defined(value, (power > 0) & (total > 0)), "change": total.sqrt().float()}
 
 
-@metric(name="infidelity:raw", higher_is_better=False, low=0, high=math.inf, asks=perturbations,
-        paper="Yeh et al. 2019", formula="mean (Iᵀa − Δ)², Δ = f(x) − f(x changed by I)",
-        chance="depends on the map's scale",
-        biases=f"multiplying the map by 100 changes it some thousandfold; {_INFIDELITY}")  # fmt: skip
+@metric(
+    name="infidelity:raw",
+    higher_is_better=False,
+    low=0,
+    high=math.inf,
+    asks=perturbations,
+    paper="Yeh et al. 2019",
+    formula="mean (Iᵀa − Δ)², Δ = f(x) − f(x changed by I)",
+    chance="depends on the map's scale",
+    biases=f"multiplying the map by 100 changes it some thousandfold; {_INFIDELITY}",
+)
 def infidelity_raw(
-    batch: Batch, seen: Seen, *, samples: Samples = 50, perturb: Perturb = "squares",
-    side: Annotated[float, Field(gt=0, le=1)] = 0.25, sigma: Annotated[float, Field(gt=0)] = 0.2,
-    fill: str = "mean", output: Output = "logit",
-) -> Responses:  # fmt: skip
+    batch: Batch,
+    seen: Seen,
+    *,
+    samples: Samples = 50,
+    perturb: Perturb = "squares",
+    side: Annotated[float, Field(gt=0, le=1)] = 0.25,
+    sigma: Annotated[float, Field(gt=0)] = 0.2,
+    fill: str = "mean",
+    output: Output = "logit",
+) -> Responses:
     """Mean squared difference between the score's change and what the map predicts, on the map's own scale."""
-    expected, fall = _compared(batch, seen, perturbations((), samples=samples, perturb=perturb, side=side,
-                                                          sigma=sigma, fill=fill), output)  # fmt: skip
+    expected, fall = _compared(
+        batch, seen, perturbations((), samples=samples, perturb=perturb, side=side, sigma=sigma, fill=fill), output
+    )
     value = (expected - fall).square().mean(1)
     return {"value": where_defined(value, value.isfinite())}
 
 
-@metric(higher_is_better=False, low=0, high=math.inf, paper="Yeh et al. 2019",
-        needs="an estimator, since maps of changed images are made",
-        chance="0 for a map that never looks at the image",
-        formula="max over |δ| ≤ radius of ‖a(x + δ) − a(x)‖ / ‖a(x)‖",
-        biases="a map that ignores image and model is perfectly stable; the largest of few samples "
-               "is a lower bound")  # fmt: skip
+@metric(
+    higher_is_better=False,
+    low=0,
+    high=math.inf,
+    paper="Yeh et al. 2019",
+    needs="an estimator, since maps of changed images are made",
+    chance="0 for a map that never looks at the image",
+    formula="max over |δ| ≤ radius of ‖a(x + δ) − a(x)‖ / ‖a(x)‖",
+    biases="a map that ignores image and model is perfectly stable; the largest of few samples is a lower bound",
+)
 def sensitivity_max(
-    batch: Batch, *, samples: Annotated[int, Field(ge=1, le=10_000)] = 10,
-    radius: Annotated[float, Field(gt=0)] = 0.02,
-) -> Responses:  # fmt: skip
+    batch: Batch, *, samples: Annotated[int, Field(ge=1, le=10_000)] = 10, radius: Annotated[float, Field(gt=0)] = 0.02
+) -> Responses:
     """Largest relative change of the map under uniform noise of at most `radius` per channel value.
 
     The estimator gets the same random numbers each time, so that its own randomness is no part of the change. `mean`
@@ -149,25 +180,18 @@ def sensitivity_max(
         changes.append((explain(shaken, batch.target) - base).flatten(1).norm(dim=1) / size)
     each = torch.stack(changes, 1)
     defined = (size > 0) & each.isfinite().all(1)
-    return {
-        "value": where_defined(each.amax(1), defined),
-        "mean": where_defined(each.mean(1), defined),
-    }
+    return {"value": where_defined(each.amax(1), defined), "mean": where_defined(each.mean(1), defined)}
 
 
 def explainer(batch: Batch, name: str) -> Callable[[Images, Labels], Maps]:
     """`(x, target) -> maps` in double precision with the batch's own model and random numbers."""
     explain = batch.explain
     if explain is None:
-        raise NotApplicable(
-            f"{name} makes maps of other images or models; give an estimator, not maps"
-        )
+        raise NotApplicable(f"{name} makes maps of other images or models; give an estimator, not maps")
     return lambda x, target: explain(batch.model, x, target, batch.draws).double()
 
 
-def _compared(
-    batch: Batch, seen: Seen, changes: Sequence[Square | Noise], output: Output
-) -> tuple[Tensor, Tensor]:
+def _compared(batch: Batch, seen: Seen, changes: Sequence[Square | Noise], output: Output) -> tuple[Tensor, Tensor]:
     """What the map says the score falls by, and what it falls by, for each change, (n, samples)."""
     maps = batch.maps.double()
     before = _scores(batch.clean, batch.target, output)

@@ -1,11 +1,11 @@
 """Networks by name, and how a model is borrowed."""
 
 from uproar.models import resnet, small, vgg
-from uproar.models.answer import called
 from uproar.models.borrow import borrowed
-from uproar.models.outside import timm_entry, torchvision_entry
+from uproar.models.forward import called
+from uproar.models.libraries import timm_entry, torchvision_entry
+from uproar.models.memory_budget import Room
 from uproar.models.registry import ModelSpec, build, build_seeing, make, models
-from uproar.models.room import Room
 
 __all__ = [
     "ModelSpec",

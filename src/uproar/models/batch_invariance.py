@@ -26,9 +26,7 @@ LANES = 64
 class BatchInvariant(TorchFunctionMode):
     """Inside, layers on the CPU give a row the same bits whatever the rows around it (with one thread)."""
 
-    def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         if args and isinstance(args[0], Tensor) and args[0].device.type == "cpu":
             if func in _PRODUCTS and _is_layer(func, args):
@@ -50,9 +48,21 @@ ATTENDED = 4
 """Images of one attention layer, at least: two are projected in another way than more."""
 
 _UNEVEN = {
-    torch.sigmoid, Tensor.sigmoid, F.silu, F.mish, F.elu, F.selu, F.celu, F.softplus, F.gelu,
-    torch.exp2, Tensor.exp2, torch.pow, Tensor.pow, Tensor.__pow__,
-}  # fmt: skip
+    torch.sigmoid,
+    Tensor.sigmoid,
+    F.silu,
+    F.mish,
+    F.elu,
+    F.selu,
+    F.celu,
+    F.softplus,
+    F.gelu,
+    torch.exp2,
+    Tensor.exp2,
+    torch.pow,
+    Tensor.pow,
+    Tensor.__pow__,
+}
 """Functions whose vector code rounds in another way than their code for single numbers (torch 2.13, x86)."""
 
 
@@ -63,9 +73,7 @@ def _is_layer(func: Callable, args: tuple) -> bool:
     return func is F.linear or (isinstance(args[1], nn.Parameter) and args[1].dim() == 2)
 
 
-def _is_product(
-    x: Tensor, weight: Any = None, bias: Any = None, stride: Any = 1, padding: Any = 0, *more: Any
-) -> bool:
+def _is_product(x: Tensor, weight: Any = None, bias: Any = None, stride: Any = 1, padding: Any = 0, *more: Any) -> bool:
     """Whether a convolution, its arguments in their places, is a product of single pixels with a matrix."""
     if not isinstance(weight, Tensor) or x.dim() != 4 or x.shape[2:] != (1, 1):
         return False

@@ -50,9 +50,7 @@ class Chosen(Normalise):
     `published` is what such weights were trained with.
     """
 
-    def __init__(
-        self, choice: Normalisation, mean: Tensor, std: Tensor, published: Colours = IMAGENET
-    ) -> None:
+    def __init__(self, choice: Normalisation, mean: Tensor, std: Tensor, published: Colours = IMAGENET) -> None:
         own = choice in ("auto", "task")
         super().__init__(*((mean, std) if own else _colours(_FIXED[choice], choice, len(mean))))
         self.blue_first = choice == "caffe"

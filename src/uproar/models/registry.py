@@ -14,7 +14,7 @@ from uproar.containment import contained, is_builtin, loading, private
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, UproarError
 from uproar.expression import Call, parse
-from uproar.plugins import blamed, load_file, source_hash
+from uproar.plugins.loading import blamed, load_file, source_hash
 from uproar.registry import Registry
 from uproar.seeds import key
 
@@ -32,17 +32,12 @@ class ModelSpec:
         """Read a model's name; unknown names and options are refused here."""
         call = parse(text)
         if call.args:
-            raise BadInput(
-                f"The model {call.name!r} takes options such as width=8, not {call.args[0]}."
-            )
+            raise BadInput(f"The model {call.name!r} takes options such as width=8, not {call.args[0]}.")
         if ".py:" in call.name:
             source_hash(call.name.partition(":")[0])
             return cls(call)
         if call.name.endswith(".py"):
-            raise BadInput(
-                f"{call.name} is a file: name the function in it that makes the model, "
-                f"{call.name}:build."
-            )
+            raise BadInput(f"{call.name} is a file: name the function in it that makes the model, {call.name}:build.")
         return cls(models.complete(call))
 
     @property
@@ -73,9 +68,7 @@ def build(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     return build_seeing(spec, task, seed, task.train.read(slice(0, 2)), task.mean, task.std)
 
 
-def build_seeing(
-    spec: ModelSpec, task: Task, seed: int, sample: Tensor, mean: Tensor, std: Tensor
-) -> nn.Module:
+def build_seeing(spec: ModelSpec, task: Task, seed: int, sample: Tensor, mean: Tensor, std: Tensor) -> nn.Module:
     """A fresh network for a task whose input is not the images but of the kind of `sample`, (n, c, h, w)."""
     c, h, w = sample.shape[1:]
     try:
@@ -84,19 +77,12 @@ def build_seeing(
     except BadInput as error:
         if (c, h, w) == task.shape:
             raise
-        raise NotApplicable(
-            f"the network is needed for inputs of shape {(c, h, w)}: {error}"
-        ) from error
+        raise NotApplicable(f"the network is needed for inputs of shape {(c, h, w)}: {error}") from error
     return model
 
 
 def make(
-    spec: ModelSpec,
-    seed: int,
-    shape: tuple[int, int, int],
-    classes: int | None,
-    mean: Tensor,
-    std: Tensor,
+    spec: ModelSpec, seed: int, shape: tuple[int, int, int], classes: int | None, mean: Tensor, std: Tensor
 ) -> nn.Module:
     """A fresh network for images of a shape; a factory gets what it has arguments for."""
     factory, options = _factory(spec)
@@ -140,9 +126,7 @@ def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> Non
     finally:
         model.train(was_training)
     if not isinstance(out, Tensor):
-        raise BadInput(
-            f"The model {name} must return a tensor of scores, not {type(out).__name__}."
-        )
+        raise BadInput(f"The model {name} must return a tensor of scores, not {type(out).__name__}.")
     rows = len(sample)
     if out.shape != (rows, len(task.classes)):
         raise BadInput(

@@ -81,9 +81,15 @@ class ResNet(nn.Module):
     """Four stages, each twice as wide and half as large as the one before."""
 
     def __init__(
-        self, normalise: nn.Module, block: type[BasicBlock] | type[Bottleneck], depths: tuple[int, ...],
-        channels: int, classes: int, width: int, small: bool,
-    ) -> None:  # fmt: skip
+        self,
+        normalise: nn.Module,
+        block: type[BasicBlock] | type[Bottleneck],
+        depths: tuple[int, ...],
+        channels: int,
+        classes: int,
+        width: int,
+        small: bool,
+    ) -> None:
         super().__init__()
         self.normalise = normalise
         size, stride, padding = (3, 1, 1) if small else (7, 2, 3)
@@ -116,9 +122,7 @@ def _stage(
     outputs = width * block.expansion
     shortcut = None
     if stride != 1 or inputs != outputs:
-        shortcut = nn.Sequential(
-            nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-        )
+        shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
     rest = [block(outputs, width, 1, None) for _ in range(depth - 1)]
     return nn.Sequential(block(inputs, width, stride, shortcut), *rest)
 
@@ -138,9 +142,7 @@ class Skipped(nn.Module):
 class CifarResNet(nn.Module):
     """Three stages of n basic blocks, 6n + 2 layers, with shortcuts without weights (He et al. 2016, option A)."""
 
-    def __init__(
-        self, normalise: nn.Module, depth: int, channels: int, classes: int, width: int
-    ) -> None:
+    def __init__(self, normalise: nn.Module, depth: int, channels: int, classes: int, width: int) -> None:
         super().__init__()
         self.normalise = normalise
         self.conv1 = nn.Conv2d(channels, width, 3, 1, 1, bias=False)
@@ -158,9 +160,7 @@ class CifarResNet(nn.Module):
     def _stage(inputs: int, outputs: int, depth: int) -> nn.Sequential:
         more = outputs - inputs
         first = BasicBlock(inputs, outputs, 2 if more else 1, Skipped(more) if more else None)
-        return nn.Sequential(
-            first, *(BasicBlock(outputs, outputs, 1, None) for _ in range(depth - 1))
-        )
+        return nn.Sequential(first, *(BasicBlock(outputs, outputs, 1, None) for _ in range(depth - 1)))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.relu(self.bn1(self.conv1(self.normalise(x))))
@@ -182,9 +182,15 @@ def small_images(shape: Shape, stem: Stem) -> bool:
 
 @models.declare(size="11.2 million weights")
 def resnet18(
-    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, stem: Stem = "auto",
-    width: Width = 64, normalise: Normalisation = "auto",
-) -> nn.Module:  # fmt: skip
+    shape: Shape,
+    classes: int,
+    mean: Tensor,
+    std: Tensor,
+    *,
+    stem: Stem = "auto",
+    width: Width = 64,
+    normalise: Normalisation = "auto",
+) -> nn.Module:
     """ResNet-18 (He et al. 2016) with torchvision's names of weights; up to 64×64 pixels with the CIFAR stem."""
     first = Chosen(normalise, mean, std)
     small = small_images(shape, stem)
@@ -193,9 +199,16 @@ def resnet18(
 
 @models.declare(size="23.5 million weights")
 def resnet50(
-    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, stem: Stem = "auto",
-    width: Width = 64, normalise: Normalisation = "auto", variant: Variant = "torchvision",
-) -> nn.Module:  # fmt: skip
+    shape: Shape,
+    classes: int,
+    mean: Tensor,
+    std: Tensor,
+    *,
+    stem: Stem = "auto",
+    width: Width = 64,
+    normalise: Normalisation = "auto",
+    variant: Variant = "torchvision",
+) -> nn.Module:
     """ResNet-50 (He et al. 2016) with torchvision's names of weights; `variant=caffe` for weights from Caffe or Keras.
 
     The Caffe variant has its strides on the first convolution of a block, a larger epsilon in its batch norms, and
@@ -214,9 +227,15 @@ def resnet50(
 
 @models.declare("resnet-tiny", size="0.7 million weights")
 def resnet_tiny(
-    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, stem: Stem = "cifar",
-    width: Width = 16, normalise: Normalisation = "auto",
-) -> nn.Module:  # fmt: skip
+    shape: Shape,
+    classes: int,
+    mean: Tensor,
+    std: Tensor,
+    *,
+    stem: Stem = "cifar",
+    width: Width = 16,
+    normalise: Normalisation = "auto",
+) -> nn.Module:
     """Eight residual blocks, 16 to 128 channels wide: the tiny ResNet of Li et al. 2024, whose widths are not given."""
     first = Chosen(normalise, mean, std)
     small = small_images(shape, stem)
@@ -225,17 +244,15 @@ def resnet_tiny(
 
 @models.declare(size="0.27 million weights")
 def resnet20(
-    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, width: Width = 16,
-    normalise: Normalisation = "auto",
-) -> nn.Module:  # fmt: skip
+    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, width: Width = 16, normalise: Normalisation = "auto"
+) -> nn.Module:
     """ResNet-20 for CIFAR (He et al. 2016): three stages of three blocks, shortcuts without weights."""
     return CifarResNet(Chosen(normalise, mean, std), 3, shape[0], classes, width)
 
 
 @models.declare(size="0.85 million weights")
 def resnet56(
-    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, width: Width = 16,
-    normalise: Normalisation = "auto",
-) -> nn.Module:  # fmt: skip
+    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, width: Width = 16, normalise: Normalisation = "auto"
+) -> nn.Module:
     """ResNet-56 for CIFAR (He et al. 2016): three stages of nine blocks, shortcuts without weights."""
     return CifarResNet(Chosen(normalise, mean, std), 9, shape[0], classes, width)

@@ -18,9 +18,7 @@ class Block(nn.Sequential):
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
         super().__init__(
-            nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False),
-            nn.BatchNorm2d(outputs),
-            nn.ReLU(),
+            nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()
         )
 
     @property
@@ -37,9 +35,7 @@ class Block(nn.Sequential):
 class SmallCNN(nn.Sequential):
     """Normalisation, blocks that halve the image, average pooling to at most 2×2, a linear layer."""
 
-    def __init__(
-        self, normalise: Normalise, blocks: list[Block], pool: tuple[int, int], classes: int
-    ):
+    def __init__(self, normalise: Normalise, blocks: list[Block], pool: tuple[int, int], classes: int):
         flat = nn.Sequential(nn.AdaptiveAvgPool2d(pool), nn.Flatten())
         head = nn.Linear(blocks[-1].convolution.out_channels * pool[0] * pool[1], classes)
         super().__init__(normalise, *blocks, flat, head)
@@ -62,9 +58,7 @@ class SmallCNN(nn.Sequential):
 
 
 @models.declare("cnn-small", size="about 6 thousand weights on 8×8 images")
-def cnn_small(
-    shape: tuple[int, int, int], classes: int, mean: Tensor, std: Tensor, *, width: Width = 16
-) -> nn.Module:
+def cnn_small(shape: tuple[int, int, int], classes: int, mean: Tensor, std: Tensor, *, width: Width = 16) -> nn.Module:
     """Strided convolutions down to 4×4 or less, each twice as wide, then a linear layer.
 
     Striding from the first layer on makes a training step several times cheaper on a CPU than pooling later.
@@ -83,14 +77,10 @@ class Residual(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.first = Block(inputs, outputs, stride)
-        self.second = nn.Sequential(
-            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs)
-        )
+        self.second = nn.Sequential(nn.Conv2d(outputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs))
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
         self.relu = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from uproar.models.answer import called
 from uproar.models.borrow import borrowed, home
+from uproar.models.forward import called
 
 ROWS = 64
 """Images per measured pass of a quick network."""

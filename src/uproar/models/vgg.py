@@ -17,9 +17,7 @@ STAGES = ((1, 2), (2, 2), (4, 3), (8, 3), (8, 3))
 class VGG(nn.Module):
     """Convolutions in five stages, then a head: three linear layers, or one for small images."""
 
-    def __init__(
-        self, normalise: nn.Module, channels: int, classes: int, width: int, norm: bool, small: bool
-    ) -> None:
+    def __init__(self, normalise: nn.Module, channels: int, classes: int, width: int, norm: bool, small: bool) -> None:
         super().__init__()
         self.normalise = normalise
         layers: list[nn.Module] = []
@@ -38,10 +36,14 @@ class VGG(nn.Module):
         self.classifier: nn.Module = nn.Linear(channels, classes)
         if not small:
             self.classifier = nn.Sequential(
-                nn.Linear(49 * channels, hidden), nn.ReLU(), nn.Dropout(),
-                nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(),
+                nn.Linear(49 * channels, hidden),
+                nn.ReLU(),
+                nn.Dropout(),
+                nn.Linear(hidden, hidden),
+                nn.ReLU(),
+                nn.Dropout(),
                 nn.Linear(hidden, classes),
-            )  # fmt: skip
+            )
         for module in self.modules():
             if isinstance(module, nn.Conv2d) and module.bias is not None:
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -54,10 +56,16 @@ class VGG(nn.Module):
 
 @models.declare(size="138 million weights; 15 million with the head for small images")
 def vgg16(
-    shape: Shape, classes: int, mean: Tensor, std: Tensor, *, norm: bool = True,
-    head: Literal["auto", "imagenet", "cifar"] = "auto", width: Width = 64,
+    shape: Shape,
+    classes: int,
+    mean: Tensor,
+    std: Tensor,
+    *,
+    norm: bool = True,
+    head: Literal["auto", "imagenet", "cifar"] = "auto",
+    width: Width = 64,
     normalise: Normalisation = "auto",
-) -> nn.Module:  # fmt: skip
+) -> nn.Module:
     """VGG-16 (Simonyan & Zisserman 2015), with batch norm or without; one linear layer on top up to 64×64 pixels."""
     small = small_images(shape, head)
     return VGG(Chosen(normalise, mean, std), shape[0], classes, width, norm, small)

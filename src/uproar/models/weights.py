@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line
 from uproar.models.normalise import Chosen
-from uproar.plugins import file_at
+from uproar.plugins.loading import file_at
 
 
 def weights_hash(path: str | Path) -> str:
@@ -66,9 +66,7 @@ def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> 
     counters = {name: own[name] for name in own if name.endswith("num_batches_tracked")}
     stored = {**counters, **stored}
     if new_head:
-        stored |= {
-            n: own[n] for n in _head(model) if n in stored and stored[n].shape != own[n].shape
-        }
+        stored |= {n: own[n] for n in _head(model) if n in stored and stored[n].shape != own[n].shape}
     problems = differences(own, stored)
     if problems:
         raise BadInput(f"The weights in {path} do not fit the model: {problems}.")
@@ -100,9 +98,7 @@ def differences(own: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> str:
         if name in stored and stored[name].shape != own[name].shape
     ]
     kinds = {"missing": missing, "unexpected": unexpected, "of another shape": misshapen}
-    return "; ".join(
-        f"{len(names)} {kind} ({_some(names)})" for kind, names in kinds.items() if names
-    )
+    return "; ".join(f"{len(names)} {kind} ({_some(names)})" for kind, names in kinds.items() if names)
 
 
 def _some(names: list[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from uproar.errors import BadInput
-from uproar.protocols.known import PROTOCOLS
+from uproar.protocols.catalogue import PROTOCOLS
 from uproar.protocols.protocol import OWN, Change, Masks, Protocol
 from uproar.registry import Entry, Registry
 
@@ -43,12 +43,8 @@ def protocol(
         entry = Entry("protocol", called, function)
         for given in (*entry.inputs, *entry.options):
             if given not in INPUTS or given in entry.options:
-                raise BadInput(
-                    f"{called}: a protocol takes {', '.join(INPUTS)} and no options, not {given!r}."
-                )
-        whole = Protocol(
-            called, keeps, retrains, entry.summary or called, train, test, judges=judges, changes=function
-        )  # fmt: skip
+                raise BadInput(f"{called}: a protocol takes {', '.join(INPUTS)} and no options, not {given!r}.")
+        whole = Protocol(called, keeps, retrains, entry.summary or called, train, test, judges=judges, changes=function)
         protocols.add(called, function, protocol=whole)
         redeclare([called])
         return function

@@ -150,9 +150,7 @@ def _first(number, p, s):
 TOP, BOTTOM, LEFT, RIGHT, PIXELS, WORK, ENTRIES, START = range(8)
 
 
-@_compiled(
-    "UniTuple(i8, 3)(i4[::1], i4[::1], i8, i4[::1], i4[::1], i4[::1], i4[::1], i8[:, ::1], f8)"
-)
+@_compiled("UniTuple(i8, 3)(i4[::1], i4[::1], i8, i4[::1], i4[::1], i4[::1], i4[::1], i8[:, ::1], f8)")
 def split(pixel, row, w, label, number, order, parent, holes, direct_work):
     """Separates the holes of one image into those solved directly and those for multigrid.
 
@@ -369,10 +367,7 @@ def collapse_x(work, plan, level, half, copied):
         for k in range(wc):
             j = TWO * k
             work[dc + k] = (
-                work[d + j]
-                + work[e + j]
-                + work[e + j - ONE]
-                + QUARTER * (work[d + j - ONE] + work[d + j + ONE])
+                work[d + j] + work[e + j] + work[e + j - ONE] + QUARTER * (work[d + j - ONE] + work[d + j + ONE])
             )
             work[ec + k] = QUARTER * work[d + j + ONE] + HALF * (work[e + j] + work[e + j + ONE])
         for k in range(wc):
@@ -393,9 +388,7 @@ def collapse_x(work, plan, level, half, copied):
         if copied:  # the last column repeats the one before: weight 1 instead of 1/2
             j = TWO * last
             work[dc + last] += work[e + j] + THREE_QUARTERS * work[d + j + ONE]
-            work[vc + last] += (
-                HALF * (work[se + j] + work[sw + j + ONE]) + THREE_QUARTERS * work[v + j + ONE]
-            )
+            work[vc + last] += HALF * (work[se + j] + work[sw + j + ONE]) + THREE_QUARTERS * work[v + j + ONE]
 
 
 @_compiled("void(f4[::1], u8[:, ::1], u8, u8, b1)")
@@ -437,9 +430,7 @@ def collapse_y(work, plan, level, half, copied):
             work[v + k] = QUARTER * work[d1 + s + k] + HALF * (work[v1 + k] + work[v1 + s + k])
             work[se + k] = QUARTER * work[e1 + s + k] + HALF * (work[se1 + k] + work[se1 + s + k])
         for k in range(w):
-            work[sw + k] = QUARTER * work[e1 + s + k - ONE] + HALF * (
-                work[sw1 + k] + work[sw1 + s + k]
-            )
+            work[sw + k] = QUARTER * work[e1 + s + k - ONE] + HALF * (work[sw1 + k] + work[sw1 + s + k])
 
 
 @_compiled("b1(f4[::1], u8[:, ::1], u8)")
@@ -489,9 +480,7 @@ def _exact_residual(solution, work, plan):
     up, down = x - s, x + s
     r, m, d = _at(plan, 0, R), _at(plan, 0, M), _at(plan, 0, D)
     for k in range(plan[0, COUNT]):
-        straight = (
-            solution[x + k - ONE] + solution[x + k + ONE] + solution[up + k] + solution[down + k]
-        )
+        straight = solution[x + k - ONE] + solution[x + k + ONE] + solution[up + k] + solution[down + k]
         diagonal = solution[up + k - ONE] + solution[up + k + ONE]
         diagonal += solution[down + k - ONE] + solution[down + k + ONE]
         degree = np.floor(12 * np.float64(work[d + k]) + 0.5)  # whole twelfths, without rounding
@@ -517,9 +506,7 @@ def _finest_residual(work, plan):
     for k in range(n):
         work[z + k] = work[g + k] * work[r + k]
     for k in range(n):
-        work[t + k] = work[m + k] * (
-            work[r + k] - work[d + k] * work[z + k] + _around(work, z, k, s)
-        )
+        work[t + k] = work[m + k] * (work[r + k] - work[d + k] * work[z + k] + _around(work, z, k, s))
 
 
 @_compiled("f8(f4[::1], u8[:, ::1])")
@@ -568,9 +555,7 @@ def _coarse_residual(work, plan, level):
         )
     for k in range(n):
         work[t + k] -= (
-            work[v + k] * work[down + k]
-            + work[se + k] * work[down + k + ONE]
-            + work[sw + k] * work[down + k - ONE]
+            work[v + k] * work[down + k] + work[se + k] * work[down + k + ONE] + work[sw + k] * work[down + k - ONE]
         )
     v, se, sw = v - s, se - s, sw - s
     for k in range(n):

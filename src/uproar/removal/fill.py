@@ -60,9 +60,7 @@ def _sampled(around: Around, images: int) -> Tensor:
     if around.sampled is not None:
         return around.sampled
     if around.train is None:
-        raise NotApplicable(
-            "the fill 'mean(images=…)' samples training images; give them as train="
-        )
+        raise NotApplicable("the fill 'mean(images=…)' samples training images; give them as train=")
     return sample_colour(around.train.__getitem__, len(around.train), images)
 
 
@@ -86,9 +84,7 @@ def channel_mean(x: Images, removed: Tensor, around: Around) -> Images:
 
 
 @fills.declare()
-def blur(
-    x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: Positive = 5.0
-) -> Images:
+def blur(x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
     """The image itself, blurred with a size×size Gaussian; the border is mirrored."""
     steps = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
     kernel = torch.exp(-0.5 * (steps / sigma).square())
@@ -102,9 +98,7 @@ def blur(
 
 
 @fills.declare("blur:rise")
-def blur_rise(
-    x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: Positive = 5.0
-) -> Images:
+def blur_rise(x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
     """The image blurred as in the code released with RISE: the mean colour lies around it.
 
     The weights are those of a Gaussian whose tails are folded back into the size×size window.

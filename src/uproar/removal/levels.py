@@ -44,9 +44,7 @@ class Levels:
         planes = np.unpackbits(self.packed[:, chosen], axis=2, count=self.features)
         return sum((plane << b for b, plane in enumerate(planes)), np.zeros((), np.uint8))
 
-    def removed(
-        self, fraction: float, shape: Sequence[int], rows: slice | Tensor = slice(None)
-    ) -> Tensor:
+    def removed(self, fraction: float, shape: Sequence[int], rows: slice | Tensor = slice(None)) -> Tensor:
         """What is removed at one of the fractions, as bool images of `shape`."""
         if fraction not in self.fractions:
             known = ", ".join(f"{t:g}" for t in self.fractions)

@@ -36,12 +36,7 @@ _KEEP = 2**26
 
 
 def impute(
-    x: np.ndarray,
-    removed: np.ndarray,
-    *,
-    constant: np.ndarray | float = 0.0,
-    tol: float = 5e-6,
-    threads: int = 1,
+    x: np.ndarray, removed: np.ndarray, *, constant: np.ndarray | float = 0.0, tol: float = 5e-6, threads: int = 1
 ) -> np.ndarray:
     """The images with removed pixels interpolated from the known ones, which stay bit for bit.
 
@@ -105,9 +100,7 @@ def _kernels() -> ModuleType | None:
 def _check(x: np.ndarray, removed: np.ndarray, constant: tuple[int, ...]) -> None:
     """Refuses what cannot be imputed, with the reason."""
     if x.ndim != 4 or x.dtype != np.float32:
-        raise BadInput(
-            f"Images must be float32 of shape (n, c, h, w), not {x.dtype} of shape {x.shape}."
-        )
+        raise BadInput(f"Images must be float32 of shape (n, c, h, w), not {x.dtype} of shape {x.shape}.")
     pixels = (x.shape[0], *x.shape[2:])
     if removed.dtype != bool or removed.shape not in (pixels, x.shape):
         raise BadInput(
@@ -131,9 +124,7 @@ def _check(x: np.ndarray, removed: np.ndarray, constant: tuple[int, ...]) -> Non
             )
 
 
-def _fill_images(
-    x: np.ndarray, removed: np.ndarray, constants: np.ndarray, tol: float, threads: int
-) -> int:
+def _fill_images(x: np.ndarray, removed: np.ndarray, constants: np.ndarray, tol: float, threads: int) -> int:
     """Fills all images in place; returns how many systems multigrid failed to solve."""
     kernels = _kernels()
 
@@ -147,9 +138,7 @@ def _fill_images(
         return sum(pool.map(fill, (range(k, len(x), threads) for k in range(threads))))
 
 
-def _fill_image(
-    x: np.ndarray, removed: np.ndarray, constant: np.ndarray, tol: float, solver: _Solver | None
-) -> int:
+def _fill_image(x: np.ndarray, removed: np.ndarray, constant: np.ndarray, tol: float, solver: _Solver | None) -> int:
     """Fills the channels of one image in place; returns how many multigrid failed to solve."""
     if removed.all():
         x[:] = constant[:, None, None]
@@ -283,9 +272,16 @@ class _Solver:
         """Fills the holes that are cheap to factorise; returns the bounds of the others."""
         self.number.fill(0)
         hard, unknowns, entries = self.kernels.split(
-            self.pixel, self.row, removed.shape[1], self.label, self.number, self.order,
-            self.parent, self.holes, _DIRECT_WORK,
-        )  # fmt: skip
+            self.pixel,
+            self.row,
+            removed.shape[1],
+            self.label,
+            self.number,
+            self.order,
+            self.parent,
+            self.holes,
+            _DIRECT_WORK,
+        )
         if unknowns:
             end = np.empty(unknowns + 1, dtype=np.uint64)
             factor, b = np.zeros(entries), np.zeros(len(x) * unknowns)
@@ -299,9 +295,7 @@ class _Solver:
         border_x, border_y = at.right == w, at.bottom == h
         work, table = self.work, plan.table
         work[: plan.scratch] = 0
-        count = self.kernels.finest(
-            self.label, hole, at.top, at.left, h, w, work, table, self.rim, self.source
-        )
+        count = self.kernels.finest(self.label, hole, at.top, at.left, h, w, work, table, self.rim, self.source)
         rim, source = self.rim[:count], self.source[:count]
         levels = self._coarsen(plan, border_x, border_y)
         solution = self.solution[: int(table[0, 4])]
@@ -323,9 +317,7 @@ class _Solver:
             arguments = self.work, plan.table
             # A line that is left over at the image border repeats its neighbour.
             self.kernels.collapse_x(*arguments, level, plan.scratch, border_x and width % 2 == 0)
-            self.kernels.collapse_y(
-                *arguments, level + 1, plan.scratch, border_y and height % 2 == 0
-            )
+            self.kernels.collapse_y(*arguments, level + 1, plan.scratch, border_y and height % 2 == 0)
             if not self.kernels.restrain(*arguments, level + 1):
                 return level + 1
         return len(plan.sizes)

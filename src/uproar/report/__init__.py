@@ -8,20 +8,13 @@ from typing import TYPE_CHECKING
 
 from uproar.paths import user_path
 from uproar.report.files import remove_files, write_files
-from uproar.results import Results
-from uproar.scores import Scores
+from uproar.results.scores import Scores
+from uproar.results.study import Results
 
 if TYPE_CHECKING:
     from uproar.report.result_page import Told
 
-__all__ = [
-    "read_scores",
-    "write_latex",
-    "write_overview",
-    "write_report",
-    "write_results",
-    "write_scores",
-]
+__all__ = ["read_scores", "write_latex", "write_overview", "write_report", "write_results", "write_scores"]
 
 
 def write_report(results: Results, folder: str | Path) -> Path:
@@ -30,7 +23,7 @@ def write_report(results: Results, folder: str | Path) -> Path:
     Each file appears as a whole, the page last: who can open the page finds everything it links to. Where the folder
     has the report of the same results already, nothing is drawn.
     """
-    from uproar.report.record import write_once
+    from uproar.report.fingerprint import write_once
 
     return write_once(results, lambda: _files(results), folder) / "report.html"
 

@@ -11,13 +11,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from uproar.report.audit_figures import AuditFigure, Line
-from uproar.report.sheet import MUTED, Sheet, legend_name, look, numbers, room, sheet
-from uproar.report.words import shortened
+from uproar.report.formatting import shortened
+from uproar.report.print_layout import MUTED, Sheet, legend_name, look, numbers, room, sheet
 
 SCALES: dict[str, str | Colormap] = {
-    "sequential": "Blues", "diverging": "RdBu_r",
+    "sequential": "Blues",
+    "diverging": "RdBu_r",
     "changes": LinearSegmentedColormap.from_list("changes", ["#d1008f", "#ffffff", "#00a5b8"]),
-}  # fmt: skip
+}
 """Colours of heat maps; those of changes are the ones of Song et al., Figure 4: magenta below zero, cyan above."""
 
 
@@ -38,13 +39,17 @@ def draw_audit(figure: AuditFigure) -> Sheet:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol="\u00a0%"))
     if plot.reference is not None:
         axes.axhline(plot.reference, color=MUTED, linewidth=0.9, linestyle=":")
-        axes.annotate(plot.reference_label, (1, plot.reference), xycoords=("axes fraction", "data"),
-                      va="bottom", ha="right", fontsize=7.5, color=MUTED)  # fmt: skip
+        axes.annotate(
+            plot.reference_label,
+            (1, plot.reference),
+            xycoords=("axes fraction", "data"),
+            va="bottom",
+            ha="right",
+            fontsize=7.5,
+            color=MUTED,
+        )
     if named:
-        handles = [
-            Line2D([], [], **_look(line, plot.kind), label=legend_name(line.label))
-            for line in named
-        ]
+        handles = [Line2D([], [], **_look(line, plot.kind), label=legend_name(line.label)) for line in named]
         axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     return made
 
@@ -58,8 +63,7 @@ def _lines(axes: Axes, figure: AuditFigure) -> None:
     for line in figure.lines:
         low, high = numbers(line.low), numbers(line.high)
         axes.fill_between(line.x, low, high, color=line.style.light, alpha=0.1, linewidth=0)
-        axes.plot(line.x, numbers(line.y), **look(line.style), linewidth=1.6,
-                  markevery=max(len(line.x) // 12, 1))  # fmt: skip
+        axes.plot(line.x, numbers(line.y), **look(line.style), linewidth=1.6, markevery=max(len(line.x) // 12, 1))
 
 
 def _points(axes: Axes, figure: AuditFigure) -> None:
@@ -101,13 +105,5 @@ def _heatmap(figure: AuditFigure) -> Sheet:
                 sign = "+" if figure.plot.changes else ""
                 words = f"{100 * value:{sign}.1f}" if figure.plot.percent else f"{value:{sign}.2f}"
                 light = abs(value) > 0.6 * top
-                axes.text(
-                    j,
-                    i,
-                    words,
-                    ha="center",
-                    va="center",
-                    fontsize=7.5,
-                    color="white" if light else "black",
-                )
+                axes.text(j, i, words, ha="center", va="center", fontsize=7.5, color="white" if light else "black")
     return made

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uproar.finding import Plot
+from uproar.report.formatting import clean
 from uproar.report.style import Style, styles
-from uproar.report.words import clean
+from uproar.results.finding import Plot
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,7 @@ class AuditFigure:
     @property
     def scale(self) -> str:
         """Which colours a heat map has."""
-        return (
-            "changes" if self.plot.changes else "diverging" if self.plot.diverging else "sequential"
-        )
+        return "changes" if self.plot.changes else "diverging" if self.plot.diverging else "sequential"
 
     @property
     def largest(self) -> float:
@@ -77,11 +75,15 @@ def audit_figure(plot: Plot, audit: str, looks: Mapping[str, Style]) -> AuditFig
         words = part["name"].map(clean) if "name" in part else part[plot.x].map(_word)
         lines.append(
             Line(
-                label, looks.get(label, own[label]), tuple(_plain(v) for v in part[plot.x]),
-                _numbers(part, plot.y), _numbers(part, plot.low), _numbers(part, plot.high),
+                label,
+                looks.get(label, own[label]),
+                tuple(_plain(v) for v in part[plot.x]),
+                _numbers(part, plot.y),
+                _numbers(part, plot.low),
+                _numbers(part, plot.high),
                 tuple(words),
             )
-        )  # fmt: skip
+        )
     return AuditFigure(name, plot, tuple(lines), _fit(plot) if plot.line else None)
 
 
@@ -89,12 +91,21 @@ def plot_view(figure: AuditFigure) -> dict[str, Any]:
     """What the page's script needs to draw it."""
     plot = figure.plot
     return {
-        "audit": plot.kind, "x_label": plot.x_label, "y_label": plot.y_label, "percent": plot.percent,
-        "reference": plot.reference, "reference_label": plot.reference_label,
-        "series": [asdict(line) for line in figure.lines], "fit": figure.fit, "columns": figure.columns,
-        "rows": figure.rows, "values": figure.values, "scale": figure.scale,
-        "largest": figure.largest, "group": "audits",
-    }  # fmt: skip
+        "audit": plot.kind,
+        "x_label": plot.x_label,
+        "y_label": plot.y_label,
+        "percent": plot.percent,
+        "reference": plot.reference,
+        "reference_label": plot.reference_label,
+        "series": [asdict(line) for line in figure.lines],
+        "fit": figure.fit,
+        "columns": figure.columns,
+        "rows": figure.rows,
+        "values": figure.values,
+        "scale": figure.scale,
+        "largest": figure.largest,
+        "group": "audits",
+    }
 
 
 def _heatmap(plot: Plot, name: str) -> AuditFigure:
@@ -103,8 +114,7 @@ def _heatmap(plot: Plot, name: str) -> AuditFigure:
     columns = tuple(dict.fromkeys(data[plot.x].map(_word)))
     rows = tuple(dict.fromkeys(data[plot.y].map(_word)))
     cells: dict[tuple[str, str], float | None] = {
-        (_word(y), _word(x)): _number(v)
-        for y, x, v in zip(data[plot.y], data[plot.x], data[plot.value], strict=True)
+        (_word(y), _word(x)): _number(v) for y, x, v in zip(data[plot.y], data[plot.x], data[plot.value], strict=True)
     }
     values = tuple(tuple(cells.get((row, column)) for column in columns) for row in rows)
     return AuditFigure(name, plot, columns=columns, rows=rows, values=values)

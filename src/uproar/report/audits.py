@@ -8,18 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.finding import Finding, nothing_against
 from uproar.report.audit_figures import AuditFigure, audit_figure
 from uproar.report.figures import Forest
+from uproar.report.formatting import NOTHING, clean, number, slug
 from uproar.report.style import Style
 from uproar.report.svg_charts import audit_chart
-from uproar.report.words import NOTHING, clean, number, slug
+from uproar.results.finding import Finding, nothing_against
 
 KINDS = {"misleads": "worse", "holds": "better", "cannot tell": "unclear", "skipped": "skipped"}
-WORDS = {
-    "misleads": "misleads here", "holds": "holds here", "cannot tell": "cannot tell",
-    "skipped": "not answered",
-}  # fmt: skip
+WORDS = {"misleads": "misleads here", "holds": "holds here", "cannot tell": "cannot tell", "skipped": "not answered"}
 ROWS = 60
 """Rows of a table on the page; all of them are in the files."""
 
@@ -39,8 +36,7 @@ class AuditPart:
 def audit_parts(findings: list[Finding], looks: Mapping[str, Style]) -> tuple[AuditPart, ...]:
     """The findings in the order in which they were asked for."""
     return tuple(
-        AuditPart(found, tuple(audit_figure(p, slug([found.audit]), looks) for p in found.plots))
-        for found in findings
+        AuditPart(found, tuple(audit_figure(p, slug([found.audit]), looks) for p in found.plots)) for found in findings
     )
 
 
@@ -48,8 +44,12 @@ def audit_view(part: AuditPart, prefix: str, identity: str) -> dict[str, Any]:
     """One finding as the template prints it."""
     found = part.finding
     return {
-        "anchor": f"{identity}-{part.anchor}", "title": clean(found.title), "name": clean(found.audit),
-        "question": clean(found.question), "kind": KINDS[found.state], "state": WORDS[found.state],
+        "anchor": f"{identity}-{part.anchor}",
+        "title": clean(found.title),
+        "name": clean(found.audit),
+        "question": clean(found.question),
+        "kind": KINDS[found.state],
+        "state": WORDS[found.state],
         "sentence": clean(found.sentence).removeprefix("Not answered: "),
         "notes": [clean(note) for note in found.notes],
         "marks": [
@@ -57,18 +57,22 @@ def audit_view(part: AuditPart, prefix: str, identity: str) -> dict[str, Any]:
             for m in found.marks
         ],
         "figures": [
-            {"title": f.title, "reading": f.reading, "stem": f"figures/{prefix}{f.name}",
-             "key": prefix + f.name, "high": f.plot.kind == "heatmap", "rows": len(f.rows),
-             "static": audit_chart(f)}
+            {
+                "title": f.title,
+                "reading": f.reading,
+                "stem": f"figures/{prefix}{f.name}",
+                "key": prefix + f.name,
+                "high": f.plot.kind == "heatmap",
+                "rows": len(f.rows),
+                "static": audit_chart(f),
+            }
             for f in part.figures
         ],
         "tables": [_table(title, frame) for title, frame in found.tables.items()],
-    }  # fmt: skip
+    }
 
 
-def trust_view(
-    parts: tuple[AuditPart, ...], forest: Forest, identity: str
-) -> dict[str, list[dict[str, str]]] | None:
+def trust_view(parts: tuple[AuditPart, ...], forest: Forest, identity: str) -> dict[str, list[dict[str, str]]] | None:
     """By estimator: what the audits say of its verdict, each linked to its evidence; None without audits."""
     asked = [part for part in parts if part.finding.state != "skipped"]
     if not asked:
@@ -79,17 +83,14 @@ def trust_view(
             name = clean(mark.estimator)
             if mark.protocol == forest.protocol and name in found:
                 where = f"{identity}-{part.anchor}"
-                told = {
-                    "text": mark.text,
-                    "why": clean(mark.why),
-                    "anchor": where,
-                    "kind": "warned",
-                }
+                told = {"text": mark.text, "why": clean(mark.why), "anchor": where, "kind": "warned"}
                 found[name].append(told)
     quiet = {
-        "text": "holds", "why": clean(nothing_against(part.finding for part in asked)),
-        "anchor": f"{identity}-audits", "kind": "better",
-    }  # fmt: skip
+        "text": "holds",
+        "why": clean(nothing_against(part.finding for part in asked)),
+        "anchor": f"{identity}-audits",
+        "kind": "better",
+    }
     return {name: marks or [quiet] for name, marks in found.items()}
 
 

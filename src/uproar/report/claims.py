@@ -6,16 +6,14 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from uproar.judgement import Judgement, Measure
 from uproar.report.audits import AuditPart
 from uproar.report.document import Chapter
+from uproar.report.formatting import NOTHING, clean, number
 from uproar.report.papers import Exhibit, Missing
 from uproar.report.pictures import Panel
-from uproar.report.words import NOTHING, clean, number
+from uproar.results.judgement import Judgement, Measure
 
-KINDS = {
-    "holds": "better", "does not hold here": "worse", "undecided": "unclear", "not asked": "skipped",
-}  # fmt: skip
+KINDS = {"holds": "better", "does not hold here": "worse", "undecided": "unclear", "not asked": "skipped"}
 
 
 def claim_views(chapter: Chapter, identity: str) -> list[dict[str, Any]]:
@@ -25,21 +23,30 @@ def claim_views(chapter: Chapter, identity: str) -> list[dict[str, Any]]:
 
 def _view(one: Judgement, chapter: Chapter, identity: str) -> dict[str, Any]:
     return {
-        "paper": clean(one.paper), "place": clean(one.place), "says": clean(one.says),
-        "published": clean(one.published), "outcome": one.outcome, "kind": KINDS[one.outcome],
-        "name": clean(one.claim), "reason": clean(one.reason),
+        "paper": clean(one.paper),
+        "place": clean(one.place),
+        "says": clean(one.says),
+        "published": clean(one.published),
+        "outcome": one.outcome,
+        "kind": KINDS[one.outcome],
+        "name": clean(one.claim),
+        "reason": clean(one.reason),
         "deciding": None if one.deciding is None else _row(one.deciding),
         "parts": [_row(m) for m in one.measures] if len(one.measures) > 1 else [],
         "anchor": _anchor(one, chapter, identity),
-    }  # fmt: skip
+    }
 
 
 def _row(measure: Measure) -> dict[str, Any]:
     return {
-        "what": clean(measure.what), "effect": number(measure.effect, 3), "n": f"{measure.n} {measure.of}",
-        "interval": f"{_end(measure.low)} … {_end(measure.high)}", "claimed": measure.claimed,
-        "outcome": measure.outcome, "kind": KINDS[measure.outcome],
-    }  # fmt: skip
+        "what": clean(measure.what),
+        "effect": number(measure.effect, 3),
+        "n": f"{measure.n} {measure.of}",
+        "interval": f"{_end(measure.low)} … {_end(measure.high)}",
+        "claimed": measure.claimed,
+        "outcome": measure.outcome,
+        "kind": KINDS[measure.outcome],
+    }
 
 
 def _end(value: float) -> str:
@@ -52,7 +59,7 @@ def _anchor(one: Judgement, chapter: Chapter, identity: str) -> str:
         return ""
     audit: AuditPart | None = next(
         (p for p in chapter.audits if one.evidence and p.finding.audit.startswith(one.evidence)), None
-    )  # fmt: skip
+    )
     if audit is not None:
         return f"{identity}-{audit.anchor}"
     by_metric = one.deciding is not None and one.deciding.of == "images"
@@ -66,12 +73,15 @@ def exhibit_view(chapter: Chapter, one: Exhibit, files: Mapping[str, bytes]) -> 
     stem = "" if one.figure is None else chapter.stem(one.figure)
     kind = "png" if isinstance(one.figure, Panel) else "svg"  # pictures are pixels already
     return {
-        "title": clean(one.title), "reading": clean(one.reading), "paper": clean(one.paper),
-        "place": clean(one.place), "stem": stem,
+        "title": clean(one.title),
+        "reading": clean(one.reading),
+        "paper": clean(one.paper),
+        "place": clean(one.place),
+        "stem": stem,
         "image": _drawn(files[f"{stem}.{kind}"], kind) if stem else "",
         "width": _width(files[f"{stem}.png"]) if stem else 0,
         "table": one.table,
-    }  # fmt: skip
+    }
 
 
 def _drawn(content: bytes, kind: str) -> str:

@@ -5,29 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from uproar.claims.found import Found
-from uproar.judgement import Judgement
-from uproar.quality import NetworkQuality
-from uproar.report.answers import answer_of, scores_of
+from uproar.claims.evidence import Found
 from uproar.report.audits import AuditPart, audit_parts
+from uproar.report.costs import Costs, Ties, cost_figure, ties_figure
 from uproar.report.draw import Drawable
-from uproar.report.figures import (
-    Curves,
-    Forest,
-    Retraining,
-    curve_figures,
-    forest_figures,
-    retraining_figures,
-)
+from uproar.report.figures import Curves, Forest, Retraining, curve_figures, forest_figures, retraining_figures
 from uproar.report.findings import Answer, leak_facts
+from uproar.report.formatting import clean, slug
+from uproar.report.headline import answer_of, scores_of
 from uproar.report.pairs import PairFigure, pair_figures
 from uproar.report.papers import Exhibit, Missing, Seen, exhibits_of
 from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
 from uproar.report.score_document import Document, document_of
-from uproar.report.sections import Section, sections_of
-from uproar.report.tallies import Costs, Ties, cost_figure, ties_figure
-from uproar.report.words import clean, slug
-from uproar.results import Results
+from uproar.report.slices import Section, sections_of
+from uproar.results.judgement import Judgement
+from uproar.results.quality import NetworkQuality
+from uproar.results.study import Results
 
 
 @dataclass(frozen=True)
@@ -91,12 +84,9 @@ def chapters_of(results: Results) -> list[Chapter]:
     sections = sections_of(results)
     several = len(sections) > 1
     return [
-        _chapter(
-            results, section,
-            f"{place}-{slug([section.task, section.model])}-" if several else "",
-        )
+        _chapter(results, section, f"{place}-{slug([section.task, section.model])}-" if several else "")
         for place, section in enumerate(sections, 1)
-    ]  # fmt: skip
+    ]
 
 
 def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
@@ -113,14 +103,25 @@ def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
     seen = Seen(Found(results, task, model), section, panels, metrics)
     exhibits, missing = exhibits_of(seen, papers_of(results))
     return Chapter(
-        prefix, section, found, tuple(leak_facts(section)),
-        tuple(forest_figures(section)), tuple(curve_figures(section)),
-        tuple(retraining_figures(section)), panels,
-        gallery_figure(section), cost_figure(section), ties_figure(section),
-        tuple(pair_figures(section)), metrics,
+        prefix,
+        section,
+        found,
+        tuple(leak_facts(section)),
+        tuple(forest_figures(section)),
+        tuple(curve_figures(section)),
+        tuple(retraining_figures(section)),
+        panels,
+        gallery_figure(section),
+        cost_figure(section),
+        ties_figure(section),
+        tuple(pair_figures(section)),
+        metrics,
         next((found for place, found in results.quality.items() if own(*place)), None),
-        audit_parts(findings, section.looks), claims, exhibits, missing,
-    )  # fmt: skip
+        audit_parts(findings, section.looks),
+        claims,
+        exhibits,
+        missing,
+    )
 
 
 def papers_of(results: Results) -> list[str]:

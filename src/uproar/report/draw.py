@@ -15,12 +15,13 @@ from matplotlib.transforms import Affine2D
 
 from uproar.report.audit_draw import draw_audit
 from uproar.report.audit_figures import AuditFigure
+from uproar.report.costs import Costs, Ties
 from uproar.report.draw_multiples import draw_multiples
 from uproar.report.draw_pictures import draw_gallery, draw_panel
 from uproar.report.figures import Curves, Forest, ForestRow, Pair, Retraining, Series
-from uproar.report.multiples import Multiples
+from uproar.report.formatting import number, percent, points, shortened
 from uproar.report.pictures import Gallery, Panel
-from uproar.report.sheet import (
+from uproar.report.print_layout import (
     DASHES,
     INK,
     LINE,
@@ -34,9 +35,8 @@ from uproar.report.sheet import (
     room,
     sheet,
 )
+from uproar.report.small_multiples import Multiples
 from uproar.report.style import REFERENCE, Style
-from uproar.report.tallies import Costs, Ties
-from uproar.report.words import number, percent, points, shortened
 
 Drawable = Curves | Retraining | Forest | Costs | Ties | Panel | Gallery | AuditFigure | Multiples
 
@@ -44,9 +44,16 @@ Drawable = Curves | Retraining | Forest | Costs | Ties | Panel | Gallery | Audit
 def drawn(figure: Drawable, kinds: Sequence[str] = ("svg", "png")) -> dict[str, bytes]:
     """The figure as files: `<name>.svg` and `<name>.png`, or of other kinds (pdf)."""
     drawers: dict[type, Callable[..., Sheet]] = {
-        Curves: _curves, Retraining: _retraining, Forest: _forest, Costs: _costs, Ties: _ties,
-        Panel: draw_panel, Gallery: draw_gallery, AuditFigure: draw_audit, Multiples: draw_multiples,
-    }  # fmt: skip
+        Curves: _curves,
+        Retraining: _retraining,
+        Forest: _forest,
+        Costs: _costs,
+        Ties: _ties,
+        Panel: draw_panel,
+        Gallery: draw_gallery,
+        AuditFigure: draw_audit,
+        Multiples: draw_multiples,
+    }
     with mpl.rc_context(cast(Any, SETTINGS)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in another script
         made = drawers[type(figure)](figure)
@@ -62,30 +69,38 @@ def _curves(figure: Curves) -> Sheet:
         _line(axes, series, series.style, figure.y_range)
     if figure.chance is not None:
         axes.axhline(figure.chance, color=MUTED, linewidth=0.9, linestyle=":")
-        axes.annotate(figure.chance_label, (1, figure.chance), xycoords=("axes fraction", "data"), va="bottom",
-                      ha="right", fontsize=7.5, color=MUTED)  # fmt: skip
+        axes.annotate(
+            figure.chance_label,
+            (1, figure.chance),
+            xycoords=("axes fraction", "data"),
+            va="bottom",
+            ha="right",
+            fontsize=7.5,
+            color=MUTED,
+        )
     axes.set(xlabel=figure.x_label, ylabel=figure.y_label)
     in_percent(axes, figure.y_range, figure.plain)
     if figure.x_range is not None:
         axes.set_xlim(*figure.x_range)
     handles = [Line2D([], [], **look(s.style), label=legend_name(s.label)) for s in figure.series]
-    axes.legend(
-        handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, handlelength=3
-    )
+    axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, handlelength=3)
     return made
 
 
-def _line(
-    axes: Axes, series: Series, style: Style, within: tuple[float, float], **options: Any
-) -> None:
+def _line(axes: Axes, series: Series, style: Style, within: tuple[float, float], **options: Any) -> None:
     """A line with its band; the reference is the heaviest and lies on top."""
     low, high = (np.clip(numbers(side), *within) for side in (series.low, series.high))
     axes.fill_between(series.x, low, high, color=style.light, alpha=0.1, linewidth=0, **options)
     strong = series.is_reference
     axes.plot(
-        series.x, numbers(series.mean), **look(style), linewidth=2.2 if strong else 1.6,
-        zorder=5 if strong else 3, markevery=max(len(series.x) // 12, 1), **options,
-    )  # fmt: skip
+        series.x,
+        numbers(series.mean),
+        **look(style),
+        linewidth=2.2 if strong else 1.6,
+        zorder=5 if strong else 3,
+        markevery=max(len(series.x) // 12, 1),
+        **options,
+    )
 
 
 def _retraining(figure: Retraining) -> Sheet:
@@ -102,25 +117,22 @@ def _retraining(figure: Retraining) -> Sheet:
         _window(paper, figure, pair, corner, (wide - 0.2, high - 0.4), edges)
     made.text(0.7 + columns * wide / 2, 0.38, figure.x_label, ha="center", fontsize=9)
     made.text(0.12, 0.7 + rows * high / 2, figure.y_label, rotation=90, va="center", fontsize=9)
-    handles = [
-        Line2D([], [], **look(style), label=words) for words, style in _two(REFERENCE).items()
-    ]
+    handles = [Line2D([], [], **look(style), label=words) for words, style in _two(REFERENCE).items()]
     made.figure.legend(handles=handles, loc="lower center", ncols=2, fontsize=8)
     return made
 
 
 def _window(
-    paper: Axes, figure: Retraining, pair: Pair, corner: tuple[float, float],
-    size: tuple[float, float], edges: tuple[bool, bool],
-) -> None:  # fmt: skip
+    paper: Axes,
+    figure: Retraining,
+    pair: Pair,
+    corner: tuple[float, float],
+    size: tuple[float, float],
+    edges: tuple[bool, bool],
+) -> None:
     """One of many small plots on one sheet: a scale of its own, numbers only at the sheet's edges."""
     (left, bottom), (low, high) = corner, figure.y_range
-    inches = (
-        Affine2D()
-        .translate(0, -low)
-        .scale(size[0], -size[1] / (high - low))
-        .translate(left, bottom)
-    )
+    inches = Affine2D().translate(0, -low).scale(size[0], -size[1] / (high - low)).translate(left, bottom)
     scaled = inches + paper.transData
     small: dict[str, Any] = {"fontsize": 7, "color": MUTED, "transform": scaled}
     for y in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high):
@@ -159,9 +171,7 @@ def _forest(figure: Forest) -> Sheet:
     for place, row in enumerate(figure.rows):
         _forest_row(axes, place, row)
     axes.set(xlim=(-limit, limit), ylim=(len(figure.rows) - 0.4, -0.6))
-    axes.set_yticks(
-        range(len(figure.rows)), [shortened(row.label) for row in figure.rows], color=INK
-    )
+    axes.set_yticks(range(len(figure.rows)), [shortened(row.label) for row in figure.rows], color=INK)
     axes.set_xlabel("← worse than random    advantage in accuracy points    better than random →")
     axes.tick_params(axis="y", length=0)
     return made
@@ -174,11 +184,24 @@ def _forest_row(axes: Axes, place: int, row: ForestRow) -> None:
         axes.plot([100 * row.low, 100 * row.high], [place, place], color=colour, linewidth=1.8)
     if row.advantage is not None:
         inside = "white" if row.kind == "unclear" else colour
-        axes.plot(100 * row.advantage, place, marker="o", markersize=6.5, color=colour,
-                  markerfacecolor=inside, markeredgewidth=1.6)  # fmt: skip
+        axes.plot(
+            100 * row.advantage,
+            place,
+            marker="o",
+            markersize=6.5,
+            color=colour,
+            markerfacecolor=inside,
+            markeredgewidth=1.6,
+        )
     words = {"better": "better", "worse": "worse", "unclear": "cannot tell"}[row.kind]
-    axes.annotate(f"{points(row.advantage)}  {words}", (1.02, place), fontsize=8, va="center",
-                  xycoords=("axes fraction", "data"), annotation_clip=False)  # fmt: skip
+    axes.annotate(
+        f"{points(row.advantage)}  {words}",
+        (1.02, place),
+        fontsize=8,
+        va="center",
+        xycoords=("axes fraction", "data"),
+        annotation_clip=False,
+    )
 
 
 def _costs(figure: Costs) -> Sheet:
@@ -189,8 +212,9 @@ def _costs(figure: Costs) -> Sheet:
     for place, (field, label) in enumerate(columns):
         axes = made.axes(names + 2.75 * place, 0.5, 2.6, body - 0.55)
         values = [getattr(row, field) for row in figure.rows]
-        axes.barh(range(len(values)), [v or 0 for v in values], height=0.62,
-                  color=[row.style.light for row in figure.rows])  # fmt: skip
+        axes.barh(
+            range(len(values)), [v or 0 for v in values], height=0.62, color=[row.style.light for row in figure.rows]
+        )
         for i, value in enumerate(values):
             axes.annotate(f" {number(value)}", (value or 0, i), va="center", fontsize=8)
         axes.set(xlabel=label, ylim=(len(values) - 0.4, -0.6))
@@ -212,9 +236,7 @@ def _ties(figure: Ties) -> Sheet:
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", alpha=0.7)
     for (i, j), share in np.ndenumerate(shares):
         axes.text(j, i, percent(share), ha="center", va="center", fontsize=8)
-    axes.set_yticks(
-        range(len(figure.rows)), [shortened(name) for name, _, _ in figure.rows], color=INK
-    )
+    axes.set_yticks(range(len(figure.rows)), [shortened(name) for name, _, _ in figure.rows], color=INK)
     axes.set_xticks(range(len(figure.fractions)), [percent(t, 0) for t in figure.fractions])
     axes.set_xlabel("share of pixels above the cut")
     axes.grid(False)

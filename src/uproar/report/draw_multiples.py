@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from uproar.report.figures import Series
-from uproar.report.multiples import Cells, Cloud, Multiples, Window
-from uproar.report.sheet import INK, MUTED, Sheet, legend_name, look, numbers, room, sheet
-from uproar.report.words import shortened
+from uproar.report.formatting import shortened
+from uproar.report.print_layout import INK, MUTED, Sheet, legend_name, look, numbers, room, sheet
+from uproar.report.small_multiples import Cells, Cloud, Multiples, Window
 
 WIDE, HIGH = 2.65, 2.25
 """Of a small plot with its words, in inches."""
@@ -40,9 +40,7 @@ def draw_multiples(figure: Multiples) -> Sheet:
     for place, window in enumerate(figure.windows):
         row, column = divmod(place, columns)
         bottom = foot + (rows - 1 - row) * high + BELOW
-        axes = made.axes(
-            column * wide + LEFT, bottom, wide - LEFT - 0.1, high - BELOW - ABOVE - 0.05
-        )
+        axes = made.axes(column * wide + LEFT, bottom, wide - LEFT - 0.1, high - BELOW - ABOVE - 0.05)
         if isinstance(window, Cloud):
             _cloud(axes, window)
         elif isinstance(window, Window):
@@ -51,12 +49,11 @@ def draw_multiples(figure: Multiples) -> Sheet:
         axes.tick_params(labelsize=7.5)
         axes.xaxis.label.set_fontsize(8)
         axes.yaxis.label.set_fontsize(8)
-    handles = [
-        Line2D([], [], **style, label=legend_name(label)) for label, style in entries.items()
-    ]
+    handles = [Line2D([], [], **style, label=legend_name(label)) for label, style in entries.items()]
     if handles:
-        made.figure.legend(handles=handles, loc="lower center", ncols=across, fontsize=8,
-                           handlelength=2.6, borderaxespad=0.2)  # fmt: skip
+        made.figure.legend(
+            handles=handles, loc="lower center", ncols=across, fontsize=8, handlelength=2.6, borderaxespad=0.2
+        )
     return made
 
 
@@ -76,8 +73,15 @@ def _window(axes: Axes, window: Window) -> None:
     for series in window.series:
         _line(axes, series, window.y_range)
         if window.path and series.mean[0] is not None:
-            axes.plot(series.x[0], series.mean[0], marker="o", markersize=9, markerfacecolor="none",
-                      color=series.style.light, linestyle="none")  # fmt: skip
+            axes.plot(
+                series.x[0],
+                series.mean[0],
+                marker="o",
+                markersize=9,
+                markerfacecolor="none",
+                color=series.style.light,
+                linestyle="none",
+            )
     if window.level is not None:
         axes.axhline(window.level, color=MUTED, linewidth=0.9, linestyle=":")
     axes.set(xlabel=window.x_label, ylabel=window.y_label, ylim=window.y_range)
@@ -95,9 +99,13 @@ def _line(axes: Axes, series: Series, within: tuple[float, float]) -> None:
     axes.fill_between(series.x, low, high, color=series.style.light, alpha=0.12, linewidth=0)
     strong = series.is_reference
     axes.plot(
-        series.x, numbers(series.mean), **{**look(series.style), "markersize": 3.6},
-        linewidth=1.9 if strong else 1.4, zorder=5 if strong else 3, markevery=max(len(series.x) // 8, 1),
-    )  # fmt: skip
+        series.x,
+        numbers(series.mean),
+        **{**look(series.style), "markersize": 3.6},
+        linewidth=1.9 if strong else 1.4,
+        zorder=5 if strong else 3,
+        markevery=max(len(series.x) // 8, 1),
+    )
 
 
 def _cloud(axes: Axes, cloud: Cloud) -> None:
@@ -137,14 +145,11 @@ def _tables(title: str, tables: list[Cells]) -> Sheet:
 def _cells(axes: Axes, table: Cells, top: float, named: bool) -> None:
     shown = np.array([numbers(row) for row in table.values], dtype=float)
     colours = "RdBu_r" if table.good == "low" else "RdBu"
-    axes.imshow(
-        np.ma.masked_invalid(shown), cmap=colours, vmin=-1.35 * top, vmax=1.35 * top, aspect="auto"
-    )
+    axes.imshow(np.ma.masked_invalid(shown), cmap=colours, vmin=-1.35 * top, vmax=1.35 * top, aspect="auto")
     axes.grid(False)
     for (i, j), value in np.ndenumerate(shown):
         light = np.isfinite(value) and abs(value) > 0.85 * top
-        axes.text(j, i, table.words[i][j], ha="center", va="center", fontsize=7.8,
-                  color="white" if light else INK)  # fmt: skip
+        axes.text(j, i, table.words[i][j], ha="center", va="center", fontsize=7.8, color="white" if light else INK)
     heads = ["\n".join(wrap(c, HEAD)) for c in table.columns]
     axes.xaxis.tick_top()
     axes.set_xticks(range(len(heads)), heads, fontsize=7.5, color=INK)

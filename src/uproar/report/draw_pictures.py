@@ -8,9 +8,9 @@ from textwrap import wrap
 import numpy as np
 from matplotlib.axes import Axes
 
+from uproar.report.formatting import percent, shortened
 from uproar.report.pictures import Gallery, Panel, as_colours, map_colours
-from uproar.report.sheet import Sheet, room, sheet
-from uproar.report.words import percent, shortened
+from uproar.report.print_layout import Sheet, room, sheet
 
 SIDE, GAP, ABOVE = 0.8, 0.08, 0.2
 """A tile, the space beside it and the room for words above it, in inches."""
@@ -33,40 +33,47 @@ def draw_panel(figure: Panel) -> Sheet:
         paper.text(-0.08, y + SIDE / 2, shortened(name, 24), ha="right", va="center", fontsize=8.5)
         for column, tile in enumerate(tiles, 1):
             weight = "bold" if tile.best else "normal"
-            paper.text(column * pitch + SIDE / 2, y - 0.04, percent(tile.accuracy), ha="center",
-                       va="bottom", fontsize=7.5, fontweight=weight)  # fmt: skip
+            paper.text(
+                column * pitch + SIDE / 2,
+                y - 0.04,
+                percent(tile.accuracy),
+                ha="center",
+                va="bottom",
+                fontsize=7.5,
+                fontweight=weight,
+            )
     for column, words in enumerate(["original", *(percent(t, 0) for t in figure.fractions)]):
         paper.text(column * pitch + SIDE / 2, tall, words, ha="center", va="top", fontsize=8.5)
-    made.text(
-        names + wide / 2, 0.1, f"{figure.subject}; {figure.x_label}", ha="center", fontsize=8.5
-    )
+    made.text(names + wide / 2, 0.1, f"{figure.subject}; {figure.x_label}", ha="center", fontsize=8.5)
     return made
 
 
 def draw_gallery(figure: Gallery) -> Sheet:
     """Rows of images, columns of estimators; white is zero."""
-    heads = [
-        wrap(shortened(name, 30), 15) for name in ("image", *(e for e, _ in figure.estimators))
-    ]
+    heads = [wrap(shortened(name, 30), 15) for name in ("image", *(e for e, _ in figure.estimators))]
     head = 0.13 * max(map(len, heads)) + 0.06
     pitch = SIDE + GAP
     wide, tall = pitch * len(heads), pitch * len(figure.rows)
     made = sheet(figure.title, max(wide + 0.2, 4.5), tall + head + 0.1)
     paper = made.paper(0.1, 0.05, wide, tall + head)
     for column, lines in enumerate(heads):
-        paper.text(column * pitch + SIDE / 2, head - 0.05, "\n".join(lines), ha="center", va="bottom",
-                   fontsize=7, linespacing=1.0)  # fmt: skip
+        paper.text(
+            column * pitch + SIDE / 2,
+            head - 0.05,
+            "\n".join(lines),
+            ha="center",
+            va="bottom",
+            fontsize=7,
+            linespacing=1.0,
+        )
     grid = [
-        [as_colours(image), *(None if a is None else map_colours(a) for a in maps)]
-        for _, image, maps in figure.rows
+        [as_colours(image), *(None if a is None else map_colours(a) for a in maps)] for _, image, maps in figure.rows
     ]
     mosaic(paper, grid, head, pitch)
     return made
 
 
-def mosaic(
-    paper: Axes, grid: Sequence[Sequence[np.ndarray | None]], top: float, step: float
-) -> None:
+def mosaic(paper: Axes, grid: Sequence[Sequence[np.ndarray | None]], top: float, step: float) -> None:
     """All tiles as one image: a figure with one image is drawn many times faster than with sixty."""
     pitch, density = SIDE + GAP, _density(grid)
     size = (round(len(grid) * step * density), round(len(grid[0]) * pitch * density), 3)
@@ -78,9 +85,7 @@ def mosaic(
                 y, x = round(row * step * density), round(column * pitch * density)
                 pixels[y : y + len(shown), x : x + shown.shape[1]] = shown
     right, bottom = size[1] / density, top + size[0] / density
-    paper.imshow(
-        pixels, extent=(0, right, bottom, top), interpolation="none", aspect="auto", clip_on=False
-    )
+    paper.imshow(pixels, extent=(0, right, bottom, top), interpolation="none", aspect="auto", clip_on=False)
 
 
 def _density(grid: Sequence[Sequence[np.ndarray | None]]) -> float:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from uproar.report.sections import Kind, Section, kind_of
+from uproar.report.formatting import LEVEL, WITHOUT_RETRAINING, known, protocol_label, retrains
+from uproar.report.slices import Kind, Section, kind_of
 from uproar.report.style import Style
 from uproar.report.titles import retraining_title, verdict_title
-from uproar.report.words import LEVEL, WITHOUT_RETRAINING, known, protocol_label, retrains
-from uproar.results import BASELINE
+from uproar.results.study import BASELINE
 
 Numbers = tuple[float | None, ...]
 
@@ -147,8 +147,7 @@ def retraining_figures(section: Section) -> list[Retraining]:
 def _retraining(section: Section, protocol: str, asked: str) -> Retraining:
     shared = [e for e in _there(section, protocol) if e in _there(section, asked)]
     pairs = tuple(
-        Pair(e, section.looks[e], series_of(section, protocol, e), series_of(section, asked, e))
-        for e in shared
+        Pair(e, section.looks[e], series_of(section, protocol, e), series_of(section, asked, e)) for e in shared
     )
     return Retraining(
         f"{_stem(protocol)}-retraining",
@@ -192,13 +191,22 @@ def _forest(section: Section, protocol: str, rows: tuple[ForestRow, ...], limit:
 def _forest_rows(section: Section, protocol: str) -> tuple[ForestRow, ...]:
     return tuple(
         ForestRow(
-            str(row["estimator"]), section.looks[row["estimator"]], some(row["advantage"]),
-            some(row["low"]), some(row["high"]), some(row["p_holm"]), kind_of(row["verdict"]),
-            str(row["verdict"]), int(row["n"]), int(row["missing"]), some(row["detectable"]),
-            str(row["note"]), row["estimator"] in section.controls,
+            str(row["estimator"]),
+            section.looks[row["estimator"]],
+            some(row["advantage"]),
+            some(row["low"]),
+            some(row["high"]),
+            some(row["p_holm"]),
+            kind_of(row["verdict"]),
+            str(row["verdict"]),
+            int(row["n"]),
+            int(row["missing"]),
+            some(row["detectable"]),
+            str(row["note"]),
+            row["estimator"] in section.controls,
         )
         for row in section.verdicts[protocol].to_dict("records")
-    )  # fmt: skip
+    )
 
 
 def series_of(section: Section, protocol: str, estimator: str) -> Series:
@@ -233,9 +241,7 @@ def y_range(series: Iterable[Series], chance: float | None) -> tuple[float, floa
         return 0.0, 1.0
     low, high = min([*means, *([chance] if chance else [])]), max(means)
     room = max(high - low, 0.02)
-    lows, highs = (
-        _there_numbers(v for s in lines for v in getattr(s, side)) for side in ("low", "high")
-    )
+    lows, highs = (_there_numbers(v for s in lines for v in getattr(s, side)) for side in ("low", "high"))
     low = max(min([low, *lows]), low - 0.25 * room)
     high = min(max([high, *highs]), high + 0.15 * room)
     return max(low - 0.03 * room, 0.0), min(high + 0.03 * room, 1.0 + 0.03 * room)

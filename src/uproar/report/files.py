@@ -7,7 +7,7 @@ from pathlib import Path
 
 from uproar.errors import StoreError
 from uproar.paths import user_path
-from uproar.place import write_file
+from uproar.storage.backends import write_file
 
 
 def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:
@@ -19,9 +19,7 @@ def write_files(files: Mapping[str, bytes], folder: str | Path) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, content)
         except OSError as error:
-            raise StoreError(
-                f"Cannot write the report to {path}: {error.strerror or error}."
-            ) from None
+            raise StoreError(f"Cannot write the report to {path}: {error.strerror or error}.") from None
     return place
 
 

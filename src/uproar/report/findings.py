@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.report.sections import Section
-from uproar.report.words import (
-    count,
-    known,
-    listed,
-    percent,
-    points,
-    protocol_label,
-    retrains,
-    shortened,
-)
-from uproar.results import BASELINE
+from uproar.report.formatting import count, known, listed, percent, points, protocol_label, retrains, shortened
+from uproar.report.slices import Section
+from uproar.results.study import BASELINE
 
 
 @dataclass(frozen=True)
@@ -64,9 +55,7 @@ def _under(protocols: list[str]) -> str:
 def _agreed(section: Section, agreed: list[str]) -> str:
     under = _under(section.judged)
     verb = "beats" if len(agreed) == 1 else "beat"
-    rivals = [
-        c for c in section.controls if all(c in section.called(p, "better") for p in section.judged)
-    ]
+    rivals = [c for c in section.controls if all(c in section.called(p, "better") for p in section.judged)]
     if rivals:
         look = "looks" if len(rivals) == 1 else "look"
         return (
@@ -81,9 +70,7 @@ def _some(section: Section, clean: list[str], better: dict[str, list[str]]) -> s
     for protocol in section.judged:
         if names := [m for m in clean if m in better[protocol]]:
             verb = "beats" if len(names) == 1 else "beat"
-            parts.append(
-                f"{listed(names, 3)} {verb} a random ranking under {protocol_label(protocol)}"
-            )
+            parts.append(f"{listed(names, 3)} {verb} a random ranking under {protocol_label(protocol)}")
     only = " only" if len(section.judged) > 1 else ""
     return f"{'; '.join(part + only for part in parts)}."
 
@@ -191,11 +178,7 @@ def _details(section: Section) -> list[str]:
         better, worse = (len(section.called(protocol, k)) for k in ("better", "worse"))
         unclear = len(frame) - better - worse
         seen = frame["detectable"].median()
-        limit = (
-            f"; a difference of {points(seen, False)} points would usually show"
-            if known(seen)
-            else ""
-        )
+        limit = f"; a difference of {points(seen, False)} points would usually show" if known(seen) else ""
         lines.append(
             f"{protocol_label(protocol)}: {better} of {count(len(frame), 'estimator')} better than "
             f"random, {worse} worse, {unclear} undecided "

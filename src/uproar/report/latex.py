@@ -5,16 +5,45 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from uproar.report.words import clean
+from uproar.report.formatting import clean
 
 SPECIAL = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': "''", "−": "$-$", "–": "--", "…": r"\ldots{}", "±": r"$\pm$", "≈": r"$\approx$",
-    "↑": r"$\uparrow$", "↓": r"$\downarrow$", "▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$",
-    "○": r"$\circ$", "×": r"$\times$", "·": r"$\cdot$", "→": r"$\rightarrow$", "←": r"$\leftarrow$",
-    "\u00a0": "~", "\u202f": r"\,", "“": "``", "”": "''", "’": "'", "²": r"$^2$", "µ": r"$\mu$",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "−": "$-$",
+    "–": "--",
+    "…": r"\ldots{}",
+    "±": r"$\pm$",
+    "≈": r"$\approx$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "▲": r"$\blacktriangle$",
+    "▼": r"$\blacktriangledown$",
+    "○": r"$\circ$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "→": r"$\rightarrow$",
+    "←": r"$\leftarrow$",
+    "\u00a0": "~",
+    "\u202f": r"\,",
+    "“": "``",
+    "”": "''",
+    "’": "'",
+    "²": r"$^2$",
+    "µ": r"$\mu$",
+}
 """Characters that LaTeX would read as commands, or not at all."""
 
 
@@ -37,9 +66,7 @@ def code(name: object) -> str:
     return rf"\texttt{{{escaped(name)}}}"
 
 
-def latex_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str
-) -> str:
+def latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str) -> str:
     """A table; heads that start with > are of numbers and stand at the right. Cells are LaTeX already.
 
     >>> print(latex_table(["name", ">n"], [["a", "1"]], "All.", "all"))
@@ -59,11 +86,20 @@ def latex_table(
     """
     marks = "".join("r" if head.startswith(">") else "l" for head in heads)
     lines = [
-        r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\caption{{{caption}}}",
-        rf"\label{{tab:{label}}}", rf"\begin{{tabular}}{{{marks}}}", r"\toprule",
-        _row([head.removeprefix(">") for head in heads]), r"\midrule", *map(_row, rows), r"\bottomrule",
-        r"\end{tabular}", r"\end{table}",
-    ]  # fmt: skip
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{caption}}}",
+        rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{{marks}}}",
+        r"\toprule",
+        _row([head.removeprefix(">") for head in heads]),
+        r"\midrule",
+        *map(_row, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
     return "\n".join(lines)
 
 
@@ -71,23 +107,32 @@ def _row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def latex_document(
-    title: str, remarks: Sequence[str], tables: Sequence[str], figures: Mapping[str, str]
-) -> str:
+def latex_document(title: str, remarks: Sequence[str], tables: Sequence[str], figures: Mapping[str, str]) -> str:
     """A document that takes in the tables and figures, by file; `figures` has a caption for each."""
     parts = [
-        r"\documentclass[a4paper]{article}", r"\usepackage[T1]{fontenc}", r"\usepackage[utf8]{inputenc}",
-        r"\usepackage{amssymb,booktabs,graphicx}", r"\usepackage[margin=2cm]{geometry}", r"\begin{document}",
-        rf"\section*{{{escaped(title)}}}", *(escaped(remark) + "\n" for remark in remarks), r"\small",
-    ]  # fmt: skip
+        r"\documentclass[a4paper]{article}",
+        r"\usepackage[T1]{fontenc}",
+        r"\usepackage[utf8]{inputenc}",
+        r"\usepackage{amssymb,booktabs,graphicx}",
+        r"\usepackage[margin=2cm]{geometry}",
+        r"\begin{document}",
+        rf"\section*{{{escaped(title)}}}",
+        *(escaped(remark) + "\n" for remark in remarks),
+        r"\small",
+    ]
     parts += [rf"\input{{{file.removesuffix('.tex')}}}" for file in tables]
     parts.append(r"\clearpage")
     for file, caption in figures.items():
         size = r"width=\linewidth,height=0.4\textheight,keepaspectratio"
         parts += [
-            r"\begin{figure}", r"\centering", rf"\includegraphics[{size}]{{{file}}}",
-            rf"\caption{{{escaped(caption)}}}", rf"\label{{fig:{label_of(file)}}}", r"\end{figure}", r"\clearpage",
-        ]  # fmt: skip
+            r"\begin{figure}",
+            r"\centering",
+            rf"\includegraphics[{size}]{{{file}}}",
+            rf"\caption{{{escaped(caption)}}}",
+            rf"\label{{fig:{label_of(file)}}}",
+            r"\end{figure}",
+            r"\clearpage",
+        ]
     return "\n".join([*parts, r"\end{document}", ""])
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from uproar.quality import NetworkQuality
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.draw import drawn
+from uproar.report.formatting import NOTHING, p_value, points, protocol_label, slug, span
 from uproar.report.latex import code, escaped, latex_document, latex_table
 from uproar.report.pairs import PairFigure
 from uproar.report.score_board import Board, Cell, Mark, Pair
@@ -15,9 +15,9 @@ from uproar.report.score_draw import drawn as drawn_scores
 from uproar.report.score_figures import stems
 from uproar.report.score_findings import metric_title, score, score_span
 from uproar.report.score_metrics import Metric
-from uproar.report.words import NOTHING, p_value, points, protocol_label, slug, span
-from uproar.results import Results
-from uproar.scores import Scores
+from uproar.results.quality import NetworkQuality
+from uproar.results.scores import Scores
+from uproar.results.study import Results
 
 MAIN = "report.tex"
 """The document that takes everything in."""
@@ -49,7 +49,7 @@ def score_latex_files(scores: Scores) -> dict[str, bytes]:
 
 def _files(
     title: str, remarks: Sequence[str], tables: Mapping[str, str], figures: Mapping[str, tuple[str, bytes]]
-) -> dict[str, bytes]:  # fmt: skip
+) -> dict[str, bytes]:
     captions = {file: caption for file, (caption, _) in figures.items()}
     main = latex_document(title, remarks, list(tables), captions)
     return {
@@ -80,12 +80,13 @@ def _chapter_tables(chapter: Chapter) -> dict[str, str]:
         rows = [
             [code(r.label), *_words(points(r.advantage), span(r.low, r.high), p_value(r.p), r.n, r.verdict)]
             for r in forest.rows
-        ]  # fmt: skip
+        ]
         heads = ["estimator", ">advantage", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
         caption = _caption(
             f"{forest.title}. Accuracy points against a random ranking ({where}); n counts replicates, p is adjusted "
-            f"by Holm's method over {len(rows)} comparisons.", chapter.quality,
-        )  # fmt: skip
+            f"by Holm's method over {len(rows)} comparisons.",
+            chapter.quality,
+        )
         tables[f"tables/{name}.tex"] = latex_table(heads, rows, caption, name)
     for pairs in chapter.pairs:
         name = f"{chapter.prefix}comparisons-{slug([pairs.protocol])}"
@@ -98,22 +99,23 @@ def _chapter_tables(chapter: Chapter) -> dict[str, str]:
 def _pairs_table(pairs: PairFigure, name: str, where: str, quality: NetworkQuality | None) -> str:
     rows = [
         [
-            code(r.better), code(r.worse), *_words(points(r.lead), span(r.low, r.high), p_value(r.p), r.n),
+            code(r.better),
+            code(r.worse),
+            *_words(points(r.lead), span(r.low, r.high), p_value(r.p), r.n),
             "better" if r.decided else "cannot tell",
         ]
         for r in pairs.rows
-    ]  # fmt: skip
+    ]
     heads = ["method", "against", ">lead", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
     caption = _caption(
         f"{pairs.title}. Accuracy points by which the first method leads under {protocol_label(pairs.protocol)} "
-        f"({where}); paired t-tests over n replicates, p adjusted by Holm's method over {len(rows)} pairs.", quality,
-    )  # fmt: skip
+        f"({where}); paired t-tests over n replicates, p adjusted by Holm's method over {len(rows)} pairs.",
+        quality,
+    )
     return latex_table(heads, rows, caption, name)
 
 
-def _score_tables(
-    document: Document, prefix: str, quality: NetworkQuality | None
-) -> dict[str, str]:
+def _score_tables(document: Document, prefix: str, quality: NetworkQuality | None) -> dict[str, str]:
     board = document.board
     name = f"{prefix}metrics"
     tables = {f"tables/{name}.tex": _metrics_table(board, name, quality)}
@@ -135,8 +137,9 @@ def _metrics_table(board: Board, name: str, quality: NetworkQuality | None) -> s
     undefined = brackets if _some_unranked(board) else ""
     caption = _caption(
         f"Mean over {board.basis}, with 95 % intervals. Bold: the best value; with a star: decidedly better than every "
-        f"other method.{undefined}", quality,
-    )  # fmt: skip
+        f"other method.{undefined}",
+        quality,
+    )
     return latex_table(heads, rows, caption, name)
 
 
@@ -159,20 +162,23 @@ def _value(cell: Cell | None, mark: Mark) -> str:
 
 def _metric_pairs(board: Board, metric: Metric, name: str, quality: NetworkQuality | None) -> str:
     pairs = board.pairs[metric.name]
-    heads = ["method", "against", ">difference", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]  # fmt: skip
+    heads = ["method", "against", ">difference", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
     caption = _caption(
         f"{metric_title(board, metric)}. Differences of {metric.name} ({metric.direction}) on the same images, over "
-        f"{board.basis}; p adjusted by Holm's method over {len(pairs)} pairs.", quality,
-    )  # fmt: skip
+        f"{board.basis}; p adjusted by Holm's method over {len(pairs)} pairs.",
+        quality,
+    )
     return latex_table(heads, [_pair(pair) for pair in pairs], caption, name)
 
 
 def _pair(pair: Pair) -> list[str]:
     verdict = "better" if pair.decided else "cannot tell" if pair.ranked else "not ranked"
     return [
-        code(pair.better), code(pair.worse),
-        *_words(score(pair.difference), score_span(pair.low, pair.high), p_value(pair.p), pair.n), verdict,
-    ]  # fmt: skip
+        code(pair.better),
+        code(pair.worse),
+        *_words(score(pair.difference), score_span(pair.low, pair.high), p_value(pair.p), pair.n),
+        verdict,
+    ]
 
 
 def _words(*cells: object) -> list[str]:

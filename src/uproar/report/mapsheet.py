@@ -13,16 +13,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from uproar.errors import BadInput, StoreError
-from uproar.place import write_file
-from uproar.quality import NetworkQuality
+from uproar.results.quality import NetworkQuality
+from uproar.storage.backends import write_file
 
 ENDINGS = (".png", ".svg", ".html")
 
 
 def write_map_sheet(
-    path: str | Path, images: np.ndarray, maps: Mapping[str, np.ndarray], titles: Sequence[str],
+    path: str | Path,
+    images: np.ndarray,
+    maps: Mapping[str, np.ndarray],
+    titles: Sequence[str],
     quality: NetworkQuality | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """The images (n, c, h, w) beside their maps (n, h, w), red for and blue against, each scaled alone.
 
     `titles` stand beside the images; how good the network is stands above them.
@@ -30,7 +33,7 @@ def write_map_sheet(
     file = Path(path)
     if file.suffix not in ENDINGS:
         raise BadInput(f"A picture ends in {', '.join(ENDINGS)}, not {file.name!r}.")
-    head = [] if quality is None else [quality.sentence, *([quality.warning] if quality.warning else [])]  # fmt: skip
+    head = [] if quality is None else [quality.sentence, *([quality.warning] if quality.warning else [])]
     as_page = file.suffix == ".html"
     figure = _drawn(images, maps, titles, [] if as_page else head)
     try:
@@ -41,9 +44,7 @@ def write_map_sheet(
     return file
 
 
-def _drawn(
-    images: np.ndarray, maps: Mapping[str, np.ndarray], titles: Sequence[str], head: Sequence[str]
-) -> Figure:
+def _drawn(images: np.ndarray, maps: Mapping[str, np.ndarray], titles: Sequence[str], head: Sequence[str]) -> Figure:
     rows, columns = len(images), len(maps) + 1
     wide = max(1.5 * columns, 4.0)
     lines = [line for words in head for line in wrap(words, int(wide * 15))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uproar.report.words import NOTHING, clean
+from uproar.report.formatting import NOTHING, clean
 
 
 def text(words: object) -> str:

@@ -17,10 +17,10 @@ import pandas as pd
 
 from uproar.claims.base import PAPERS, claims_named
 from uproar.errors import BadInput
-from uproar.judgement import OUTCOMES
+from uproar.report.formatting import NOTHING
 from uproar.report.markdown import anchor, code, table, text
 from uproar.report.result_page import FACTS, duration, effect, tally
-from uproar.report.words import NOTHING
+from uproar.results.judgement import OUTCOMES
 
 BEGIN, END = "<!-- uproar results: begin -->", "<!-- uproar results: end -->"
 INDEX, CAUSES = "index.md", "causes.md"
@@ -70,16 +70,12 @@ def overview(folder: str | Path) -> bytes:
     place = Path(folder)
     studies = kept_in(place)
     if not studies:
-        raise BadInput(
-            f"{place} holds no results: write some with `uproar report RUN --markdown {place}`."
-        )
+        raise BadInput(f"{place} holds no results: write some with `uproar report RUN --markdown {place}`.")
     made = f"{BEGIN}\n\n{_tables(studies, _causes(place / CAUSES))}\n\n{END}"
     page = place / INDEX
     old = page.read_text(encoding="utf-8") if page.exists() else f"# Results\n\n{BEGIN}\n{END}\n"
     if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
-        raise BadInput(
-            f"{page} has no place for the tables: put the lines {BEGIN} and {END} where they belong."
-        )
+        raise BadInput(f"{page} has no place for the tables: put the lines {BEGIN} and {END} where they belong.")
     before, _, rest = old.partition(BEGIN)
     return f"{before}{made}{rest.partition(END)[2]}".encode()
 
@@ -107,15 +103,7 @@ def _tables(studies: Sequence[Kept], causes: Mapping[str, str]) -> str:
     for key, paper in PAPERS.items():
         rows = _claim_rows(key, large, causes)
         if rows:
-            heads = [
-                "claim",
-                "outcome",
-                "why",
-                "study",
-                "the number that decides, 95 % interval",
-                "claimed",
-                "n",
-            ]
+            heads = ["claim", "outcome", "why", "study", "the number that decides, 95 % interval", "claimed", "n"]
             parts += [f"### {text(paper)}", table([*heads, "published"], rows)]
     return "\n\n".join(parts)
 
@@ -127,12 +115,16 @@ def _studies(studies: Sequence[Kept]) -> str:
         facts = one.facts
         rows.append(
             [
-                f"[{text(one.name)}]({one.name}.md)", ", ".join(map(code, facts["tasks"])),
-                ", ".join(map(code, facts["models"])), ", ".join(map(str, facts["test_images"])) or NOTHING,
-                str(facts["replicates"]), str(facts["estimators"]), duration(facts["wall_seconds"]),
+                f"[{text(one.name)}]({one.name}.md)",
+                ", ".join(map(code, facts["tasks"])),
+                ", ".join(map(code, facts["models"])),
+                ", ".join(map(str, facts["test_images"])) or NOTHING,
+                str(facts["replicates"]),
+                str(facts["estimators"]),
+                duration(facts["wall_seconds"]),
                 tally(one.outcomes) or NOTHING,
             ]
-        )  # fmt: skip
+        )
     return table([*heads, "claims"], rows)
 
 
@@ -152,9 +144,7 @@ def _asked(paper: str, studies: Sequence[Kept]) -> list[tuple[Kept, pd.Series]]:
     found = []
     for claim in claims_named([paper]):
         for one in studies:
-            rows = one.claims[
-                (one.claims["claim"] == claim.name) & one.claims["decides"].astype(bool)
-            ]
+            rows = one.claims[(one.claims["claim"] == claim.name) & one.claims["decides"].astype(bool)]
             for _, each in rows.drop_duplicates(["task", "model"]).iterrows():
                 found.append((one, each))
     return found
@@ -178,11 +168,16 @@ def _claim_rows(paper: str, studies: Sequence[Kept], causes: Mapping[str, str]) 
         outcome = str(row["outcome"])
         rows.append(
             [
-                _says(row), f"**{outcome}**", _why(str(row["claim"]), outcome, causes),
-                f"[{text(one.name)}]({one.name}.md#claims)", _found(one, row),
-                text(row["claimed"]).replace("-", "−"), f"{row['n']:.0f} {row['of']}", text(row["published"]),
+                _says(row),
+                f"**{outcome}**",
+                _why(str(row["claim"]), outcome, causes),
+                f"[{text(one.name)}]({one.name}.md#claims)",
+                _found(one, row),
+                text(row["claimed"]).replace("-", "−"),
+                f"{row['n']:.0f} {row['of']}",
+                text(row["published"]),
             ]
-        )  # fmt: skip
+        )
     for row in _unasked(paper, studies):
         reason = text(row["reason"])
         rows.append([_says(row), "not asked", reason, *[NOTHING] * 4, text(row["published"])])

@@ -21,6 +21,7 @@ from uproar.report.audits import audit_view, trust_view
 from uproar.report.claims import claim_views, exhibit_view, missing_views
 from uproar.report.document import Chapter
 from uproar.report.figures import Curves, Pair, Retraining
+from uproar.report.formatting import NOTHING, clean, count, listed, number, pieces, protocol_label
 from uproar.report.page_parts import (
     cost_view,
     forest_view,
@@ -33,19 +34,11 @@ from uproar.report.page_parts import (
 )
 from uproar.report.score_document import Document
 from uproar.report.score_metrics import guide_of
-from uproar.report.score_parts import (
-    curve_views,
-    legend_view,
-    matrix_view,
-    pair_views,
-    plot_data,
-    table_view,
-)
-from uproar.report.sections import own_cells
+from uproar.report.score_parts import curve_views, legend_view, matrix_view, pair_views, plot_data, table_view
+from uproar.report.slices import own_cells
 from uproar.report.style import DASH_ARRAYS, MARKER_PATHS
 from uproar.report.svg_charts import curve_chart, pair_chart
-from uproar.report.words import NOTHING, clean, count, listed, number, pieces, protocol_label
-from uproar.results import Results
+from uproar.results.study import Results
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -74,9 +67,12 @@ def page(results: Results, chapters: list[Chapter], files: Mapping[str, bytes]) 
 def rendered(template: str, figures: Any, **values: Any) -> str:
     """A template as one page with style, scripts and the data of its figures inside; names are escaped."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
-        lstrip_blocks=True, undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
     environment.filters["pieces"] = pieces
     environment.filters["dash_array"] = lambda style: DASH_ARRAYS[style.dash]
     environment.filters["marker_path"] = lambda style: MARKER_PATHS[style.marker]
@@ -114,14 +110,20 @@ def _view(place: int, chapter: Chapter, files: Mapping[str, bytes]) -> dict[str,
         "legend": [{"label": e, "style": section.looks[e]} for e in _drawn(chapter)],
         "curves": [
             {
-                "title": f.title, "reading": f.reading, "stem": chapter.stem(f), "key": _key(chapter, f),
+                "title": f.title,
+                "reading": f.reading,
+                "stem": chapter.stem(f),
+                "key": _key(chapter, f),
                 "static": curve_chart(f),
             }
             for f in chapter.curves
         ],
         "retraining": [
             {
-                "title": f.title, "reading": f.reading, "stem": chapter.stem(f), "key": _key(chapter, f),
+                "title": f.title,
+                "reading": f.reading,
+                "stem": chapter.stem(f),
+                "key": _key(chapter, f),
                 "label": protocol_label(f.protocol),
                 "pairs": [{"label": pair.label, "static": pair_chart(f, pair)} for pair in f.pairs],
             }
@@ -138,7 +140,7 @@ def _view(place: int, chapter: Chapter, files: Mapping[str, bytes]) -> dict[str,
         "claims": claim_views(chapter, identity),
         "exhibits": [exhibit_view(chapter, one, files) for one in chapter.exhibits],
         "missing": missing_views(chapter.missing),
-    }  # fmt: skip
+    }
 
 
 def _spent_view(spent: pd.DataFrame) -> list[dict[str, Any]]:
@@ -146,17 +148,9 @@ def _spent_view(spent: pd.DataFrame) -> list[dict[str, Any]]:
     views = []
     for protocol, rows in spent.groupby("protocol", sort=False):
         decided = rows[~rows["open"]]
-        looks = [
-            f"with {n}: {listed(list(group['estimator']), 30)}"
-            for n, group in decided.groupby("look")
-        ]
-        still = [
-            f"{r.estimator} ({count(r.replicates, 'replicate')})"
-            for r in rows[rows["open"]].itertuples()
-        ]
-        views.append(
-            {"label": protocol_label(str(protocol)), "looks": looks, "open": listed(still, 30)}
-        )
+        looks = [f"with {n}: {listed(list(group['estimator']), 30)}" for n, group in decided.groupby("look")]
+        still = [f"{r.estimator} ({count(r.replicates, 'replicate')})" for r in rows[rows["open"]].itertuples()]
+        views.append({"label": protocol_label(str(protocol)), "looks": looks, "open": listed(still, 30)})
     return views
 
 
@@ -186,9 +180,7 @@ def _drawn(chapter: Chapter) -> list[str]:
 
 def _leaks(chapters: list[Chapter]) -> list[str]:
     """Signs of a leaking mask, by task and model where there are several."""
-    lines = [
-        (chapter.section.name, " ".join(chapter.leaks)) for chapter in chapters if chapter.leaks
-    ]
+    lines = [(chapter.section.name, " ".join(chapter.leaks)) for chapter in chapters if chapter.leaks]
     return [f"{name}: {line}" if len(chapters) > 1 else line for name, line in lines]
 
 
@@ -201,15 +193,18 @@ def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
     else:
         view = views[0]
         parts = [
-            ("verdicts", "Verdicts", view["retrains"]), ("pairs", "Method against method", view["pairs"]),
+            ("verdicts", "Verdicts", view["retrains"]),
+            ("pairs", "Method against method", view["pairs"]),
             ("curves", "Curves", view["curves"]),
             ("retraining", "Retraining", view["retraining"]),
-            ("audits", "Audits", view["audits"]), ("claims", "Claims", view["claims"]),
+            ("audits", "Audits", view["audits"]),
+            ("claims", "Claims", view["claims"]),
             ("papers", "As in the paper", view["exhibits"]),
             ("metrics", "Metrics", view["metrics"]),
             ("pictures", "Pictures", view["panels"]),
-            ("maps", "Maps", view["gallery"]), ("cost", "Cost", view["costs"] or view["ties"]),
-        ]  # fmt: skip
+            ("maps", "Maps", view["gallery"]),
+            ("cost", "Cost", view["costs"] or view["ties"]),
+        ]
         inner = [(f"{view['id']}-{part}", words) for part, words, there in parts if there]
         if view["retrains"]:
             inner.insert(1, end.pop(0))
@@ -246,14 +241,7 @@ def _problems(results: Results) -> dict[str, Any]:
         names = [clean(e) for e in dict.fromkeys(group["estimator"])]
         text = clean(reason) if isinstance(reason, str) and reason else NOTHING
         cells = int(group["cells"].sum())
-        rows.append(
-            {
-                "status": clean(status),
-                "reason": text,
-                "cells": cells,
-                "estimators": listed(names, 6),
-            }
-        )
+        rows.append({"status": clean(status), "reason": text, "cells": cells, "estimators": listed(names, 6)})
     counts = frame.groupby("status", sort=False)["cells"].sum() if len(frame) else {}
     parts = [f"{count(int(n), 'cell')} {status}" for status, n in counts.items()]
     empty = int(results.done["accuracy"].isna().sum())
@@ -315,16 +303,21 @@ def _plot_data(chapters: list[Chapter]) -> dict[str, Any]:
 
 def _axes(place: int, figure: Curves | Retraining) -> dict[str, Any]:
     return {
-        "group": f"s{place}", "x_label": figure.x_label, "y_label": figure.y_label,
-        "y_range": figure.y_range, "word": figure.x_label.rpartition(" ")[2],
-    }  # fmt: skip
+        "group": f"s{place}",
+        "x_label": figure.x_label,
+        "y_label": figure.y_label,
+        "y_range": figure.y_range,
+        "word": figure.x_label.rpartition(" ")[2],
+    }
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
     return {
-        "label": pair.label, "style": asdict(pair.style), "retrained": series_view(pair.retrained),
+        "label": pair.label,
+        "style": asdict(pair.style),
+        "retrained": series_view(pair.retrained),
         "asked": series_view(pair.asked),
-    }  # fmt: skip
+    }
 
 
 def _json(data: Any) -> Markup:

@@ -13,9 +13,7 @@ from PIL import Image
 
 from uproar.report.document import Chapter
 from uproar.report.figures import Forest, ForestRow, Series
-from uproar.report.pairs import PairFigure, PairRow
-from uproar.report.pictures import Panel, Tile, map_colours
-from uproar.report.words import (
+from uproar.report.formatting import (
     NOTHING,
     number,
     p_value,
@@ -26,6 +24,8 @@ from uproar.report.words import (
     shortened,
     span,
 )
+from uproar.report.pairs import PairFigure, PairRow
+from uproar.report.pictures import Panel, Tile, map_colours
 
 WIDTH, RIM = 200.0, 12.0
 """Of the small forest in a table row, in pixels."""
@@ -42,31 +42,44 @@ def forest_view(forest: Forest, stem: str) -> dict[str, Any]:
     )
     notes = list(dict.fromkeys(row.note for row in forest.rows if row.note))
     return {
-        "title": forest.title, "reading": forest.reading, "stem": stem, "basis": basis,
-        "retrains": retrains(forest.protocol), "ticks": _ticks(forest.limit),
+        "title": forest.title,
+        "reading": forest.reading,
+        "stem": stem,
+        "basis": basis,
+        "retrains": retrains(forest.protocol),
+        "ticks": _ticks(forest.limit),
         "notes": [{"mark": str(place), "words": words} for place, words in enumerate(notes, 1)],
         "rows": [_forest_row(row, forest.limit, notes) for row in forest.rows],
-    }  # fmt: skip
+    }
 
 
 def _forest_row(row: ForestRow, limit: float, notes: list[str]) -> dict[str, Any]:
     whole = row.low is not None and row.high is not None
     return {
-        "label": row.label, "style": row.style, "control": row.control, "kind": row.kind,
-        "verdict": row.verdict, "n": row.n, "missing": row.missing,
+        "label": row.label,
+        "style": row.style,
+        "control": row.control,
+        "kind": row.kind,
+        "verdict": row.verdict,
+        "n": row.n,
+        "missing": row.missing,
         "mark": str(notes.index(row.note) + 1) if row.note else "",
-        "advantage": points(row.advantage), "span": span(row.low, row.high), "p": p_value(row.p),
+        "advantage": points(row.advantage),
+        "span": span(row.low, row.high),
+        "p": p_value(row.p),
         "detectable": points(row.detectable, signed=False),
         "at": None if row.advantage is None else _place(row.advantage, limit),
         "ends": (_place(row.low, limit), _place(row.high, limit)) if whole else None,
-    }  # fmt: skip
+    }
 
 
 def pairs_view(figure: PairFigure) -> dict[str, Any]:
     """Who beats whom as a matrix, and every pair with its numbers."""
     names = [name for name, _ in figure.methods]
     return {
-        "title": figure.title, "retrains": retrains(figure.protocol), "label": protocol_label(figure.protocol),
+        "title": figure.title,
+        "retrains": retrains(figure.protocol),
+        "label": protocol_label(figure.protocol),
         "heads": [{"label": name, "short": shortened(name, 24)} for name in names],
         "rows": [
             {"label": a, "style": style, "cells": [None if a == b else _duel(figure, a, b) for b in names]}
@@ -74,7 +87,7 @@ def pairs_view(figure: PairFigure) -> dict[str, Any]:
         ],
         "pairs": [_pair_row(row) for row in figure.rows],
         "decided": sum(row.decided for row in figure.rows),
-    }  # fmt: skip
+    }
 
 
 def _duel(figure: PairFigure, a: str, b: str) -> dict[str, Any]:
@@ -96,8 +109,11 @@ def _pair_row(row: PairRow) -> dict[str, Any]:
     return {
         "kind": "better" if row.decided else "unclear",
         "words": f"{a} is better than {b}" if row.decided else f"cannot tell {a} from {b}",
-        "difference": points(row.lead), "span": span(row.low, row.high), "p": p_value(row.p), "n": row.n,
-    }  # fmt: skip
+        "difference": points(row.lead),
+        "span": span(row.low, row.high),
+        "p": p_value(row.p),
+        "n": row.n,
+    }
 
 
 def _place(value: float | None, limit: float) -> float:
@@ -115,10 +131,7 @@ def _ticks(limit: float) -> list[dict[str, Any]]:
     power = 10.0 ** math.floor(math.log10(100 * limit))
     step = next(k * power for k in (0.5, 1, 2, 5) if 100 * limit < 3 * k * power)
     sides = range(-int(100 * limit / step), int(100 * limit / step) + 1)
-    return [
-        {"x": _place(k * step / 100, limit), "zero": k == 0, "words": _signed(k * step)}
-        for k in sides
-    ]
+    return [{"x": _place(k * step / 100, limit), "zero": k == 0, "words": _signed(k * step)} for k in sides]
 
 
 def _signed(value: float) -> str:
@@ -134,20 +147,18 @@ def cost_view(chapter: Chapter) -> dict[str, Any] | None:
     slowest = max((row.milliseconds or 0.0 for row in figure.rows), default=0.0)
     rows = [
         {
-            "label": row.label, "style": row.style, "control": row.control,
-            "passes": number(row.passes), "milliseconds": number(row.milliseconds),
+            "label": row.label,
+            "style": row.style,
+            "control": row.control,
+            "passes": number(row.passes),
+            "milliseconds": number(row.milliseconds),
             "share": round(100 * (row.milliseconds or 0.0) / slowest, 1) if slowest else 0,
             "constant": str(row.constant_maps) if row.explained else NOTHING,
             "explained": row.explained,
         }
         for row in figure.rows
-    ]  # fmt: skip
-    return {
-        "title": figure.title,
-        "reading": figure.reading,
-        "rows": rows,
-        "stem": chapter.stem(figure),
-    }
+    ]
+    return {"title": figure.title, "reading": figure.reading, "rows": rows, "stem": chapter.stem(figure)}
 
 
 def ties_view(chapter: Chapter) -> dict[str, Any] | None:
@@ -156,17 +167,17 @@ def ties_view(chapter: Chapter) -> dict[str, Any] | None:
     if figure is None:
         return None
     rows = [
-        {
-            "label": label, "style": style,
-            "cells": [{"share": round(s or 0.0, 3), "words": percent(s)} for s in shares],
-        }
+        {"label": label, "style": style, "cells": [{"share": round(s or 0.0, 3), "words": percent(s)} for s in shares]}
         for label, style, shares in figure.rows
-    ]  # fmt: skip
+    ]
     heads = [percent(t, 0) for t in figure.fractions]
     return {
-        "title": figure.title, "reading": figure.reading, "heads": heads, "rows": rows,
+        "title": figure.title,
+        "reading": figure.reading,
+        "heads": heads,
+        "rows": rows,
         "stem": chapter.stem(figure),
-    }  # fmt: skip
+    }
 
 
 def panel_views(chapter: Chapter) -> list[dict[str, Any]]:
@@ -175,9 +186,12 @@ def panel_views(chapter: Chapter) -> list[dict[str, Any]]:
     protocols, subjects = _choices(chapter)
     return [
         {
-            "title": panel.title, "reading": panel.reading, "subject": panel.subject,
+            "title": panel.title,
+            "reading": panel.reading,
+            "subject": panel.subject,
             "when": f"{protocols.index(panel.protocol)}/{subjects.index(panel.subject)}",
-            "image": picture(panel.image), "stem": chapter.stem(panel) if id(panel) in drawn else "",
+            "image": picture(panel.image),
+            "stem": chapter.stem(panel) if id(panel) in drawn else "",
             "heads": [f"{percent(t, 0)} {panel.x_label.rpartition(' ')[2]}" for t in panel.fractions],
             "rows": [
                 {"label": e, "style": style, "tiles": [_tile(panel, e, i, t) for i, t in enumerate(tiles)]}
@@ -185,16 +199,17 @@ def panel_views(chapter: Chapter) -> list[dict[str, Any]]:
             ],
         }
         for panel in chapter.panels
-    ]  # fmt: skip
+    ]
 
 
 def _tile(panel: Panel, estimator: str, column: int, tile: Tile) -> dict[str, Any]:
     accuracy, share = percent(tile.accuracy), percent(panel.fractions[column], 0)
     return {
-        "accuracy": accuracy, "best": tile.best,
+        "accuracy": accuracy,
+        "best": tile.best,
         "image": None if tile.pixels is None else picture(tile.pixels),
         "alt": f"{estimator}, {share}: accuracy {accuracy}",
-    }  # fmt: skip
+    }
 
 
 def picture_choices(chapter: Chapter) -> dict[str, Any]:
@@ -220,19 +235,22 @@ def gallery_view(chapter: Chapter) -> dict[str, Any] | None:
     names = [name for name, _ in figure.estimators]
     rows = [
         {
-            "title": title, "image": picture(image),
+            "title": title,
+            "image": picture(image),
             "tiles": [
                 {"image": None if a is None else picture(map_colours(a)), "alt": f"{name}: {title}"}
                 for name, a in zip(names, maps, strict=True)
             ],
         }
         for title, image, maps in figure.rows
-    ]  # fmt: skip
+    ]
     return {
-        "title": figure.title, "reading": figure.reading,
-        "names": [shortened(name, 30) for name in names], "rows": rows,
+        "title": figure.title,
+        "reading": figure.reading,
+        "names": [shortened(name, 30) for name in names],
+        "rows": rows,
         "stem": chapter.stem(figure),
-    }  # fmt: skip
+    }
 
 
 def picture(pixels: np.ndarray) -> str:

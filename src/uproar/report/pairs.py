@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.metrics.comparisons import decided_pairs, pairs_sentence
 from uproar.report.figures import some
-from uproar.report.sections import Section
+from uproar.report.formatting import protocol_label
+from uproar.report.slices import Section
 from uproar.report.style import Style
-from uproar.report.words import protocol_label
+from uproar.statistics.comparisons import decided_pairs, pairs_sentence
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,16 @@ def _figure(section: Section, protocol: str) -> PairFigure:
         low, high = sorted((sign * row["low"], sign * row["high"]))
         rows.append(
             PairRow(
-                str(row["better"]), str(row["worse"]), some(sign * row["difference"]), some(low), some(high),
-                some(row["p_holm"]), int(row["n"]), place in decided,
+                str(row["better"]),
+                str(row["worse"]),
+                some(sign * row["difference"]),
+                some(low),
+                some(high),
+                some(row["p_holm"]),
+                int(row["n"]),
+                place in decided,
             )
-        )  # fmt: skip
+        )
     title = f"{protocol_label(protocol)}: {pairs_sentence(frame, 'replicates')}"
     names = {name for row in rows for name in (row.better, row.worse)}
     methods = tuple((e, section.looks[e]) for e in _best_first(section, protocol) if e in names)

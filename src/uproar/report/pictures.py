@@ -8,11 +8,11 @@ import matplotlib as mpl
 import numpy as np
 
 from uproar.report.figures import some, x_label
-from uproar.report.sections import Section
+from uproar.report.formatting import clean, known
+from uproar.report.slices import Section
 from uproar.report.style import Style
 from uproar.report.titles import gallery_title, picture_title
-from uproar.report.words import clean, known
-from uproar.results import Picture
+from uproar.results.study import Picture
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,12 @@ def _panel(section: Section, picture: Picture, protocol: str, place: int) -> Pan
     names = _ordered(section, [e for e, _ in tiles])
     fractions = sorted({t for _, t in tiles})
     reach = {(e, t): section.accuracy(protocol, e, t) for e in names for t in fractions}
-    best = {
-        t: _best([reach[e, t] for e in names], section.higher_is_better[protocol])
-        for t in fractions
-    }
+    best = {t: _best([reach[e, t] for e in names], section.higher_is_better[protocol]) for t in fractions}
     rows = tuple(
         (
             e,
             section.looks[e],
-            tuple(
-                Tile(tiles.get((e, t)), some(reach[e, t]), reach[e, t] == best[t])
-                for t in fractions
-            ),
+            tuple(Tile(tiles.get((e, t)), some(reach[e, t]), reach[e, t] == best[t]) for t in fractions),
         )
         for e in names
     )
@@ -91,9 +85,16 @@ def _panel(section: Section, picture: Picture, protocol: str, place: int) -> Pan
     )
     stem = protocol.replace(":", "-")
     return Panel(
-        f"{stem}-picture-{place}", picture_title(section, protocol, fractions), reading, protocol,
-        clean(picture.caption), x_label(section, protocol), picture.image, tuple(fractions), rows,
-    )  # fmt: skip
+        f"{stem}-picture-{place}",
+        picture_title(section, protocol, fractions),
+        reading,
+        protocol,
+        clean(picture.caption),
+        x_label(section, protocol),
+        picture.image,
+        tuple(fractions),
+        rows,
+    )
 
 
 def gallery_figure(section: Section) -> Gallery | None:

@@ -14,29 +14,19 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.judgement import OUTCOMES, Judgement
+from uproar.report.anonymous import folders_of, placeless, without
 from uproar.report.audit_figures import AuditFigure
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.draw import drawn
+from uproar.report.formatting import NOTHING, count, number, p_value, points, protocol_label, retrains, slug, span
 from uproar.report.markdown import code, table, text
 from uproar.report.papers import Exhibit
 from uproar.report.pictures import Panel
-from uproar.report.places import folders_of, placeless, without
 from uproar.report.score_board import Cell
-from uproar.report.sections import own_cells
+from uproar.report.slices import own_cells
 from uproar.report.tables import table_files
-from uproar.report.words import (
-    NOTHING,
-    count,
-    number,
-    p_value,
-    points,
-    protocol_label,
-    retrains,
-    slug,
-    span,
-)
-from uproar.results import Results
+from uproar.results.judgement import OUTCOMES, Judgement
+from uproar.results.study import Results
 
 KEPT = ("claims.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
 """The tables that are kept beside a page; the larger ones can be made again from the store."""
@@ -117,9 +107,7 @@ def facts_of(results: Results, told: Told) -> dict[str, Any]:
     }
 
 
-def _page(
-    name: str, results: Results, told: Told, chapters: Sequence[Chapter], files: Sequence[str]
-) -> str:
+def _page(name: str, results: Results, told: Told, chapters: Sequence[Chapter], files: Sequence[str]) -> str:
     facts = facts_of(results, told)
     several = len(chapters) > 1
     parts = [f"# {text(facts['study'])}", text(told.summary), *_networks(chapters)]
@@ -134,9 +122,7 @@ def _page(
         parts += [*_verdicts(chapter, own), *_metrics(chapter, own), *_audits(name, chapter, own)]
     parts += _not_drawn(chapters)
     parts += _problems(results)
-    linked = [
-        f"[{file.partition('/')[2]}]({file})" for file in files if file.endswith(("csv", "json"))
-    ]
+    linked = [f"[{file.partition('/')[2]}]({file})" for file in files if file.endswith(("csv", "json"))]
     parts += ["## Tables", f"With all digits: {', '.join(linked)}."]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -159,23 +145,29 @@ def _facts(facts: Mapping[str, Any]) -> str:
     rows = [
         ("command", code(facts["command"])),
         ("data", ", ".join(map(code, facts["tasks"]))),
-        ("network", ", ".join(map(code, facts["models"]))
-         + (f" with {code(facts['weights'])}" if facts["weights"] else "")),
+        (
+            "network",
+            ", ".join(map(code, facts["models"])) + (f" with {code(facts['weights'])}" if facts["weights"] else ""),
+        ),
         ("test images", ", ".join(map(str, facts["test_images"])) or NOTHING),
         ("replicates", str(facts["replicates"])),
         ("estimators", str(facts["estimators"])),
         ("cells", ", ".join(f"{n} {state}" for state, n in facts["cells"].items()) or NOTHING),
-        ("wall time", duration(facts["wall_seconds"])
-         + (f", without {count(stopped, 'stopped session')}" if stopped > 0 else "")),
-        ("time inside the work, all processes together, audits apart",
-         f"{duration(sum(work.values()))} ({', '.join(f'{k} {duration(v)}' for k, v in work.items() if v)})"
-         if any(work.values()) else NOTHING),
+        (
+            "wall time",
+            duration(facts["wall_seconds"]) + (f", without {count(stopped, 'stopped session')}" if stopped > 0 else ""),
+        ),
+        (
+            "time inside the work, all processes together, audits apart",
+            f"{duration(sum(work.values()))} ({', '.join(f'{k} {duration(v)}' for k, v in work.items() if v)})"
+            if any(work.values())
+            else NOTHING,
+        ),
         ("run by", text(f"{facts['executor']}, {facts['machine']}".strip(", "))),
-        ("versions", text(", ".join(f"{k} {v}" for k, v in facts["versions"].items())
-                          + f", Python {facts['python']}")),
+        ("versions", text(", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + f", Python {facts['python']}")),
         ("fingerprint of the data", ", ".join(code(str(v)[:16]) for v in facts["data"].values())),
         ("fingerprint of the settings", code(str(facts["settings"])[:16])),
-    ]  # fmt: skip
+    ]
     return table(["what", "value"], rows)
 
 
@@ -220,7 +212,7 @@ def _claims(claims: Sequence[Judgement]) -> list[str]:
         "outside, and is undecided otherwise. Of a claim with several numbers the one that decides is shown; all are "
         "in `claims.csv`.",
         table(heads, rows) if rows else "",
-    ]  # fmt: skip
+    ]
     reasons: dict[str, list[str]] = {}
     for one in claims:
         if one.deciding is None:
@@ -236,10 +228,14 @@ def _claim_row(one: Judgement, several: bool) -> list[str]:
     where = f", on {code(one.task)} with {code(one.model)}" if several else ""
     m = one.deciding
     return [
-        f"{text(one.says)} {code(one.claim)}{where}", f"**{one.outcome}**",
-        f"{effect(m.effect, m.low, m.high)}: {text(m.what)}", m.claimed.replace("-", "−"), f"{m.n} {m.of}",
-        text(one.published), text(one.place),
-    ]  # fmt: skip
+        f"{text(one.says)} {code(one.claim)}{where}",
+        f"**{one.outcome}**",
+        f"{effect(m.effect, m.low, m.high)}: {text(m.what)}",
+        m.claimed.replace("-", "−"),
+        f"{m.n} {m.of}",
+        text(one.published),
+        text(one.place),
+    ]
 
 
 def effect(value: float, low: float, high: float) -> str:
@@ -260,7 +256,7 @@ def _exhibits(name: str, chapter: Chapter, own: str) -> list[str]:
         return []
     found = [f"## As in the paper{own}"]
     for one in chapter.exhibits:
-        found += [f"### {text(one.title)}", f"*{text(one.paper)}, {text(one.place)}.* {text(one.reading)}"]  # fmt: skip
+        found += [f"### {text(one.title)}", f"*{text(one.paper)}, {text(one.place)}.* {text(one.reading)}"]
         if one.figure is not None:
             file = f"{name}/{chapter.prefix}{one.figure.name}.{_kind(one)}"
             found.append(f"![{text(one.title)}]({file})")
@@ -283,8 +279,7 @@ def _not_drawn(chapters: Sequence[Chapter]) -> list[str]:
     for (paper, place), reason in reasons.items():
         by_reason.setdefault((paper, reason), []).append(place)
     lines = [
-        f"* {text(paper)}, {text(', '.join(places))}: {text(reason)}."
-        for (paper, reason), places in by_reason.items()
+        f"* {text(paper)}, {text(', '.join(places))}: {text(reason)}." for (paper, reason), places in by_reason.items()
     ]
     return ["## Figures of the papers that are not drawn", "\n".join(lines)] if lines else []
 
@@ -296,19 +291,9 @@ def _verdicts(chapter: Chapter, own: str) -> list[str]:
         rows = [
             [code(row.label), points(row.advantage), span(row.low, row.high), p_value(row.p), str(row.n), row.verdict]
             for row in forest.rows
-        ]  # fmt: skip
-        heads = [
-            "estimator",
-            ">advantage, accuracy points",
-            ">95 % interval",
-            ">p (Holm)",
-            ">n",
-            "verdict",
         ]
-        found += [
-            f"### {protocol_label(forest.protocol)}: {text(forest.title)}",
-            table(heads, rows),
-        ]
+        heads = ["estimator", ">advantage, accuracy points", ">95 % interval", ">p (Holm)", ">n", "verdict"]
+        found += [f"### {protocol_label(forest.protocol)}: {text(forest.title)}", table(heads, rows)]
     return found
 
 
@@ -348,11 +333,7 @@ def _audits(name: str, chapter: Chapter, own: str) -> list[str]:
     found = [f"## Audits{own}", table(["audit", "question", "state", "finding"], rows)]
     for figure in (figure for part in chapter.audits for figure in part.figures):
         file = _audit_file(name, chapter, figure)
-        found += [
-            f"### {text(figure.title)}",
-            text(figure.reading),
-            f"![{text(figure.title)}]({file})",
-        ]
+        found += [f"### {text(figure.title)}", text(figure.reading), f"![{text(figure.title)}]({file})"]
     return found
 
 
@@ -362,9 +343,8 @@ def _audit_file(name: str, chapter: Chapter, figure: AuditFigure) -> str:
 
 def _problems(results: Results) -> list[str]:
     rows = [
-        [row.status, code(row.estimator), str(row.cells), text(row.reason)]
-        for row in results.problems.itertuples()
+        [row.status, code(row.estimator), str(row.cells), text(row.reason)] for row in results.problems.itertuples()
     ]
     notices = [f"* {text(notice)}" for notice in results.notices]
-    found = ["## What is missing", table(["state", "estimator", ">cells", "reason"], rows)] if rows else []  # fmt: skip
+    found = ["## What is missing", table(["state", "estimator", ">cells", "reason"], rows)] if rows else []
     return [*found, *(["## Notices", "\n".join(notices)] if notices else [])]

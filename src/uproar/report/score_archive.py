@@ -14,9 +14,9 @@ import pandas as pd
 
 from uproar.arrays import read_arrays
 from uproar.errors import BadInput
-from uproar.quality import NetworkQuality, Prediction
 from uproar.report.score_board import lines_of
-from uproar.scores import Curves, Line, Scores
+from uproar.results.quality import NetworkQuality, Prediction
+from uproar.results.scores import Curves, Line, Scores
 
 FACTS, ARRAYS = "scores.json", "scores.npz"
 """Beside scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""
@@ -40,11 +40,15 @@ def archive_files(scores: Scores) -> dict[str, bytes]:
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     facts = {
-        "names": names, "forwards": scores.forwards, "titles": scores.titles, "notices": scores.notices,
-        "provenance": scores.provenance, "replicates": scores.replicates,
+        "names": names,
+        "forwards": scores.forwards,
+        "titles": scores.titles,
+        "notices": scores.notices,
+        "provenance": scores.provenance,
+        "replicates": scores.replicates,
         "quality": None if scores.quality is None else asdict(scores.quality),
         "predictions": [asdict(one) for one in scores.predictions],
-    }  # fmt: skip
+    }
     text = json.dumps(facts, indent=1, default=str)
     return {ARRAYS: content.getvalue(), FACTS: (text + "\n").encode()}
 
@@ -65,9 +69,12 @@ def read_archive(folder: Path) -> Scores:
 
 
 def _scores(
-    table: pd.DataFrame, per_image: pd.DataFrame, pairs: pd.DataFrame, facts: Mapping[str, Any],
+    table: pd.DataFrame,
+    per_image: pd.DataFrame,
+    pairs: pd.DataFrame,
+    facts: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray],
-) -> Scores:  # fmt: skip
+) -> Scores:
     names, quality = facts["names"], facts["quality"]
     curves = {}
     for place, metric in enumerate(names["curves"]):
@@ -78,12 +85,20 @@ def _scores(
         }
         curves[metric] = Curves(arrays[f"curve{place}"], {}, lines)
     return Scores(
-        table, per_image, pairs, curves, forwards=int(facts["forwards"]), images=arrays.get("images"),
-        maps={name: arrays[f"map{k}"] for k, name in enumerate(names["maps"])}, titles=tuple(facts["titles"]),
-        provenance=facts["provenance"], notices=tuple(facts["notices"]), replicates=int(facts["replicates"]),
+        table,
+        per_image,
+        pairs,
+        curves,
+        forwards=int(facts["forwards"]),
+        images=arrays.get("images"),
+        maps={name: arrays[f"map{k}"] for k, name in enumerate(names["maps"])},
+        titles=tuple(facts["titles"]),
+        provenance=facts["provenance"],
+        notices=tuple(facts["notices"]),
+        replicates=int(facts["replicates"]),
         quality=None if quality is None else NetworkQuality(**quality),
         predictions=tuple(Prediction(**one) for one in facts["predictions"]),
-    )  # fmt: skip
+    )
 
 
 def _line(rows: np.ndarray) -> Line:

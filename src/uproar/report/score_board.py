@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from uproar.metrics.comparisons import UNRANKED
-from uproar.metrics.replicated import half_width
 from uproar.report.figures import some
+from uproar.report.formatting import clean, count, known
 from uproar.report.score_metrics import Metric, metric_of
 from uproar.report.style import Style, styles
-from uproar.report.words import clean, count, known
-from uproar.scores import Curves, Line, Scores
+from uproar.results.scores import Curves, Line, Scores
+from uproar.statistics.comparisons import UNRANKED
+from uproar.statistics.variance_components import half_width
 
 Mark = Literal["sole", "best", "level", "unranked", ""]
 """Decidedly better than all others; the best value only; not told apart from the best value; undefined for too many
@@ -118,10 +118,7 @@ class Board:
     @cached_property
     def _wins(self) -> frozenset[tuple[str, str, str]]:
         return frozenset(
-            (metric, pair.better, pair.worse)
-            for metric, pairs in self.pairs.items()
-            for pair in pairs
-            if pair.decided
+            (metric, pair.better, pair.worse) for metric, pairs in self.pairs.items() for pair in pairs if pair.decided
         )
 
     def beats(self, metric: Metric, a: str, b: str) -> bool:
@@ -154,9 +151,7 @@ class Board:
             return ""
         if method in best:
             return "sole" if self.sole(metric) == method else "best"
-        judged = any(
-            {p.better, p.worse} == {method, best[0]} for p in self.pairs.get(metric.name, ())
-        )
+        judged = any({p.better, p.worse} == {method, best[0]} for p in self.pairs.get(metric.name, ()))
         return "level" if judged and not self.beats(metric, best[0], method) else ""
 
 
@@ -170,10 +165,7 @@ def board_of(scores: Scores, looks: Mapping[str, Style] | None = None) -> Board:
     names = printed(table["metric"])
     there = tuple(methods[m] for m in dict.fromkeys(table["method"]))
     directions = dict(zip(table["metric"], table["higher_is_better"], strict=True))
-    cells = {
-        (methods[row["method"]], names[row["metric"]]): _cell(row)
-        for row in table.to_dict("records")
-    }
+    cells = {(methods[row["method"]], names[row["metric"]]): _cell(row) for row in table.to_dict("records")}
     values: dict[str, dict[str, np.ndarray]] = {}
     for (metric, method), group in per_image.groupby(["metric", "method"], sort=False):
         if metric in names and method in methods:
@@ -182,14 +174,20 @@ def board_of(scores: Scores, looks: Mapping[str, Style] | None = None) -> Board:
             values.setdefault(names[metric], {})[methods[method]] = row
     curves = {
         names[m]: (np.asarray(c.fractions, dtype=float), {methods[k]: line for k, line in lines_of(c).items()})
-        for m, c in scores.curves.items() if m in names
-    }  # fmt: skip
+        for m, c in scores.curves.items()
+        if m in names
+    }
     return Board(
-        there, tuple(metric_of(raw, label, bool(directions[raw])) for raw, label in names.items()),
-        {m: (looks or {}).get(m) or own for m, own in styles(there).items()}, cells,
-        _pairs(scores.comparisons, names, methods), values, curves,
-        {methods[m]: np.asarray(a, dtype=float) for m, a in scores.maps.items()}, scores.replicates,
-    )  # fmt: skip
+        there,
+        tuple(metric_of(raw, label, bool(directions[raw])) for raw, label in names.items()),
+        {m: (looks or {}).get(m) or own for m, own in styles(there).items()},
+        cells,
+        _pairs(scores.comparisons, names, methods),
+        values,
+        curves,
+        {methods[m]: np.asarray(a, dtype=float) for m, a in scores.maps.items()},
+        scores.replicates,
+    )
 
 
 def lines_of(curves: Curves) -> dict[str, Line]:
@@ -209,26 +207,28 @@ def _line(rows: np.ndarray) -> Line:
     return Line(mean, half_width(mean[None], variance / n, n), n)
 
 
-def _cell(row: Mapping[str, object]) -> Cell:
-    value, low, high, tied = (some(float(row[key])) for key in ("value", "low", "high", "tied"))  # type: ignore[arg-type]
+def _cell(row: Mapping[str, Any]) -> Cell:
+    value, low, high, tied = (some(float(row[key])) for key in ("value", "low", "high", "tied"))
     note = row["note"]
     return Cell(
-        value, low, high, int(row["n"]), int(row["nan"]), tied,  # type: ignore[call-overload]
-        clean(note) if isinstance(note, str) else "", bool(row["ranked"]),
-    )  # fmt: skip
+        value,
+        low,
+        high,
+        int(row["n"]),
+        int(row["nan"]),
+        tied,
+        clean(note) if isinstance(note, str) else "",
+        bool(row["ranked"]),
+    )
 
 
-def _pairs(
-    frame: pd.DataFrame, names: Mapping[str, str], methods: Mapping[str, str]
-) -> dict[str, tuple[Pair, ...]]:
+def _pairs(frame: pd.DataFrame, names: Mapping[str, str], methods: Mapping[str, str]) -> dict[str, tuple[Pair, ...]]:
     found: dict[str, list[Pair]] = {}
     for row in frame.to_dict("records"):
         better, worse = row["better"], row["worse"]
         if row["metric"] in names and better in methods and worse in methods:
             decided = row["verdict"] == f"{better} better" and known(row["difference"])
-            gap, low, high, p = (
-                some(float(row[k])) for k in ("difference", "low", "high", "p_holm")
-            )
+            gap, low, high, p = (some(float(row[k])) for k in ("difference", "low", "high", "p_holm"))
             ranked = not str(row["verdict"]).startswith(UNRANKED)
             names_of = (methods[better], methods[worse])
             pair = Pair(*names_of, gap, low, high, p, decided, int(row["n"]), ranked)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from uproar.report.figures import some
+from uproar.report.formatting import clean, count, shortened
 from uproar.report.score_board import Board
 from uproar.report.score_figures import stems
 from uproar.report.score_findings import score
 from uproar.report.score_metrics import Metric
 from uproar.report.style import Style
-from uproar.report.words import clean, count, shortened
-from uproar.results import BASELINE
-from uproar.scores import Scores
+from uproar.results.scores import Scores
+from uproar.results.study import BASELINE
 
 MOST_IMAGES = 4
 MOST_METRICS = 12
@@ -87,15 +87,10 @@ def _matrix(board: Board, metric: Metric, images: int, methods: list[str]) -> np
     return values
 
 
-def _disagreement(
-    board: Board, metric: Metric, stem: str, images: list[tuple[int, str, np.ndarray]]
-) -> Disagreement:
+def _disagreement(board: Board, metric: Metric, stem: str, images: list[tuple[int, str, np.ndarray]]) -> Disagreement:
     methods = list(board.methods)
     values = _matrix(board, metric, max(k for k, _, _ in images) + 1, methods)
-    rows = tuple(
-        (title, image, _judged(board, metric, methods, values[:, k], k))
-        for k, title, image in images
-    )
+    rows = tuple((title, image, _judged(board, metric, methods, values[:, k], k)) for k, title, image in images)
     first = {m: j.value for m, j in zip(methods, rows[0][2], strict=True)}
     compared = [m for m in _compared(board) if first[m] is not None]
     ordered = sorted(compared, key=lambda m: (first[m] or 0.0) * (-1 if metric.higher else 1))
@@ -104,9 +99,7 @@ def _disagreement(
         f"{rows[0][0]}: {score(first[a])} for {shortened(a, 40)}, {score(first[b])} for {shortened(b, 40)} "
         f"under {shortened(metric.name, 40)}"
     )
-    without = (
-        " (random maps left aside)" if BASELINE not in compared and BASELINE in methods else ""
-    )
+    without = " (random maps left aside)" if BASELINE not in compared and BASELINE in methods else ""
     reading = (
         f"The {count(len(rows), 'image')} with the widest range of values across methods{without}, of those kept "
         f"for this page. Above each map its value for this image, {metric.direction}; the best is bold. "
@@ -116,9 +109,7 @@ def _disagreement(
     return Disagreement(f"{stem}-disagreement", title, reading, metric, looks, rows)
 
 
-def _judged(
-    board: Board, metric: Metric, methods: list[str], values: np.ndarray, image: int
-) -> tuple[Judged, ...]:
+def _judged(board: Board, metric: Metric, methods: list[str], values: np.ndarray, image: int) -> tuple[Judged, ...]:
     real = values[np.isfinite(values)]
     best = (real.max() if metric.higher else real.min()) if len(real) else np.nan
     return tuple(

@@ -10,16 +10,10 @@ from uproar.report.findings import Answer
 from uproar.report.score_board import Board, board_of
 from uproar.report.score_disagreements import Disagreement, disagreement_figures
 from uproar.report.score_draw import Drawable
-from uproar.report.score_figures import (
-    Overview,
-    Spreads,
-    curve_figures,
-    overview_figure,
-    spreads_figure,
-)
+from uproar.report.score_figures import Overview, Spreads, curve_figures, overview_figure, spreads_figure
 from uproar.report.score_findings import answer
 from uproar.report.style import Style
-from uproar.scores import Scores
+from uproar.results.scores import Scores
 
 
 @dataclass(frozen=True)
@@ -49,12 +43,15 @@ class Document:
         return f"figures/{self.prefix}{figure.name}"
 
 
-def document_of(
-    scores: Scores, looks: Mapping[str, Style] | None = None, prefix: str = ""
-) -> Document:
+def document_of(scores: Scores, looks: Mapping[str, Style] | None = None, prefix: str = "") -> Document:
     """The document of some scores; `looks` and `prefix` fit it into a larger one."""
     board = board_of(scores, looks)
     return Document(
-        board, answer(board), overview_figure(board), curve_figures(board), spreads_figure(board),
-        tuple(disagreement_figures(board, scores)), prefix,
-    )  # fmt: skip
+        board,
+        answer(board),
+        overview_figure(board),
+        curve_figures(board),
+        spreads_figure(board),
+        tuple(disagreement_figures(board, scores)),
+        prefix,
+    )

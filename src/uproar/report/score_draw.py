@@ -13,14 +13,14 @@ from matplotlib.ticker import MaxNLocator
 from uproar.report.draw import drawn as drawn_curves
 from uproar.report.draw_pictures import ABOVE, GAP, SIDE, mosaic
 from uproar.report.figures import Curves
+from uproar.report.formatting import shortened
 from uproar.report.pictures import as_colours, map_colours
+from uproar.report.print_layout import INK, SETTINGS, Sheet, room, sheet
 from uproar.report.score_disagreements import Disagreement
 from uproar.report.score_figures import Box, Overview, Spreads
 from uproar.report.score_findings import score
 from uproar.report.score_metrics import Metric
-from uproar.report.sheet import INK, SETTINGS, Sheet, room, sheet
 from uproar.report.style import Style
-from uproar.report.words import shortened
 
 Drawable = Curves | Overview | Spreads | Disagreement
 WIDE, COLUMNS = 2.1, 4
@@ -31,9 +31,7 @@ def drawn(figure: Drawable, kinds: Sequence[str] = ("svg", "png")) -> dict[str, 
     """The figure as files: `<name>.svg` and `<name>.png`, or of other kinds (pdf)."""
     if isinstance(figure, Curves):
         return drawn_curves(figure, kinds)
-    drawers: dict[type, Callable[..., Sheet]] = {
-        Overview: _overview, Spreads: _spreads, Disagreement: _disagreement
-    }  # fmt: skip
+    drawers: dict[type, Callable[..., Sheet]] = {Overview: _overview, Spreads: _spreads, Disagreement: _disagreement}
     with mpl.rc_context(cast(Any, SETTINGS)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         made = drawers[type(figure)](figure)
@@ -51,13 +49,18 @@ def _overview(figure: Overview) -> Sheet:
             if cell.low is not None and cell.high is not None:
                 axes.plot([cell.low, cell.high], [row, row], color=style.light, linewidth=1.8)
             inside = style.light if mark == "sole" else "white"
-            axes.plot(cell.value, row, marker="x" if mark == "unranked" else "o", markersize=5.5,
-                      color=style.light, markerfacecolor=inside, markeredgewidth=1.5)  # fmt: skip
+            axes.plot(
+                cell.value,
+                row,
+                marker="x" if mark == "unranked" else "o",
+                markersize=5.5,
+                color=style.light,
+                markerfacecolor=inside,
+                markeredgewidth=1.5,
+            )
     marks = {mark for _, _, cells in figure.columns for _, mark in cells}
     cross = " Cross: not ranked, undefined for too many images." if "unranked" in marks else ""
-    made.text(
-        0.1, 0.1, f"Filled: decidedly better than all others. Hollow: not.{cross}", fontsize=8
-    )
+    made.text(0.1, 0.1, f"Filled: decidedly better than all others. Hollow: not.{cross}", fontsize=8)
     return made
 
 
@@ -68,8 +71,13 @@ def _spreads(figure: Spreads) -> Sheet:
         axes = _small(made, place, names, spread.metric, spread.limits)
         for box in spread.boxes:
             _box(axes, names.index(box.label), box, spread.shares)
-    made.text(0.1, 0.1, "Box: the middle half of the images, line: median, dot: mean, whiskers: 5 % to 95 %. "
-              "Bars: share of images with 1.", fontsize=8)  # fmt: skip
+    made.text(
+        0.1,
+        0.1,
+        "Box: the middle half of the images, line: median, dot: mean, whiskers: 5 % to 95 %. "
+        "Bars: share of images with 1.",
+        fontsize=8,
+    )
     return made
 
 
@@ -87,9 +95,7 @@ def _box(axes: Axes, row: int, box: Box, shares: bool) -> None:
     axes.plot(box.mean, row, marker="o", markersize=3.5, color=INK)
 
 
-def _multiples(
-    title: str, names: list[str], plots: int
-) -> tuple[Sheet, list[tuple[float, float, float, bool]]]:
+def _multiples(title: str, names: list[str], plots: int) -> tuple[Sheet, list[tuple[float, float, float, bool]]]:
     """A sheet for small plots with names at the left: left edge, bottom, height, whether names stand there."""
     columns = min(COLUMNS, max(plots, 1))
     rows = -(-max(plots, 1) // columns)
@@ -99,13 +105,12 @@ def _multiples(
     return made, [
         (left + (i % columns) * WIDE, 0.65 + (rows - 1 - i // columns) * step, high, i % columns == 0)
         for i in range(plots)
-    ]  # fmt: skip
+    ]
 
 
 def _small(
-    made: Sheet, place: tuple[float, float, float, bool], names: list[str], metric: Metric,
-    limits: tuple[float, float],
-) -> Axes:  # fmt: skip
+    made: Sheet, place: tuple[float, float, float, bool], names: list[str], metric: Metric, limits: tuple[float, float]
+) -> Axes:
     left, bottom, high, named = place
     axes = made.axes(left, bottom, WIDE - 0.25, high)
     axes.set(xlim=limits, ylim=(len(names) - 0.5, -0.5))
@@ -138,6 +143,13 @@ def _disagreement(figure: Disagreement) -> Sheet:
         y = 0.3 + row * step + ABOVE
         paper.text(-0.08, y + SIDE / 2, shortened(title, 20), ha="right", va="center", fontsize=8)
         for column, j in enumerate(judged, 1):
-            paper.text(column * pitch + SIDE / 2, y - 0.03, score(j.value), ha="center", va="bottom",
-                       fontsize=7.5, fontweight="bold" if j.best else "normal")  # fmt: skip
+            paper.text(
+                column * pitch + SIDE / 2,
+                y - 0.03,
+                score(j.value),
+                ha="center",
+                va="bottom",
+                fontsize=7.5,
+                fontweight="bold" if j.best else "normal",
+            )
     return made

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from uproar.report.figures import Curves, Series, some
+from uproar.report.formatting import LEVEL, clean, slug
 from uproar.report.score_board import Board, Cell, Mark
 from uproar.report.score_findings import metric_title, score
 from uproar.report.score_metrics import Metric, axes_of
 from uproar.report.style import Style
-from uproar.report.words import LEVEL, clean, slug
-from uproar.results import BASELINE
-from uproar.scores import Line
+from uproar.results.scores import Line
+from uproar.results.study import BASELINE
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,19 @@ def _curves(board: Board, metric: Metric, series: tuple[Series, ...], stem: str)
     level = axes.level if axes.level is not None and np.isfinite(axes.level) else None
     reading = f"{first}Mean over {board.basis}; bands: {LEVEL} interval of the mean.{dashed} {axes.remark}"
     return Curves(
-        f"{stem}-curves", metric_title(board, metric), reading.strip(), metric.name, axes.x, axes.y,
-        limits([*ends, level]), series, level, "level", True,
+        f"{stem}-curves",
+        metric_title(board, metric),
+        reading.strip(),
+        metric.name,
+        axes.x,
+        axes.y,
+        limits([*ends, level]),
+        series,
+        level,
+        "level",
+        True,
         (1.0, 0.0) if axes.reversed else None,
-    )  # fmt: skip
+    )
 
 
 def _series(board: Board, fractions: np.ndarray, lines: Mapping[str, Line]) -> tuple[Series, ...]:
@@ -157,7 +166,7 @@ def _box(board: Board, method: str, values: np.ndarray) -> Box:
         return Box(method, board.looks[method], len(values), len(values), None, None)
     a, b, c, d, e = (float(v) for v in np.quantile(real, (0.05, 0.25, 0.5, 0.75, 0.95)))
     missing = len(values) - len(real)
-    return Box(method, board.looks[method], len(values), missing, (a, b, c, d, e), float(real.mean()))  # fmt: skip
+    return Box(method, board.looks[method], len(values), missing, (a, b, c, d, e), float(real.mean()))
 
 
 def limits(values: Iterable[float | None]) -> tuple[float, float]:

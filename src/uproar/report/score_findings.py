@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 from uproar.report.findings import Answer
+from uproar.report.formatting import NOTHING, count, known, listed, number, shortened
 from uproar.report.score_board import Board
 from uproar.report.score_metrics import Metric
-from uproar.report.words import NOTHING, count, known, listed, number, shortened
-from uproar.results import BASELINE
+from uproar.results.study import BASELINE
 
 
 def score(value: float | None) -> str:
@@ -53,9 +53,7 @@ def metric_title(board: Board, metric: Metric) -> str:
     if not leaders:
         return f"{name} cannot tell the methods apart with {board.basis}"
     if len(leaders) == 1:
-        return (
-            f"Nothing beats {listed(leaders)} under {name}, but it does not beat all others either"
-        )
+        return f"Nothing beats {listed(leaders)} under {name}, but it does not beat all others either"
     return f"{listed(leaders)} are beaten by none under {name}"
 
 
@@ -87,9 +85,7 @@ def _leading(board: Board) -> str:
         return f"{name} is best under {_all(judges)}."
     if 2 * won > total:
         return f"{name} is best under {won} of {total} metrics and beaten under none."
-    return (
-        f"{name} is beaten under no metric, but decidedly best under only {won} of {total} metrics."
-    )
+    return f"{name} is beaten under no metric, but decidedly best under only {won} of {total} metrics."
 
 
 def _split(board: Board) -> str:
@@ -109,9 +105,7 @@ def _split(board: Board) -> str:
             f"{shortened(name, 48)} is best under {len(won[name])} of {count(total, 'metric')}, "
             f"but beaten under {listed([m.name for m in lost], 2)}."
         )
-    parts = [
-        f"{shortened(m, 30)} is best under {listed([w.name for w in won[m]], 2)}" for m in order[:2]
-    ]
+    parts = [f"{shortened(m, 30)} is best under {listed([w.name for w in won[m]], 2)}" for m in order[:2]]
     return f"The metrics disagree: {', '.join(parts)}."
 
 
@@ -143,11 +137,7 @@ def _contradictions(board: Board, most: int = 2) -> list[str]:
             )
             found.append((min(len(up), len(down)), line))
     lines = [line for _, line in sorted(found, key=lambda item: -item[0])]
-    rest = (
-        [f"They do so on {count(len(lines) - most, 'further pair')} of methods."]
-        if len(lines) > most
-        else []
-    )
+    rest = [f"They do so on {count(len(lines) - most, 'further pair')} of methods."] if len(lines) > most else []
     return lines[:most] + rest
 
 
@@ -162,10 +152,7 @@ def _random_line(board: Board) -> str:
             groups.setdefault(len(beat.get(method, ())), []).append(method)
     if set(groups) == {0}:
         return "No method is better than random maps under any metric."
-    parts = [
-        f"{listed(groups[size])} under {_so_many(size, judges)}"
-        for size in sorted(groups, reverse=True)
-    ]
+    parts = [f"{listed(groups[size])} under {_so_many(size, judges)}" for size in sorted(groups, reverse=True)]
     return f"Better than random maps: {'; '.join(parts)}."
 
 
@@ -208,10 +195,7 @@ def _missing_line(board: Board) -> str:
         if cell.nan and metric not in empty:
             partly[metric] = max(partly.get(metric, 0), cell.nan)
     parts = [f"{listed(empty)} gave no number"] if empty else []
-    parts += [
-        f"{shortened(m, 40)} is not defined for up to {count(k, 'image')}"
-        for m, k in partly.items()
-    ]
+    parts += [f"{shortened(m, 40)} is not defined for up to {count(k, 'image')}" for m, k in partly.items()]
     return f"{'; '.join(parts)}." if parts else ""
 
 

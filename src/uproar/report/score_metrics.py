@@ -12,7 +12,7 @@ from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.axis import Axis
 from uproar.registry import Entry
-from uproar.report.words import clean, number
+from uproar.report.formatting import clean, number
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,13 @@ def guide_of(metric: Metric) -> dict[str, Any]:
     }
     facts = [{"name": name, "value": clean(value)} for name, value in lines.items() if value]
     return {
-        "name": metric.name, "arrow": metric.arrow, "direction": metric.direction,
-        "summary": clean(summary), "facts": facts, "describes": metric.describes,
-    }  # fmt: skip
+        "name": metric.name,
+        "arrow": metric.arrow,
+        "direction": metric.direction,
+        "summary": clean(summary),
+        "facts": facts,
+        "describes": metric.describes,
+    }
 
 
 def _range(metric: Metric) -> str:

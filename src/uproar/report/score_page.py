@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from uproar.report.formatting import NOTHING, clean, count
 from uproar.report.page import flat_facts, rendered
 from uproar.report.score_document import Document
 from uproar.report.score_metrics import guide_of
@@ -17,9 +18,8 @@ from uproar.report.score_parts import (
     spread_views,
     table_view,
 )
-from uproar.report.words import NOTHING, clean, count
-from uproar.results import BASELINE
-from uproar.scores import Scores
+from uproar.results.scores import Scores
+from uproar.results.study import BASELINE
 
 
 def page(scores: Scores, document: Document) -> str:
@@ -54,11 +54,15 @@ def page(scores: Scores, document: Document) -> str:
 def _links(views: dict[str, Any]) -> list[dict[str, str]]:
     """The small table of contents on top."""
     parts = [
-        ("values", "Values", True), ("caveats", "Caveats", True), ("pairs", "Comparisons", views["pairs"]),
-        ("curves", "Curves", views["curves"]), ("images", "Per image", views["spreads"]),
-        ("disagreements", "Disagreements", views["disagreements"]), ("metrics", "Metrics", views["guides"]),
+        ("values", "Values", True),
+        ("caveats", "Caveats", True),
+        ("pairs", "Comparisons", views["pairs"]),
+        ("curves", "Curves", views["curves"]),
+        ("images", "Per image", views["spreads"]),
+        ("disagreements", "Disagreements", views["disagreements"]),
+        ("metrics", "Metrics", views["guides"]),
         ("record", "Notices", True),
-    ]  # fmt: skip
+    ]
     return [{"anchor": anchor, "words": words} for anchor, words, there in parts if there]
 
 

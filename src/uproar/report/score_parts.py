@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from uproar.report.figures import Curves
+from uproar.report.formatting import NOTHING, known, number, p_value, percent, shortened
 from uproar.report.page_parts import picture, series_view
 from uproar.report.pictures import map_colours
 from uproar.report.score_board import Board, Cell, Mark, Pair
@@ -15,7 +16,6 @@ from uproar.report.score_figures import Box, Spread
 from uproar.report.score_findings import metric_title, score, score_span
 from uproar.report.score_metrics import Metric, axes_of
 from uproar.report.svg_charts import curve_chart
-from uproar.report.words import NOTHING, known, number, p_value, percent, shortened
 
 NARROW, WIDE, RIM = 100.0, 220.0, 6.0
 """Of the small drawings in a cell and in a row, in pixels."""
@@ -31,36 +31,39 @@ def table_view(document: Document) -> dict[str, Any]:
     columns = figure.columns if figure is not None else ()
     rows = [
         {
-            "label": method, "style": board.looks[method], "tied": _tied(board, method),
+            "label": method,
+            "style": board.looks[method],
+            "tied": _tied(board, method),
             "cells": [_cell(*cells[place], limits) for _, limits, cells in columns],
         }
         for place, method in enumerate(board.methods)
-    ]  # fmt: skip
+    ]
     return {
-        "heads": [_head(metric) for metric, _, _ in columns], "rows": rows if columns else [],
-        "notes": _notes(board), "stem": document.stem(figure) if figure is not None else "",
-    }  # fmt: skip
+        "heads": [_head(metric) for metric, _, _ in columns],
+        "rows": rows if columns else [],
+        "notes": _notes(board),
+        "stem": document.stem(figure) if figure is not None else "",
+    }
 
 
 def _head(metric: Metric) -> dict[str, Any]:
-    return {
-        "name": metric.name, "arrow": metric.arrow, "direction": metric.direction,
-        "describes": metric.describes,
-    }  # fmt: skip
+    return {"name": metric.name, "arrow": metric.arrow, "direction": metric.direction, "describes": metric.describes}
 
 
 def _cell(cell: Cell | None, mark: Mark, limits: tuple[float, float]) -> dict[str, Any]:
     if cell is None or cell.value is None:
         missing = cell.undefined if cell is not None else ""
-        return {"value": NOTHING, "mark": "", "span": "", "at": None, "ends": None, "missing": missing}  # fmt: skip
+        return {"value": NOTHING, "mark": "", "span": "", "at": None, "ends": None, "missing": missing}
     whole = cell.low is not None and cell.high is not None
     ends = (_place(cell.low, limits, NARROW), _place(cell.high, limits, NARROW)) if whole else None
     return {
-        "value": score(cell.value), "mark": mark,
+        "value": score(cell.value),
+        "mark": mark,
         "span": score_span(cell.low, cell.high) if whole else NOTHING,
-        "at": _place(cell.value, limits, NARROW), "ends": ends,
+        "at": _place(cell.value, limits, NARROW),
+        "ends": ends,
         "missing": cell.undefined,
-    }  # fmt: skip
+    }
 
 
 def _tied(board: Board, method: str) -> dict[str, Any]:
@@ -84,11 +87,12 @@ def matrix_view(board: Board) -> dict[str, Any] | None:
         return None
     rows = [
         {
-            "label": a, "style": board.looks[a],
+            "label": a,
+            "style": board.looks[a],
             "cells": [None if a == b else _against(board, a, b) for b in board.methods],
         }
         for a in board.methods
-    ]  # fmt: skip
+    ]
     heads = [{"label": m, "short": shortened(m, SHORT)} for m in board.methods]
     return {"heads": heads, "rows": rows}
 
@@ -106,12 +110,15 @@ def pair_views(board: Board) -> list[dict[str, Any]]:
     """All pairs by metric, with the verdict in words."""
     return [
         {
-            "title": metric_title(board, metric), "metric": metric.name, "arrow": metric.arrow,
+            "title": metric_title(board, metric),
+            "metric": metric.name,
+            "arrow": metric.arrow,
             "rows": [_pair(pair) for pair in board.pairs[metric.name]],
             "decided": len(board.decided(metric)),
         }
-        for metric in board.metrics if board.pairs.get(metric.name)
-    ]  # fmt: skip
+        for metric in board.metrics
+        if board.pairs.get(metric.name)
+    ]
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
@@ -121,19 +128,28 @@ def _pair(pair: Pair) -> dict[str, Any]:
         words = f"{a} and {b} are not ranked: too much is undefined"
     difference = score(pair.difference)
     return {
-        "kind": "better" if pair.decided else "unclear", "words": words,
+        "kind": "better" if pair.decided else "unclear",
+        "words": words,
         "difference": f"+{difference}" if (pair.difference or 0) > 0 else difference,
-        "span": score_span(pair.low, pair.high), "p": p_value(pair.p), "n": pair.n,
-    }  # fmt: skip
+        "span": score_span(pair.low, pair.high),
+        "p": p_value(pair.p),
+        "n": pair.n,
+    }
 
 
 def curve_views(document: Document) -> list[dict[str, Any]]:
     """The curves in the words of the templates."""
     return [
-        {"title": f.title, "reading": f.reading, "stem": document.stem(f), "key": document.prefix + f.name,
-         "metric": f.protocol, "static": curve_chart(f)}
+        {
+            "title": f.title,
+            "reading": f.reading,
+            "stem": document.stem(f),
+            "key": document.prefix + f.name,
+            "metric": f.protocol,
+            "static": curve_chart(f),
+        }
         for f in document.curves.values()
-    ]  # fmt: skip
+    ]
 
 
 def legend_view(document: Document) -> list[dict[str, Any]]:
@@ -150,11 +166,18 @@ def plot_data(document: Document, group: str) -> dict[str, Any]:
 def _plot(document: Document, figure: Curves, group: str) -> dict[str, Any]:
     axes = next(axes_of(m) for m in document.board.metrics if m.name == figure.protocol)
     return {
-        "group": group, "x_label": figure.x_label, "y_label": figure.y_label, "y_range": figure.y_range,
-        "x_range": figure.x_range, "plain": figure.plain, "word": axes.word, "noun": axes.noun,
-        "chance": figure.chance, "chance_label": figure.chance_label,
+        "group": group,
+        "x_label": figure.x_label,
+        "y_label": figure.y_label,
+        "y_range": figure.y_range,
+        "x_range": figure.x_range,
+        "plain": figure.plain,
+        "word": axes.word,
+        "noun": axes.noun,
+        "chance": figure.chance,
+        "chance_label": figure.chance_label,
         "series": [series_view(s) for s in figure.series],
-    }  # fmt: skip
+    }
 
 
 def spread_views(document: Document) -> dict[str, Any] | None:
@@ -164,11 +187,16 @@ def spread_views(document: Document) -> dict[str, Any] | None:
         return None
     blocks = [
         {
-            "name": s.metric.name, "arrow": s.metric.arrow, "title": s.title, "remark": s.remark,
-            "shares": s.shares, "ticks": _ticks(s), "rows": [_box(box, s) for box in s.boxes],
+            "name": s.metric.name,
+            "arrow": s.metric.arrow,
+            "title": s.title,
+            "remark": s.remark,
+            "shares": s.shares,
+            "ticks": _ticks(s),
+            "rows": [_box(box, s) for box in s.boxes],
         }
         for s in figure.spreads
-    ]  # fmt: skip
+    ]
     return {"blocks": blocks, "stem": document.stem(figure)}
 
 
@@ -182,12 +210,15 @@ def _box(box: Box, spread: Spread) -> dict[str, Any]:
     if box.nan:
         words.append(f"{box.nan} of {box.n} undefined")
     return {
-        "label": box.label, "short": shortened(box.label, SHORT), "style": box.style,
-        "words": ", ".join(words), "nan": box.nan,
+        "label": box.label,
+        "short": shortened(box.label, SHORT),
+        "style": box.style,
+        "words": ", ".join(words),
+        "nan": box.nan,
         "marks": [_place(v, spread.limits, WIDE) for v in box.marks or ()],
         "mean": None if box.mean is None else _place(box.mean, spread.limits, WIDE),
         "value": percent(box.mean, 0) if spread.shares else score(box.mean),
-    }  # fmt: skip
+    }
 
 
 def _ticks(spread: Spread) -> list[dict[str, Any]]:
@@ -196,7 +227,7 @@ def _ticks(spread: Spread) -> list[dict[str, Any]]:
     return [
         {"left": round(100 * _place(v, spread.limits, WIDE) / WIDE, 1), "words": _tick(v, spread.shares)}
         for v in round_numbers(low, high)
-    ]  # fmt: skip
+    ]
 
 
 def round_numbers(low: float, high: float) -> list[float]:
@@ -231,9 +262,7 @@ def disagreement_views(document: Document) -> list[dict[str, Any]]:
         key = pixels.tobytes()
         return made.setdefault(key, made.get(key) or picture(pixels))
 
-    return [
-        _disagreement(figure, document.stem(figure), shown) for figure in document.disagreements
-    ]
+    return [_disagreement(figure, document.stem(figure), shown) for figure in document.disagreements]
 
 
 def _disagreement(figure: Disagreement, stem: str, shown: Any) -> dict[str, Any]:
@@ -245,13 +274,19 @@ def _disagreement(figure: Disagreement, stem: str, shown: Any) -> dict[str, Any]
         rows.append({"title": title, "image": shown(image), "tiles": tiles})
     label = f"{shortened(figure.metric.name, 30)} {figure.metric.arrow}"
     return {
-        "title": figure.title, "reading": figure.reading, "label": label, "stem": stem,
-        "heads": heads, "rows": rows,
-    }  # fmt: skip
+        "title": figure.title,
+        "reading": figure.reading,
+        "label": label,
+        "stem": stem,
+        "heads": heads,
+        "rows": rows,
+    }
 
 
 def _judged(judged: Judged, words: str, shown: Any) -> dict[str, Any]:
     return {
         "image": None if judged.pixels is None else shown(map_colours(judged.pixels)),
-        "value": score(judged.value), "best": judged.best, "alt": f"{words}, {score(judged.value)}",
-    }  # fmt: skip
+        "value": score(judged.value),
+        "best": judged.best,
+        "alt": f"{words}, {score(judged.value)}",
+    }

@@ -12,7 +12,7 @@ from uproar.report.score_archive import archive_files
 from uproar.report.score_document import document_of
 from uproar.report.score_draw import drawn
 from uproar.report.score_page import page
-from uproar.scores import Scores
+from uproar.results.scores import Scores
 
 
 def write_scores(scores: Scores, folder: str | Path) -> Path:

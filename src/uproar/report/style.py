@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from uproar.results import BASELINE
+from uproar.results.study import BASELINE
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,7 @@ MARKER_PATHS = {
     "star": "M0-5.2l1.5 3.4 3.7.4-2.8 2.5.8 3.6-3.2-1.9-3.2 1.9.8-3.6-2.8-2.5 3.7-.4z",
 }
 """Markers as SVG paths around their middle."""
-DASH_ARRAYS = {
-    "solid": "none", "dash": "6 3", "dot": "1.6 2.4", "dashdot": "6 2.5 1.6 2.5", "longdash": "10 3",
-}  # fmt: skip
+DASH_ARRAYS = {"solid": "none", "dash": "6 3", "dot": "1.6 2.4", "dashdot": "6 2.5 1.6 2.5", "longdash": "10 3"}
 """Dashes as SVG has them."""
 
 

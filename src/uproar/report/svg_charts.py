@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 
 from uproar.report.audit_figures import AuditFigure, Line
 from uproar.report.figures import Curves, Pair, Retraining, Series
+from uproar.report.formatting import number, percent, shortened
 from uproar.report.style import DASH_ARRAYS, MARKER_PATHS, Style
-from uproar.report.words import number, percent, shortened
 
 Range = tuple[float, float]
 Numbers = Sequence[float | None]
@@ -129,7 +129,7 @@ def _band(frame: Frame, x: Sequence[float], low: Numbers, high: Numbers, style: 
 
 def _line(
     frame: Frame, series: Series | Line, style: Style, name: str, scale: float = 1.0, joined: bool = True
-) -> Markup:  # fmt: skip
+) -> Markup:
     """A line with its markers; gaps are left open."""
     values = series.mean if isinstance(series, Series) else series.y
     pairs = zip(series.x, values, strict=True)
@@ -191,7 +191,7 @@ def _bars(figure: AuditFigure) -> Markup:
 
 def _bar(
     frame: Frame, place: tuple[float, float], y: float | None, ends: tuple[float | None, float | None], style: Style
-) -> list[Markup]:  # fmt: skip
+) -> list[Markup]:
     if y is None:
         return []
     at, width = place
@@ -220,7 +220,7 @@ def _heatmap(figure: AuditFigure) -> Markup:
         for j, value in enumerate(values):
             parts += _heat_cell(figure, value, (left + j * cell, y), (cell - 2, row_high - 2))
     for j, column in enumerate(figure.columns):
-        parts.append(_turned(left + (j + 0.5) * cell, height - foot + 12, -35, shortened(column, 18)))  # fmt: skip
+        parts.append(_turned(left + (j + 0.5) * cell, height - foot + 12, -35, shortened(column, 18)))
     return _drawing(Frame(width, height, (0, 1), (0, 1)), figure.title, parts)
 
 
@@ -236,10 +236,7 @@ def _heat_cell(
     x, y = (round(v, 1) for v in corner)
     shape = '<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill-opacity="{}"/>'
     middle = (x + size[0] / 2, y + size[1] / 2 + 4)
-    return [
-        _m(shape, kind, x, y, *size, strength),
-        _text(*middle, words.replace("-", "−"), kind="cell"),
-    ]
+    return [_m(shape, kind, x, y, *size, strength), _text(*middle, words.replace("-", "−"), kind="cell")]
 
 
 def _slanted_room(names: Iterable[str]) -> float:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from uproar.judgement import claims_table
-from uproar.metrics.verdicts import COLUMNS as VERDICT_COLUMNS
 from uproar.report.document import Chapter
-from uproar.report.words import slug
-from uproar.results import Results
-from uproar.scores import Scores
+from uproar.report.formatting import slug
+from uproar.results.judgement import claims_table
+from uproar.results.scores import Scores
+from uproar.results.study import Results
+from uproar.statistics.verdicts import COLUMNS as VERDICT_COLUMNS
 
 
 def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
@@ -39,9 +39,7 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
             "scores.parquet": _parquet(results.scores),
             "per_image.parquet": _parquet(results.image_scores),
             "metric_values.csv": _csv(_over_settings(results, lambda found: found.table)),
-            "metric_comparisons.csv": _csv(
-                _over_settings(results, lambda found: found.comparisons)
-            ),
+            "metric_comparisons.csv": _csv(_over_settings(results, lambda found: found.comparisons)),
         }
     return files
 

@@ -5,17 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from uproar.report.findings import replicates
-from uproar.report.sections import Section
-from uproar.report.words import (
-    count,
-    known,
-    listed,
-    number,
-    percent,
-    protocol_label,
-    shortened,
-)
-from uproar.results import BASELINE
+from uproar.report.formatting import count, known, listed, number, percent, protocol_label, shortened
+from uproar.report.slices import Section
+from uproar.results.study import BASELINE
 
 
 def verdict_title(section: Section, protocol: str) -> str:
@@ -96,11 +88,7 @@ def cost_title(costs: pd.DataFrame) -> str:
     if len(ordered) == 1:
         return f"{shortened(dear['estimator'], 48)} takes {number(dear['milliseconds_per_image'])} ms per image"
     times = dear["milliseconds_per_image"] / cheap["milliseconds_per_image"]
-    ratio = (
-        f", {number(times, 2)} times as long as {shortened(cheap['estimator'], 48)}"
-        if known(times)
-        else ""
-    )
+    ratio = f", {number(times, 2)} times as long as {shortened(cheap['estimator'], 48)}" if known(times) else ""
     return (
         f"{shortened(dear['estimator'], 48)} takes longest, {number(dear['milliseconds_per_image'])} ms "
         f"per image{ratio}"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from uproar.metrics.looks import LOOKS
-from uproar.metrics.sequential import undecided
 from uproar.models import ModelSpec
-from uproar.store import Store
+from uproar.statistics.interim import LOOKS
+from uproar.statistics.sequential import undecided
+from uproar.storage.store import Store
 from uproar.study.collect import collect
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.spec import Study
 
 
@@ -44,11 +44,15 @@ def looks(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
                 yield (
                     f"look at {n} replicates: {where}{protocol.name}",
                     study.with_changes(
-                        tasks=(setting.task,), models=(setting.model,), protocols=(protocol.name,),
-                        estimators=names, seeds=study.seeds[:n], audits=(),
+                        tasks=(setting.task,),
+                        models=(setting.model,),
+                        protocols=(protocol.name,),
+                        estimators=names,
+                        seeds=study.seeds[:n],
+                        audits=(),
                         metrics=study.metrics if n == LOOKS[0] else (),
                     ),
-                )  # fmt: skip
+                )
         if not asked:
             return
 

@@ -11,14 +11,14 @@ from uproar.audits import OWN, Trials, audits, read_audit, studies_of, trials_of
 from uproar.containment import contained, is_builtin
 from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
 from uproar.expression import Call
-from uproar.finding import Finding
 from uproar.models import ModelSpec
-from uproar.plugins import blamed, line_in_file
+from uproar.plugins.loading import blamed, line_in_file
 from uproar.registry import Entry
-from uproar.store import Store
+from uproar.results.finding import Finding
+from uproar.storage.store import Store
 from uproar.study.cell import Outcome, Unit
 from uproar.study.evidence import Evidence
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.spec import Study
 
 
@@ -39,9 +39,7 @@ def asked(study: Study, names: Sequence[str] | None = None) -> list[Asked]:
     calls = [read_audit(name) for name in (study.audits if names is None else names)]
     found = []
     for setting in Setting.all_of(study):
-        one = study.with_changes(
-            tasks=(setting.task,), models=(setting.model,), audits=(), claims=()
-        )
+        one = study.with_changes(tasks=(setting.task,), models=(setting.model,), audits=(), claims=())
         model = ModelSpec.of(setting.model).name
         for call in calls:
             try:
@@ -59,11 +57,7 @@ def needed(every: Sequence[Asked]) -> dict[str, Study]:
     for one in every:
         for part, study in one.studies.items():
             if part != OWN and study not in studies.values():
-                where = (
-                    f" on {one.task}, {one.model}"
-                    if len({a.task + a.model for a in every}) > 1
-                    else ""
-                )
+                where = f" on {one.task}, {one.model}" if len({a.task + a.model for a in every}) > 1 else ""
                 studies[f"{one.call}: {part}{where}"] = study
     return studies
 
@@ -101,9 +95,13 @@ def _finding(one: Asked, store: Store, outcomes: Mapping[Unit, Outcome] | None) 
             raise
         found = Finding("skipped", f"Not answered: {blamed(error)}.".replace("..", "."))
     return replace(
-        found, audit=str(one.call), title=entry.facts["title"], question=entry.facts["question"],
-        task=one.task, model=one.model,
-    )  # fmt: skip
+        found,
+        audit=str(one.call),
+        title=entry.facts["title"],
+        question=entry.facts["question"],
+        task=one.task,
+        model=one.model,
+    )
 
 
 def _answer(entry: Entry, evidence: Evidence, options: Mapping[str, Any]) -> Finding:

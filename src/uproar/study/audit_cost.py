@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.audit import asked, needed, simulations
 from uproar.study.estimate import estimate
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.spec import Study
 from uproar.study.trials import plan_trials, seconds_per_trial
 

@@ -15,18 +15,18 @@ import torch
 from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
 from uproar.protocols import PROTOCOLS, Protocol
-from uproar.quality import NetworkQuality, network_quality, over_replicates, predictions
-from uproar.results import COLUMNS, SCORE_COLUMNS, Picture, Results
-from uproar.scores import Scores
+from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions
+from uproar.results.scores import Scores
+from uproar.results.study import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
-from uproar.store import Item, Store, key_of
+from uproar.storage.store import Item, Store, key_of
 from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Skipped, Unit
 from uproar.study.collect_scores import image_rows, judged, score_row
+from uproar.study.environment import surroundings
 from uproar.study.plan import cells_of, refusal, scores_of
-from uproar.study.setting import Order, Setting
+from uproar.study.settings import Order, Setting
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
-from uproar.study.surroundings import surroundings
 from uproar.training.calibrate import surprise
 
 PICTURES = 4
@@ -34,10 +34,14 @@ PICTURES = 4
 
 
 def collect(
-    study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None,
-    notices: tuple[str, ...] = (), facts: Mapping[str, Any] | None = None, with_pictures: bool = True,
+    study: Study,
+    store: Store,
+    outcomes: Mapping[Unit, Outcome] | None = None,
+    notices: tuple[str, ...] = (),
+    facts: Mapping[str, Any] | None = None,
+    with_pictures: bool = True,
     asked: Collection[Unit] = (),
-) -> Results:  # fmt: skip
+) -> Results:
     """The results of a study so far; cells nobody has made yet are `missing`.
 
     A study that runs until it is decided misses only what was `asked` for.
@@ -70,19 +74,11 @@ def collect(
         study=study.model_dump(mode="json"),
         table=pd.DataFrame(rows, columns=list(COLUMNS)),
         costs=pd.DataFrame(costs),
-        higher_is_better={
-            p.name: p.higher_is_better for p in (*PROTOCOLS.values(), *study.protocol_list)
-        },
+        higher_is_better={p.name: p.higher_is_better for p in (*PROTOCOLS.values(), *study.protocol_list)},
         diagnoses=frozenset(p.name for p in study.protocol_list if not p.judges),
         pictures=tuple(pictures),
         provenance={**provenance(study, data), "classes": classes, **(facts or {})},
-        notices=(
-            *study.deviations,
-            *_task_notes(benches),
-            *notices,
-            *_weak(quality),
-            *store.faults.notices,
-        ),
+        notices=(*study.deviations, *_task_notes(benches), *notices, *_weak(quality), *store.faults.notices),
         scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat(image_scores, ignore_index=True),
         judged=by_metrics,
@@ -91,9 +87,7 @@ def collect(
     )
 
 
-def _work(
-    study: Study, benches: Sequence[Bench], rows: Sequence[Mapping[str, Any]]
-) -> dict[str, float]:
+def _work(study: Study, benches: Sequence[Bench], rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Seconds by what was done, as the store has them: each step once, however often it is used."""
     base, maps, metrics = 0.0, 0.0, 0.0
     for bench in benches:
@@ -176,9 +170,11 @@ def _measured(bench: Bench, cell: Cell, outcome: Outcome | None) -> dict[str, An
     item = bench.store.find("cell", bench.cell_key(cell))
     if item is not None:
         return {
-            "status": "done", "images": item.facts["images"], "seconds": item.facts["seconds"],
+            "status": "done",
+            "images": item.facts["images"],
+            "seconds": item.facts["seconds"],
             **_numbers(item, bench.task.test.labels),
-        }  # fmt: skip
+        }
     return _not_done(outcome)
 
 
@@ -222,9 +218,11 @@ def _plain_rows(
         item = bench.store.find("model", bench.model_key(seed))
         if item is not None:
             known = {
-                "status": "done", "ties": 0.0, "images": item.facts["images"],
+                "status": "done",
+                "ties": 0.0,
+                "images": item.facts["images"],
                 **_numbers(item, bench.task.test.labels),
-            }  # fmt: skip
+            }
         else:
             units = _units_of_seed(study, bench, seed)
             if not any(_expected(study, unit, asked) for unit in units):
@@ -232,10 +230,7 @@ def _plain_rows(
             known = _not_done(_base_outcome(units, outcomes))
         for protocol in study.protocol_list:
             if protocol.plain is not None:
-                rows += [
-                    _row(bench, chain.name, protocol.name, protocol.plain, seed) | known
-                    for chain in study.chains
-                ]
+                rows += [_row(bench, chain.name, protocol.name, protocol.plain, seed) | known for chain in study.chains]
     return rows
 
 
@@ -253,10 +248,19 @@ def _base_outcome(units: Sequence[Unit], outcomes: Mapping[Unit, Outcome]) -> Ou
 
 def _row(bench: Bench, estimator: str, protocol: str, fraction: float, seed: int) -> dict[str, Any]:
     return {
-        "task": bench.setting.task, "model": bench.spec.name, "estimator": estimator,
-        "protocol": protocol, "fraction": fraction, "seed": seed, "accuracy": np.nan, "bits": np.nan, "images": 0,
-        "ties": np.nan, "seconds": 0.0, "reason": "",
-    }  # fmt: skip
+        "task": bench.setting.task,
+        "model": bench.spec.name,
+        "estimator": estimator,
+        "protocol": protocol,
+        "fraction": fraction,
+        "seed": seed,
+        "accuracy": np.nan,
+        "bits": np.nan,
+        "images": 0,
+        "ties": np.nan,
+        "seconds": 0.0,
+        "reason": "",
+    }
 
 
 def _cost_row(study: Study, bench: Bench, chain: Chain) -> dict[str, Any]:
@@ -299,9 +303,7 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
             continue
         for fraction in study.fractions:
             try:
-                important = bench.important(
-                    Order(chain, seed), fraction, test, slice(row, row + 1), make=False
-                )
+                important = bench.important(Order(chain, seed), fraction, test, slice(row, row + 1), make=False)
             except (UproarError, KeyError):
                 continue
             for protocol in families.values():

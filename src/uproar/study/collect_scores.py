@@ -14,23 +14,14 @@ import torch
 from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.base import read_metric
-from uproar.metrics.comparisons import Comparison, comparison_table, paired_means
 from uproar.metrics.probe import fractions_of, has_curve
-from uproar.metrics.replicated import estimate, half_width
-from uproar.metrics.resampling import interval
-from uproar.results import IMAGE_SCORE_COLUMNS
-from uproar.scores import (
-    COLUMNS,
-    COMPARISON_COLUMNS,
-    Curves,
-    Line,
-    Scores,
-    is_ranked,
-    why_unranked,
-    with_rank,
-)
+from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, is_ranked, why_unranked, with_rank
+from uproar.results.study import IMAGE_SCORE_COLUMNS
 from uproar.seeds import generator
-from uproar.store import Item
+from uproar.statistics.bootstrap import interval
+from uproar.statistics.comparisons import Comparison, comparison_table, paired_means
+from uproar.statistics.variance_components import estimate, half_width
+from uproar.storage.store import Item
 from uproar.study.cell import Scored
 from uproar.study.plan import scores_of
 from uproar.study.spec import Study
@@ -77,18 +68,32 @@ def score_row(unit: Scored, model: str, item: Item | None) -> dict[str, Any]:
     """A metric of an estimator in one replicate; `item` is None where it was not made."""
     call = read_metric(unit.metric)
     row = {
-        "task": unit.task, "model": model, "estimator": unit.estimator, "metric": unit.metric, "seed": unit.seed,
-        "higher_is_better": metrics[call.name].facts["higher_is_better"], "value": np.nan, "low": np.nan,
-        "high": np.nan, "images": 0, "undefined": 0, "ranked": False, "reason": "",
-    }  # fmt: skip
+        "task": unit.task,
+        "model": model,
+        "estimator": unit.estimator,
+        "metric": unit.metric,
+        "seed": unit.seed,
+        "higher_is_better": metrics[call.name].facts["higher_is_better"],
+        "value": np.nan,
+        "low": np.nan,
+        "high": np.nan,
+        "images": 0,
+        "undefined": 0,
+        "ranked": False,
+        "reason": "",
+    }
     if item is None:
         return row
     low, high = interval(item.arrays[RESAMPLES])
     return row | {
-        "status": "done", "value": _number(item), "low": low, "high": high,
-        "images": item.facts["n"], "undefined": item.facts["nan"],
+        "status": "done",
+        "value": _number(item),
+        "low": low,
+        "high": high,
+        "images": item.facts["n"],
+        "undefined": item.facts["nan"],
         "ranked": is_ranked(item.facts["n"], item.facts["nan"]),
-    }  # fmt: skip
+    }
 
 
 def image_rows(study: Study, bench: Bench) -> pd.DataFrame:
@@ -136,9 +141,13 @@ def judged(study: Study, bench: Bench) -> Scores | None:
     if not rows:
         return None
     return Scores(
-        pd.DataFrame(rows)[list(COLUMNS)], pd.DataFrame(columns=["method", "metric", "image", "value"]),
-        pd.concat(pairs, ignore_index=True)[list(COMPARISON_COLUMNS)], curves, traces, replicates=len(study.seeds),
-    )  # fmt: skip
+        pd.DataFrame(rows)[list(COLUMNS)],
+        pd.DataFrame(columns=["method", "metric", "image", "value"]),
+        pd.concat(pairs, ignore_index=True)[list(COMPARISON_COLUMNS)],
+        curves,
+        traces,
+        replicates=len(study.seeds),
+    )
 
 
 def _item(bench: Bench, unit: Scored) -> Item | None:
@@ -151,23 +160,26 @@ def _number(item: Item) -> float:
 
 
 def _replicated(study: Study, bench: Bench, estimator: str, call: Call) -> Replicated | None:
-    units = [
-        Scored(bench.setting.task, bench.setting.model, estimator, str(call), s)
-        for s in study.seeds
-    ]
+    units = [Scored(bench.setting.task, bench.setting.model, estimator, str(call), s) for s in study.seeds]
     made = [(u.seed, item) for u in units if (item := _item(bench, u)) is not None]
     found = [(seed, item) for seed, item in made if np.isfinite(_number(item))]
     if not found:
         return None
     items = [item for _, item in found]
     return Replicated(
-        tuple(seed for seed, _ in found), np.array([_number(item) for item in items]),
-        np.stack([item.arrays[RESAMPLES] for item in items]), items[0].facts["n"],
-        max(item.facts["nan"] for _, item in made), float(np.mean([item.facts["tied"] for item in items])),
-        items[0].facts["note"], _line(items) if has_curve(call) else None, _trace(items, call),
+        tuple(seed for seed, _ in found),
+        np.array([_number(item) for item in items]),
+        np.stack([item.arrays[RESAMPLES] for item in items]),
+        items[0].facts["n"],
+        max(item.facts["nan"] for _, item in made),
+        float(np.mean([item.facts["tied"] for item in items])),
+        items[0].facts["note"],
+        _line(items) if has_curve(call) else None,
+        _trace(items, call),
         np.stack([item.arrays["value"].astype(float) for item in items])
-        if metrics[call.name].facts["whole"] is None else None,
-    )  # fmt: skip
+        if metrics[call.name].facts["whole"] is None
+        else None,
+    )
 
 
 def _line(items: Sequence[Item]) -> Line | None:
@@ -198,21 +210,14 @@ def _trace(items: Sequence[Item], call: Call) -> Line | None:
     options = metrics[call.name].bind(**dict(call.options))
     means, spread = [], []
     for item in items:
-        responses = {
-            k: torch.from_numpy(np.array(v)) for k, v in item.arrays.items() if k != RESAMPLES
-        }
+        responses = {k: torch.from_numpy(np.array(v)) for k, v in item.arrays.items() if k != RESAMPLES}
         n = len(responses["value"])
         draws = torch.randint(n, (TRACED, n), generator=generator(0, "trace", n))
-        again = [
-            trace.of({k: v[r] for k, v in responses.items()}, trace.levels, **options)
-            for r in draws
-        ]
+        again = [trace.of({k: v[r] for k, v in responses.items()}, trace.levels, **options) for r in draws]
         means.append(trace.of(responses, trace.levels, **options).numpy())
         spread.append(torch.stack(again).double().numpy())
     drawn = np.mean(spread, axis=0)
-    whole = np.where(
-        np.isfinite(drawn).all(0), drawn, np.nan
-    )  # where some resample does not get, nothing is said
+    whole = np.where(np.isfinite(drawn).all(0), drawn, np.nan)  # where some resample does not get, nothing is said
     half = half_width(np.stack(means), whole.var(0, ddof=1), n)
     return Line(np.mean(means, axis=0), half, np.full(len(trace.levels), n))
 
@@ -228,11 +233,18 @@ def _row(name: str, call: Call, method: str, one: Replicated) -> dict[str, Any]:
     low, high = max(found.low, facts["low"]), min(found.high, facts["high"])  # the metric's range
     return with_rank(
         {
-            "method": method, "metric": name, "value": found.value, "low": low, "high": high,
-            "n": one.images, "nan": one.undefined, "tied": one.tied, "note": one.note,
+            "method": method,
+            "metric": name,
+            "value": found.value,
+            "low": low,
+            "high": high,
+            "n": one.images,
+            "nan": one.undefined,
+            "tied": one.tied,
+            "note": one.note,
             "higher_is_better": facts["higher_is_better"],
         }
-    )  # fmt: skip
+    )
 
 
 def _compared(call: Call, found: Mapping[str, Replicated]) -> pd.DataFrame:

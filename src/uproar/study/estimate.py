@@ -10,10 +10,10 @@ import torch
 
 from uproar.models import build
 from uproar.removal.levels import bits_for
-from uproar.store import Store
+from uproar.storage.store import Store
 from uproar.study.job import Job
 from uproar.study.plan import plan, trainings
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.shards import SQUEEZED
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
@@ -42,9 +42,7 @@ class Estimate:
     """Networks that are trained."""
 
 
-def estimate(
-    study: Study, store: Store, workers: int, rates: dict[Setting, float] | None = None
-) -> Estimate:
+def estimate(study: Study, store: Store, workers: int, rates: dict[Setting, float] | None = None) -> Estimate:
     """What is to be done and how long it would take here, with so many workers.
 
     `rates` keeps the seconds per image that were measured, for the next study of the same settings.
@@ -60,11 +58,14 @@ def estimate(
     total = sum(sum(each) for each in times.values())
     size = sum(_bytes(job, bench_for(job.setting, store.root)) for job in todo.jobs)
     return Estimate(
-        len(todo.cells), todo.cached, len(todo.skipped),
+        len(todo.cells),
+        todo.cached,
+        len(todo.skipped),
         {kind: (len(each), sum(each) / len(each)) for kind, each in times.items()},
-        total / workers + (START if workers > 1 and total else 0), size / 1e6,
+        total / workers + (START if workers > 1 and total else 0),
+        size / 1e6,
         sum(trainings(job, bench_for(job.setting, store.root)) for job in todo.jobs),
-    )  # fmt: skip
+    )
 
 
 def seconds_per_image(bench: Bench) -> float:
@@ -77,9 +78,7 @@ def seconds_per_image(bench: Bench) -> float:
         rows = slice(0, min(len(bench.task.train), 4 * recipe.batch))
         x, y = bench.task.train.read(rows), bench.task.train.labels[rows]
         began = time.perf_counter()
-        fit(
-            model, x[:FEW], y[:FEW], recipe, 0
-        )  # also chooses kernels, which does not matter where it takes long
+        fit(model, x[:FEW], y[:FEW], recipe, 0)  # also chooses kernels, which does not matter where it takes long
         if (spent := time.perf_counter() - began) > PROBE:
             return spent / len(x[:FEW])
         fit(model, x, y, recipe, 0)

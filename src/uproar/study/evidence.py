@@ -16,10 +16,10 @@ from uproar.data import Task
 from uproar.errors import Absent, Damaged, NotApplicable
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of
-from uproar.store import Item, Store
+from uproar.storage.store import Item, Store
 from uproar.study.cell import Cell, Outcome, Scored, Unit
 from uproar.study.collect import collect
-from uproar.study.setting import Order, Setting
+from uproar.study.settings import Order, Setting
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
 from uproar.study.trials import trials_in
@@ -28,9 +28,7 @@ from uproar.study.trials import trials_in
 class Part(base.Part):
     """What one study found, for one task and model."""
 
-    def __init__(
-        self, study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None
-    ) -> None:
+    def __init__(self, study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None) -> None:
         self.study, self._store, self._outcomes = study, store, outcomes or {}
 
     @functools.cached_property
@@ -107,18 +105,14 @@ class Part(base.Part):
             return maps.sum(1) if maps.ndim == 4 else maps
         raise NotApplicable(f"the maps of {estimator} for seed {seed} are not in the store")
 
-    def removed(
-        self, estimator: str, seed: int, fraction: float, split: str = "test"
-    ) -> np.ndarray:
+    def removed(self, estimator: str, seed: int, fraction: float, split: str = "test") -> np.ndarray:
         """The first share of the order of every image of a split, bool (n, h, w)."""
         chosen = self.task.train if split == "train" else self.task.test
         chain = self._bench.chain(estimator)
         try:
             gone = self._bench.important(Order(chain, seed), fraction, chosen, make=False)
         except (Absent, Damaged):
-            raise NotApplicable(
-                f"{estimator} was not ranked for seed {seed} at t={fraction:g}"
-            ) from None
+            raise NotApplicable(f"{estimator} was not ranked for seed {seed} at t={fraction:g}") from None
         return torch.as_tensor(gone).numpy()
 
 
@@ -130,9 +124,12 @@ class Evidence(base.Evidence):
     """The study an audit judges, and the parts it asked for, by name."""
 
     def __init__(
-        self, studies: Mapping[str, Study], store: Store,
-        outcomes: Mapping[Unit, Outcome] | None = None, trials: base.Trials | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        studies: Mapping[str, Study],
+        store: Store,
+        outcomes: Mapping[Unit, Outcome] | None = None,
+        trials: base.Trials | None = None,
+    ) -> None:
         self.study = next(iter(studies.values()))
         self._store, self._trials = store, trials
         self._parts = {name: Part(study, store, outcomes) for name, study in studies.items()}

@@ -18,11 +18,11 @@ from typing import Protocol, runtime_checkable
 
 from uproar import devices
 from uproar.errors import BadInput, UproarError
-from uproar.place import is_private
+from uproar.storage.backends import is_private
 from uproar.study import launch
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.job import Job
-from uproar.study.work import Report, do
+from uproar.study.run_job import Report, do
 
 ATTEMPTS = 2
 """How often a job is given to a process when its process dies under it."""
@@ -95,9 +95,7 @@ class _Worker:
         self.process = subprocess.Popen(command, pass_fds=[handle], env=environment)
         theirs.close()
         self.job: Job | None = None
-        with contextlib.suppress(
-            OSError
-        ):  # not in the command, which everybody on the machine can see
+        with contextlib.suppress(OSError):  # not in the command, which everybody on the machine can see
             self.connection.send((root, plugins))
 
     def give(self, job: Job) -> None:
@@ -201,9 +199,7 @@ def executor(root: str, jobs: int, plugins: tuple[str, ...] = ()) -> Executor:
     if jobs == 1:
         return Serial(root)
     if is_private(root):
-        raise BadInput(
-            f"Only one process sees {root}: use --jobs 1, or a store that others can open."
-        )
+        raise BadInput(f"Only one process sees {root}: use --jobs 1, or a store that others can open.")
     return Processes(root, jobs, plugins)
 
 

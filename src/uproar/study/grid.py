@@ -6,7 +6,7 @@ import math
 
 from uproar.errors import BadInput
 from uproar.removal.order import count
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.spec import Study
 from uproar.study.steps import bench_for
 

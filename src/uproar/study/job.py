@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.pace import Key
+from uproar.remaining_time import Key
 from uproar.study.cell import Scored, Simulated, Unit
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.shards import Shard
 
 
@@ -37,10 +37,7 @@ class Job:
     def like(self) -> Key:
         """What decides how long a unit of its work takes, from general to special: replicates repeat it."""
         if self.kind == "simulate":
-            return (
-                self.kind,
-                *dict.fromkeys(c.world for c in self.cells if isinstance(c, Simulated)),
-            )
+            return (self.kind, *dict.fromkeys(c.world for c in self.cells if isinstance(c, Simulated)))
         what = tuple(dict.fromkeys(_of_cell(cell) for cell in self.cells)) or self.names
         return (self.setting.model, self.setting.task, self.kind, what)
 

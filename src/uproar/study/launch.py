@@ -24,9 +24,7 @@ PR_SET_PDEATHSIG = 1
 def end_with(parent: int) -> None:
     """End this process when the process `parent`, which started it, is gone."""
     if sys.platform == "linux":
-        with contextlib.suppress(
-            OSError, AttributeError
-        ):  # a C library without prctl: the thread remains
+        with contextlib.suppress(OSError, AttributeError):  # a C library without prctl: the thread remains
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the kernel was asked
         os._exit(1)
@@ -45,9 +43,7 @@ def main(parent: str, handle: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     end_with(int(parent))
     if not sys.flags.safe_path:
-        sys.path[0] = (
-            ""  # where the command runs, as for its parent, instead of the folder of this file
-        )
+        sys.path[0] = ""  # where the command runs, as for its parent, instead of the folder of this file
     from uproar.study.worker import serve
 
     serve(int(handle))

@@ -15,15 +15,18 @@ from uproar.data import Split
 from uproar.devices import steady
 from uproar.errors import BadInput
 from uproar.estimators import Chain, families
-from uproar.store import Item, key_of
+from uproar.storage.store import Item, key_of
 from uproar.study.maps import CHUNK
 from uproar.study.steps import Bench
 
 
 def write_maps(
-    bench: Bench, chains: Sequence[Chain], seed: int, files: Sequence[Path],
+    bench: Bench,
+    chains: Sequence[Chain],
+    seed: int,
+    files: Sequence[Path],
     listen: Callable[[int, int], None] = lambda *_: None,
-) -> None:  # fmt: skip
+) -> None:
     """The maps of every chain into its file; pieces are kept in the store, so that the same call again goes on.
 
     They are the signed maps, (n, c, h, w), or (n, 1, h, w) where an estimator knows no channels, bit for bit as a
@@ -43,9 +46,7 @@ def write_maps(
             _join(bench, chain, seed, file)
 
 
-def _make(
-    bench: Bench, chains: Sequence[Chain], seed: int, listen: Callable[[int, int], None]
-) -> None:
+def _make(bench: Bench, chains: Sequence[Chain], seed: int, listen: Callable[[int, int], None]) -> None:
     """All pieces that the store lacks; chains that share passes are made together."""
     groups = families(chains)
     total, done = len(groups) * sum(len(split) for split in _splits(bench)), 0

@@ -16,10 +16,10 @@ from uproar.batches import spans
 from uproar.estimators import Chain, Context, explain_chains, families, prepare_states
 from uproar.estimators.evaluate import output_for
 from uproar.models import Room, borrowed
-from uproar.models.outputs import Output, answers_are
-from uproar.pace import Key
+from uproar.models.output_kind import Output, answers_are
+from uproar.remaining_time import Key
 from uproar.seeds import Draws
-from uproar.store import Item, Store, key_of
+from uproar.storage.store import Item, Store, key_of
 
 CHUNK = 64
 """Images per stored piece, at most."""
@@ -88,9 +88,7 @@ Listener = Callable[[Piece, float, int], None]
 """A piece that is there now, the seconds it took, and how many images have all their maps."""
 
 
-def pieces_of(
-    subject: Subject, chains: Sequence[Chain], store: Store, classes: int = 10
-) -> list[Piece]:
+def pieces_of(subject: Subject, chains: Sequence[Chain], store: Store, classes: int = 10) -> list[Piece]:
     """The pieces of all maps in the order they are made: images one after the other, each by all chains."""
     name = subject.identity()
     pixels: dict[tuple[int, int], str] = {}
@@ -175,11 +173,7 @@ class _Maker:
         model, rows, context = self.subject.model, piece.rows, self.context[piece.rows]
         x, target = self.subject.x[rows], self.subject.target[rows]
         with answers_are(self.output):
-            return self.room.run(
-                lambda some: explain_chains(
-                    model, x, target, context, piece.group, min(CHUNK, some)
-                )
-            )
+            return self.room.run(lambda some: explain_chains(model, x, target, context, piece.group, min(CHUNK, some)))
 
 
 def _maps_of(piece: Piece, maker: _Maker, store: Store) -> list[Tensor]:

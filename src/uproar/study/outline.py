@@ -13,20 +13,20 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from uproar.data.declared import Declared, declared, limited
+from uproar.data.task_facts import Declared, declared, limited
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import families, read_chain
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of, has_curve, images_shown
-from uproar.metrics.resampling import DRAWS
 from uproar.models import ModelSpec
 from uproar.models.registry import make
-from uproar.plugins import blamed
+from uproar.plugins.loading import blamed
 from uproar.protocols import protocol_named
 from uproar.removal.levels import bits_for
+from uproar.statistics.bootstrap import DRAWS
 from uproar.study.cell import Cell, Scored
 from uproar.study.plan import cells_of, scores_of
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.study.shards import SQUEEZED, divided
 from uproar.study.spec import Study
 
@@ -61,10 +61,9 @@ class Outline:
         total: dict[str, Any] = {
             name: getattr(self, name) + getattr(other, name)
             for name in ("cells", "trainings", "trained", "explained", "shown", "operations", "bytes")
-        }  # fmt: skip
+        }
         both: dict[str, Any] = {
-            name: tuple(dict.fromkeys(getattr(self, name) + getattr(other, name)))
-            for name in ("missing", "notes")
+            name: tuple(dict.fromkeys(getattr(self, name) + getattr(other, name))) for name in ("missing", "notes")
         }
         return Outline(**total, **both)
 
@@ -105,9 +104,7 @@ def _parts(study: Study) -> tuple[list[Study], tuple[str, ...]]:
     return parts, tuple(notes)
 
 
-def _of_setting(
-    study: Study, setting: Setting, cells: list[Cell], scores: list[Scored], replicates: int
-) -> Outline:
+def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[Scored], replicates: int) -> Outline:
     size = limited(declared(setting.task), setting.limit)
     learned = {
         (c.estimator, c.fraction, c.seed, protocol_named(c.protocol).network)
@@ -121,14 +118,18 @@ def _of_setting(
     shown = len(cells) * size.test + _judged(study, size, scores)
     forward = _forward(setting.model, size)
     return Outline(
-        len(cells) + len(scores), trainings, trained, explained, float(shown),
+        len(cells) + len(scores),
+        trainings,
+        trained,
+        explained,
+        float(shown),
         forward * (3 * (trained + explained) + shown),
         stored + len(cells) * size.test * size.classes * 2 + _values(scores, size),
         (size.missing,) if size.missing else (),
-    )  # fmt: skip
+    )
 
 
-def _maps(study: Study, size: Declared, cells: list[Cell], scores: list[Scored]) -> tuple[float, float]:  # fmt: skip
+def _maps(study: Study, size: Declared, cells: list[Cell], scores: list[Scored]) -> tuple[float, float]:
     """Passes for the maps that cells and metrics need, and bytes of what the store keeps of those of cells.
 
     Cells need the maps of both splits; metrics those of the test images, which are not kept.
@@ -184,7 +185,5 @@ def _operations(model: str, source: str, size: Declared) -> float:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             network(torch.zeros(1, *size.shape))
     except CODE_ERRORS as error:
-        raise BadInput(
-            f"The model {model} cannot take images of shape {size.shape}: {blamed(error)}"
-        ) from error
+        raise BadInput(f"The model {model} cannot take images of shape {size.shape}: {blamed(error)}") from error
     return float(counter.get_total_flops())

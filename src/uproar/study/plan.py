@@ -11,12 +11,12 @@ from uproar.estimators import Chain, families
 from uproar.models import build
 from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named
-from uproar.protocols.worn import FOLDS
-from uproar.store import Store
+from uproar.protocols.mask_assignment import FOLDS
+from uproar.storage.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
 from uproar.study.job import Job, place
 from uproar.study.score_jobs import score_jobs
-from uproar.study.setting import Order, Setting
+from uproar.study.settings import Order, Setting
 from uproar.study.spec import BASELINE, Study
 from uproar.study.steps import Bench, bench_for
 
@@ -122,17 +122,13 @@ def misfit(chain: Chain, bench: Bench, train: bool = True) -> str | None:
 
 def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[Unit]) -> None:
     cells, scores = cells_of(study, bench.setting), scores_of(study, bench.setting)
-    refused: dict[Unit, Outcome] = {
-        c: Skipped(reason) for c in cells if (reason := refusal(bench, c))
-    }
+    refused: dict[Unit, Outcome] = {c: Skipped(reason) for c in cells if (reason := refusal(bench, c))}
     total.cells += [*cells, *scores]
     total.skipped |= refused
     asked = [cell for cell in cells if cell not in refused and cell not in settled]
     missing = [cell for cell in asked if _lacks(bench, total, "cell", bench.cell_key(cell), cell)]
     unscored = [
-        unit
-        for unit in scores
-        if unit not in settled and _lacks(bench, total, "score", bench.score_key(unit), unit)
+        unit for unit in scores if unit not in settled and _lacks(bench, total, "score", bench.score_key(unit), unit)
     ]
     every: list[Cell | Scored] = [*cells, *scores]
     ended = sum(unit in settled and unit not in refused for unit in every)
@@ -186,31 +182,26 @@ def _wanted(
     return {order: bench.lacking(order, fractions) for order, fractions in wanted.items()}
 
 
-def _maker_jobs(
-    bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float, ...]]]
-) -> list[Job]:
+def _maker_jobs(bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float, ...]]]) -> list[Job]:
     """The trainings of a replicate's base models, then the maps of its orders."""
     mine = {order: sets for order, sets in wanted.items() if order.seed == seed}
     folds = [None, *range(FOLDS)] if any(order.crossed for order in mine) else [None]
     trains = [
         Job(
             f"{place(bench.setting, seed)}/train" + ("" if fold is None else f" without part {fold}"),
-            "train", bench.setting, seed, fold=fold,
+            "train",
+            bench.setting,
+            seed,
+            fold=fold,
             cost=_base_cost(bench) * (1 if fold is None else 1 - 1 / FOLDS),
         )
         for fold in folds
         if not bench.store.has("model", bench.model_key(seed, fold))
-    ]  # fmt: skip
-    return trains + [
-        job
-        for crossed in (False, True)
-        for job in _explain_jobs(bench, seed, mine, crossed, trains)
     ]
+    return trains + [job for crossed in (False, True) for job in _explain_jobs(bench, seed, mine, crossed, trains)]
 
 
-def _cell_jobs(
-    bench: Bench, missing: list[Cell], makers: list[Job], explained: Mapping[Order, list[str]]
-) -> list[Job]:
+def _cell_jobs(bench: Bench, missing: list[Cell], makers: list[Job], explained: Mapping[Order, list[str]]) -> list[Job]:
     """Jobs that train, with all tests of their networks, and one per estimator that the base model is asked about."""
     fixed: dict[str, list[Cell]] = defaultdict(list)
     retrained: dict[tuple[str, tuple, float | None], list[Cell]] = defaultdict(list)
@@ -228,21 +219,18 @@ def _cell_jobs(
             cost = _training_cost(bench) * len({bench.training_key(cell) for cell in cells})
             needs = _needed(bench, cells, explained)
             name = f"{place(bench.setting, cells[0].seed)}/{cells[0]} +{len(cells) - 1}"
-            jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells),
-                            needs=needs, cost=cost))  # fmt: skip
+            jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
     for chain, cells in fixed.items():
         cost = len(cells) * len(bench.task.test) / 3
         needs = train + _needed(bench, cells, explained)
         name = f"{place(bench.setting, cells[0].seed)}/evaluate {chain}"
-        jobs.append(Job(name, "evaluate", bench.setting, cells[0].seed, cells=tuple(cells),
-                        needs=needs, cost=cost))  # fmt: skip
+        jobs.append(Job(name, "evaluate", bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
     return jobs
 
 
 def _explain_jobs(
-    bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float, ...]]], crossed: bool,
-    trains: list[Job],
-) -> list[Job]:  # fmt: skip
+    bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float, ...]]], crossed: bool, trains: list[Job]
+) -> list[Job]:
     """Jobs for each family of chains that share passes and lack the same fractions."""
     lacking: dict[tuple[float, ...], list[Chain]] = defaultdict(list)
     for order, sets in wanted.items():
@@ -272,8 +260,18 @@ def _family_jobs(
         part = "" if shard is None else f" {shard}"
         first = (jobs[0].id,) if jobs and any(chain.prepares for chain in family) else ()
         cost = images * (0.3 + max(chain.passes_for(classes) for chain in family))
-        job = Job(f"{label}{part}", "explain", bench.setting, seed, names, fractions,
-                  needs=needs + first, crossed=crossed, shard=shard, cost=cost)  # fmt: skip
+        job = Job(
+            f"{label}{part}",
+            "explain",
+            bench.setting,
+            seed,
+            names,
+            fractions,
+            needs=needs + first,
+            crossed=crossed,
+            shard=shard,
+            cost=cost,
+        )
         jobs.append(job)
     return jobs
 
@@ -321,9 +319,7 @@ def _chunks(bench: Bench, cells: list[Cell]) -> list[list[Cell]]:
     return [[cell for tests in group for cell in tests] for group in groups]
 
 
-def _needed(
-    bench: Bench, cells: list[Cell], explained: Mapping[Order, list[str]]
-) -> tuple[str, ...]:
+def _needed(bench: Bench, cells: list[Cell], explained: Mapping[Order, list[str]]) -> tuple[str, ...]:
     """The jobs that make the maps of some cells."""
     orders = dict.fromkeys(order for cell in cells for order in bench.orders(cell))
     return tuple(dict.fromkeys(job for order in orders for job in explained.get(order, ())))

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from uproar.pace import Pace
-from uproar.place import write_file
+from uproar.remaining_time import Pace
+from uproar.storage.backends import write_file
 from uproar.study.cell import Failed, Outcome, Skipped, Unit
 from uproar.study.job import Job
 
@@ -58,11 +58,7 @@ class Progress:
 
     def unkept(self, absent: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of some items that are not in the store were promised for a unit that did not end otherwise."""
-        return {
-            name
-            for name in absent
-            if any(unit not in self.outcomes for unit in self.promised.get(name, ()))
-        }
+        return {name for name in absent if any(unit not in self.outcomes for unit in self.promised.get(name, ()))}
 
     def then(self, later: Progress) -> Progress:
         """This run together with a later one of the same study that made what the store had lost."""
@@ -71,9 +67,12 @@ class Progress:
             for kind in {**self.seconds, **later.seconds}
         }
         return replace(
-            later, cached=min(self.cached, later.cached), seconds=seconds,
-            outcomes={**self.outcomes, **later.outcomes}, notices=[*self.notices, *later.notices],
-        )  # fmt: skip
+            later,
+            cached=min(self.cached, later.cached),
+            seconds=seconds,
+            outcomes={**self.outcomes, **later.outcomes},
+            notices=[*self.notices, *later.notices],
+        )
 
     @property
     def left(self) -> float | None:
@@ -123,22 +122,29 @@ def left_in(folder: Path) -> Progress | None:
     except (OSError, ValidationError):
         return None
     return Progress(
-        told.total, told.cached, told.done, notices=told.notices, machines=told.machines,
+        told.total,
+        told.cached,
+        told.done,
+        notices=told.notices,
+        machines=told.machines,
         outcomes={one.unit: one.outcome for one in told.outcomes},
-    )  # fmt: skip
+    )
 
 
 def _told(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, Any]:
     return {
-        "total": progress.total, "cached": progress.cached, "done": progress.done,
-        "left": progress.left, "notices": progress.notices,
+        "total": progress.total,
+        "cached": progress.cached,
+        "done": progress.done,
+        "left": progress.left,
+        "notices": progress.notices,
         "machines": {name: asdict(m) for name, m in progress.machines.items()},
         "outcomes": [
             {"unit": asdict(unit), "status": type(outcome).__name__, "reason": outcome.reason}
             for unit, outcome in problems.items()
             if isinstance(outcome, Skipped | Failed)
         ],
-    }  # fmt: skip
+    }
 
 
 Count = Annotated[int, Field(ge=0, le=10**9)]

@@ -16,9 +16,7 @@ from uproar.errors import BadInput, one_line
 
 def imported() -> Any:
     """The library, quiet: what it prints about nodes would end up among our own lines."""
-    os.environ.setdefault(
-        "RAY_DEDUP_LOGS_SKIP_REGEX", r"(?s)^(The node with node id|Raylet is terminated)"
-    )
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", r"(?s)^(The node with node id|Raylet is terminated)")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -69,9 +67,7 @@ def _check_answers(address: str) -> None:
         raise BadInput(f"--ray takes 'auto' or HOST:PORT such as 10.0.0.1:6379, not {address!r}.")
     try:
         with socket.create_connection((host, int(port)), timeout=5) as connection:
-            connection.sendall(
-                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-            )
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
             answer = connection.recv(9)
     except (OSError, OverflowError) as error:
         raise BadInput(
@@ -79,9 +75,7 @@ def _check_answers(address: str) -> None:
             "`ray start --head`, or check the address."
         ) from None
     if len(answer) < 4 or answer[3] != 4:
-        raise BadInput(
-            f"What answers at {address} is not a Ray cluster; its port is 6379 by default."
-        )
+        raise BadInput(f"What answers at {address} is not a Ray cluster; its port is 6379 by default.")
 
 
 def sentence(error: BaseException) -> str:

@@ -18,20 +18,20 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from uproar.data.places import VARIABLE, roots
+from uproar.data.locations import VARIABLE, roots
 from uproar.errors import BadInput, UproarError
-from uproar.place import is_private
-from uproar.plugins import bundle
+from uproar.plugins.loading import bundle
+from uproar.storage.backends import is_private
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.execute import taken
 from uproar.study.job import Job
 from uproar.study.ray_cluster import connect, imported, sentence
 from uproar.study.ray_token import Token
 from uproar.study.ray_worker import Orders, Started, Unfit, serve
-from uproar.study.setting import Setting
+from uproar.study.run_job import Report
+from uproar.study.settings import Setting
 from uproar.study.spec import Study
 from uproar.study.steps import bench_for
-from uproar.study.work import Report
 
 ATTEMPTS = 2
 """How often a job is given to a worker when its worker dies under it."""
@@ -93,10 +93,7 @@ class Ray:
         """How many jobs of this study the cluster can do at a time."""
         cpus, gpus = self.resources.cpus, self.resources.gpus
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        fits = [
-            int(min(n.get("CPU", 0) / cpus, n.get("GPU", 0) / gpus if gpus else float("inf")))
-            for n in nodes
-        ]
+        fits = [int(min(n.get("CPU", 0) / cpus, n.get("GPU", 0) / gpus if gpus else float("inf"))) for n in nodes]
         if not any(fits):
             largest = max((n.get("CPU", 0.0), n.get("GPU", 0.0)) for n in nodes)
             raise BadInput(
@@ -159,9 +156,12 @@ class Ray:
             past = self.past.setdefault(job.id, _Past())
             options = {"num_cpus": self.resources.cpus, "num_gpus": self.resources.gpus}
             task = self.remote.options(
-                **options, max_retries=0, num_returns="streaming", name=str(job),
+                **options,
+                max_retries=0,
+                num_returns="streaming",
+                name=str(job),
                 scheduling_strategy=self._elsewhere(past),
-            )  # fmt: skip
+            )
             self.given.append(_Given(job, task.remote(self.orders, job, self._data(job.setting))))
 
     def _data(self, setting: Setting) -> str:
@@ -261,9 +261,7 @@ class Ray:
 
 def _cannot_serve(error: Exception) -> UproarError:
     """What to do about a node where a job could not even begin."""
-    text = str(
-        error
-    )  # what cannot be loaded there comes as an error of Ray's own, which tells it in its text
+    text = str(error)  # what cannot be loaded there comes as an error of Ray's own, which tells it in its text
     if "ModuleNotFoundError" in text or "ImportError" in text or "failed to import" in text:
         return BadInput(
             f"A node of the Ray cluster cannot run uproar ({sentence(error)}); install uproar "

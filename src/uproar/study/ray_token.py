@@ -13,7 +13,7 @@ import socket
 import time
 import uuid
 
-from uproar.place import place_at
+from uproar.storage.backends import place_at
 
 FOLDER = "runs"
 LONGEST = 30 * 24 * 3600.0

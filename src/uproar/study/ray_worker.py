@@ -15,12 +15,12 @@ from typing import Any
 
 from uproar.errors import BadInput, StoreError, UproarError, one_line
 from uproar.extend import load_plugin
-from uproar.place import place_at
-from uproar.plugins import lend
+from uproar.plugins.loading import lend
+from uproar.storage.backends import place_at
+from uproar.storage.urls import public
 from uproar.study.job import Job
+from uproar.study.run_job import do
 from uproar.study.steps import bench_for
-from uproar.study.work import do
-from uproar.urls import public
 
 
 @dataclass(frozen=True)

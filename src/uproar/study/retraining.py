@@ -17,17 +17,17 @@ from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.models import build, build_seeing
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.protocols.finder import finder, finder_recipe, found, pixel_scores
-from uproar.protocols.worn import worn
+from uproar.protocols.mask_assignment import worn
+from uproar.protocols.mask_detector import finder, finder_recipe, found, pixel_scores
 from uproar.removal import Around
 from uproar.removal.fill import read_fill, sample_colour
 from uproar.removal.order import count
 from uproar.seeds import Draws
-from uproar.store import Item
-from uproar.study.bases import answer_facts, kept_scores
+from uproar.storage.store import Item
+from uproar.study.base_models import answer_facts, kept_scores
 from uproar.study.cell import Cell
-from uproar.study.explaining import Explaining
-from uproar.study.shown import Shown, shown
+from uproar.study.changed_images import Shown, shown
+from uproar.study.rankings import Explaining
 from uproar.training import fit, fit_all, predict
 
 MARGINALS = 2**26
@@ -77,9 +77,7 @@ class Retraining(Explaining):
         if masks.of == "none":
             return lambda rows: torch.zeros(len(rows), *self.features, dtype=torch.bool)
         whose = worn(split, masks, cell.seed)
-        return lambda rows: self.important(
-            order, cell.fraction, split, rows if whose is None else whose[rows]
-        )
+        return lambda rows: self.important(order, cell.fraction, split, rows if whose is None else whose[rows])
 
     def removed(self, cell: Cell, split: Split) -> Tensor:
         """What goes from the images of a split, as bool images."""
@@ -112,11 +110,7 @@ class Retraining(Explaining):
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
-        return [
-            test
-            for test in self.companions(fresh)
-            if not self.store.has("cell", self.cell_key(test))
-        ]
+        return [test for test in self.companions(fresh) if not self.store.has("cell", self.cell_key(test))]
 
     def companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """All tests of some trainings, each given by its key and a cell, that need no further maps."""
@@ -127,9 +121,7 @@ class Retraining(Explaining):
             if protocol.retrains
         ]
         return [
-            test
-            for key, test, trained in tests
-            if self.orders(test)[1] == trained and self.training_key(test) == key
+            test for key, test, trained in tests if self.orders(test)[1] == trained and self.training_key(test) == key
         ]
 
     def _retrained(self, fresh: Mapping[str, Cell]) -> tuple[dict[str, nn.Module], float]:
@@ -140,9 +132,7 @@ class Retraining(Explaining):
             keys, cells = zip(*group, strict=True)
             (seed,) = {cell.seed for cell in cells}
             images = [self.changed(cell, train) for cell in cells]
-            models = [
-                self._fresh(cell, x).to(self.device) for cell, x in zip(cells, images, strict=True)
-            ]
+            models = [self._fresh(cell, x).to(self.device) for cell, x in zip(cells, images, strict=True)]
             began = time.perf_counter()
             if protocol_named(cells[0].protocol).learns == "mask":
                 for cell, model, x in zip(cells, models, images, strict=True):

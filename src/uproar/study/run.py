@@ -9,24 +9,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from uproar.errors import BadInput
-from uproar.pace import Pace
-from uproar.store import Store
-from uproar.study.ahead import Ahead
+from uproar.remaining_time import Pace
+from uproar.storage.store import Store
 from uproar.study.cell import NO_BASE, Done, Failed, Outcome, Simulated, Unit
 from uproar.study.execute import Executor, executor, workers
 from uproar.study.grid import check_fractions
 from uproar.study.job import Job
 from uproar.study.plan import Plan, plan
+from uproar.study.planned_audits import Ahead
 from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
+from uproar.study.run_job import Report
 from uproar.study.spec import Study
-from uproar.study.work import Report
 
 
 def run_study(
-    study: Study, store: str | Path, jobs: int | None = None, listen: Listener = lambda _: None,
-    ray: str | None = None, budget: float | None = None, settled: Collection[Unit] = (),
-) -> Progress:  # fmt: skip
+    study: Study,
+    store: str | Path,
+    jobs: int | None = None,
+    listen: Listener = lambda _: None,
+    ray: str | None = None,
+    budget: float | None = None,
+    settled: Collection[Unit] = (),
+) -> Progress:
     """Do everything a study and its audits ask for that the store does not have yet.
 
     Results go to the store as they are made: stopping at any moment loses only what is under way. The progress is
@@ -61,7 +66,7 @@ def run_study(
         whole.notices.append(
             f"The budget of {budget:.0f} seconds ended the run: {whole.total - whole.done} cells of what was "
             "begun are not done; the same command goes on."
-        )  # fmt: skip
+        )
     return whole
 
 
@@ -87,9 +92,7 @@ class Clock:
         return self.end is not None and time.monotonic() >= self.end
 
 
-def _parts(
-    study: Study, store: str | Path, settled: Collection[Unit], ahead: Ahead
-) -> Iterator[tuple[str, Plan]]:
+def _parts(study: Study, store: str | Path, settled: Collection[Unit], ahead: Ahead) -> Iterator[tuple[str, Plan]]:
     """What to do one after the other: the given study or its looks, then what its audits need.
 
     Each is planned when what comes before it is done; what audits will need is told to `ahead` before the first begins.
@@ -123,9 +126,7 @@ def _parts(
 
 
 @contextmanager
-def _workers(
-    study: Study, store: str | Path, jobs: int | None, ray: str | None
-) -> Iterator[Executor]:
+def _workers(study: Study, store: str | Path, jobs: int | None, ray: str | None) -> Iterator[Executor]:
     """Where jobs run; nothing is left running."""
     if ray is not None and jobs is not None:
         raise BadInput("Give --jobs for this machine or --ray for a cluster, not both.")
@@ -140,21 +141,15 @@ def _workers(
         runner.close()
 
 
-def _run(
-    name: str, todo: Plan, runner: Executor, listen: Listener, clock: Clock, pace: Pace
-) -> Progress:
-    progress = Progress(
-        len(todo.cells), todo.cached, pace=pace, outcomes=dict(todo.skipped), study=name
-    )
+def _run(name: str, todo: Plan, runner: Executor, listen: Listener, clock: Clock, pace: Pace) -> Progress:
+    progress = Progress(len(todo.cells), todo.cached, pace=pace, outcomes=dict(todo.skipped), study=name)
     progress.done = todo.cached + len(todo.skipped)
     listen(progress)
     _drive(todo, runner, progress, listen, clock)
     return progress
 
 
-def _drive(
-    todo: Plan, runner: Executor, progress: Progress, listen: Listener, clock: Clock
-) -> None:
+def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener, clock: Clock) -> None:
     """Hand out jobs as soon as what they need has ended, until all are done or the time is over."""
     queue = Queue(todo.jobs)
     ended: dict[str, Report] = {}

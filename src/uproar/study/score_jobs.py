@@ -21,11 +21,17 @@ def score_jobs(bench: Bench, seed: int, units: list[Scored], others: list[Job]) 
     for group in _scored_together(bench, judging):
         names = [chain.name for chain in group]
         cost = _explaining(bench, group) + sum(judging[name] for name in names)
-        jobs.append(Job(
-            f"{place(bench.setting, seed)}/score {', '.join(names)}", "score", bench.setting, seed,
-            cells=tuple(unit for name in names for unit in by_chain[name]), needs=train,
-            cost=len(bench.task.test) * cost,
-        ))  # fmt: skip
+        jobs.append(
+            Job(
+                f"{place(bench.setting, seed)}/score {', '.join(names)}",
+                "score",
+                bench.setting,
+                seed,
+                cells=tuple(unit for name in names for unit in by_chain[name]),
+                needs=train,
+                cost=len(bench.task.test) * cost,
+            )
+        )
     return jobs
 
 

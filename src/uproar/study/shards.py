@@ -21,10 +21,10 @@ from uproar.data import Task
 from uproar.errors import Absent, BadInput, Damaged
 from uproar.estimators import Chain
 from uproar.removal import Levels, ranks, tie_share
-from uproar.removal.squeeze import restored, squeezed
+from uproar.removal.packing import restored, squeezed
 from uproar.seeds import Draws
-from uproar.store import Item, Store
-from uproar.study.ranked import exact_sums, scaled_half
+from uproar.storage.store import Item, Store
+from uproar.study.level_table import exact_sums, scaled_half
 
 T = TypeVar("T")
 
@@ -108,9 +108,12 @@ class Squeezing:
     def item(self, seconds: float) -> Item:
         """What is kept: the images' pieces one behind the other, and where each ends."""
         facts = {
-            "fractions": list(self.fractions), "images": len(self.levels), "seconds": seconds,
-            "ties": self.ties, "constant": self.constant,
-        }  # fmt: skip
+            "fractions": list(self.fractions),
+            "images": len(self.levels),
+            "seconds": seconds,
+            "ties": self.ties,
+            "constant": self.constant,
+        }
         ends = np.cumsum([0, *map(len, self.levels)])
         arrays = {"levels": np.frombuffer(b"".join(self.levels), np.uint8), "ends": ends}
         if self.maps:
@@ -200,7 +203,5 @@ class ShardedLevels:
             shard = next(shard for shard in self.shards if row < shard.stop)
             span = ((row - shard.start) * size, (row - shard.start + 1) * size)
             key = shard.key(self.key)
-            found += self._mended(
-                shard, functools.partial(self.store.spans, "shard", key, "maps", [span])
-            )
+            found += self._mended(shard, functools.partial(self.store.spans, "shard", key, "maps", [span]))
         return np.stack([np.frombuffer(piece, np.float16).reshape(*shape) for piece in found])

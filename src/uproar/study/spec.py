@@ -16,25 +16,33 @@ from uproar.data.registry import check_task
 from uproar.devices import check_name
 from uproar.errors import BadInput, UproarError, did_you_mean, plainly
 from uproar.estimators import Chain, read_chain
-from uproar.estimators.stored import PREFIX as MAPS
-from uproar.estimators.stored import name_of, path_in
+from uproar.estimators.map_files import PREFIX as MAPS
+from uproar.estimators.map_files import name_of, path_in
 from uproar.expression import Call, parse
 from uproar.extend import load_plugin
 from uproar.metrics.base import read_metric
-from uproar.metrics.looks import LOOKS
 from uproar.models import ModelSpec
 from uproar.paths import user_path
-from uproar.plugins import file_at
+from uproar.plugins.loading import file_at
 from uproar.protocols import Protocol, protocol_named
 from uproar.removal.fill import fills
 from uproar.removal.order import check_fraction
+from uproar.statistics.interim import LOOKS
 from uproar.training.recipe import Recipe
 
 BASELINE = "random"
 DEMO_ESTIMATORS = (
-    "random", "block_random", "sobel", "grad", "guided_backprop", "ig",
-    "sq(grad)", "sg(grad)", "sg_sq(grad)", "var(grad)",
-)  # fmt: skip
+    "random",
+    "block_random",
+    "sobel",
+    "grad",
+    "guided_backprop",
+    "ig",
+    "sq(grad)",
+    "sg(grad)",
+    "sg_sq(grad)",
+    "var(grad)",
+)
 
 
 MOST = 10_000
@@ -54,9 +62,7 @@ def _listed(value: Any) -> Any:
 
 def _seeds(value: Any) -> Any:
     if isinstance(value, bool | float | str):
-        raise BadInput(
-            f"seeds is a number of replicates, such as 5, or a list of seeds, not {value!r}."
-        )
+        raise BadInput(f"seeds is a number of replicates, such as 5, or a list of seeds, not {value!r}.")
     if isinstance(value, int) and value < 1:
         raise BadInput(f"seeds must be at least 1, not {value}: one replicate per seed.")
     if isinstance(value, int) and value > MOST:
@@ -85,9 +91,7 @@ class Resources(BaseModel):
         """Refuse shares that no machine can give."""
         for name, value in (("cpus", self.cpus), ("gpus", self.gpus)):
             if not math.isfinite(value) or (value > 1 and value != int(value)):
-                raise BadInput(
-                    f"resources.{name} is a whole number or a share below 1, not {value:g}."
-                )
+                raise BadInput(f"resources.{name} is a whole number or a share below 1, not {value:g}.")
 
 
 class Study(BaseModel):
@@ -180,9 +184,7 @@ class Study(BaseModel):
                 "such a file needs such a recipe: set both or neither."
             )
         if not re.fullmatch(r"[\w. -]{1,80}", self.name):
-            raise BadInput(
-                f"A study's name has letters, digits, spaces and . _ - only, not {self.name!r}."
-            )
+            raise BadInput(f"A study's name has letters, digits, spaces and . _ - only, not {self.name!r}.")
 
     def _check_size(self) -> None:
         """Refuse lists that nobody could run, before anything is done for each of their entries."""
@@ -202,10 +204,7 @@ class Study(BaseModel):
     @property
     def missing_files(self) -> tuple[str, ...]:
         """A sentence for every file of weights that is not there, with what to do."""
-        uses = {
-            "weights": "explains a trained network",
-            "pretrained": "starts from trained weights",
-        }
+        uses = {"weights": "explains a trained network", "pretrained": "starts from trained weights"}
         named = {use: getattr(self, use) for use in uses}
         return tuple(
             f"The study {self.name} {uses[use]}, and there is no file {file}: give it as --{use} FILE, or put it "
@@ -269,9 +268,7 @@ def study_of(source: Study | Mapping[str, Any] | str | Path, **changes: Any) -> 
     if isinstance(source, Mapping):
         return _validated({**source}, changes)
     if not isinstance(source, str | Path):
-        raise BadInput(
-            f"A study is a file's path, a dict or a uproar.Study, not {type(source).__name__}."
-        )
+        raise BadInput(f"A study is a file's path, a dict or a uproar.Study, not {type(source).__name__}.")
     return _read(user_path(source), changes)
 
 
@@ -387,17 +384,15 @@ def _placed(error: BadInput, path: Sequence[Any]) -> BadInput:
 def _no_setting(path: list[str]) -> str:
     """That a study or a table of it has no such setting, with the table that has it or near names."""
     tables: dict[str, tuple[str, type[BaseModel]]] = {
-        "": ("a study", Study), "recipe": ("a recipe", Recipe), "resources": ("[resources]", Resources),
-    }  # fmt: skip
+        "": ("a study", Study),
+        "recipe": ("a recipe", Recipe),
+        "resources": ("[resources]", Resources),
+    }
     given = path[0] if len(path) > 1 and path[0] in tables else ""
     owner, model = tables[given]
     known = list(model.model_fields)
     names = {path[-1], path[-1] + "s"}  # task = "digits" says tasks
-    places = [
-        name
-        for name, (_, other) in tables.items()
-        if name != given and names & set(other.model_fields)
-    ]
+    places = [name for name, (_, other) in tables.items() if name != given and names & set(other.model_fields)]
     if places:
         right = f"below [{places[0]}]" if places[0] else "above the tables, at the top of the file"
         guess = f" It belongs {right}."

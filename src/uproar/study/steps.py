@@ -22,26 +22,22 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import NotApplicable
-from uproar.estimators import (
-    Chain,
-    Context,
-    explain_chains,
-)
+from uproar.estimators import Chain, Context, explain_chains
 from uproar.expression import Call
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
-from uproar.metrics.resampling import bootstrap
 from uproar.models import Room
 from uproar.models.borrow import home
-from uproar.models.remote import explained_there, from_here
+from uproar.models.remote_device import explained_there, from_here
 from uproar.removal.fill import fill_code
 from uproar.removal.order import tied_pixels
 from uproar.seeds import Draws
-from uproar.store import Item, Store, key_of
+from uproar.statistics.bootstrap import bootstrap
+from uproar.storage.store import Item, Store, key_of
 from uproar.study.cell import Scored, by_estimator
 from uproar.study.retraining import Retraining
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 from uproar.training import predict
 
 SCORED = 64
@@ -59,10 +55,15 @@ class Bench(Retraining):
         call = metrics.complete(read_metric(unit.metric))
         chain = self.chain(unit.estimator)
         inputs = {
-            "chain": chain.identity, "metric": str(call), "version": metrics[call.name].version,
-            "model": self.model_key(unit.seed), "target": self.setting.target, "seed": unit.seed,
-            "resamples": RESAMPLES, **fill_code(dict(call.options).get("fill")),
-        }  # fmt: skip
+            "chain": chain.identity,
+            "metric": str(call),
+            "version": metrics[call.name].version,
+            "model": self.model_key(unit.seed),
+            "target": self.setting.target,
+            "seed": unit.seed,
+            "resamples": RESAMPLES,
+            **fill_code(dict(call.options).get("fill")),
+        }
         return key_of("score", {**self._annotated, **inputs})
 
     def score(self, units: Sequence[Scored]) -> None:
@@ -74,9 +75,7 @@ class Bench(Retraining):
         chains = [self.chain(name) for name in asked]
         for chain in chains:
             if chain.is_direct:
-                raise NotApplicable(
-                    f"{chain.name} removes without ranking, so there is no map to score"
-                )
+                raise NotApplicable(f"{chain.name} removes without ranking, so there is no map to score")
         model = self.base(seed)[0]
         calls = {name: [read_metric(unit.metric) for unit in own] for name, own in asked.items()}
         states = self._states(model, chains, seed)
@@ -112,7 +111,7 @@ class Bench(Retraining):
 
     def _batches(
         self, model: nn.Module, chains: Sequence[Chain], seed: int, rows: slice, states: dict[str, Any]
-    ) -> list[Batch]:  # fmt: skip
+    ) -> list[Batch]:
         """Some test images with their maps under each chain; the maps share passes."""
         test = self.task.test
         x, y, truth = test.read(rows), test.labels[rows], test.truth(rows)
@@ -134,18 +133,24 @@ class Bench(Retraining):
         maps = [own.to(x.device) for own in made]  # each in its own precision
         return [
             Batch(
-                asked, x, y, own, clean, draws, self.task.mean, truth,
-                explain=None if chain.files else explains(chain), boxed=test.boxed(rows),
+                asked,
+                x,
+                y,
+                own,
+                clean,
+                draws,
+                self.task.mean,
+                truth,
+                explain=None if chain.files else explains(chain),
+                boxed=test.boxed(rows),
             )
             for chain, own in zip(chains, maps, strict=True)
-        ]  # fmt: skip
+        ]
 
 
 def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
     """Facts as JSON can hold them: a number that is not defined becomes null."""
-    return {
-        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()
-    }
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()}
 
 
 @functools.lru_cache(maxsize=4)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from uproar.audits.base import Trials
-from uproar.audits.worlds import WORLDS
+from uproar.audits.synthetic import WORLDS
 from uproar.errors import NotApplicable
-from uproar.store import Item, Store, key_of
+from uproar.storage.store import Item, Store, key_of
 from uproar.study.cell import Simulated, Unit
 from uproar.study.job import Job
 from uproar.study.plan import Plan
-from uproar.study.setting import Setting
+from uproar.study.settings import Setting
 
 TOGETHER = 50
 """Trials of a job."""
@@ -37,9 +37,7 @@ def plan_trials(trials: Trials, setting: Setting, store: Store) -> Plan:
     units = units_of(trials)
     store.place.refresh()
     missing = [unit for unit in units if not store.has("trials", key(unit))]
-    jobs = [
-        Job(str(unit), "simulate", setting, 0, cells=(unit,), cost=unit.count) for unit in missing
-    ]
+    jobs = [Job(str(unit), "simulate", setting, 0, cells=(unit,), cost=unit.count) for unit in missing]
     promised: dict[tuple[str, str], list[Unit]] = {("trials", key(unit)): [unit] for unit in units}
     return Plan(list(units), len(units) - len(missing), jobs, promised=promised)
 
@@ -55,9 +53,7 @@ def trials_in(trials: Trials, store: Store) -> Mapping[str, np.ndarray]:
     items = [store.find("trials", key(unit)) for unit in units_of(trials)]
     there = [item.arrays for item in items if item is not None]
     if not there or len(there) < len(items):
-        raise NotApplicable(
-            f"the trials of {trials.world} are not finished; run the audit to the end"
-        )
+        raise NotApplicable(f"the trials of {trials.world} are not finished; run the audit to the end")
     return {name: np.concatenate([arrays[name] for arrays in there]) for name in there[0]}
 
 

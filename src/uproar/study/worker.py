@@ -8,7 +8,7 @@ import torch
 
 from uproar.errors import UproarError
 from uproar.extend import load_plugin
-from uproar.study.work import do
+from uproar.study.run_job import do
 
 
 def serve(handle: int) -> None:

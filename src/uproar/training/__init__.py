@@ -6,13 +6,4 @@ from uproar.training.recipe import Recipe
 from uproar.training.rows import Rows
 from uproar.training.stack import fit_all, stackable
 
-__all__ = [
-    "Recipe",
-    "Rows",
-    "accuracy",
-    "channels_last",
-    "fit",
-    "fit_all",
-    "predict",
-    "stackable",
-]
+__all__ = ["Recipe", "Rows", "accuracy", "channels_last", "fit", "fit_all", "predict", "stackable"]

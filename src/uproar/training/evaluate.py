@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches, spans
 from uproar.errors import BadInput
-from uproar.models.answer import called
 from uproar.models.borrow import borrowed, home
+from uproar.models.forward import called
 from uproar.training.rows import Rows, ahead, readers
 from uproar.types import Images, Labels, Logits
 

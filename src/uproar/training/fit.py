@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.errors import BadInput
-from uproar.models.answer import called, needs_plain_layout, raw_answer
 from uproar.models.borrow import home
+from uproar.models.forward import called, needs_plain_layout, raw_answer
 from uproar.seeds import generator, key
 from uproar.training.augment import augmented
 from uproar.training.dropout import drawn_here

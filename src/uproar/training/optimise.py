@@ -14,17 +14,27 @@ from uproar.training.recipe import Recipe
 
 @torch.no_grad()
 def step(
-    weights: Sequence[Tensor], gradients: Sequence[Tensor | None], velocity: list[Tensor | None],
-    rate: float, recipe: Recipe,
-) -> None:  # fmt: skip
+    weights: Sequence[Tensor],
+    gradients: Sequence[Tensor | None],
+    velocity: list[Tensor | None],
+    rate: float,
+    recipe: Recipe,
+) -> None:
     """One step of SGD with momentum, in place; weights that the loss does not depend on stay."""
     used = [i for i, gradient in enumerate(gradients) if gradient is not None]
     moving = [velocity[i] for i in used]
     sgd(
-        [weights[i] for i in used], [g for g in gradients if g is not None], moving, fused=True,
-        weight_decay=recipe.weight_decay, momentum=recipe.momentum, lr=rate, dampening=0.0,
-        nesterov=recipe.nesterov and recipe.momentum > 0, maximize=False,
-    )  # fmt: skip
+        [weights[i] for i in used],
+        [g for g in gradients if g is not None],
+        moving,
+        fused=True,
+        weight_decay=recipe.weight_decay,
+        momentum=recipe.momentum,
+        lr=rate,
+        dampening=0.0,
+        nesterov=recipe.nesterov and recipe.momentum > 0,
+        maximize=False,
+    )
     for i, speed in zip(used, moving, strict=True):
         velocity[i] = speed
 
@@ -51,8 +61,18 @@ class Optimiser:
     def _adam(self, gradients: Sequence[Tensor | None], rate: float) -> None:
         used = [i for i, gradient in enumerate(gradients) if gradient is not None]
         adam(
-            [self.weights[i] for i in used], [g for g in gradients if g is not None],
-            [self.first[i] for i in used], [self.second[i] for i in used], [],
-            [self.taken[i] for i in used], fused=True, amsgrad=False, beta1=0.9, beta2=0.999, lr=rate,
-            weight_decay=self.recipe.weight_decay, eps=1e-8, maximize=False,
-        )  # fmt: skip
+            [self.weights[i] for i in used],
+            [g for g in gradients if g is not None],
+            [self.first[i] for i in used],
+            [self.second[i] for i in used],
+            [],
+            [self.taken[i] for i in used],
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=rate,
+            weight_decay=self.recipe.weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from uproar.errors import BadInput, unknown
-from uproar.training.papers import RECIPES
+from uproar.papers.recipes import RECIPES
 
 Augmentation = Literal["flip", "shift", "crop", "resized-crop"]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -85,11 +85,7 @@ class Recipe(BaseModel):
         dumped = self.model_dump(mode="json")
         default = {name: field.default for name, field in type(self).model_fields.items()}
         del dumped["name"]
-        return {
-            name: value
-            for name, value in dumped.items()
-            if name in _FIRST or getattr(self, name) != default[name]
-        }
+        return {name: value for name, value in dumped.items() if name in _FIRST or getattr(self, name) != default[name]}
 
     @property
     def title(self) -> str:
@@ -123,9 +119,19 @@ class Recipe(BaseModel):
 
 
 _FIRST = frozenset(
-    {"epochs", "batch", "lr", "momentum", "nesterov", "weight_decay", "schedule", "warmup",
-     "label_smoothing", "augment"}
-)  # fmt: skip
+    {
+        "epochs",
+        "batch",
+        "lr",
+        "momentum",
+        "nesterov",
+        "weight_decay",
+        "schedule",
+        "warmup",
+        "label_smoothing",
+        "augment",
+    }
+)
 """Settings that are part of every identity, at their default too."""
 
 

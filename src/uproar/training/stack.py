@@ -38,21 +38,13 @@ bit may differ: where a network's numbers fill whole lanes, its bits do not depe
 
 def stackable(model: nn.Module, shape: Sequence[int]) -> bool:
     """Whether networks like this one, on images of this shape, are trained as a stack."""
-    if (
-        not isinstance(model, SmallCNN)
-        or shape[1] * shape[2] > LARGEST
-        or home(model).type != "cpu"
-    ):
+    if not isinstance(model, SmallCNN) or shape[1] * shape[2] > LARGEST or home(model).type != "cpu":
         return False
     return all(block.convolution.out_channels % LANE == 0 for block in model.blocks)
 
 
 def fit_all(
-    models: Sequence[nn.Module],
-    images: Sequence[Tensor | Rows],
-    labels: Tensor,
-    recipe: Recipe,
-    seed: int,
+    models: Sequence[nn.Module], images: Sequence[Tensor | Rows], labels: Tensor, recipe: Recipe, seed: int
 ) -> None:
     """Train each model on its own version of the same images, in place: as a stack if they can be, else in turn."""
     held = [x for x in images if isinstance(x, Tensor)]
@@ -63,13 +55,7 @@ def fit_all(
         fit(model, x, labels, recipe, seed)
 
 
-def fit_stack(
-    models: Sequence[SmallCNN],
-    images: Sequence[Tensor],
-    labels: Tensor,
-    recipe: Recipe,
-    seed: int,
-) -> None:
+def fit_stack(models: Sequence[SmallCNN], images: Sequence[Tensor], labels: Tensor, recipe: Recipe, seed: int) -> None:
     """Train networks that start alike, in place, as `fit` would train each of them with this seed."""
     if not len(labels):
         raise BadInput("There are no images to train on.")
@@ -89,10 +75,7 @@ def fit_stack(
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
             y = labels[part]
             # one loss at a time: the rows of a network must not be dealt out with those of another
-            losses = [
-                F.cross_entropy(own, y, label_smoothing=recipe.label_smoothing)
-                for own in scores.unbind()
-            ]
+            losses = [F.cross_entropy(own, y, label_smoothing=recipe.label_smoothing) for own in scores.unbind()]
             gradients = torch.autograd.grad(losses, stack.weights)
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
             step([stack.flat], [stack.flattened(gradients)], velocity, rate, recipe)

@@ -1,0 +1,160 @@
+"""What callers hand over, checked before anything is computed: one sentence instead of an error from inside torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadInput, BadShape
+
+OVERSHOOT = 0.1
+"""How far beyond [0, 1] pixels may lie: resizing with cubic splines leaves some there."""
+
+
+def check_model(model: Any) -> None:
+    """Refuse what is no network."""
+    if not isinstance(model, nn.Module):
+        raise BadInput(f"The model is a torch.nn.Module, not {type(model).__name__}.")
+    check_weights(model)
+
+
+def check_weights(model: nn.Module) -> None:
+    """Refuse a network whose weights have no values, or can be neither frozen nor differentiated through."""
+    for weight in (*model.parameters(), *model.buffers()):
+        if weight.is_meta and type(weight.data) is Tensor:  # a subclass keeps its values itself
+            raise BadInput(
+                "The model is on the meta device, where weights have shapes but no values: load it on the CPU or a GPU."
+            )
+        if weight.is_inference():
+            raise BadInput(
+                "The model's weights were made inside torch.inference_mode(), so they can be neither frozen nor "
+                "differentiated through: build and load the model outside of it."
+            )
+
+
+def plain(a: Any) -> Any:
+    """A tensor that autograd and in-place work can use: a copy of one made in inference mode; all else as it is."""
+    return a.clone() if isinstance(a, Tensor) and a.is_inference() else a
+
+
+@contextmanager
+def outside_inference_mode() -> Iterator[None]:
+    """Inside, gradients can be computed even where the caller is in torch.inference_mode()."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def in_single(x: Tensor) -> Tensor:
+    """Images in half precision or bfloat16 as float32, in which they are changed; the model gets them as its own."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+MOST_WHOLE = 2**53
+"""Whole numbers up to this are told apart in double precision."""
+
+
+def map_values(a: Tensor, name: str = "the map") -> Tensor:
+    """Map values as floats in the order they were given: no two that differ become equal.
+
+    float32 and float64 stay as they are; half precision and whole numbers of at most 16 bits become float32, longer
+    ones float64. The type depends on that of the map alone, never on the values in a batch.
+    """
+    if a.dtype in (torch.float32, torch.float64):
+        return a
+    if a.is_complex():
+        raise BadInput(f"{name} has complex values, which have no order.")
+    if a.is_floating_point() or a.element_size() <= 2:
+        return a.float()
+    if a.numel() and max(int(a.max()), -int(a.min())) > MOST_WHOLE:
+        raise BadInput(
+            f"{name} has whole numbers beyond 2**53, which are not all told apart: give their ranks instead."
+        )
+    return a.double()
+
+
+def check_images(x: Any) -> None:
+    """Refuse what are no images: bytes, another number of dimensions, none at all, NaN."""
+    if not isinstance(x, Tensor) or x.dim() != 4:
+        got = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise BadShape(f"Images are a float tensor (n, c, h, w), not {got}.")
+    if not x.is_floating_point():
+        raise BadInput(f"Images are floats in [0, 1], not {x.dtype}; divide bytes by 255.")
+    if len(x) == 0:
+        raise BadInput("There are no images: give at least one.")
+    if not bool(x.isfinite().all()):
+        raise BadInput("The images have NaN or infinite pixels.")
+
+
+def unusual_pixels(x: Tensor) -> list[str]:
+    """What to keep in mind of images that do not lie in [0, 1], in a sentence; nothing of others."""
+    low, high = float(x.min()), float(x.max())
+    if low >= -OVERSHOOT and high <= 1 + OVERSHOOT:
+        return []
+    return [
+        f"The images run from {low:.3g} to {high:.3g}, not from 0 to 1: black, grey and the noise of imputation are "
+        "those numbers in their units. For pixels, give images before they are normalised, and a model that does it "
+        "first: torch.nn.Sequential(normalise, model)."
+    ]
+
+
+def check_like(images: Tensor | None, x: Tensor, name: str) -> None:
+    """Refuse other images, such as `train`, of another shape than those in question."""
+    if images is not None and images.shape[1:] != x.shape[1:]:
+        raise BadShape(f"The images are {tuple(x.shape[1:])} each, but those of {name}= {tuple(images.shape[1:])}.")
+
+
+def check_batch_size(rows: int | None) -> None:
+    """Refuse to take less than one image at a time."""
+    if rows is not None and rows < 1:
+        raise BadInput(f"batch_size must be at least 1, not {rows}.")
+
+
+def classes_of(given: Any, count: int, what: str) -> Tensor:
+    """One class for each of `count` images, from whatever holds whole numbers."""
+    try:
+        classes = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(f"The {what} are whole numbers, one per image, not {given!r}.") from None
+    if classes.is_floating_point() or classes.is_complex() or classes.dtype == torch.bool:
+        raise BadInput(f"The {what} are whole numbers, not {str(classes.dtype).removeprefix('torch.')}.")
+    if classes.shape != (count,):
+        raise BadShape(f"There are {count} images but {what} of shape {tuple(classes.shape)}.")
+    return classes.long()
+
+
+def boxes_of(given: Any, count: int) -> Tensor:
+    """The boxes of `count` images, (n, 4) or (n, m, 4), from whatever holds whole numbers."""
+    try:
+        boxes = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput("boxes= are whole numbers x0, y0, x1, y1 for every image.") from None
+    if boxes.is_floating_point() or boxes.is_complex() or boxes.dtype == torch.bool:
+        raise BadInput(f"boxes= are whole numbers x0, y0, x1, y1, not {str(boxes.dtype).removeprefix('torch.')}.")
+    if boxes.dim() not in (2, 3) or len(boxes) != count or boxes.shape[-1] != 4:
+        raise BadShape(
+            f"boxes= are of shape {tuple(boxes.shape)}; for {count} images they must be ({count}, 4), or "
+            f"({count}, m, 4) for several in an image."
+        )
+    return boxes
+
+
+def colour_of(given: Any, x: Tensor, name: str) -> Tensor | None:
+    """A colour, (c,), of the images' kind; a single number stands for all channels."""
+    if given is None:
+        return None
+    try:
+        colour = torch.as_tensor(given, dtype=x.dtype).flatten()
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(f"{name}= is a colour, one number per channel, not {given!r}.") from None
+    if len(colour) == 1:
+        colour = colour.expand(x.shape[1])
+    if len(colour) != x.shape[1]:
+        raise BadShape(f"{name}= has {len(colour)} numbers, but the images have {x.shape[1]} channels.")
+    return colour

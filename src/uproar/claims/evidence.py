@@ -1,0 +1,338 @@
+"""What a study found for one task and model, in the words of claims: every number comes with its interval."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from uproar.claims.names import bare, options_of, read_higher
+from uproar.errors import NotApplicable
+from uproar.expression import parse
+from uproar.results.finding import Finding
+from uproar.results.judgement import Measure, Range
+from uproar.statistics.claim_intervals import (
+    Interval,
+    correlation,
+    correlation_interval,
+    line_interval,
+    mean_interval,
+    spread_interval,
+)
+from uproar.statistics.verdicts import compare
+
+if TYPE_CHECKING:
+    from uproar.results.study import Results
+
+BASELINE = "random"
+
+At = float | tuple[float, ...] | None
+"""One fraction, some, or all that the study has."""
+
+
+class Found:
+    """One task and model of a study's results.
+
+    Estimators and metrics are named by what they are, e.g. `sg_sq(ig)`; a study may give them other options.
+    """
+
+    def __init__(self, results: Results, task: str, model: str) -> None:
+        self.results, self.task, self.model = results, task, model
+        self._comparisons: dict[tuple[str, str, At], pd.DataFrame] = {}
+
+    # what there is
+
+    @functools.cached_property
+    def cells(self) -> pd.DataFrame:
+        """The finished cells."""
+        return self._own(self.results.done)
+
+    @functools.cached_property
+    def values(self) -> pd.DataFrame:
+        """Every metric's value per test image, mean over replicates: metric, estimator, image, value."""
+        own = self._own(self.results.image_scores)
+        keys = ["metric", "estimator", "image"]
+        return own.groupby(keys, sort=False, observed=True)["value"].mean().reset_index()
+
+    def _own(self, table: pd.DataFrame) -> pd.DataFrame:
+        return table[(table["task"] == self.task) & (table["model"] == self.model)]
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of guessing."""
+        classes = self.results.provenance.get("classes", {}).get(self.task)
+        if classes is None:
+            raise NotApplicable("the number of classes is not known")
+        return 1 / int(classes)
+
+    def finding(self, audit: str) -> Finding:
+        """What an audit of the study found."""
+        for found in self.results.findings:
+            mine = (found.task, found.model) == (self.task, self.model)
+            if mine and parse(found.audit).name == audit:
+                if found.state == "skipped":
+                    raise NotApplicable(f"the audit {audit} was not answered: {found.sentence}")
+                return found
+        raise NotApplicable(f"the study does not ask the audit {audit!r}")
+
+    # names
+
+    def estimator(self, wanted: str, protocol: str | None = None) -> str:
+        """The study's name of an estimator, whatever its options; `protocol` is where it must have cells."""
+        some = self.cells if protocol is None else self.cells[self.cells["protocol"] == protocol]
+        names = [str(n) for n in dict.fromkeys([*some["estimator"], *([] if protocol else self._scored)])]
+        for name in names:
+            if bare(name) == wanted:
+                return name
+        where = "" if protocol is None else f" under {protocol}"
+        raise NotApplicable(f"the study has no {wanted}{where}")
+
+    def there(self, wanted: Iterable[str], protocol: str | None = None) -> list[str]:
+        """Those of some estimators that the study has, by what they are."""
+        found = []
+        for name in wanted:
+            try:
+                self.estimator(name, protocol)
+            except NotApplicable:
+                continue
+            found.append(name)
+        return found
+
+    @functools.cached_property
+    def _scored(self) -> list[str]:
+        return [str(name) for name in dict.fromkeys(self._own(self.results.image_scores)["estimator"])]
+
+    def metric(self, wanted: str, **options: Any) -> str:
+        """The study's name of a metric, or of a variant of it (`insertion:coherency`), that has these options."""
+        own = self._own(self.results.scores)
+        done = own[own["status"] == "done"]
+        for name in (str(n) for n in dict.fromkeys(done["metric"])):
+            base, has = options_of(name)
+            if base == wanted and all(k in has and has[k] == v for k, v in options.items()):
+                return name
+        also = f" with {', '.join(f'{k}={v}' for k, v in options.items())}" if options else ""
+        raise NotApplicable(f"the study has no metric {wanted}{also}")
+
+    # retraining: intervals over replicates
+
+    def _tidy(self, protocol: str, at: At = None) -> pd.DataFrame:
+        rows = self.cells[self.cells["protocol"] == protocol]
+        whole = 1.0 if self.results.higher_is_better[protocol] else 0.0
+        own = rows[rows["fraction"] != whole]
+        if at is not None:
+            wanted = np.atleast_1d(np.array(at, dtype=float))
+            own = own[np.isclose(own["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9).any(1)]
+        if own.empty:
+            raise NotApplicable(f"the study has no finished cells of {protocol}{_where(at)}")
+        tidy = own.rename(columns={"seed": "replicate", "accuracy": "value"})
+        return tidy[["estimator", "replicate", "fraction", "value"]]
+
+    def area(
+        self, protocol: str, estimator: str, over: str = BASELINE, *, at: At = None, **claimed: Unpack[Range]
+    ) -> Measure:
+        """The advantage of one estimator over another under a protocol, the mean height between their curves.
+
+        The residual variance is pooled over all estimators of the study, as in its verdicts. Unlike there, the curves
+        begin with the first fraction that changes something: where nothing is removed all are the same network.
+        `at` takes one or some fractions instead of the whole curve.
+        """
+        a, b = self.estimator(estimator, protocol), self.estimator(over, protocol)
+        table = self._compared(protocol, b, at)
+        if a not in table.index:
+            raise NotApplicable(f"{a} shares no finished curve with {b} under {protocol}")
+        row = table.loc[a]
+        return Measure(
+            f"{protocol}{_where(at)}: {a} against {b}, accuracy",
+            float(row["advantage"]),
+            float(row["low"]),
+            float(row["high"]),
+            int(row["n"]),
+            **claimed,
+        )
+
+    def _compared(self, protocol: str, baseline: str, at: At) -> pd.DataFrame:
+        """All estimators against one under a protocol; several claims ask for the same."""
+        asked = (protocol, baseline, at)
+        if asked not in self._comparisons:
+            higher = self.results.higher_is_better[protocol]
+            table = compare(self._tidy(protocol, at), baseline, higher)
+            self._comparisons[asked] = table.set_index("estimator")
+        return self._comparisons[asked]
+
+    def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
+        """Accuracy by replicate (rows) and fraction (columns), whole columns only."""
+        name = self.estimator(estimator, protocol)
+        rows = self.cells[(self.cells["protocol"] == protocol) & (self.cells["estimator"] == name)]
+        return rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
+
+    def at(self, protocol: str, estimator: str, fraction: float) -> pd.Series:
+        """Accuracy by replicate at one fraction."""
+        table = self.accuracy(protocol, estimator)
+        near = [t for t in table.columns if abs(t - fraction) < 1e-9]
+        if not near:
+            raise NotApplicable(f"the study has no {protocol} of {estimator} at {fraction:g}")
+        return table[near[0]]
+
+    def over_replicates(self, what: str, values: pd.Series, **claimed: Unpack[Range]) -> Measure:
+        """The mean of one number per replicate."""
+        interval = mean_interval(values.to_numpy(dtype=float))
+        return _measure(what, interval, "replicates", claimed)
+
+    # metrics: intervals over images, and over replicates where there are several
+
+    def gap(self, metric: str, estimator: str, other: str, **claimed: Unpack[Range]) -> Measure:
+        """How much better one estimator is than another by a metric of the study; positive is better."""
+        a, b = self.estimator(estimator), self.estimator(other)
+        judged = self.results.judged.get((self.task, self.model))
+        table = None if judged is None else judged.comparisons
+        rows = [] if table is None else table[table["metric"] == metric].to_dict("records")
+        for row in rows:
+            if {row["better"], row["worse"]} == {a, b}:
+                sign = 1 if row["better"] == a else -1
+                towards = sign if read_higher(metric) else -sign
+                low, high = sorted((towards * row["low"], towards * row["high"]))
+                return Measure(
+                    f"{metric}: {a} against {b}",
+                    towards * row["difference"],
+                    low,
+                    high,
+                    self._images(metric, a),
+                    "images",
+                    **claimed,
+                )
+        raise NotApplicable(f"{metric} has no value of {a} or of {b} that could be compared")
+
+    def _images(self, metric: str, estimator: str) -> int:
+        judged = self.results.judged[self.task, self.model].table
+        row = judged[(judged["metric"] == metric) & (judged["method"] == estimator)]
+        return int(row["n"].iloc[0]) if len(row) else 0
+
+    def per_image(self, metric: str, estimator: str) -> pd.Series:
+        """A metric's values by image, oriented so that higher is better."""
+        values = self._by_map.get((metric, estimator), pd.Series(dtype=float))
+        return (1 if read_higher(metric) else -1) * values
+
+    @functools.cached_property
+    def _by_map(self) -> dict[tuple[str, str], pd.Series]:
+        groups = self.values.groupby(["metric", "estimator"], sort=False, observed=True)
+        return {(str(m), str(e)): rows.set_index("image")["value"] for (m, e), rows in groups}
+
+    @functools.cached_property
+    def _by_replicate(self) -> dict[tuple[str, str, int], pd.Series]:
+        keys = ["metric", "estimator", "seed"]
+        groups = self._own(self.results.image_scores).groupby(keys, sort=False, observed=True)
+        return {(str(m), str(e), int(s)): r.set_index("image")["value"] for (m, e, s), r in groups}
+
+    def scored_by(self, *metrics_: str) -> list[str]:
+        """The estimators beside random that have values of all these metrics."""
+        return [name for name in self._scored if name != BASELINE and all((m, name) in self._by_map for m in metrics_)]
+
+    def correlation(
+        self,
+        metric: str,
+        other: str,
+        names: Sequence[str] | None = None,
+        *,
+        binary: bool = False,
+        **claimed: Unpack[Range],
+    ) -> Measure:
+        """Correlation over images of two metrics, both so that higher is better, mean over estimators and replicates.
+
+        Spearman's; with `binary`, one metric is a hit or a miss and Pearson's is taken (the point-biserial one).
+        """
+        names = self.scored_by(metric, other) if names is None else names
+        tables = self._tables(metric, other, names)
+        interval = correlation_interval(tables, ranked=not binary)
+        mean = "" if len(names) == 1 else f", mean of {len(names)} estimators"
+        return _measure(f"correlation of {metric} with {other}{mean}", interval, "images", claimed)
+
+    def correlations(self, metric: str, other: str, *, binary: bool = False) -> dict[str, float]:
+        """The same for every estimator by itself, without intervals."""
+        return {
+            name: float(np.mean([correlation(t, not binary) for t in self._tables(metric, other, [name])]))
+            for name in self.scored_by(metric, other)
+        }
+
+    def spread(
+        self, metric: str, first: str, second: str, names: Sequence[str] | None = None, **claimed: Unpack[Range]
+    ) -> Measure:
+        """How much more the correlation of `first` with a metric differs between estimators than that of `second`."""
+        names = self.scored_by(metric, first, second) if names is None else names
+        if len(names) < 3:
+            raise NotApplicable(f"{len(names)} estimators are too few to compare; use at least 3")
+        interval = spread_interval(self._tables(metric, first, names), self._tables(metric, second, names))
+        what = f"spread over {len(names)} estimators of the correlation with {metric}: {first} minus {second}"
+        return _measure(what, interval, "images", claimed)
+
+    def _tables(self, metric: str, other: str, names: Sequence[str]) -> list[np.ndarray]:
+        """By estimator and replicate: both metrics of all images, higher is better, (images, 2)."""
+        images = pd.Index(self.values["image"].unique())
+        if len(images) < 10 or not names:
+            raise NotApplicable(f"fewer than 10 images have both {metric} and {other}")
+        signs = [1 if read_higher(m) else -1 for m in (metric, other)]
+        found = self._by_replicate
+        seeds = sorted({seed for _, _, seed in found})
+        asked = [[(m, name, seed) for m in (metric, other)] for name in names for seed in seeds]
+        tables = [
+            np.stack([sign * found[k].reindex(images).to_numpy(float) for sign, k in zip(signs, pair, strict=True)], 1)
+            for pair in asked
+            if all(k in found for k in pair)
+        ]
+        if not tables:
+            raise NotApplicable(f"no replicate has both {metric} and {other} yet")
+        return tables
+
+    def between(self, metric: str, other: str, estimator: str, **claimed: Unpack[Range]) -> Measure:
+        """What an estimator gains by one metric instead of another of the same direction, image by image."""
+        name = self.estimator(estimator)
+        gap = self.per_image(metric, name) - self.per_image(other, name)
+        if gap.count() < 2:
+            raise NotApplicable(f"{name} has no values of both {metric} and {other}")
+        what = f"{name}: {metric} minus {other}, higher is better"
+        return self.over_images(what, gap, **claimed)
+
+    def over_images(self, what: str, values: pd.Series, **claimed: Unpack[Range]) -> Measure:
+        """The mean of one number per image; the networks are taken as given."""
+        return _measure(what, mean_interval(values.to_numpy(dtype=float)), "images", claimed)
+
+    def line(self, what: str, x: pd.Series, y: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
+        """R² of a line through estimators, negative where it falls; y has a row per replicate."""
+        if len(x) < 5:
+            raise NotApplicable(f"{len(x)} estimators are too few for a line; use at least 5")
+        whole = y[x.index].dropna()
+        interval = line_interval(x.to_numpy(float), whole.to_numpy(float))
+        return _measure(what, interval, "replicates", claimed)
+
+    # audits
+
+    def table(self, audit: str, title: str) -> pd.DataFrame:
+        """A table of an audit."""
+        found = self.finding(audit)
+        if title not in found.tables:
+            raise NotApplicable(f"the audit {audit} has no table {title!r} here")
+        return found.tables[title]
+
+    def row(self, audit: str, table: str, **where: Any) -> pd.Series:
+        """The one row of an audit's table that has these values."""
+        rows = self.table(audit, table)
+        for column, value in where.items():
+            rows = rows[rows[column] == value]
+        if len(rows) != 1:
+            raise NotApplicable(f"the audit {audit} says nothing of {', '.join(map(str, where.values()))}")
+        return rows.iloc[0]
+
+
+def _where(at: At) -> str:
+    if at is None:
+        return ""
+    return f" at {', '.join(f'{t:g}' for t in (at if isinstance(at, tuple) else (at,)))}"
+
+
+def _measure(what: str, interval: Interval, of: str, claimed: Range) -> Measure:
+    if not math.isfinite(interval.value):
+        raise NotApplicable(f"{what} is not defined")
+    return Measure(what, interval.value, interval.low, interval.high, interval.n, of, **claimed)

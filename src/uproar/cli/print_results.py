@@ -1,0 +1,271 @@
+"""Results on a terminal: verdicts, metrics, findings, claims, and where the report is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from uproar.cli.console import errors, output, table
+from uproar.cli.next_steps import after_run, print_next
+from uproar.cli.options import HOW, option
+from uproar.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from uproar.results.finding import Finding
+    from uproar.results.judgement import Judgement, Measure
+    from uproar.runs.run import Run
+
+Compare = Annotated[
+    str | None, option(panel=HOW, takes="METHOD", text="Print this method against each other, e.g. mine")
+]
+STATES = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped": "dim"}
+
+
+OUTCOMES = {"holds": "green", "does not hold here": "red", "undecided": "yellow", "not asked": "dim"}
+
+
+def print_results(results: Run, compare: str | None = None) -> None:
+    """Everything a run found, as tables and sentences; `compare` asks for one estimator against each other."""
+    for (task, model), quality in results.quality.items():
+        where = f"{task} with {model}: " if len(results.quality) > 1 else ""
+        output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
+    _print_verdicts(results)
+    _print_scores(results)
+    protocols = dict.fromkeys(results.higher_is_better, results.comparison_alpha)
+    print_comparisons(results.comparisons, protocols, compare)
+    print_findings(results.findings)
+    print_claims(results.claims)
+    _print_spent(results)
+
+
+def _print_verdicts(results: Run) -> None:
+    verdicts = results.verdicts
+    if verdicts.empty:
+        if len(results.table):
+            output.print("No verdict yet: too few cells are finished.")
+        return
+    doubts = {tuple(row[:4]): row[4] for row in results.trust.itertuples(index=False)}
+    for (task, model, protocol), group in verdicts.groupby(["task", "model", "protocol"], sort=False):
+        if protocol.endswith(":no-retrain"):
+            continue
+        shown_table = table(
+            f"{protocol.upper()} on {task} with {model}: area against random, in accuracy points",
+            "estimator",
+            ">advantage",
+            ">95 % interval",
+            ">p (Holm)",
+            "verdict",
+        )
+        for row in group.itertuples():
+            colour = {"b": "green", "w": "red"}.get(row.verdict[0], "yellow")
+            low, high = (_number(100 * end, "{:+.1f}") for end in (row.low, row.high))
+            p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
+            shown_table.add_row(
+                escape(row.estimator),
+                _number(100 * row.advantage, "{:+.1f}"),
+                f"{low}…{high}",
+                p,
+                f"[{colour}]{row.verdict}[/]" + _doubt(doubts.get((task, model, protocol, row.estimator))),
+            )
+        output.print(shown_table)
+
+
+def undefined_share(images: int, undefined: int) -> str:
+    """How many values are undefined, with their share where there are any.
+
+    >>> undefined_share(718, 319), undefined_share(718, 1), undefined_share(718, 0)
+    ('319 (44 %)', '1 (<1 %)', '0')
+    """
+    if not undefined:
+        return "0"
+    share = 100 * undefined / images
+    return f"{undefined} ({'<1' if share < 0.5 else f'{share:.0f}'} %)"
+
+
+def _print_spent(results: Run) -> None:
+    """Which verdicts are still open in a study that ran until it was decided, and what was spent on them."""
+    spent = results.spent
+    for (task, model, protocol), group in spent.groupby(["task", "model", "protocol"], sort=False):
+        still = [f"{row.estimator} ({row.replicates})" for row in group[group["open"]].itertuples()]
+        decided = int((~group["open"]).sum())
+        rest = f"; still open: {', '.join(still)}" if still else ""
+        output.print(escape(f"{protocol} on {task} with {model}: {decided} verdicts settled{rest}."))
+
+
+def _doubt(trust: str | None) -> str:
+    """What the audits say against a verdict, beside it."""
+    return "" if trust in (None, "holds") else f" [red]({escape(str(trust))})[/]"
+
+
+def _print_scores(results: Run) -> None:
+    done = results.scores[results.scores["status"] == "done"]
+    for (task, model, metric), group in done.groupby(["task", "model", "metric"], sort=False):
+        higher = bool(group["higher_is_better"].iloc[0])
+        better = "higher is better" if higher else "lower is better"
+        shown_table = table(
+            f"{metric} on {task} with {model} ({better})", "estimator", ">mean", ">replicates", ">undefined", "note"
+        )
+        means = group.groupby("estimator").agg(
+            mean=("value", "mean"),
+            replicates=("value", "size"),
+            images=("images", "sum"),
+            undefined=("undefined", "sum"),
+            ranked=("ranked", "all"),
+        )
+        for row in means.sort_values(["ranked", "mean"], ascending=[False, not higher]).itertuples():
+            mean = _number(row.mean, "{:.3f}")
+            shown_table.add_row(
+                escape(str(row.Index)),
+                mean if row.ranked else f"({mean})",
+                str(row.replicates),
+                undefined_share(row.images, row.undefined),
+                "" if row.ranked else "[yellow]not ranked[/]",
+            )
+        output.print(shown_table)
+
+
+def print_comparisons(frame: pd.DataFrame, protocols: Mapping[str, float], compare: str | None = None) -> None:
+    """Method against method: a sentence per protocol and metric, or a table of one method against each other.
+
+    `protocols` are the error rates by protocol; what is not among them is a metric.
+    """
+    from uproar.statistics.comparisons import ALPHA, pairs_sentence
+
+    places = [name for name in ("task", "model") if name in frame]
+    several = bool(places) and len(frame[places].drop_duplicates()) > 1
+    for names, group in frame.groupby([*places, "measure"], sort=False):
+        measure = str(names[-1])
+        if measure.endswith(":no-retrain"):
+            continue
+        of = "replicates" if measure in protocols else "images"
+        name = measure.upper() if measure in protocols else measure
+        where = f" on {names[0]} with {names[1]}" if several else ""
+        if compare is None:
+            output.print(escape(f"{name}{where}: {pairs_sentence(group, of)}."), soft_wrap=True)
+        elif compare in {*group["better"], *group["worse"]}:
+            alpha = protocols.get(measure, ALPHA)
+            output.print(_against(f"{name}{where}", group, compare, of, alpha))
+
+
+def check_compared(name: str, known: Iterable[str]) -> None:
+    """Refuse to compare with a method that is not there."""
+    there = list(dict.fromkeys(known))
+    if name not in there:
+        raise BadInput(f"--compare {name}: there is no such method; there are {', '.join(there) or 'none'}.")
+
+
+def _against(measure: str, group: pd.DataFrame, name: str, of: str, alpha: float) -> Table:
+    """One method against each other, corrected over these pairs alone."""
+    from uproar.statistics.comparisons import comparisons_with
+
+    own = comparisons_with(group, name, of, alpha)
+    scale, form = (100, "{:+.1f}") if of == "replicates" else (1, "{:+.3f}")
+    lead = ">lead, points" if of == "replicates" else ">lead"
+    shown = table(
+        f"{escape(measure)}: how far {escape(name)} leads, paired over {of} (Holm over {len(own)} pairs)",
+        "against",
+        lead,
+        ">95 % interval",
+        ">p (Holm)",
+        ">n",
+        "verdict",
+    )
+    for row in own.itertuples():
+        ahead = row.better == name
+        towards = scale * (1 if ahead == (row.difference >= 0) else -1)
+        low, high = sorted((towards * row.low, towards * row.high))
+        decided = row.verdict == f"{row.better} better"
+        p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
+        words = "better" if ahead else "worse"
+        shown.add_row(
+            escape(row.worse if ahead else row.better),
+            _number(towards * row.difference, form),
+            f"{_number(low, form)}…{_number(high, form)}",
+            p,
+            str(row.n),
+            f"[{'green' if ahead else 'red'}]{words}[/]" if decided else "[yellow]cannot tell[/]",
+        )
+    return shown
+
+
+def _number(value: float, form: str) -> str:
+    return "–" if value != value else form.format(value)
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Each audit's question and its answer in a sentence."""
+    for found in findings:
+        colour = STATES[found.state]
+        output.print(f"[bold]{escape(found.title)}[/] ({escape(found.audit)}): {escape(found.question)}")
+        output.print(Padding(f"[{colour}]{found.state}:[/] {escape(found.sentence)}", (0, 0, 0, 2)))
+
+
+def print_claims(judgements: Sequence[Judgement]) -> None:
+    """The tables of claims, by paper, task and model; then what could not be asked, by reason."""
+    from uproar.report.result_page import tally  # reports load slowly
+
+    several = len({(one.task, one.model) for one in judgements}) > 1
+    for paper in dict.fromkeys(one.paper for one in judgements):
+        mine = [one for one in judgements if one.paper == paper]
+        asked = [one for one in mine if one.deciding is not None]
+        for task, model in dict.fromkeys((one.task, one.model) for one in asked):
+            where = f" on {task} with {model}" if several else ""
+            some = [one for one in asked if (one.task, one.model) == (task, model)]
+            output.print(_claim_table(f"Claims of {paper}{where}", some))
+        reasons: dict[str, list[str]] = {}
+        for one in mine:
+            if one.deciding is None:
+                reasons.setdefault(one.reason, []).append(_short(one))
+        for reason, names in reasons.items():
+            output.print(f"[dim]not asked:[/] {escape(', '.join(names))}: {escape(reason)}.")
+        said = tally([one.outcome for one in mine])
+        output.print(f"{len(mine)} claims of {escape(paper)}: {said}.")
+
+
+def _claim_table(title: str, judgements: Sequence[Judgement]) -> Table:
+    shown = table(escape(title), "claim", ">effect, 95 % interval", "claimed", ">n", "outcome")
+    for one in judgements:
+        m = one.deciding
+        assert m is not None, "only what was asked is shown"
+        outcome = f"[{OUTCOMES[one.outcome]}]{one.outcome}[/]"
+        shown.add_row(escape(_short(one)), _effect(m), m.claimed, f"{m.n} {m.of}", outcome)
+    return shown
+
+
+def _short(one: Judgement) -> str:
+    return one.claim.partition(":")[2]
+
+
+def _effect(measure: Measure) -> str:
+    ends = ("–" if end != end else f"{end:+.3f}" for end in (measure.low, measure.high))
+    return f"{measure.effect:+.3f}\n{' to '.join(ends)}"
+
+
+def finish(results: Run, page: Path, folder: Path) -> int:
+    """Say what was found in a sentence, what went wrong, where the report is and what may come next; the exit code."""
+    from uproar.report.headline import headlines
+
+    for headline in headlines(results):
+        output.print(f"[bold]{escape(headline)}[/]", soft_wrap=True, highlight=False)
+    failed = int((results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum())
+    for row in results.problems.itertuples():
+        if row.status != "missing":
+            errors.print(
+                f"[yellow]{row.status}[/] {escape(row.estimator)} ({row.cells} cells): {escape(row.reason)}",
+                soft_wrap=True,
+            )
+    missing = int((results.table["status"] == "missing").sum() + (results.scores["status"] == "missing").sum())
+    if missing:
+        errors.print(f"[yellow]missing[/] {missing} cells have no result in {escape(results.place)}.", soft_wrap=True)
+    elif results.lost:
+        errors.print(f"[yellow]missing[/] {results.lost} results of {escape(results.place)} are lost.", soft_wrap=True)
+    output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
+    print_next(*after_run(results, page, folder))
+    return 1 if failed or missing or results.lost else 0

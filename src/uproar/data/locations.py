@@ -1,0 +1,96 @@
+"""Where data sets are looked for, and the sentence for one that is not there.
+
+A place is no part of a result: the same files elsewhere are the same data.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from uproar.data.catalogue import Known
+from uproar.errors import BadInput
+from uproar.paths import user_path
+
+VARIABLE = "UPROAR_DATA"
+"""The environment variable with the folders of data sets; worker processes inherit it."""
+
+
+def roots() -> list[Path]:
+    """The folders that hold data sets: those of UPROAR_DATA, ./data, and the user's own, in this order."""
+    given = [user_path(part) for part in given_roots()]
+    return [*given, Path("data"), own_root()]
+
+
+def own_root() -> Path:
+    """The user's folder for downloaded data sets."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "uproar" / "data"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "uproar" / "data"
+    cache = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(cache) if cache else Path.home() / ".cache") / "uproar" / "data"
+
+
+def download_root() -> Path:
+    """Where downloads go: the first folder of UPROAR_DATA, or the user's own."""
+    return next((user_path(part) for part in given_roots()), own_root())
+
+
+def use_root(folder: str | Path) -> None:
+    """Look in `folder` first, in this process and in those it starts."""
+    place = user_path(folder).resolve()
+    if place.exists() and not place.is_dir():
+        raise BadInput(f"--data-root must be a folder; {folder} is a file.")
+    rest = [part for part in given_roots() if part != str(place)]
+    os.environ[VARIABLE] = os.pathsep.join([str(place), *rest])
+
+
+def also_look(folders: Sequence[str]) -> None:
+    """Look in `folders` too, after those given: where a run found its data is where its report may need them."""
+    rest = [folder for folder in folders if folder not in given_roots()]
+    if rest:
+        os.environ[VARIABLE] = os.pathsep.join([*given_roots(), *rest])
+
+
+def given_roots() -> list[str]:
+    """The folders that the environment names."""
+    return [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()]
+
+
+def find(known: Known, root: str | None = None) -> Path | None:
+    """The folder of a set: below `root`, or below the first of the usual places that has it."""
+    bare = root is not None or not known.common
+    for place in [user_path(root)] if root else roots():
+        for folder in _candidates(known, place, bare):
+            if any((folder / mark).exists() for mark in known.marks):
+                return folder
+    return None
+
+
+def located(known: Known, root: str | None = None) -> Path:
+    """The folder of a set, or the sentence that says how to get it."""
+    folder = find(known, root)
+    if folder is None:
+        raise BadInput(missing(known, root))
+    return folder
+
+
+def missing(known: Known, root: str | None = None) -> str:
+    """What to download, where it was looked for, and the command."""
+    looked = ", ".join(str(place) for place in ([Path(root)] if root else roots()))
+    found = f"The data set {known.name} was not found: no {' or '.join(known.folders[:3])} in {looked}."
+    if not known.files:
+        return f"{found} {known.how} Then give the folder above with --data-root or {VARIABLE}."
+    return (
+        f"{found} `uproar data get {known.name}` downloads it ({known.size}) into {download_root()}; or unpack it "
+        f"yourself ({known.page}) and give the folder above with --data-root or {VARIABLE}."
+    )
+
+
+def _candidates(known: Known, place: Path, bare: bool) -> list[Path]:
+    named = [place / folder for folder in known.folders]
+    named += [place / known.name / folder for folder in ("", *known.folders)]
+    return [*named, place] if bare else named

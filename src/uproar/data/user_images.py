@@ -1,0 +1,118 @@
+"""Images of the user's own: a folder of picture files, or an array file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from uproar.arrays import KINDS, read_arrays
+from uproar.data.cropping import Framing
+from uproar.errors import BadInput, BadShape
+from uproar.paths import user_path
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+
+
+Named = tuple[Tensor, list[str], Tensor | None]
+"""Images with their names, and labels where there are any."""
+
+
+def read_images(path: str | Path, limit: int | None = None, size: int | None = None) -> Named:
+    """Images as floats in [0, 1], (n, c, h, w), with names, and labels where a file holds them; at most `limit`.
+
+    A folder gives its picture files by name, which must be of one size, or are scaled and cut to `size` × `size`
+    pixels. An array file gives `images`, or its only array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in
+    [0, 1].
+    """
+    place = user_path(path)
+    if place.is_dir():
+        return _stacked(_in_folder(place)[:limit], size)
+    if place.suffix in KINDS:
+        if size is not None:
+            raise BadInput(f"--size is for pictures; {place.name} holds arrays, which are taken as they are.")
+        x, names, labels = _from_arrays(place)
+        return x[:limit], names[:limit], None if labels is None else labels[:limit]
+    if place.suffix.lower() in PICTURES and place.is_file():
+        return _stacked([place], size)
+    if not place.exists():
+        raise BadInput(f"There is no file or folder {path}.")
+    raise BadInput(f"{path} is neither a folder of pictures nor a picture nor one of {', '.join(KINDS)}.")
+
+
+def count_images(path: str | Path) -> int:
+    """How many images a folder or file has, without decoding pictures."""
+    place = user_path(path)
+    if place.is_dir():
+        return len(_in_folder(place))
+    return len(_from_arrays(place)[0]) if place.suffix in KINDS else 1
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    files = sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES)
+    if not files:
+        raise BadInput(f"There are no pictures ({', '.join(PICTURES)}) in {folder}.")
+    return files
+
+
+def _stacked(files: list[Path], size: int | None) -> Named:
+    names = [file.stem for file in files]
+    if size is not None:
+        framing = Framing(size)
+        framed = np.stack([framing.picture(file) for file in files])
+        return torch.from_numpy(framed).float() / 255, names, None
+    pixels = [_picture(file) for file in files]
+    _check_sizes(files, pixels)
+    stack = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()
+    return stack.float() / 255, names, None
+
+
+def _check_sizes(files: list[Path], pixels: list[np.ndarray]) -> None:
+    """Refuse pictures of several sizes, with what was seen and what to do."""
+    first = {f"{one.shape[1]}x{one.shape[0]}": file.name for file, one in zip(files, pixels, strict=True)}
+    if len(first) == 1:
+        return
+    seen = [f"{name} is {size}" for size, name in list(first.items())[:3]]
+    more = f" and {len(first) - 3} more" if len(first) > 3 else ""
+    raise BadShape(
+        f"The pictures have {len(first)} sizes ({', '.join(seen)}{more}), and a network sees one: give --size 224 to "
+        "scale each and keep the middle 224x224 pixels."
+    )
+
+
+def _picture(file: Path) -> np.ndarray:
+    try:
+        with Image.open(file) as picture:
+            return np.asarray(picture.convert("RGB"))
+    except (UnidentifiedImageError, OSError) as error:
+        raise BadInput(f"{file} cannot be read as a picture: {error}.") from None
+
+
+def _from_arrays(file: Path) -> tuple[Tensor, list[str], Tensor | None]:
+    arrays = read_arrays(file)
+    if "images" not in arrays and len(arrays) != 1:
+        raise BadInput(f"{file.name} holds {', '.join(arrays)}; one of its arrays must be called 'images'.")
+    x = arrays.get("images", next(iter(arrays.values())))
+    if x.dtype.kind not in "fiub":
+        raise BadInput(f"The images in {file.name} are numbers, not {x.dtype}.")
+    if x.ndim == 3:
+        x = x[:, None]
+    if x.ndim == 4 and x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
+        x = x.transpose(0, 3, 1, 2)
+    if x.ndim != 4 or not len(x):
+        raise BadShape(f"The images in {file.name} must be (n, c, h, w), not {x.shape}.")
+    pixels = torch.from_numpy(np.ascontiguousarray(x)).float()
+    if not pixels.isfinite().all():
+        raise BadInput(f"The images in {file.name} have NaN or infinite pixels.")
+    if x.dtype == np.uint8:
+        pixels = pixels / 255
+    elif float(pixels.min()) < 0 or float(pixels.max()) > 1:
+        raise BadInput(
+            f"The images in {file.name} run from {float(pixels.min()):.3g} to {float(pixels.max()):.3g}; they must lie "
+            "in [0, 1] (a model normalises inside itself)."
+        )
+    labels = torch.from_numpy(arrays["labels"].astype(np.int64)) if "labels" in arrays else None
+    return pixels, [str(i) for i in range(len(pixels))], labels

@@ -1,0 +1,206 @@
+"""Backward passes with rules of ours: single operations of a running model get another way back.
+
+Operations are caught where torch dispatches them, so modules, functional calls, shared and in-place ones are all the
+same. Afterwards the graph of the scores is read: an operation that neither has a rule nor is allowed as it is, is
+refused by name. So scripted, compiled and self-made operations cannot slip through with their plain gradient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from uproar.errors import BadInput, NotApplicable
+from uproar.estimators.class_scores import class_scores
+from uproar.models.batch_invariance import BatchInvariant
+from uproar.types import Images, Labels
+
+Rule = Callable[[Callable, tuple, dict[str, Any]], Any]
+"""(function, arguments, keywords) -> what the function would return, with another way back."""
+
+MOVES = frozenset(
+    {
+        "AccumulateGrad",
+        "Alias",
+        "AsStrided",
+        "Cat",
+        "ChannelShuffle",
+        "Clone",
+        "ConstantPadNd",
+        "Expand",
+        "Flip",
+        "Gather",
+        "Index",
+        "IndexSelect",
+        "Permute",
+        "PixelShuffle",
+        "PixelUnshuffle",
+        "ReflectionPad2D",
+        "Repeat",
+        "ReplicationPad2D",
+        "ReshapeAlias",
+        "Roll",
+        "Select",
+        "Slice",
+        "Split",
+        "SplitWithSizes",
+        "Squeeze",
+        "Stack",
+        "T",
+        "ToCopy",
+        "Transpose",
+        "Unbind",
+        "UnsafeSplit",
+        "UnsafeView",
+        "Unsqueeze",
+        "UpsampleNearest2D",
+        "View",
+    }
+)
+"""Operations of a graph that only move or copy values: their gradient is right for any rule."""
+
+_NOT_IN_PLACE = ("requires_grad_", "detach_", "share_memory_")
+
+
+class _Rewired(torch.autograd.Function):
+    """A value computed from inputs, with `back(gradient) -> a gradient for each input` as its way back."""
+
+    @staticmethod
+    def forward(ctx: Any, value: tuple[Tensor], back: Callable, *inputs: Tensor) -> Tensor:
+        ctx.back = back
+        return value[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        # modes of the forward pass are off while torch goes backward
+        with BatchInvariant():
+            return None, None, *ctx.back(gradient)
+
+
+def rewired(value: Tensor, back: Callable[[Tensor], tuple[Tensor, ...]], *inputs: Tensor) -> Tensor:
+    """`value` as if computed from `inputs`; in a backward pass `back` says what each of them gets."""
+    # in a tuple, the value is not itself an input of the operation
+    return _Rewired.apply((value.detach(),), back, *inputs)
+
+
+class Interception(TorchFunctionMode):
+    """A model run with rules for some operations, by name without trailing underscores.
+
+    Nothing happens in place inside: an in-place operation works on a copy, and whoever holds the old tensor is given
+    the new one, so that a rule can rely on the values it has seen.
+    """
+
+    def __init__(self, method: str, rules: Mapping[str, Rule], allowed: Iterable[str]) -> None:
+        super().__init__()
+        self.method, self.rules, self.allowed = method, rules, MOVES.union(allowed)
+        self.replaced: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        args, kwargs = self._now(args), self._now(kwargs or {})
+        if not args and "input" in kwargs:
+            args = (kwargs.pop("input"),)
+        old = args[0] if _in_place(func, args, kwargs) else None
+        if old is not None:
+            args, kwargs = ((old.clone(), *args[1:]), {**kwargs, **dict.fromkeys(kwargs.keys() & {"inplace"}, False)})
+        rule = self.rules.get(func.__name__.rstrip("_")) if depends(args, kwargs) else None
+        result = rule(func, args, kwargs) if rule else func(*args, **kwargs)
+        if old is not None:
+            # item assignment returns nothing
+            self.replaced[id(old)] = (old, args[0] if result is None else result)
+        return args[0] if old is not None and result is None else result
+
+    def _now(self, given: Any) -> Any:
+        """The arguments, with tensors that were changed in place as they are now."""
+        if isinstance(given, Tensor):
+            while id(given) in self.replaced:
+                given = self.replaced[id(given)][1]
+            return given
+        if type(given) in (tuple, list):
+            return type(given)(self._now(each) for each in given)
+        if type(given) is dict:
+            return {name: self._now(each) for name, each in given.items()}
+        return given
+
+    def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
+        """The class scores with the rules in their graph; refused where that would not be this model."""
+        try:
+            with torch.enable_grad(), self:
+                scores = class_scores(model, x, target)
+        finally:
+            self.replaced.clear()
+        if scores.grad_fn is None:
+            raise BadInput("The model's scores do not depend on the image in a differentiable way.")
+        self._check(scores.grad_fn)
+        with torch.no_grad():
+            plain = class_scores(model, x[:2].detach(), target[:2])
+        if not torch.allclose(plain, scores[:2].detach(), rtol=1e-3, atol=1e-4, equal_nan=True):
+            raise NotApplicable(f"{self.method} cannot follow this model's in-place changes of tensor views")
+        return scores
+
+    def _check(self, start: Any) -> None:
+        for node in graph(start):
+            name = _operation(node)
+            several = sum(before is not None for before, _ in node.next_functions) > 1
+            if name == "_Rewired":
+                continue
+            if name not in self.allowed or (several and name in ONE_FACTOR) or _by_batch(node):
+                why = " of two activations" if several and name in self.allowed else ""
+                why = " with statistics of the batch or image" if _by_batch(node) else why
+                raise NotApplicable(f"{self.method} has no rule for the operation {name!r}{why} in this model")
+
+
+ONE_FACTOR = frozenset({"Addmm", "Bmm", "Convolution", "CudnnBatchNorm", "Div", "Mm", "Mul", "NativeBatchNorm"})
+"""Operations that are linear as long as only one of their operands depends on the image."""
+
+
+def depends(*given: Any) -> list[Tensor]:
+    """The tensors among the arguments that depend on the image (a borrowed model's weights are frozen)."""
+    found: list[Tensor] = []
+    for each in given:
+        if isinstance(each, Tensor):
+            found += [each] if each.requires_grad else []
+        elif isinstance(each, dict):
+            found += depends(*each.values())
+        elif isinstance(each, list | tuple):
+            found += depends(*each)
+    return found
+
+
+def _in_place(func: Callable, args: tuple, kwargs: dict) -> bool:
+    if not args or not isinstance(args[0], Tensor) or not depends(args):
+        return False
+    name = func.__name__
+    ending = name.endswith("_") and not name.endswith("__") and name not in _NOT_IN_PLACE
+    return ending or bool(kwargs.get("inplace")) or name == "__setitem__"
+
+
+def graph(start: Any) -> list[Any]:
+    """All operations that the start depends on."""
+    seen: dict[Any, None] = {}
+    open_ = [start]
+    while open_:
+        node = open_.pop()
+        if node is not None and node not in seen:
+            seen[node] = None
+            open_.extend(before for before, _ in node.next_functions)
+    return list(seen)
+
+
+def _operation(node: Any) -> str:
+    """`torch::autograd::AccumulateGrad` and `SqueezeBackward1` as AccumulateGrad and Squeeze."""
+    return re.sub(r"(Backward)?\d*$", "", node.name().rpartition(":")[2])
+
+
+def _by_batch(node: Any) -> bool:
+    return bool(getattr(node, "_saved_training", False))
+
+
+def only_moves(tensor: Tensor, also: Callable[[Any], bool]) -> bool:
+    """Whether a tensor is the image with values moved, or changed by operations that `also` accepts."""
+    nodes = graph(tensor.grad_fn)
+    return all(_operation(node) in MOVES or also(node) for node in nodes)

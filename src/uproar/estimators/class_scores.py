@@ -1,0 +1,61 @@
+"""Class scores and their gradients with respect to the image: the one place that calls the model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadInput
+from uproar.models.forward import called
+from uproar.models.memory_budget import at_most
+from uproar.types import Images, Labels
+
+_ROWS, _VALUES = 256, 2**21
+
+
+def rows_for(x: Images) -> int:
+    """Rows per pass when each image is evaluated at many points: at most 256, fewer for large images.
+
+    It bounds memory whatever the batch; on a CPU more rows are no faster. Fewer where memory is short.
+    """
+    return max(2, at_most(min(_ROWS, _VALUES // max(1, x[0].numel()))))
+
+
+def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:
+    """The score of each image's own target class, (n,)."""
+    out = called(model, x)
+    if len(target) and (int(target.min()) < 0 or int(target.max()) >= out.shape[1]):
+        raise BadInput(
+            f"The target classes run from {int(target.min())} to {int(target.max())}, but the model "
+            f"has {out.shape[1]} classes (0 to {out.shape[1] - 1})."
+        )
+    return out.gather(1, target[:, None])[:, 0]
+
+
+def input_gradient(model: nn.Module, x: Images, target: Labels) -> Tensor:
+    """Gradient of each image's target score with respect to that image alone."""
+    with torch.enable_grad():
+        x = x.detach().clone(memory_format=torch.channels_last).requires_grad_()
+        total = class_scores(model, x, target).sum()
+        gradient = None
+        if total.requires_grad:
+            (gradient,) = torch.autograd.grad(total, x, allow_unused=True)
+        if gradient is None:
+            raise BadInput("The model's scores do not depend on the image in a differentiable way.")
+    return gradient.detach().contiguous()
+
+
+def summed_over_points(function, points: int, x: Images, share: float = 1.0) -> Tensor:
+    """Sum of `function(copies)` over `points` versions of every image, always added in the same order.
+
+    `function(first, last)` gives the maps of versions first..last-1 as (n, last - first, ...). Versions are evaluated
+    several at a time, as memory allows, but added one by one: the sum cannot depend on the batch size. `share` is the
+    part of the usual rows to use where a version costs more than one.
+    """
+    together = max(1, int(share * rows_for(x)) // len(x))
+    total: Tensor | None = None
+    for first in range(0, points, together):
+        for part in function(first, min(first + together, points)).unbind(1):
+            total = part.clone() if total is None else total.add_(part)
+    assert total is not None
+    return total

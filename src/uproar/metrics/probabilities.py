@@ -1,0 +1,42 @@
+"""From the model's answers to numbers per image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from uproar.metrics.base import Batch, Change, Seen
+from uproar.statistics.areas import area
+from uproar.types import Labels
+
+By = Literal["probability", "accuracy", "logit"]
+
+
+def measured(answers: Tensor, target: Labels, by: By) -> Tensor:
+    """The target's probability or logit, or whether it is the highest, for answers (..., n, k): (..., n)."""
+    if by == "accuracy":
+        return (answers.argmax(-1) == target).double()
+    scores = answers.double()
+    if by == "probability":
+        scores = scores.softmax(-1)
+    return scores.gather(-1, target.expand(scores.shape[:-1])[..., None])[..., 0]
+
+
+def curve_of(batch: Batch, seen: Seen, points: Sequence[Sequence[Change]], by: By = "probability") -> Tensor:
+    """One number per image and point, (n, points): the mean over the changes of the point."""
+    columns = [measured(torch.stack([seen[change] for change in point]), batch.target, by).mean(0) for point in points]
+    return torch.stack(columns, 1)
+
+
+def area_of(fractions: Sequence[float], values: Tensor) -> Tensor:
+    """Mean height of each curve, (n,)."""
+    return torch.from_numpy(np.asarray(area(np.asarray(fractions), values.numpy())))
+
+
+def only(defined: Tensor, values: Tensor) -> Tensor:
+    """The values where they are defined, NaN elsewhere."""
+    return torch.where(defined, values, torch.full_like(values, torch.nan))

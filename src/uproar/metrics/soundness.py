@@ -1,0 +1,319 @@
+"""Soundness and completeness: is what the map marks really used, and is what is used really marked?
+
+Both use the map's values. Soundness belongs to a data set: pixels are inserted, most important first, and attribution
+that comes in without raising the accuracy of the data set counts as false, in all images. Its value for one image is
+the same statistic of that image alone; the number to report is `whole`. Everything it needs is in the responses, so it
+can be taken of any concatenation of batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from uproar.metrics.axis import Axis, Trace
+from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.changes import Thresholded
+from uproar.metrics.insertion import Points, flat, nested
+from uproar.metrics.prepared_batch import Prepared, with_values
+from uproar.metrics.probabilities import By, area_of, curve_of, measured, only
+from uproar.removal import count
+
+Steps = Annotated[int, Field(ge=1, le=100_000)]
+_Level = Annotated[float, Field(gt=0)]
+Level = _Level | Annotated[tuple[_Level, ...], Field(min_length=1)]
+"""Where the curve of soundness is read: at one level of accuracy, or the mean over several."""
+Ratios = tuple[Annotated[float, Field(ge=0, le=1)], ...]
+
+TENTHS: Ratios = tuple(i / 10 for i in range(1, 10))
+"""The shares of the range of values that are removed, in the paper."""
+
+_LI = "Li et al. 2024"
+_SOUND_BIAS = (
+    "a step that lowers the accuracy counts as false too; below 500 images ε = 0.01 is a few images; maps that "
+    "reach the level in one step are fully sound; the first step starts from an accuracy of 0, so that guessing counts "
+    "as a gain; linear imputation spreads the first pixels over the whole image, so that a small object without its "
+    "surroundings raises nothing and is called false: the exact map of such a task can score below a random one"
+)
+_COMPLETE_BIAS = "a map that marks everything is complete; values matter, so two maps of one order can differ"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When newly included attribution is false: the gain is below ε (or at most ε), and more than the gate is reached.
+
+    With `lag`, a step's ratio does not know yet what is decided in that step. `small` is added to denominators.
+    """
+
+    epsilon: float
+    closed: bool = False
+    gate: float = -math.inf
+    lag: bool = False
+    small: float = 0.0
+
+
+def sound_shares(gain: Tensor, gate: Tensor, included: Tensor, rule: Rule) -> Tensor:
+    """Share of the included attribution that is not false, (n, steps).
+
+    `gain` is (n, steps), or (1, steps) where the data set decides for all; `gate` is what the gate looks at.
+    """
+    false = gain <= rule.epsilon if rule.closed else gain < rule.epsilon
+    wrong = (_steps_of(included) * (false & (gate > rule.gate))).cumsum(1)
+    if rule.lag:
+        wrong = torch.cat([torch.zeros_like(wrong[:, :1]), wrong[:, :-1]], 1)
+    return (included - wrong) / (included + rule.small)
+
+
+def sound_curve(responses: Mapping[str, Tensor], by: By, rule: Rule) -> tuple[Tensor, Tensor]:
+    """The data set's accuracy (or mean score) and soundness at each step, over the images where it is defined."""
+    defined = responses["defined"].bool()
+    score, included = responses["curve"][defined].double(), responses["included"][defined].double()
+    if by != "accuracy":
+        level = score.mean(0)
+        shares = sound_shares(_steps_of(score), level[None], included, rule)
+        return level, shares.mean(0)
+    images, correct = len(score) + rule.small, score.sum(0, keepdim=True)
+    # Subtracted before divided: a gain of one image in 100 is 0.01, and not a little less.
+    shares = sound_shares(_steps_of(correct) / images, correct / images, included, rule)
+    return correct[0] / images, shares.mean(0)
+
+
+def _steps_of(curves: Tensor) -> Tensor:
+    """What each step adds; the first starts from 0."""
+    return curves.diff(dim=1, prepend=torch.zeros_like(curves[:, :1]))
+
+
+def at_levels(level: Tensor, shares: Tensor, wanted: Level) -> Tensor:
+    """The mean of the shares at the wanted levels; NaN where one of them is not reached."""
+    levels = wanted if isinstance(wanted, tuple) else (wanted,)
+    return torch.stack([at_level(level, shares, one) for one in levels]).mean(0)
+
+
+def at_level(level: Tensor, shares: Tensor, wanted: float) -> Tensor:
+    """The share at the first step whose level reaches `wanted`; NaN where none does. Both are (..., steps)."""
+    reached = level >= wanted
+    first = reached.int().argmax(-1, keepdim=True)
+    return only(reached.any(-1), shares.gather(-1, first)[..., 0])
+
+
+def included_at(values: Tensor, kept: Sequence[int]) -> Tensor:
+    """Sum of the highest `kept` values of each map, (n, steps)."""
+    totals = values.flatten(1).double().sort(1, descending=True).values.cumsum(1)
+    return torch.nn.functional.pad(totals, (1, 0))[:, list(kept)]
+
+
+def _respond(
+    batch: Batch, seen: Seen, points: Points, kept: Sequence[int], by: By, rule: Rule, level: Level, defined: Tensor
+) -> Responses:
+    ready = Prepared.of(batch)
+    included = included_at(ready.values("max"), kept)
+    score = curve_of(batch, seen, points, by)
+    alone = sound_shares(_steps_of(score), score, included, rule)
+    value = only(defined, at_levels(score, alone, level))
+    return {"value": value, "curve": score, "included": included, "defined": defined}
+
+
+def _mask_ratios(shape: Sequence[int], *, steps: int, **_: Any) -> list[float]:
+    """Shares of pixels that are still hidden: from nearly all to nearly none, in equal steps."""
+    return [(steps + 1 - i) / (steps + 1) for i in range(1, steps + 1)]
+
+
+def _hidden(shape: Sequence[int], steps: int) -> list[int]:
+    return [count(t, shape[1] * shape[2]) for t in _mask_ratios(shape, steps=steps)]
+
+
+def _points(shape: Sequence[int], *, steps: int, fill: str, **_: Any) -> Points:
+    return nested(shape, "least", _hidden(shape, steps), fill, None)
+
+
+def _whole(responses: Mapping[str, Tensor], *, level: Level, epsilon: float, by: By, **_: Any) -> float:
+    return float(at_levels(*sound_curve(responses, by, Rule(epsilon)), level))
+
+
+def _traced(responses: Mapping[str, Tensor], levels: Sequence[float], *, epsilon: float, by: By, **_: Any) -> Tensor:
+    reached, shares = sound_curve(responses, by, Rule(epsilon))
+    return torch.stack([at_level(reached, shares, level) for level in levels])
+
+
+TRACE = Trace(tuple(i / 50 for i in range(1, 51)), _traced, "accuracy reached", "soundness")
+"""Soundness at every level of accuracy, as the paper draws it."""
+
+
+def _sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
+    return Axis(
+        points,
+        "share of pixels still hidden",
+        done="hidden",
+        falls=True,
+        level="level",
+        remark="Pixels come in from left to right, the most important first. The lines are the {score} that decides "
+        "which attribution counts as false, not soundness itself: that is the sound share of the attribution shown "
+        "when the line of the data set first reaches the level (the mean over several, where several are asked for).",
+    )
+
+
+@metric(
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance="that of a random map",
+    biases=_SOUND_BIAS,
+    paper=f"{_LI}, algorithm 3",
+    asks=flat(_points),
+    whole=_whole,
+    axis=_sound_axis(_mask_ratios),
+    trace=TRACE,
+    formula="mean over images of (included − false) / included attribution, at the first step whose "
+    "accuracy reaches `level` (the mean over levels, if several are given); a step's attribution is false "
+    "if accuracy grows by less than ε",
+)
+def soundness(
+    batch: Batch,
+    seen: Seen,
+    *,
+    level: Level = 0.5,
+    epsilon: float = 0.01,
+    steps: Steps = 99,
+    fill: str = "linear",
+    by: By = "accuracy",
+) -> Responses:
+    """Share of the attribution inserted so far that raised the data set's accuracy when it came in.
+
+    By probability or logit, each image decides for itself, by its own score; the level is that of the mean score.
+    """
+    shape = tuple(batch.x.shape[1:])
+    points = _points(shape, steps=steps, fill=fill)
+    kept = [shape[1] * shape[2] - k for k in _hidden(shape, steps)]
+    return _respond(batch, seen, points, kept, by, Rule(epsilon), level, with_values(batch.maps))
+
+
+SOCO_RATIOS = tuple(i / 100 for i in range(98, 2, -1))
+"""Shares of hidden pixels in the released code: 0.98, 0.97, …, 0.03."""
+
+
+def _soco_points(shape: Sequence[int], *, fill: str, **_: Any) -> Points:
+    return nested(shape, "least", [int(shape[1] * shape[2] * r) for r in SOCO_RATIOS], fill, None)
+
+
+def _soco_rule(epsilon: float, gate: float) -> Rule:
+    return Rule(epsilon, closed=True, gate=gate, lag=True, small=1e-6)
+
+
+def _soco_whole(
+    responses: Mapping[str, Tensor], *, level: Level, epsilon: float, gate: float, by: By, **_: Any
+) -> float:
+    return float(at_levels(*soco_curve(responses, epsilon=epsilon, gate=gate, by=by), level))
+
+
+def soco_curve(
+    responses: Mapping[str, Tensor], *, epsilon: float = 0.01, gate: float = 0.04, by: By = "accuracy", **_: Any
+) -> tuple[Tensor, Tensor]:
+    """Accuracy (or mean score) and soundness at the 96 steps of the released code."""
+    return sound_curve(responses, by, _soco_rule(epsilon, gate))
+
+
+@metric(
+    name="soundness:soco",
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance="that of a random map",
+    biases=f"{_SOUND_BIAS}; a step's own attribution is judged one step late",
+    whole=_soco_whole,
+    paper=f"{_LI}, released code",
+    asks=flat(_soco_points),
+    axis=_sound_axis(lambda shape, **_: SOCO_RATIOS),
+    formula="as soundness, in 96 steps, false attribution counted one step late, gains of at most ε false "
+    "once the accuracy is above the gate",
+)
+def soundness_soco(
+    batch: Batch,
+    seen: Seen,
+    *,
+    level: Level = 0.5,
+    epsilon: float = 0.01,
+    gate: float = 0.04,
+    fill: str = "linear",
+    by: By = "accuracy",
+) -> Responses:
+    """Soundness as in its released code, where `by="logit"` is called PredScore; maps of zeros count as unsound."""
+    shape = tuple(batch.x.shape[1:])
+    features = shape[1] * shape[2]
+    kept = [features - int(features * r) for r in SOCO_RATIOS]
+    points, rule = _soco_points(shape, fill=fill), _soco_rule(epsilon, gate)
+    usable = Prepared.of(batch).usable
+    return _respond(batch, seen, points, kept, by, rule, level, usable)
+
+
+def _ratio_axis(shape: Sequence[int], *, ratios: Ratios, **_: Any) -> list[float]:
+    return list(ratios)
+
+
+_LOST_AXIS = Axis(
+    _ratio_axis,
+    "share of the range cut off",
+    "{by} lost",
+    "{by} lost",
+    "of the range cut off",
+    remark="At the share r all pixels go whose value exceeds (1 − r) · the map's maximum; how many these are "
+    "differs between maps.",
+)
+
+
+def _above(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any) -> list[Change]:
+    return [Thresholded("most", r, fill) for r in ratios]
+
+
+def _lost(batch: Batch, seen: Seen, ratios: Ratios, fill: str, by: By) -> Tensor:
+    """What is lost at each ratio, (n, ratios)."""
+    points = [(change,) for change in _above((), ratios=ratios, fill=fill)]
+    before = measured(batch.clean, batch.target, by)
+    return before[:, None] - curve_of(batch, seen, points, by)
+
+
+@metric(
+    higher_is_better=True,
+    low=-1,
+    high=1,
+    chance="that of a random map",
+    biases=_COMPLETE_BIAS,
+    paper=f"{_LI}, algorithm 4",
+    asks=_above,
+    axis=_LOST_AXIS,
+    formula="mean over r of accuracy before − after removing pixels with a > (1 − r) · max a",
+)
+def completeness(
+    batch: Batch,
+    seen: Seen,
+    *,
+    ratios: Ratios = TENTHS,
+    fill: str = "linear",
+    by: Literal["accuracy", "probability"] = "accuracy",
+) -> Responses:
+    """Accuracy (or probability) lost when pixels go whose value exceeds the threshold (1 − r) · maximum."""
+    values = _lost(batch, seen, ratios, fill, by)
+    return {"value": only(with_values(batch.maps), area_of(ratios, values)), "curve": values}
+
+
+@metric(
+    name="completeness:soco",
+    higher_is_better=True,
+    low=-1,
+    high=1,
+    chance="that of a random map",
+    biases=f"{_COMPLETE_BIAS}; a map of zeros removes nothing and scores 0",
+    asks=_above,
+    axis=_LOST_AXIS,
+    paper=f"{_LI}, released code",
+    formula="as completeness, maps of zeros included",
+)
+def completeness_soco(batch: Batch, seen: Seen, *, ratios: Ratios = TENTHS, fill: str = "linear") -> Responses:
+    """Completeness as in its released code: maps without values count, and remove nothing."""
+    values = _lost(batch, seen, ratios, fill, "accuracy")
+    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}

@@ -1,0 +1,143 @@
+"""What the numbers of a model's answers are: class scores (logits), or probabilities of a softmax.
+
+Metrics and some estimators need the probability of a class, which is the softmax of logits. It is refused where it
+would mean nothing: over a single output (always 1), and over the outputs of a sigmoid (one probability per label, not
+one of several classes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadInput, UproarError
+from uproar.models.borrow import borrowed
+from uproar.models.forward import called, dtype_of
+
+Output = Literal["auto", "logit", "probability"]
+Kind = Literal["logit", "probability"]
+
+ROUNDING, COARSE = 1e-4, 2e-2
+"""How far the sum of a row of probabilities may be from 1: in single precision, and in half or bfloat16."""
+
+_MOVING = ("Copy", "View", "Permute", "Slice", "Alias", "Cat")
+"""Steps of a graph that move numbers, or write them in another precision, without changing them."""
+_LAYERS = ("Addmm", "Mm", "Linear", "MkldnnLinear", "Convolution")
+"""Steps whose numbers have no bounds."""
+
+_output: ContextVar[Output] = ContextVar("what models answer", default="auto")
+
+
+@contextmanager
+def answers_are(output: Output) -> Iterator[None]:
+    """Inside, answers are taken for logits or for probabilities, or by their look (`auto`)."""
+    if output not in get_args(Output):
+        raise BadInput(f"output is {', '.join(get_args(Output))}, not {output!r}.")
+    token = _output.set(output)
+    try:
+        yield
+    finally:
+        _output.reset(token)
+
+
+def output_set() -> Output:
+    """What `answers_are` says here."""
+    return _output.get()
+
+
+def kind_of(answers: Tensor, output: Output = "auto", tolerance: float = ROUNDING) -> Kind:
+    """What answers (n, k) are, where a softmax over them makes sense; refused in one sentence where it does not.
+
+    >>> kind_of(torch.tensor([[2.0, -1.0]])), kind_of(torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
+    ('logit', 'probability')
+    """
+    if answers.shape[1] == 1:
+        raise BadInput(
+            "The model has one output per image, and the softmax over one number is 1 for every image, so there is no "
+            "probability to follow. For a yes-or-no network with logit z, give one that returns both class scores: "
+            "torch.cat([torch.zeros_like(z), z], 1)."
+        )
+    known = answers[answers.isfinite().all(1)].double()
+    if not len(known):
+        raise BadInput("The model's answers to all images are NaN or infinite.")
+    sums = known.sum(1)
+    between = bool(((known >= 0) & (known <= 1 + tolerance)).all())
+    sum_to_one = sums_to_one(known, tolerance)
+    if output == "probability" and not sum_to_one:
+        raise BadInput("output='probability' was given, but the model's rows do not sum to 1.")
+    if output == "auto" and between and not sum_to_one:
+        raise BadInput(
+            f"The model's answers to all {len(known)} images lie between 0 and 1, but a row sums to "
+            f"{float(sums.min()):.3g} to {float(sums.max()):.3g}, not to 1: they look like the sigmoids of several "
+            "labels, of which a softmax means nothing. Give a model that returns class scores of which one is right, "
+            "or say output='logit' if these are."
+        )
+    return "probability" if sum_to_one and output != "logit" else "logit"
+
+
+def sums_to_one(answers: Tensor, tolerance: float = ROUNDING) -> bool:
+    """Whether every row is a distribution: as from a softmax."""
+    wide = answers.double()
+    return bool((wide >= 0).all()) and bool(((wide.sum(1) - 1).abs() < tolerance).all())
+
+
+def kind_of_model(model: nn.Module, x: Tensor, answers: Tensor, output: Output, tolerance: float) -> Kind:
+    """What a model's answers to images are, as `kind_of` says; logits for certain if they come straight from a layer.
+
+    Answers of a network that has hardly learned may lie between 0 and 1 like those of a sigmoid.
+    """
+    if output == "auto" and not sums_to_one(answers, tolerance) and last_step(model, x[:1]) in _LAYERS:
+        output = "logit"
+    return kind_of(answers, output, tolerance)
+
+
+def last_step(model: nn.Module, x: Tensor) -> str:
+    """What the model does last with its numbers, such as `Addmm` or `Sigmoid`, by the graph behind its answer.
+
+    Steps that only move numbers, or write them in another precision, do not count. Empty where there is no graph.
+    """
+    try:
+        with borrowed(model), torch.enable_grad():
+            step = called(model, x.detach().clone().requires_grad_()).grad_fn
+    except UproarError:  # as of quantised networks, which have no gradients
+        return ""
+    while step is not None and any(kind in step.name() for kind in _MOVING):
+        step = step.next_functions[0][0]
+    return "" if step is None else step.name().partition("Backward")[0]
+
+
+def tolerance_of(model: nn.Module) -> float:
+    """How far rows of probabilities may be from 1 in the model's precision."""
+    return COARSE if dtype_of(model) in (torch.float16, torch.bfloat16) else ROUNDING
+
+
+def probabilities(answers: Tensor) -> Tensor:
+    """Class probabilities of answers (n, k) in double precision; these themselves where `answers_are` says so."""
+    wide = answers.double()
+    return wide if output_set() == "probability" else wide.softmax(1)
+
+
+def as_logits(answers: Tensor) -> Tensor:
+    """Answers whose softmax are the class probabilities."""
+    return logarithm(answers) if output_set() == "probability" else answers
+
+
+class LogProbabilities(nn.Module):
+    """A model that answers with probabilities, seen through their logarithm: softmax gives them back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return logarithm(called(self.model, x))
+
+
+def logarithm(answers: Tensor) -> Tensor:
+    """Probabilities as logits."""
+    return answers.clamp_min(1e-30).log()

@@ -1,0 +1,1 @@
+"""The papers that are reproduced: their claims, figures, published numbers, recipes and study files."""

@@ -1,0 +1,173 @@
+"""How a figure of a paper is declared: drawn from what a study found, in the paper's layout, beside its numbers.
+
+    @exhibit("hooker2019", "Figures 5 and 6")
+    def ensembles(seen):
+        return Exhibit("roar-kar", title, reading, figure=Multiples(...), table=Beside(...))
+
+A function raises `NotApplicable` where the study lacks what the figure is of; the reason is shown in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from uproar.claims.base import PAPERS
+from uproar.claims.evidence import Found
+from uproar.errors import NotApplicable, one_line
+from uproar.report.audit_figures import AuditFigure, audit_figure
+from uproar.report.figures import Retraining
+from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points
+from uproar.report.pictures import Panel
+from uproar.report.score_document import Document
+from uproar.report.slices import Section
+from uproar.report.small_multiples import Multiples
+from uproar.report.style import Style, styles
+from uproar.statistics.claim_intervals import Interval, mean_interval
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Numbers of a paper and of this study, side by side, as they are printed."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """What a paper shows, from the numbers of a study."""
+
+    name: str
+    """Of its file: lower case, no spaces."""
+    title: str
+    """The finding in a sentence."""
+    reading: str
+    """How to read it."""
+    figure: Multiples | Retraining | Panel | AuditFigure | None = None
+    table: Beside | None = None
+    paper: str = ""
+    place: str = ""
+    """Where the paper has it."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A figure of a paper that the study cannot draw."""
+
+    paper: str
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One task and model of a study, in the words of claims and in those of the report."""
+
+    found: Found
+    section: Section
+    panels: tuple[Panel, ...]
+    metrics: Document | None
+
+    def label(self, wanted: str, protocol: str | None = None) -> str:
+        """The name under which the report has an estimator, whatever its options."""
+        return clean(self.found.estimator(wanted, protocol))
+
+    def audit_figure(self, audit: str, plot: str) -> AuditFigure:
+        """A plot of one of the study's audits, with the report's looks."""
+        for one in self.found.finding(audit).plots:
+            if one.name == plot:
+                return audit_figure(one, audit, self.section.looks)
+        raise NotApplicable(f"the audit {audit} has no plot {plot!r} here")
+
+    def style(self, label: str) -> Style:
+        """The look an estimator has elsewhere in the report."""
+        return self.section.looks.get(label) or styles([label])[label]
+
+
+@dataclass(frozen=True)
+class _Declared:
+    paper: str
+    place: str
+    make: Callable[[Seen], Exhibit]
+
+
+_DECLARED: list[_Declared] = []
+
+
+def exhibit(paper: str, place: str) -> Callable[[Callable[[Seen], Exhibit]], Callable[[Seen], Exhibit]]:
+    """Declare a figure or table of a paper; they are shown in the order of their declaration."""
+
+    def keep(make: Callable[[Seen], Exhibit]) -> Callable[[Seen], Exhibit]:
+        _DECLARED.append(_Declared(paper, place, make))
+        return make
+
+    return keep
+
+
+def exhibits_of(seen: Seen, papers: Sequence[str]) -> tuple[tuple[Exhibit, ...], tuple[Missing, ...]]:
+    """The figures of some papers as far as the study can draw them, and what it cannot."""
+    shown, missing = [], []
+    for one in _DECLARED:
+        if one.paper not in papers:
+            continue
+        paper = PAPERS[one.paper]
+        try:
+            made = one.make(seen)
+        except NotApplicable as error:
+            missing.append(Missing(paper, one.place, one_line(error)))
+            continue
+        name = f"paper-{one.paper}-{made.name}"
+        figure = None if made.figure is None else _named(made.figure, name, made.title)
+        shown.append(replace(made, name=name, figure=figure, paper=paper, place=one.place))
+    return tuple(shown), tuple(missing)
+
+
+def _named(figure: Any, name: str, title: str) -> Any:
+    if isinstance(figure, AuditFigure):
+        return replace(figure, name=name, plot=replace(figure.plot, title=title))
+    return replace(figure, name=name, title=title)
+
+
+# words
+
+
+def share(interval: Interval) -> str:
+    """A share with its interval, in percent.
+
+    >>> share(Interval(0.5, 0.4, 0.61, 3)).replace("\u00a0", " ")
+    '50.0 % (40.0 to 61.0)'
+    """
+    return _said(interval, percent(interval.value), "{:.1f}", 100)
+
+
+def gap(interval: Interval) -> str:
+    """A difference of shares in points, with its interval."""
+    return _said(interval, points(interval.value), "{:+.1f}", 100)
+
+
+def plain(interval: Interval, digits: int = 2) -> str:
+    """A number as it is, with its interval."""
+    form = f"{{:.{digits}f}}"
+    return _said(interval, form.format(interval.value), form)
+
+
+def _said(interval: Interval, value: str, form: str, scale: float = 1) -> str:
+    if not known(interval.value):
+        return NOTHING
+    if known(interval.low) and known(interval.high):
+        ends = (form.format(scale * end) for end in (interval.low, interval.high))
+        value = f"{value} ({' to '.join(ends)})"
+    return value.replace("-", "−")
+
+
+def over_replicates(values: pd.Series) -> Interval:
+    """The mean of one number per replicate."""
+    return mean_interval(values.to_numpy(dtype=float))
+
+
+BRACKETS = f"In brackets the {LEVEL} interval."

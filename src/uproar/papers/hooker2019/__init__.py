@@ -1,0 +1,1 @@
+"""Hooker et al. 2019, ROAR and KAR."""

@@ -1,0 +1,294 @@
+"""Figures of Hooker et al. 2019: ROAR and KAR of single estimates and of their ensembles, retraining, the pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from uproar.errors import NotApplicable
+from uproar.papers.figure import BRACKETS, Beside, Exhibit, Seen, exhibit, gap, over_replicates, share
+from uproar.papers.hooker2019.claims import CONTROLLED, KAR, ROAR, SINGLE, UNTRAINED
+from uproar.report.figures import Series, retraining_figures, series_of, x_label, y_range
+from uproar.report.formatting import LEVEL, listed, percent, points
+from uproar.report.pictures import Panel, Tile
+from uproar.report.small_multiples import Multiples, Window
+from uproar.report.style import Style, styles
+from uproar.results.study import BASELINE
+
+PAPER = "hooker2019"
+NAMES = {"grad": "Grad", "guided_backprop": "GB", "ig": "IG"}
+VARIANTS = {"single": "{}", "SG": "sg({})", "SQ": "sq({})", "SG-SQ": "sg_sq({})", "VAR": "var({})"}
+"""What is done to a single estimate, as the paper calls it; VAR is from its NeurIPS version."""
+ENSEMBLES = ("SG", "SG-SQ", "VAR")
+"""Those that are made of several noisy estimates; squaring alone is none."""
+
+
+TITLES = {ROAR: "ROAR", CONTROLLED: "decoupled", KAR: "KAR"}
+
+
+def name_of(base: str, variant: str) -> str:
+    """An estimate in the paper's words.
+
+    >>> name_of("ig", "SG-SQ"), name_of("grad", "single")
+    ('SG-SQ-IG', 'Grad')
+    """
+    return NAMES[base] if variant == "single" else f"{variant}-{NAMES[base]}"
+
+
+def _looks() -> dict[str, Style]:
+    """One look per variant, the same in all plots."""
+    return styles([BASELINE, *VARIANTS])
+
+
+def _variants(seen: Seen, base: str, protocol: str) -> dict[str, str]:
+    """Those that have a curve, by variant; the report's names."""
+    there = set(seen.section.curves[protocol]["estimator"]) if protocol in seen.section.curves else ()
+    found = {}
+    for variant, form in VARIANTS.items():
+        for wanted in seen.found.there([form.format(base)], protocol):
+            if (label := seen.label(wanted, protocol)) in there:
+                found[variant] = label
+    return found
+
+
+def _window(seen: Seen, base: str, protocol: str) -> Window | None:
+    names = _variants(seen, base, protocol)
+    if not names:
+        return None
+    looks, lines = _looks(), [BASELINE, *names]
+    series = [_line(seen, protocol, names.get(v, BASELINE), v, looks[v]) for v in lines]
+    also = " and ensembles" if len(names) > 1 else ""
+    return Window(
+        f"{TITLES[protocol]}: {NAMES[base]}{also}",
+        tuple(series),
+        x_label(seen.section, protocol),
+        "test accuracy",
+        (0.0, 1.0),
+        level=seen.section.chance,
+    )
+
+
+def _line(seen: Seen, protocol: str, label: str, name: str, style: Style) -> Series:
+    return replace(series_of(seen.section, protocol, label), label=name, style=style)
+
+
+def _share_axis(windows: Sequence[Window], chance: float | None) -> tuple[Window, ...]:
+    """All plots with the same upright axis, so that they can be compared."""
+    limits = y_range([s for w in windows for s in w.series], chance)
+    return tuple(replace(w, y_range=limits) for w in windows)
+
+
+def _deepest(seen: Seen, protocol: str) -> float:
+    """The fraction at which estimators differ most in the paper, or the nearest that the study has."""
+    wanted = 0.1 if protocol == KAR else 0.9
+    return min(_fractions(seen, protocol), key=lambda t: abs(t - wanted))
+
+
+def _fractions(seen: Seen, protocol: str) -> list[float]:
+    table = seen.found.accuracy(protocol, BASELINE)
+    plain = 1.0 if protocol == KAR else 0.0
+    found = [float(t) for t in table.columns if abs(t - plain) > 1e-9]
+    if not found:
+        raise NotApplicable(f"no fraction of {protocol} is finished for random")
+    return found
+
+
+def _reached(seen: Seen, protocol: str, t: float) -> dict[str, float]:
+    """Mean accuracy by the paper's names at one fraction."""
+    found = {"random": seen.section.accuracy(protocol, BASELINE, t)}
+    for base in SINGLE:
+        for variant, label in _variants(seen, base, protocol).items():
+            found[name_of(base, variant)] = seen.section.accuracy(protocol, label, t)
+    return found
+
+
+@exhibit(PAPER, "Figures 5 and 6")
+def ensembles(seen: Seen) -> Exhibit:
+    """ROAR above KAR, a plot per single estimate with its ensembles and random."""
+    rows = [[w for base in NAMES if (w := _window(seen, base, protocol)) is not None] for protocol in TITLES]
+    if not rows[0]:
+        raise NotApplicable("the study has no ROAR of gradient, guided backprop or integrated gradients")
+    windows, columns = [window for row in rows for window in row], max(map(len, rows))
+    reading = (
+        "ROAR removes pixels most important first (lower is better), KAR keeps only those (higher is better). "
+        "Decoupled ROAR, which the paper does not have, removes so that masks cannot give the class away. "
+        f"Dashed: a random ranking. Dotted: chance. Bands: {LEVEL} interval over replicates."
+    )
+    return Exhibit(
+        "roar-kar",
+        _curves_title(seen),
+        reading,
+        Multiples("", "", _share_axis(windows, seen.section.chance), columns),
+        _published(seen),
+    )
+
+
+def _curves_title(seen: Seen) -> str:
+    t = _deepest(seen, ROAR)
+    reached = _reached(seen, ROAR, t)
+    parts = [f"random {percent(reached.pop('random'))}"]
+    for what, variants in (("best single estimate", ["single"]), ("best ensemble", ENSEMBLES)):
+        names = [name_of(base, variant) for base in SINGLE for variant in variants]
+        there = [n for n in names if n in reached]
+        if there:
+            best = min(there, key=lambda n: reached[n])
+            parts.append(f"the {what} ({best}) {percent(reached[best])}")
+    return f"Accuracy left with {percent(t, 0)} removed: {listed(parts)}"
+
+
+# published numbers
+
+
+def _at(seen: Seen, wanted: str, t: float, protocol: str = ROAR) -> pd.Series:
+    return seen.found.at(protocol, wanted, t)
+
+
+def _accuracy(wanted: str, t: float) -> Callable[[Seen], str]:
+    return lambda seen: share(over_replicates(_at(seen, wanted, t)))
+
+
+def _difference(wanted: str, other: str, t: float = 0.9) -> Callable[[Seen], str]:
+    return lambda seen: gap(over_replicates(_at(seen, wanted, t) - _at(seen, other, t)))
+
+
+def _range(protocol: str, t: float) -> Callable[[Seen], str]:
+    """Between the highest and the lowest of the single estimates and their SG-SQ ensembles."""
+
+    def told(seen: Seen) -> str:
+        names = seen.found.there([f.format(b) for b in SINGLE for f in ("{}", "sg_sq({})")], protocol)
+        if len(names) < 2:
+            raise NotApplicable("fewer than two estimators")
+        table = pd.DataFrame({n: _at(seen, n, t, protocol) for n in names})
+        return gap(over_replicates(table.max(axis=1) - table.min(axis=1)))
+
+    return told
+
+
+PUBLISHED: tuple[tuple[str, str, Callable[[Seen], str]], ...] = (
+    ("nothing removed", "76.16 ± 0.15 %", _accuracy(BASELINE, 0.0)),
+    ("random, 90 % removed", "63.71 ± 0.13 %", _accuracy(BASELINE, 0.9)),
+    ("random, 99 % removed", "45.40 %", _accuracy(BASELINE, 0.99)),
+    ("Grad, 90 % removed", "67.76 %", _accuracy("grad", 0.9)),
+    ("IG, 90 % removed", "67.52 %", _accuracy("ig", 0.9)),
+    ("SG-SQ-Grad, 90 % removed", "10.78 ± 7.85 %", _accuracy("sg_sq(grad)", 0.9)),
+    ("SG-SQ-GB, 90 % removed", "17 ± 3.45 %", _accuracy("sg_sq(guided_backprop)", 0.9)),
+    ("SG-Grad minus Grad, 90 % removed, points", "+2.52", _difference("sg(grad)", "grad")),
+    ("SG-IG minus IG, 90 % removed, points", "+2.6", _difference("sg(ig)", "ig")),
+    ("SG-GB minus GB, 90 % removed, points", "−4.13", _difference("sg(guided_backprop)", "guided_backprop")),
+    ("SQ-Grad minus Grad, 90 % removed, points", "−5.45", _difference("sq(grad)", "grad")),
+    ("SG-SQ-Grad minus Grad, 90 % removed, points", "−56.97", _difference("sg_sq(grad)", "grad")),
+    ("SQ-GB minus GB, 90 % removed, points", "−8.43 ± 0.97", _difference("sq(guided_backprop)", "guided_backprop")),
+    ("range of estimators under ROAR, 90 % removed, points", "59.6", _range(ROAR, 0.9)),
+    ("range of estimators under KAR, 10 % kept, points", "7.08", _range(KAR, 0.1)),
+)
+"""What, as published (ImageNet, ResNet-50), and how it is found here."""
+
+
+def _published(seen: Seen) -> Beside:
+    rows = []
+    for what, published, here in PUBLISHED:
+        try:
+            rows.append((what, published, here(seen)))
+        except NotApplicable:
+            rows.append((what, published, "not asked"))
+    data = f"{seen.section.task}, {seen.section.model}"
+    return Beside(
+        ("test accuracy after retraining", "published (ImageNet, ResNet-50)", f"here ({data})"),
+        tuple(rows),
+        f"{BRACKETS} The paper does not say what its ± is. VAR is not in this version of it.",
+    )
+
+
+# retraining
+
+
+@exhibit(PAPER, "Figure 4")
+def retraining(seen: Seen) -> Exhibit:
+    """Single estimates with and without retraining."""
+    figures = {f.protocol: f for f in retraining_figures(seen.section)}
+    names = [seen.label(n, UNTRAINED) for n in seen.found.there((BASELINE, *NAMES), UNTRAINED)]
+    pairs = tuple(p for n in names for p in figures[ROAR].pairs if p.label == n) if ROAR in figures else ()
+    if not any(pair.label != BASELINE for pair in pairs):
+        raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
+    t = _deepest(seen, ROAR)
+    gaps = {
+        p.label: seen.section.accuracy(ROAR, p.label, t) - seen.section.accuracy(UNTRAINED, p.label, t) for p in pairs
+    }
+    title = (
+        f"With {percent(t, 0)} removed, retraining brings back {points(min(gaps.values()), signed=False)} to "
+        f"{points(max(gaps.values()), signed=False)} accuracy points"
+    )
+    whole = figures[ROAR]
+    return Exhibit("retraining", title, whole.reading, replace(whole, pairs=pairs))
+
+
+# pictures
+
+ROWS = (BASELINE, *(form.format(base) for base in NAMES for form in ("{}", "sg_sq({})")))
+"""In the paper's order, with random on top."""
+
+
+def _pictures(seen: Seen, protocol: str) -> Exhibit:
+    panel = next((p for p in seen.panels if p.protocol == protocol), None)
+    if panel is None:
+        raise NotApplicable(f"the study has no pictures of {protocol}")
+    names = [seen.label(n, protocol) for n in seen.found.there(ROWS, protocol)]
+    rows = {label: (label, style, tiles) for label, style, tiles in panel.rows}
+    kept = [rows[n] for n in names if n in rows]
+    if len(kept) < 2:
+        raise NotApplicable("fewer than two of its estimators have pictures")
+    shown = replace(panel, rows=_with_best(kept, higher=protocol == KAR))
+    return Exhibit(f"{protocol}-pictures", _pictures_title(shown), panel.reading, shown)
+
+
+def _pictures_title(panel: Panel) -> str:
+    """Where the accuracies of the rows differ most, and between which of them."""
+    word = panel.x_label.rpartition(" ")[2]
+    best = (0.0, "What the networks saw")
+    for column, t in enumerate(panel.fractions):
+        reached = {row[0]: row[2][column].accuracy for row in panel.rows}
+        known = {name: value for name, value in reached.items() if value is not None}
+        if len(known) > 1:
+            low, high = (f(known, key=lambda name: known[name]) for f in (min, max))
+            words = (
+                f"With {percent(t, 0)} {word}, networks reach {percent(known[low])} where {low} chooses the pixels "
+                f"and {percent(known[high])} where {high} does"
+            )
+            best = max(best, (known[high] - known[low], words))
+    return best[1]
+
+
+def _with_best(
+    rows: Sequence[tuple[str, Style, tuple[Tile, ...]]], higher: bool
+) -> tuple[tuple[str, Style, tuple[Tile, ...]], ...]:
+    """The best of each column among the rows that are shown."""
+    columns = list(zip(*(tiles for _, _, tiles in rows), strict=True))
+    best = [
+        (max if higher else min)((t.accuracy for t in column if t.accuracy is not None), default=None)
+        for column in columns
+    ]
+    return tuple(
+        (
+            label,
+            style,
+            tuple(
+                replace(t, best=None not in (best[i], t.accuracy) and t.accuracy == best[i])
+                for i, t in enumerate(tiles)
+            ),
+        )
+        for label, style, tiles in rows
+    )
+
+
+@exhibit(PAPER, "Figures 2 and 8")
+def roar_pictures(seen: Seen) -> Exhibit:
+    """One image as ROAR leaves it, the accuracy reached on such images above each."""
+    return _pictures(seen, ROAR)
+
+
+@exhibit(PAPER, "Figure 7")
+def kar_pictures(seen: Seen) -> Exhibit:
+    """One image as KAR leaves it, the accuracy reached on such images above each."""
+    return _pictures(seen, KAR)

@@ -1,0 +1,1 @@
+"""Li et al. 2024, soundness and completeness."""

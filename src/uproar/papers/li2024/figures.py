@@ -1,0 +1,301 @@
+"""Figures of Li et al. 2024: soundness and completeness, what metrics see of values, cues, marked images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+
+from uproar.claims.evidence import Found
+from uproar.errors import NotApplicable
+from uproar.papers.figure import BRACKETS, Beside, Exhibit, Seen, exhibit, plain
+from uproar.papers.li2024.claims import POOLING, RECT, kind_of_marks
+from uproar.papers.metric_curves import metric_window, trace_window
+from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent
+from uproar.report.small_multiples import Multiples, Window
+from uproar.statistics.claim_intervals import Interval
+
+PAPER = "li2024"
+ENSEMBLES = {"ig": "IG", "sg(ig)": "IG-SG", "sg_sq(ig)": "IG-SQ", "var(ig)": "IG-Var"}
+METHODS = {
+    "grad_cam": "GradCAM",
+    "extremal_perturbation": "ExPerturb",
+    "deep_shap": "DeepSHAP",
+    "deep_lift": "DeepSHAP (one baseline)",
+    "ig": "IG",
+    "iba": "IBA",
+    "input_iba": "InputIBA",
+}
+"""With the one baseline 0, as in the paper, DeepSHAP is DeepLIFT."""
+MARKED = {"ig": "IG", "grad_cam": "GradCAM", "deep_shap": "DeepSHAP", RECT: "Rect", POOLING: "Pooling"}
+_READING = (
+    "Soundness: of the attribution shown so far, the share that raised accuracy, over the accuracy reached; "
+    "completeness: accuracy lost when all pixels above a threshold go; for both, higher is better. "
+)
+
+
+def _windows(seen: Seen, wanted: Mapping[str, Callable[[], Window]]) -> dict[str, Window]:
+    """Those that the study has."""
+    found = {}
+    for name, make in wanted.items():
+        try:
+            found[name] = make()
+        except NotApplicable:
+            continue
+    return found
+
+
+def _benchmark(seen: Seen, names: Mapping[str, str]) -> dict[str, Window]:
+    found = seen.found
+    return _windows(
+        seen,
+        {
+            "soundness": lambda: trace_window(seen, found.metric("soundness"), "soundness ↑", names),
+            "completeness": lambda: metric_window(seen, found.metric("completeness"), "completeness ↑", names),
+        },
+    )
+
+
+def _value(found: Found, metric: str, name: str) -> float:
+    """A metric's number for an estimator, whatever its options; NaN where there is none."""
+    judged = found.results.judged.get((found.task, found.model))
+    if judged is None or not found.there([name]):
+        return float("nan")
+    rows = judged.table[(judged.table["metric"] == metric) & (judged.table["method"] == found.estimator(name))]
+    return float(rows["value"].iloc[0]) if len(rows) else float("nan")
+
+
+def _best(seen: Seen, kind: str, names: Mapping[str, str]) -> str:
+    metric = seen.found.metric(kind)
+    values = {label: _value(seen.found, metric, name) for name, label in names.items()}
+    real = {label: v for label, v in values.items() if known(v)}
+    if not real:
+        return f"{kind} of none is known"
+    top = max(real.values())
+    best = [label for label, v in real.items() if top - v < 0.0005]
+    return f"{listed(best)} {'is' if len(best) == 1 else 'are'} highest in {kind} ({top:.3f})"
+
+
+# Figures 8 and 15
+
+
+@exhibit(PAPER, "Figures 8 and 15")
+def ensembles(seen: Seen) -> Exhibit:
+    """IG and its ensembles under all benchmarks."""
+    found = seen.found
+    windows = _benchmark(seen, ENSEMBLES) | _windows(
+        seen,
+        {
+            "road": lambda: metric_window(seen, found.metric("road", fill="linear"), "ROAD, most first ↓", ENSEMBLES),
+            "lerf": lambda: metric_window(seen, found.metric("road_lerf"), "ROAD, least first ↑", ENSEMBLES),
+            "deletion": lambda: metric_window(seen, found.metric("road", fill="mean"), "deletion ↓", ENSEMBLES),
+        },
+    )
+    if "soundness" not in windows and "completeness" not in windows:
+        raise NotApplicable("the study has not IG and its ensembles under soundness or completeness")
+    parts = [_gain(seen, kind) for kind in ("soundness", "completeness") if kind in windows]
+    title = f"Ensembles of IG: {listed([part for part in parts if part])}"
+    reading = f"{_READING}Arrows show the better direction. Dashed: a random map. Bands: {LEVEL} interval over images."
+    return Exhibit("ensembles", title, reading, Multiples("", "", tuple(windows.values()), 3))
+
+
+def _gain(seen: Seen, kind: str) -> str:
+    metric = seen.found.metric(kind)
+    start = _value(seen.found, metric, "ig")
+    rest = [_value(seen.found, metric, name) for name in ENSEMBLES if name != "ig"]
+    better = sum(v > start for v in rest if known(v))
+    there = sum(known(v) for v in rest)
+    return f"{better} of {there} have more {kind} than IG" if there and known(start) else ""
+
+
+# Figure 9
+
+
+@exhibit(PAPER, "Figure 9")
+def methods(seen: Seen) -> Exhibit:
+    """Soundness and completeness of different methods."""
+    windows = _benchmark(seen, METHODS)
+    if not windows:
+        raise NotApplicable("the study has not two of its methods under soundness or completeness")
+    title = listed([_best(seen, kind, METHODS) for kind in windows])
+    reading = f"{_READING}Dashed: a random map. Bands: {LEVEL} interval over images."
+    return Exhibit("methods", title, reading, Multiples("", "", tuple(windows.values()), 2), _numbers(seen))
+
+
+NUMBERS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("soundness", {}),
+    ("completeness", {}),
+    ("road", {"fill": "linear"}),
+    ("road_lerf", {}),
+    ("road", {"fill": "mean"}),
+)
+"""Metrics and their options; deletion by accuracy is ROAD with the mean colour."""
+
+
+def _numbers(seen: Seen) -> Beside:
+    names = {n: label for n, label in (ENSEMBLES | METHODS).items() if seen.found.there([n])}
+    rows = []
+    for kind, options in NUMBERS:
+        try:
+            metric = seen.found.metric(kind, **options)
+        except NotApplicable:
+            continue
+        values = [_value(seen.found, metric, n) for n in names]
+        label = "deletion (accuracy)" if options.get("fill") == "mean" else kind.replace("_", " ")
+        rows.append((label, *(f"{v:.3f}" if known(v) else NOTHING for v in values)))
+    note = "Soundness at the level of the metric, the others as areas; the paper prints no numbers for these figures."
+    return Beside(("here", *names.values()), tuple(rows), note)
+
+
+# Table 1
+
+DISTANCES = {
+    "completeness": "0.503 ± 0.112",
+    "soundness": "0.183 ± 0.046",
+    "deletion": "0.019 ± 0.011",
+    "road": "0.014 ± 0.009",
+}
+
+
+@exhibit(PAPER, "Table 1")
+def distances(seen: Seen) -> Exhibit:
+    """How far apart the curves of changed maps are, by metric."""
+    rows, here = [], {}
+    for metric, published in DISTANCES.items():
+        row = seen.found.row("values", "smallest Hausdorff distance by metric", metric=metric)
+        interval = Interval(float(row["distance"]), float(row["low"]), float(row["high"]), int(row["n"]))
+        here[metric] = interval.value
+        rows.append((metric, published, plain(interval, 3), str(interval.n)))
+    least = min(here["completeness"], here["soundness"])
+    most = max(here["deletion"], here["road"])
+    title = (
+        f"Curves of maps with changed values lie at least {least:.3f} apart under completeness and soundness, at most "
+        f"{most:.3f} under deletion and ROAD"
+    )
+    figure = seen.audit_figure("values", "values-distance")
+    heads = ("smallest Hausdorff distance", "published (ImageNet, VGG-16)", "here", "estimators and schemes")
+    return Exhibit(
+        "distances",
+        title,
+        figure.reading,
+        figure,
+        Beside(heads, tuple(rows), f"{BRACKETS} The paper does not say what its ± is."),
+    )
+
+
+# Figure 6
+
+
+@exhibit(PAPER, "Figure 6")
+def synthetic(seen: Seen) -> Exhibit:
+    """Maps whose errors are known."""
+    title = "known answer: 200 features whose sum is the class"
+    maps, kinds = ("truth", "removed", "introduced"), ("completeness", "soundness")
+    rows, means = [], dict[tuple[str, str], float]()
+    for kind in kinds:
+        row = [seen.found.row("values", title, map=name, metric=kind) for name in maps]
+        means |= {(kind, n): float(r["mean"]) for n, r in zip(maps, row, strict=True)}
+        rows.append((kind, *(f"{r['mean']:.3f} ± {r['sd']:.3f}" for r in row), str(int(row[0]["trials"]))))
+    said = (
+        "Where the answer is known, removing attribution takes completeness from "
+        f"{means['completeness', 'truth']:.2f} to {means['completeness', 'removed']:.2f}, introducing it takes "
+        f"soundness from {means['soundness', 'truth']:.2f} to {means['soundness', 'introduced']:.2f}"
+    )
+    reading = (
+        "Linear model of 200 normal features: the true map, half of its attribution removed, as much introduced "
+        "elsewhere."
+    )
+    heads = ("mean ± standard deviation", "true map", "removed", "introduced", "trials")
+    note = "The paper prints no numbers; its sentence about completeness says the reverse of its figure."
+    return Exhibit("synthetic", said, reading, table=Beside(heads, tuple(rows), note))
+
+
+# Figures 1 and 10
+
+CUES = (
+    ("retrained, centre removed", "retrained", "centre", "0.60"),
+    ("retrained, centre and a cue of the class removed", "retrained", "centre and cue of the label", "0.88"),
+    ("original, centre removed", "original", "centre", "0.24"),
+    ("original, centre and a cue of the class removed", "original", "centre and cue of the label", "0.29"),
+)
+
+
+@exhibit(PAPER, "Figures 1 and 10")
+def cues(seen: Seen) -> Exhibit:
+    """Accuracy with and without a cue of the class in the hole."""
+    plots = {plot.name: plot.data for plot in seen.found.finding("spurious").plots}
+    holes, edge = plots["spurious"], plots["spurious-edge"]
+    rows, here = [], {}
+    for what, network, removed, published in CUES:
+        own = holes[(holes["network"] == network) & (holes["removed"] == removed)].iloc[0]
+        here[network, removed] = float(own["accuracy"])
+        rows.append((what, published, _bar(own)))
+    for (_, own), (what, published) in zip(
+        edge.iterrows(),
+        (("clean test images, trained clean", "0.887"), ("clean test images, trained with the cue", "0.322")),
+        strict=True,
+    ):
+        rows.append((what, published, _bar(own)))
+    gains = [here[n, "centre and cue of the label"] - here[n, "centre"] for n in ("retrained", "original")]
+    title = (
+        f"A hole that gives the class away is worth {100 * gains[0]:+.0f} accuracy points to a retrained network and "
+        f"{100 * gains[1]:+.0f} to the original one; published: +28 and +5"
+    ).replace("-", "−")
+    figure = seen.audit_figure("spurious", "spurious")
+    heads = ("accuracy", "published (CIFAR-10)", f"here ({seen.section.task})")
+    note = "In brackets the smallest and the largest of the replicates."
+    return Exhibit("cues", title, figure.reading, figure, Beside(heads, tuple(rows), note))
+
+
+def _bar(row: pd.Series) -> str:
+    return f"{row['accuracy']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
+
+
+# Figure 2
+
+ATTRIBUTION = {"number": ("0.92", "0.60"), "stripes": ("0.31", "0.93")}
+"""Rect and Pooling, by how images are marked."""
+
+
+@exhibit(PAPER, "Figure 2")
+def marks(seen: Seen) -> Exhibit:
+    """How much of a map lies on what was marked."""
+    kind, metric = kind_of_marks(seen.found), seen.found.metric("attr_percent")
+    if kind not in ATTRIBUTION:
+        raise NotApplicable(f"it is about marked images, not {seen.found.task}")
+    here = {label: _value(seen.found, metric, name) for name, label in MARKED.items()}
+    published = dict(zip(("Rect", "Pooling"), ATTRIBUTION[kind], strict=True))
+    rows = tuple(
+        (label, published.get(label, NOTHING), f"{value:.3f}") for label, value in here.items() if known(value)
+    )
+    if not known(here["Rect"]) or not known(here["Pooling"]):
+        raise NotApplicable("the study has not both rect(ig) and pooling(ig)")
+    first, second = sorted(("Rect", "Pooling"), key=lambda label: -here[label])
+    title = (
+        f"On images marked by {kind}, {first} puts {percent(here[first], 0)} of its attribution on the mark, {second} "
+        f"{percent(here[second], 0)}"
+    )
+    reading = "Rect knows that a rectangle marks the class, Pooling that stripes do: each should win on its own images."
+    heads = ("share of attribution on the mark", "published (CIFAR-100)", f"here ({seen.section.task})")
+    return Exhibit("marks", title, reading, table=Beside(heads, rows))
+
+
+# Figures 3 and 12
+
+
+@exhibit(PAPER, "Figures 3 and 12")
+def road(seen: Seen) -> Exhibit:
+    """ROAD of crafted and real maps."""
+    found = seen.found
+    if not found.there([RECT]):
+        raise NotApplicable("the study has no rect(ig)")
+    kind = kind_of_marks(found)
+    metric = found.metric("road")
+    what = f"ROAD on images marked by {kind}" if kind else "ROAD on images without marks"
+    window = metric_window(seen, metric, "ROAD, most important first", MARKED)
+    values = {label: _value(found, metric, name) for name, label in MARKED.items()}
+    real = {label: v for label, v in values.items() if known(v)}
+    order = sorted(real, key=lambda label: real[label])
+    title = f"{what}, best to worst: {', '.join(order)}"
+    reading = f"Accuracy while pixels go, most important first: lower is better. Bands: {LEVEL} interval over images."
+    return Exhibit("road", title, reading, Multiples("", "", (window,), 1))

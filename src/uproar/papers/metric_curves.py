@@ -1,0 +1,61 @@
+"""Curves of metrics as small plots, under the names that a paper uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from uproar.claims.names import bare
+from uproar.errors import NotApplicable
+from uproar.metrics.base import metrics, read_metric
+from uproar.papers.figure import Seen
+from uproar.report.figures import Series, some
+from uproar.report.formatting import clean
+from uproar.report.score_figures import limits
+from uproar.report.small_multiples import Window
+from uproar.results.study import BASELINE
+
+
+def metric_window(seen: Seen, metric: str, title: str, names: Mapping[str, str]) -> Window:
+    """The mean curves of some estimators under a metric, and random's; `names` are theirs in the paper."""
+    figure = None if seen.metrics is None else seen.metrics.curves.get(clean(metric))
+    if figure is None:
+        raise NotApplicable(f"{metric} has no curve yet")
+    whole = Window(title, figure.series, figure.x_label, figure.y_label, (0, 1), figure.x_range, percent=(True, False))
+    return _window(whole, names)
+
+
+def trace_window(seen: Seen, metric: str, title: str, names: Mapping[str, str]) -> Window:
+    """The same for a statistic of the data set over its levels."""
+    judged = seen.found.results.judged.get((seen.found.task, seen.found.model))
+    curves = None if judged is None else judged.traces.get(metric)
+    if curves is None:
+        raise NotApplicable(f"{metric} has no curve over levels")
+    facts = metrics[read_metric(metric).name].facts
+    series = []
+    for method, line in curves.lines.items():
+        ends = (line.mean, line.mean - line.half, line.mean + line.half)
+        within = (np.clip(side, facts["low"], facts["high"]) for side in ends)
+        mean, low, high = (tuple(some(round(float(v), 5)) for v in side) for side in within)
+        x = tuple(float(level) for level in curves.fractions)
+        label = clean(method)
+        series.append(Series(label, seen.style(label), x, mean, low, high, tuple(line.n.tolist())))
+    return _window(
+        Window(title, tuple(series), facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False)), names
+    )
+
+
+def _window(window: Window, names: Mapping[str, str]) -> Window:
+    there = {bare(s.label): s for s in window.series}
+    wanted = {BASELINE: BASELINE, **names}
+    lines = tuple(replace(there[name], label=label) for name, label in wanted.items() if name in there)
+    if len(lines) < 2:
+        raise NotApplicable("the study has fewer than two of its estimators")
+    means = [v for s in lines for v in s.mean]
+    low, high = limits(means)
+    room = 0.25 * (high - low)
+    sides = [v for s in lines for side in (s.low, s.high) for v in side if v is not None]
+    ends = [v for v in sides if low - room <= v <= high + room]
+    return replace(window, series=lines, y_range=limits([*means, *ends]))

@@ -1,0 +1,1 @@
+"""Song, Cha and Seo 2023, the pitfalls of ROAR."""

@@ -1,0 +1,294 @@
+"""Figures of Song, Cha and Seo: blocks and pixels, differences made by filters, accuracy over total variation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from uproar.claims.names import bare
+from uproar.errors import NotApplicable
+from uproar.papers.figure import BRACKETS, Beside, Exhibit, Seen, exhibit, over_replicates, plain, share
+from uproar.papers.song2023.claims import BLOCKS, FILTERS, RATES, ROAD, ROAR, Of, variation_by_name, variation_lines
+from uproar.report.figures import Series, series_of, some, x_label, y_range
+from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
+from uproar.report.small_multiples import Cells, Cloud, Dot, Multiples, Window
+from uproar.report.style import styles
+from uproar.results.study import BASELINE
+from uproar.statistics.claim_intervals import Interval
+
+PAPER = "song2023"
+PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
+BLOCKS_PUBLISHED = {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0533}
+"""CUB-200, ResNet-50."""
+
+
+# Table 1
+
+
+@exhibit(PAPER, "Table 1")
+def blocks(seen: Seen) -> Exhibit:
+    """Random blocks beside random pixels, as published and here."""
+    found = seen.found
+    here = {name: found.accuracy(ROAR, name) for name in (BASELINE, BLOCKS)}
+    if ROAR not in seen.section.curves or not any(t > 0 and t in here[BLOCKS] for t in here[BASELINE]):
+        raise NotApplicable("no fraction of ROAR is finished for random pixels and random blocks")
+    looks = styles([BASELINE, BLOCKS])
+    ours = [series_of(seen.section, ROAR, seen.label(name, ROAR)) for name in here]
+    theirs = [
+        Series(name, looks[name], tuple(curve), tuple(curve.values()), *((None,) * len(curve),) * 2, (1,) * len(curve))
+        for name, curve in ((BASELINE, PIXELS_PUBLISHED), (BLOCKS, BLOCKS_PUBLISHED))
+    ]
+    windows = tuple(
+        Window(title, tuple(lines), x_label(seen.section, ROAR), "test accuracy", y_range(lines, None))
+        for title, lines in ((f"here: {seen.section.task}", ours), ("published: CUB-200, ResNet-50", theirs))
+    )
+    rates = sorted({*PIXELS_PUBLISHED, *(t for t in here[BASELINE] if t in here[BLOCKS] and t > 0)})
+    rows = [
+        (what, *(cell(t) for t in rates))
+        for what, cell in (
+            ("pixels, published", _of(PIXELS_PUBLISHED)),
+            ("blocks, published", _of(BLOCKS_PUBLISHED)),
+            ("pixels, here", lambda t: _reached(seen, BASELINE, t)),
+            ("blocks, here", lambda t: _reached(seen, BLOCKS, t)),
+        )
+    ]
+    t = max(t for t in here[BASELINE] if t in here[BLOCKS])
+    gap = over_replicates(here[BASELINE][t] - here[BLOCKS][t])
+    title = (
+        f"With {percent(t, 0)} removed, random blocks cost {points(gap.value, signed=False)} accuracy points more than "
+        "as many random pixels"
+        if gap.value > 0
+        else f"With {percent(t, 0)} removed, random blocks cost no more accuracy than as many random pixels"
+    )
+    reading = (
+        "Both know nothing of the network; the shape of the hole alone differs. "
+        f"Bands: {LEVEL} interval over replicates."
+    )
+    heads = ("accuracy after retraining", *(f"{percent(t, 0)} removed" for t in rates))
+    return Exhibit("blocks", title, reading, Multiples("", "", windows, 2), Beside(heads, tuple(rows), BRACKETS))
+
+
+def _of(curve: dict[float, float]) -> Callable[[float], str]:
+    return lambda t: f"{100 * curve[t]:.2f}" if t in curve else NOTHING
+
+
+def _reached(seen: Seen, name: str, t: float) -> str:
+    try:
+        return share(over_replicates(seen.found.at(ROAR, name, t)))
+    except NotApplicable:
+        return NOTHING
+
+
+# Figures 4 and 5
+
+
+def _filtered(names: Sequence[str]) -> list[str]:
+    """Bare names that also have a filtered form, in the order of the study; Grad-CAM last."""
+    there = [n for n in names if any(f"{how}({n})" in names for how in FILTERS)]
+    return sorted(there, key=lambda n: "grad_cam" in n)
+
+
+def _difference_tables(
+    accuracy: Callable[[str, float], float], names: Sequence[str], rates: Sequence[float]
+) -> tuple[tuple[Cells, ...], dict[str, list[float]]]:
+    """A table per rate: the plain accuracy, and what each filter changes; and all changes by filter."""
+    tables, changes = [], {how: [] for how in FILTERS}  # type: ignore[var-annotated]
+    rows = _filtered(names)
+    for t in rates:
+        values, words = [], []
+        for name in rows:
+            before = accuracy(name, t)
+            gaps = {
+                how: accuracy(f"{how}({name})", t) - before if f"{how}({name})" in names else math.nan
+                for how in FILTERS
+            }
+            for how, gap in gaps.items():
+                changes[how] += [gap] if known(gap) and "grad_cam" not in name else []
+            values.append((None, *(some(gap) for gap in gaps.values())))
+            words.append((f"{100 * before:.1f}", *(points(gap) for gap in gaps.values())))
+        tables.append(Cells(f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), tuple(values), tuple(words)))
+    return tuple(tables), changes
+
+
+def _filters_title(changes: dict[str, list[float]], where: str) -> str:
+    parts = [
+        f"in {sum(gap < 0 for gap in gaps)} of {len(gaps)} cases with the {how} filter"
+        for how, gaps in changes.items()
+        if gaps
+    ]
+    return f"Filtering maps lowers accuracy under {where} {listed(parts)}, Grad-CAM apart"
+
+
+_READING = (
+    "Accuracy in percent without a filter, and what a filter adds or takes, in points. Blue: less accuracy, which the "
+    "benchmark counts as a better explanation; red: more."
+)
+
+
+@exhibit(PAPER, "Figure 4")
+def roar_differences(seen: Seen) -> Exhibit:
+    """What filters change under ROAR."""
+    rates = [t for t in seen.found.accuracy(ROAR, BASELINE).columns if t > 0]
+    labels = {bare(str(n)): str(n) for n in seen.found.cells["estimator"].unique()}
+    label = {name: seen.label(name, ROAR) for name in seen.found.there(labels, ROAR)}
+
+    def accuracy(name: str, t: float) -> float:
+        return seen.section.accuracy(ROAR, label[name], t)
+
+    return _differences(accuracy, list(label), rates, "roar", "ROAR")
+
+
+@exhibit(PAPER, "Figure 5")
+def road_differences(seen: Seen) -> Exhibit:
+    """What filters change under ROAD."""
+    curves = None if seen.metrics is None else seen.metrics.curves.get(seen.found.metric(ROAD))
+    if curves is None:
+        raise NotApplicable("the study has no curves of road")
+    reached = {
+        (bare(s.label), t): math.nan if v is None else v
+        for s in curves.series
+        for t, v in zip(s.x, s.mean, strict=True)
+    }
+    there = sorted({t for _, t in reached})
+    rates = [t for t in there if t in RATES] or there[:3]
+    names = list(dict.fromkeys(name for name, _ in reached))
+    return _differences(lambda name, t: reached[name, t], names, rates, "road", "ROAD")
+
+
+def _differences(
+    accuracy: Callable[[str, float], float], names: Sequence[str], rates: Sequence[float], name: str, where: str
+) -> Exhibit:
+    tables, changes = _difference_tables(accuracy, names, rates)
+    if not tables or not tables[0].rows:
+        raise NotApplicable(f"no estimator has a filtered form under {where}")
+    return Exhibit(f"{name}-differences", _filters_title(changes, where), _READING, Multiples("", "", tables))
+
+
+# Figures 6 to 10
+
+
+@exhibit(PAPER, "Figures 6, 8 and 9")
+def trajectories(seen: Seen) -> Exhibit:
+    """Total variation and accuracy of an estimator, from plain to filtered, a plot per rate."""
+    variation = variation_by_name(seen.found)
+    names = seen.found.there(variation, ROAR)
+    rows = _filtered(names)
+    if not rows:
+        raise NotApplicable("no estimator has a filtered form under ROAR")
+    windows = []
+    for t in (t for t in seen.found.accuracy(ROAR, BASELINE).columns if t > 0):
+        lines = [_trajectory(seen, variation, names, name, t) for name in rows]
+        windows.append(
+            Window(
+                f"{percent(t, 0)} removed",
+                tuple(lines),
+                "total variation of maps",
+                "test accuracy",
+                y_range(lines, None),
+                percent=(False, True),
+                path=True,
+            )
+        )
+    steps = [
+        (x - s.x[0], y - s.mean[0])
+        for window in windows
+        for s in window.series
+        if "grad_cam" not in s.label and s.mean[0] is not None
+        for x, y in zip(s.x[1:], s.mean[1:], strict=True)
+        if y is not None
+    ]
+    both = sum(dx < 0 and dy < 0 for dx, dy in steps)
+    title = (
+        f"From plain to filtered maps, total variation and accuracy both fall in {both} of {len(steps)} cases, "
+        "Grad-CAM apart"
+    )
+    reading = (
+        "Each line goes from the plain map (ring) over the max filter to the Gaussian one; down and to the left is "
+        "what the paper saw."
+    )
+    return Exhibit("trajectories", title, reading, Multiples("", "", tuple(windows), 3))
+
+
+def _trajectory(seen: Seen, variation: dict[str, float], names: Sequence[str], name: str, t: float) -> Series:
+    steps = [n for n in (name, f"max({name})", f"gaussian({name})") if n in names]
+    reached = [seen.section.accuracy(ROAR, seen.label(n, ROAR), t) for n in steps]
+    label, none = seen.label(name, ROAR), (None,) * len(steps)
+    return Series(
+        label,
+        replace(seen.style(label), dash="solid"),
+        tuple(variation[n] for n in steps),
+        tuple(some(v) for v in reached),
+        none,
+        none,
+        (1,) * len(steps),
+    )
+
+
+def _scatter(seen: Seen, squared: bool, of: Of, published: str) -> Exhibit:
+    """Accuracy over the total variation of maps or masks, a plot per rate."""
+    kind = f"{of} of squared estimators" if squared else f"{of} of estimators that are not squared"
+    lines = variation_lines(seen.found, squared, of)
+    if not lines:
+        raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
+    clouds = []
+    for t, line in lines.items():
+        dots = {n: Dot(label := seen.label(n, ROAR), seen.style(label), line.x[n], line.y[n]) for n in line.x}
+        on = [dot for n, dot in dots.items() if n not in line.beside]
+        falls = ", falling" if line.r2.effect < 0 else ""
+        title = f"{percent(t, 0)} removed, R² = {abs(line.r2.effect):.2f}{falls}"
+        clouds.append(Cloud(title, tuple(dots.values()), f"total variation of {of}", "test accuracy", _fit(on)))
+    measures = {t: line.r2 for t, line in lines.items()}
+    rows = tuple(
+        (f"{percent(t, 0)} removed", published, plain(Interval(m.effect, m.low, m.high, m.n)), str(m.n))
+        for t, m in measures.items()
+    )
+    ends = [f"{v:.2f}".replace("-", "−") for v in sorted(m.effect for m in measures.values())]
+    title = (
+        f"A line over the total variation of {kind} has R² {' to '.join(dict.fromkeys((ends[0], ends[-1])))} "
+        f"for accuracy under ROAR; published: {published}"
+    )
+    apart = list(dict.fromkeys(n for line in lines.values() for n in line.beside))
+    reading = (
+        "One point per unfiltered estimator, and the line of least squares. Left is smoother, down is better under "
+        f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
+    )
+    note = f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
+    table = Beside(("R² of the line", "published", "here", "replicates"), rows, note)
+    name = f"variation-{of}-squared" if squared else f"variation-{of}"
+    return Exhibit(name, title, reading, Multiples("", "", tuple(clouds), 3), table)
+
+
+def _fit(dots: Sequence[Dot]) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    x, y = (np.array([getattr(dot, axis) for dot in dots]) for axis in "xy")
+    if len(set(x.tolist())) < 2:
+        return None
+    slope, start = np.polyfit(x, y, 1)
+    ends = (float(x.min()), float(x.max()))
+    return ends, (float(start + slope * ends[0]), float(start + slope * ends[1]))
+
+
+@exhibit(PAPER, "Figure 7")
+def scatter_squared(seen: Seen) -> Exhibit:
+    """Accuracy over total variation, squared maps."""
+    return _scatter(seen, True, "maps", "0.83 to 0.96")
+
+
+@exhibit(PAPER, "Figure 7, by masks")
+def scatter_squared_masks(seen: Seen) -> Exhibit:
+    """Accuracy over total variation, masks of squared maps."""
+    return _scatter(seen, True, "masks", "0.83 to 0.96")
+
+
+@exhibit(PAPER, "Figure 10")
+def scatter_plain(seen: Seen) -> Exhibit:
+    """Accuracy over total variation, maps that are not squared."""
+    return _scatter(seen, False, "maps", "similar (figure)")
+
+
+@exhibit(PAPER, "Figure 10, by masks")
+def scatter_plain_masks(seen: Seen) -> Exhibit:
+    """Accuracy over total variation, masks of maps that are not squared."""
+    return _scatter(seen, False, "masks", "similar (figure)")

@@ -1,0 +1,1 @@
+"""Vandersmissen and Oramas 2023, the coherency of metrics."""

@@ -1,0 +1,351 @@
+"""Figures of Vandersmissen and Oramas 2023: curves of insertion and deletion, and how far metrics agree."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from uproar.claims.names import bare, read_higher
+from uproar.errors import NotApplicable
+from uproar.papers.figure import Beside, Exhibit, Seen, exhibit
+from uproar.papers.metric_curves import metric_window
+from uproar.papers.vandersmissen2023.claims import (
+    BLURRED,
+    BLURS,
+    COARSE,
+    SPARSE,
+    average_drop,
+    binary_drop,
+    deletion,
+    insertion,
+    methods,
+    road,
+)
+from uproar.papers.vandersmissen2023.published import (
+    BINARY_PUBLISHED,
+    BLUR_PUBLISHED,
+    DELETION_PUBLISHED,
+    INSERTION_PUBLISHED,
+    METHODS,
+    PAIRS,
+    TABLE,
+)
+from uproar.report.figures import some
+from uproar.report.formatting import LEVEL, NOTHING, known, number
+from uproar.report.small_multiples import Cells, Multiples
+
+PAPER = "vandersmissen2023"
+
+
+def _areas(seen: Seen, metric: str, names: Sequence[str]) -> dict[str, float]:
+    """The mean over images by what an estimator is; those the study has."""
+    found = {bare(n): n for n in seen.found.scored_by(metric)}
+    sign = 1 if read_higher(metric) else -1
+    return {n: sign * float(seen.found.per_image(metric, found[n]).mean()) for n in names if n in found}
+
+
+# Figure 2
+
+
+@exhibit(PAPER, "Figure 2")
+def scores(seen: Seen) -> Exhibit:
+    """Insertion and deletion curves, and the other metrics as a table."""
+    windows = (
+        metric_window(seen, insertion(seen.found), "insertion (higher is better)", METHODS),
+        metric_window(seen, deletion(seen.found), "deletion (lower is better)", METHODS),
+    )
+    parts = []
+    for what, metric in (("Insertion", insertion(seen.found)), ("deletion", deletion(seen.found))):
+        areas = _areas(seen, metric, list(METHODS))
+        if not areas:
+            raise NotApplicable(f"{metric} has no value of its estimators yet")
+        best = (min if what == "deletion" else max)(areas, key=lambda n: areas[n])
+        parts.append(f"{what} favours {METHODS[best]} ({areas[best]:.2f})")
+    reading = (
+        f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "
+        "interval. Dashed: a random map."
+    )
+    return Exhibit("curves", ", ".join(parts), reading, Multiples("", "", windows, 2), _scores(seen))
+
+
+def _metric(seen: Seen, kind: str) -> str:
+    """The study's metric of a kind, in the setting of the claims where there are several."""
+    chosen = {"average_drop": average_drop, "road": road}
+    return chosen[kind](seen.found) if kind in chosen else seen.found.metric(kind)
+
+
+def _scores(seen: Seen) -> Beside:
+    there = {bare(n) for m in seen.found.values["metric"].unique() for n in seen.found.scored_by(str(m))}
+    rows = []
+    for what, kind, published in TABLE:
+        rows.append((f"{what}, published", *(number(v, 4) for v in published)))
+        scale = 1 if kind == "road" else 100
+        try:
+            metric = _metric(seen, kind)
+            areas = _areas(seen, metric, list(METHODS))
+        except NotApplicable:
+            areas = {}
+        rows.append((f"{what}, here", *(number(scale * areas[n], 3) if n in areas else NOTHING for n in METHODS)))
+    missing = [label for name, label in METHODS.items() if name not in there]
+    without = f" The study has no {', '.join(missing)}." if missing else ""
+    return Beside(
+        ("", *METHODS.values()),
+        tuple(rows),
+        f"Published: ResNet-50 on 5,000 ImageNet images; here: {seen.section.model} on {seen.section.task}.{without}",
+    )
+
+
+# Table 2
+
+KINDS: dict[str, Callable[..., str]] = {
+    "insertion": insertion,
+    "deletion": deletion,
+    "avg. drop": average_drop,
+    "pointing": lambda found: found.metric("pointing_game"),
+    "ROAD": road,
+}
+
+
+@exhibit(PAPER, "Table 2")
+def agreement(seen: Seen) -> Exhibit:
+    """Correlations of metrics over images, by estimator, here and as published."""
+    ours: list[tuple[str, dict[str, float]]] = []
+    for pair, _ in PAIRS:
+        a, b = pair.split(" & ")
+        try:
+            first, second = KINDS[a](seen.found), KINDS[b](seen.found)
+            found = seen.found.correlations(first, second, binary="pointing" in (a, b))
+        except NotApplicable:
+            continue
+        ours.append((pair, {bare(n): v for n, v in found.items() if bare(n) in METHODS}))
+    columns = [n for n in METHODS if any(n in row for _, row in ours)]
+    if not ours or not columns:
+        raise NotApplicable("the study has no two of its metrics and none of its estimators")
+    rows = tuple(pair for pair, _ in ours)
+    here = _cells("here", rows, columns, [[row.get(n, math.nan) for n in columns] for _, row in ours])
+    order, known_pairs = list(METHODS), dict(PAIRS)
+    theirs = [[known_pairs[pair][order.index(n)] for n in columns] for pair in rows]
+    published = _cells("published (ResNet-50, ImageNet)", rows, columns, theirs)
+    same, total = _same_signs(here, published)
+    title = f"{same} of {total} correlations between metrics have the published sign"
+    opposed = [v for pair, row in ours if pair == PAIRS[0][0] for v in row.values()]
+    if opposed:
+        title += f"; insertion and deletion: {_range(opposed)}"
+    reading = (
+        "Spearman's correlation over images, every metric turned so that higher is better; with the pointing game the "
+        "point-biserial one. Blue: the metrics agree; red: they contradict each other."
+    )
+    return Exhibit("agreement", title, reading, Multiples("", "", (here, published)))
+
+
+def _cells(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float]],
+    names: dict[str, str] = METHODS,
+) -> Cells:
+    return Cells(
+        title,
+        tuple(names.get(c, c) for c in columns),
+        tuple(rows),
+        tuple(tuple(map(some, row)) for row in values),
+        tuple(tuple(map(_word, row)) for row in values),
+        good="high",
+    )
+
+
+def _word(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−") if known(value) else NOTHING
+
+
+def _same_signs(a: Cells, b: Cells) -> tuple[int, int]:
+    pairs = [
+        (x, y)
+        for one, two in zip(a.values, b.values, strict=True)
+        for x, y in zip(one, two, strict=True)
+        if x is not None and y is not None
+    ]
+    return sum((x < 0) == (y < 0) for x, y in pairs), len(pairs)
+
+
+# Tables 1 and A1
+
+SETTINGS = tuple(itertools.product(("pixel", "region"), ("mean", "blur", "uniform")))
+
+
+def _settings(seen: Seen, kind: str) -> dict[str, str]:
+    """The study's metric by setting, those it has."""
+    found = {}
+    for unit, fill in SETTINGS:
+        try:
+            found[f"{fill} + {unit}"] = seen.found.metric(kind, unit=unit, fill=fill)
+        except NotApplicable:
+            continue
+    return found
+
+
+def _mean_correlation(seen: Seen, a: str, b: str) -> float:
+    own = set(methods(seen.found, a, b))
+    values = [v for n, v in seen.found.correlations(a, b).items() if n in own and known(v)]
+    return sum(values) / len(values) if values else math.nan
+
+
+@exhibit(PAPER, "Tables 1 and A1")
+def consistency(seen: Seen) -> Exhibit:
+    """Correlations of the settings of one metric, mean over estimators, with the published ones."""
+    tables, rows, lowest = [], [], 1.0
+    for kind, published in (("insertion", INSERTION_PUBLISHED), ("deletion", DELETION_PUBLISHED)):
+        names = _settings(seen, kind)
+        if len(names) < 2:
+            continue
+        found = {(a, b): _mean_correlation(seen, names[a], names[b]) for a, b in itertools.combinations(names, 2)}
+        lowest = min([lowest, *(v for v in found.values() if known(v))])
+        values = [[found.get((a, b), found.get((b, a), math.nan)) for b in names] for a in names]
+        tables.append(_cells(kind, list(names), list(names), values))
+        rows += [
+            (f"{kind}: {a} and {b}", f"{value:.3f}", _three(found.get((a, b), math.nan)))
+            for (a, b), value in published.items()
+        ]
+    if not tables:
+        raise NotApplicable("the study has neither insertion nor deletion in two settings")
+    title = f"Settings of one metric correlate by at least {lowest:.2f} over images; published: at least 0.750"
+    reading = "Spearman's correlation over images of two settings (fill + pixel or region), mean over methods."
+    table = Beside(("settings", "published (ResNet-50, ImageNet)", "here"), tuple(rows))
+    return Exhibit("consistency", title, reading, Multiples("", "", tuple(tables)), table)
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−") if known(value) else "not asked"
+
+
+# Figure 4
+
+
+def _pairs(seen: Seen) -> dict[str, str]:
+    """What each of IG and SmoothGrad is called blurred, where the study has both; the paper's blur comes first."""
+    blurs = {n: seen.found.there([f"{how}({n})" for how in BLURS]) for n in seen.found.there(BLURRED)}
+    return {name: found[0] for name, found in blurs.items() if found}
+
+
+@exhibit(PAPER, "Figure 4")
+def blurred(seen: Seen) -> Exhibit:
+    """IG and SmoothGrad before and after blurring."""
+    pairs = _pairs(seen)
+    if not pairs:
+        raise NotApplicable(
+            "the study has neither IG nor SmoothGrad both plain and blurred; add coarse(ig) or coarse(sg(grad))"
+        )
+    names = {n: METHODS[n] for n in pairs}
+    names |= {blur: f"blurred {METHODS[n]}" for n, blur in pairs.items()}
+    windows = tuple(
+        metric_window(seen, metric, f"{kind} ({better} is better)", names)
+        for kind, metric, better in (
+            ("insertion", insertion(seen.found), "higher"),
+            ("deletion", deletion(seen.found), "lower"),
+        )
+    )
+    parts = []
+    for kind, metric in (("insertion", insertion(seen.found)), ("deletion", deletion(seen.found))):
+        areas = _areas(seen, metric, list(names))
+        told = [
+            f"{METHODS[n]} {areas[n]:.2f} to {areas[blur]:.2f}"
+            for n, blur in pairs.items()
+            if n in areas and blur in areas
+        ]
+        parts += [f"{kind} of {' and '.join(told)}"] if told else []
+    if not parts:
+        raise NotApplicable("neither insertion nor deletion has values of maps plain and blurred")
+    reading = (
+        f"Curves as in Figure 2, before and after a Gaussian blur of the maps. Bands: {LEVEL} interval over images."
+    )
+    return Exhibit(
+        "blurred",
+        f"Blurring maps moves {'; '.join(parts)}",
+        reading,
+        Multiples("", "", windows, 2),
+        _blurred(seen, pairs),
+    )
+
+
+def _blurred(seen: Seen, pairs: Mapping[str, str]) -> Beside:
+    rows = []
+    for name, published in BLUR_PUBLISHED.items():
+        both = (name, pairs.get(name, ""))
+        for kind, before, after in published:
+            scale = 1 if kind == "road" else 100
+            try:
+                metric = _metric(seen, kind)
+                found = _areas(seen, metric, both)
+            except NotApplicable:
+                found = {}
+            here = [number(scale * found[n], 3) if n in found else NOTHING for n in both]
+            what = f"{METHODS[name]}: {kind.replace('_', ' ')}{'' if scale == 1 else ' %'}"
+            rows.append((what, number(before, 4), number(after, 4), *here))
+    heads = ("", "published, plain", "published, blurred", "here, plain", "here, blurred")
+    return Beside(heads, tuple(rows))
+
+
+# Tables 3 and A3
+
+
+@exhibit(PAPER, "Tables 3 and A3")
+def binary(seen: Seen) -> Exhibit:
+    """Average drop against insertion, with values and with binary maps."""
+    metric = insertion(seen.found)
+    found = {}
+    for place, drop in enumerate((average_drop(seen.found), binary_drop(seen.found))):
+        for name, value in seen.found.correlations(metric, drop).items():
+            found[bare(name), place] = value
+    names = [n for n in METHODS if (n, 0) in found and (n, 1) in found]
+    if not names:
+        raise NotApplicable("the study has none of its estimators")
+    columns = ("with values", "binary at 50\u00a0%")
+    rows = [METHODS[n] for n in names]
+    here = _cells("here", rows, columns, [[found[n, k] for k in (0, 1)] for n in names])
+    theirs = _cells("published (ResNet-50, ImageNet)", rows, columns, [BINARY_PUBLISHED[n] for n in names])
+    ends = [_range([found[n, k] for n in names]) for k in (0, 1)]
+    title = f"Average drop and insertion correlate by {ends[0]} with values, by {ends[1]} with binary maps"
+    reading = (
+        "Spearman's correlation over images, both turned so that higher is better. Published: −0.35 to 0.24 with "
+        "values, 0.02 to 0.26 with binary maps."
+    )
+    return Exhibit("binary", title, reading, Multiples("", "", (here, theirs)))
+
+
+def _range(values: Sequence[float]) -> str:
+    real = [v for v in values if known(v)]
+    return f"{_word(min(real))} to {_word(max(real))}" if real else NOTHING
+
+
+# Figures A1 and A2
+
+
+def _configurations(seen: Seen, kind: str, better: str) -> Exhibit:
+    names = _settings(seen, kind)
+    if len(names) < 2:
+        raise NotApplicable(f"the study has {kind} in fewer than two settings")
+    windows = tuple(metric_window(seen, metric, setting, METHODS) for setting, metric in names.items())
+    title = f"{kind.capitalize()} in {len(names)} settings ({better} is better)"
+    if {"mean + pixel", "mean + region"} <= set(names):
+        pixel, region = (_areas(seen, names[f"mean + {u}"], SPARSE) for u in ("pixel", "region"))
+        moved = [f"{METHODS[n]} from {pixel[n]:.2f} to {region[n]:.2f}" for n in pixel if n in region]
+        title = f"{kind.capitalize()} by regions instead of pixels: {', '.join(moved)}"
+    reading = (
+        f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
+        f"Sparse maps: {', '.join(METHODS[n] for n in SPARSE)}; coarse: {', '.join(METHODS[n] for n in COARSE)}."
+    )
+    return Exhibit(f"{kind}-settings", title, reading, Multiples("", "", windows, 2 if len(windows) == 4 else 3))
+
+
+@exhibit(PAPER, "Figure A1")
+def insertion_settings(seen: Seen) -> Exhibit:
+    """Insertion by fill, and by pixels or regions."""
+    return _configurations(seen, "insertion", "higher")
+
+
+@exhibit(PAPER, "Figure A2")
+def deletion_settings(seen: Seen) -> Exhibit:
+    """Deletion by fill, and by pixels or regions."""
+    return _configurations(seen, "deletion", "lower")

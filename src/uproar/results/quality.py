@@ -1,0 +1,197 @@
+"""How good the explained network is on the images at hand, and when that is too little to read anything into its maps.
+
+A map explains an answer. Where the network has not learnt its task, the answers explained are arbitrary and the class
+that a metric follows is mostly not the one the network gives, so that scores compare maps of noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import log_softmax
+
+HALF_WAY = 0.5
+"""The part of the way from chance to always right below which a network's accuracy is warned of.
+
+With k classes that is an accuracy of 1/k + (1 - 1/k)/2: 75 % of two, 55 % of ten, 50 % of a thousand. Below it, for any
+number of classes, about half of the images or more are explained for a class that the network does not give them.
+"""
+
+HARDLY_SURE = 2
+"""Times chance: without labels, a mean probability of the predicted class up to this is warned of.
+
+An untrained network gives every class about the same probability. Probabilities of good networks may be low (many
+classes, label smoothing), so the level is far below the one of the accuracy; it never lies above that one.
+"""
+
+
+class WeakNetwork(UserWarning):
+    """The network explained is hardly better than chance on the images at hand."""
+
+
+@dataclass(frozen=True)
+class NetworkQuality:
+    """How often a network is right on the images it is explained on, and how sure it is of them."""
+
+    images: int
+    classes: int
+    probability: float
+    """Mean probability of the label, or without labels of the predicted class; over the images that have an answer."""
+    accuracy: float | None
+    """Share of the images whose highest score is the label's; None without labels. Mean over replicates."""
+    unanswered: int = 0
+    """Images with NaN or infinite scores: counted as wrong. The largest number of any replicate."""
+    replicates: int = 1
+    lowest: float | None = None
+    """The accuracy of the weakest replicate."""
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of guessing, with all classes equally likely."""
+        return 1 / self.classes
+
+    @property
+    def level(self) -> float:
+        """What `accuracy` (without labels, `probability`) must reach for maps to be worth a comparison."""
+        half = self.chance + HALF_WAY * (1 - self.chance)
+        return half if self.accuracy is not None else min(half, HARDLY_SURE * self.chance)
+
+    @property
+    def weak(self) -> bool:
+        """Whether the network, or one of its replicates, stays below the level."""
+        reached = self.probability if self.accuracy is None else self.accuracy
+        lowest = reached if self.lowest is None else self.lowest
+        return not min(reached, lowest) >= self.level  # NaN is weak too
+
+    @property
+    def sentence(self) -> str:
+        """The numbers in a sentence, for the head of a page or of a terminal's output."""
+        on = f"{self.images} image{'s' * (self.images != 1)}"
+        several = f"mean of {self.replicates} networks" if self.replicates > 1 else ""
+        if self.accuracy is None:
+            text = (
+                f"no labels; mean probability of the predicted class {self.probability:.2f} on {on}"
+                f"{f' ({several})' * bool(several)}"
+            )
+        else:
+            weakest = "" if self.lowest is None else f"the weakest {_percent(self.lowest)}"
+            known = [several, weakest if several else "", f"chance {_percent(self.chance)}"]
+            text = (
+                f"right on {_percent(self.accuracy)} of {on} ({', '.join(filter(None, known))}), "
+                f"mean probability of the label {self.probability:.2f}"
+            )
+        lost = f"; {self.unanswered} without a finite answer" if self.unanswered else ""
+        return f"Network: {text}{lost}."
+
+    @property
+    def warning(self) -> str | None:
+        """Why the maps of this network are hardly worth a comparison; None where they are."""
+        if not self.weak:
+            return None
+        if self.accuracy is None:
+            return (
+                f"The network gives the class it predicts a mean probability of only {self.probability:.2f} on "
+                f"{self.images} images, with {self.classes} classes (warned of below {self.level:.2f}): it seems not "
+                "to have learnt these images, so that a comparison of its maps says little."
+            )
+        return (
+            f"The network is right on only {_percent(self.accuracy)} of {self.images} images{self._lowest_in_words}, "
+            f"with chance at {_percent(self.chance)} (warned of below {_percent(self.level)}, half way from chance to "
+            "always right): many of its predictions are wrong, so that a comparison of its maps says little. "
+            "Train it longer, or check weights, normalisation and the order of the classes."
+        )
+
+    @property
+    def _lowest_in_words(self) -> str:
+        if self.lowest is None or self.replicates == 1:
+            return ""
+        return f" (the weakest of {self.replicates} networks on {_percent(self.lowest)})"
+
+
+def network_quality(scores: np.ndarray, target: np.ndarray, labelled: bool = True) -> NetworkQuality:
+    """The quality of a network by its class scores (n, k), logits, and the classes followed (n,).
+
+    `labelled=False` says that these are the network's own predictions.
+
+    >>> network_quality(np.array([[4.0, 0.0], [0.0, 4.0]]), np.array([0, 0])).accuracy
+    0.5
+    """
+    n, classes = scores.shape
+    answered = np.isfinite(scores).all(1)
+    known, asked = scores[answered].astype(np.float64), target[answered]
+    chances = np.exp(log_softmax(known, axis=1)[np.arange(len(known)), asked])
+    return NetworkQuality(
+        n,
+        classes,
+        float(chances.mean()) if len(known) else float("nan"),
+        float((known.argmax(1) == asked).sum() / n) if labelled else None,
+        int(n - len(known)),
+    )
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The class that a network gives an image, and its probability; no class where the answer is not finite."""
+
+    name: str | None
+    probability: float
+
+    @property
+    def words(self) -> str:
+        """What stands beside the picture.
+
+        >>> Prediction("cat", 0.934).words == "predicted cat (93\\u00a0%)", Prediction(None, float("nan")).words
+        (True, 'no finite answer')
+        """
+        if self.name is None:
+            return "no finite answer"
+        return f"predicted {self.name} ({100 * self.probability:.0f}\u00a0%)"
+
+
+def predictions(scores: np.ndarray, classes: Sequence[str] = ()) -> tuple[Prediction, ...]:
+    """The predicted class of every image by its class scores (n, k), logits; a number where it has no name.
+
+    >>> predictions(np.array([[0.0, 0.0, 5.0]]), ("cat", "dog", "owl"))[0].name
+    'owl'
+    """
+    found = []
+    for row in scores.astype(np.float64):
+        if not np.isfinite(row).all():
+            found.append(Prediction(None, float("nan")))
+            continue
+        first = int(row.argmax())
+        name = str(classes[first]) if first < len(classes) else str(first)
+        found.append(Prediction(name, float(np.exp(log_softmax(row)[first]))))
+    return tuple(found)
+
+
+def as_logits(scores: np.ndarray) -> np.ndarray:
+    """Class scores as logits: rows of probabilities, which sum to 1, by their logarithm, all others as they are."""
+    known = scores[np.isfinite(scores).all(1)]
+    if not len(known) or (known < 0).any() or (np.abs(known.sum(1) - 1) > 1e-4).any():
+        return scores
+    return np.log(np.maximum(scores.astype(np.float64), 1e-30))
+
+
+def over_replicates(found: Sequence[NetworkQuality]) -> NetworkQuality:
+    """The quality of several networks trained alike: means, and the weakest of them."""
+    accuracies = [one.accuracy for one in found if one.accuracy is not None]
+    return replace(
+        found[0],
+        probability=float(np.mean([one.probability for one in found])),
+        accuracy=float(np.mean(accuracies)) if accuracies else None,
+        lowest=min(accuracies) if accuracies else None,
+        unanswered=max(one.unanswered for one in found),
+        replicates=len(found),
+    )
+
+
+def _percent(share: float) -> str:
+    """A share in percent, with as many digits as tell it from 0.
+
+    >>> _percent(0.9312), _percent(0.001), _percent(1.0)
+    ('93.1 %', '0.1 %', '100 %')
+    """
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,108 @@
+"""The Python face for studies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from uproar.errors import BadInput
+from uproar.study.progress import Listener, Progress
+from uproar.study.run import run_study
+from uproar.study.spec import Study, study_of
+
+if TYPE_CHECKING:
+    from uproar.results.finding import Finding
+    from uproar.runs.run import Run
+
+
+def run(
+    study: Study | Mapping[str, Any] | str | Path = Study(),
+    *,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    device: str | None = None,
+    ray: str | None = None,
+    budget: float | None = None,
+    listen: Listener = lambda _: None,
+) -> Run:
+    """Run a study and its audits, or what is missing of them, and collect what they found.
+
+    `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
+    the same call again only reads them. `jobs` is the number of processes, `device` where networks run; `ray` ("auto"
+    or "HOST:PORT") runs the jobs on a cluster instead. After `budget` seconds nothing new is begun.
+    """
+    study = study_of(study).with_changes(device=device)
+    place = str(store if store is not None else Path("runs") / study.name / "store")
+    return completed(study, place, jobs, listen, ray, budget).results
+
+
+def audit(
+    run: Run,
+    *names: str,
+    jobs: int | None = None,
+    device: str | None = None,
+    ray: str | None = None,
+    listen: Listener = lambda _: None,
+) -> list[Finding]:
+    """Ask whether a run's own scores mislead: one finding per audit, task and model.
+
+    `names` are audits such as `"blur"` or `"leakage"`; without any, all are asked. Only what the store does not have
+    yet is run.
+    """
+    from uproar.audits import audits
+
+    if not hasattr(run, "place"):
+        raise BadInput(f"audit takes what uproar.run returned, and names of audits; not {type(run).__name__}.")
+    study = study_of(run.study).with_changes(audits=names or tuple(audits), device=device)
+    return list(completed(study, run.place, jobs, listen, ray).results.findings)
+
+
+ROUNDS = 10
+"""How often a study is gone through at most while results in the store turn out to be lost.
+
+An audit stops at the first file it cannot read, so that several may be found one round after the other.
+"""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A study that was run to its end, or to that of its budget."""
+
+    results: Run
+    progress: Progress
+    seconds: float
+    """Spent on running, without the collecting."""
+
+
+def completed(
+    study: Study,
+    store: str | Path,
+    jobs: int | None = None,
+    listen: Listener = lambda _: None,
+    ray: str | None = None,
+    budget: float | None = None,
+) -> Completed:
+    """Run a study and its audits and collect what they found; what the store has lost is made again and collected anew.
+
+    Collecting reads and verifies every result, so that it finds what is damaged, or was taken away since it was made.
+    """
+    began = time.perf_counter()
+    progress = run_study(study, store, jobs, listen, ray, budget)
+    seconds = time.perf_counter() - began
+    # tables and plots load as long as a small study runs: not before its workers have started
+    from uproar.runs.run import collected
+
+    results = collected(study, store, progress)
+    for _ in range(ROUNDS - 1):
+        if not results.lost or (budget is not None and seconds >= budget):
+            break
+        began = time.perf_counter()
+        rest = None if budget is None else budget - seconds
+        later = run_study(study, store, jobs, listen, ray, rest, progress.outcomes)
+        seconds += time.perf_counter() - began
+        progress = progress.then(later)
+        results = collected(study, store, progress)
+    return Completed(results, progress, seconds)

@@ -1,0 +1,1 @@
+"""Every inference of the package: intervals, comparisons, variance components, resampling, correlations."""

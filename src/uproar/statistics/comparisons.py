@@ -1,0 +1,214 @@
+"""Method against method: every pair under one protocol or metric, paired, and corrected over the pairs.
+
+Under a protocol each replicate gives one difference of areas per pair, and the pair is judged by a paired t-test on
+these differences alone, with n - 1 degrees of freedom. Nothing is borrowed from other methods: a standard error of
+one's own comes with degrees of freedom of one's own. Under a metric the differences are paired over images, and over
+replicates where there are several (`statistics/variance_components.py`). Holm's procedure keeps the chance of any
+wrong verdict among the pairs of a protocol or metric at 5 %.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from uproar.errors import BadInput
+from uproar.statistics.curve_table import areas_of, checked
+from uproar.statistics.twoway import ROUNDING, holm
+from uproar.statistics.variance_components import Estimate, estimate
+
+ALPHA = 0.05
+UNRANKED = "not ranked"
+"""How the verdict on a pair begins where one of the two is not ranked."""
+COLUMNS = {
+    "better": "the method with the better value",
+    "worse": "the other",
+    "difference": "better minus worse",
+    "low": "lower end of its 95 % interval, for this pair alone",
+    "high": "upper end",
+    "p": "of no difference",
+    "p_holm": "the same, adjusted by Holm's method over all pairs of ranked methods; NaN for others",
+    "verdict": "`<method> better`, that it cannot be told, or that a method is not ranked",
+    "n": "what was paired: replicates under a protocol, images under a metric",
+    "replicates": "replicates in which both have a value",
+}
+"""The columns of a table of comparisons."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference of two methods, first minus second, and how much it rests on."""
+
+    first: str
+    second: str
+    found: Estimate
+    n: int
+    replicates: int
+
+
+def compare_pairs(table: pd.DataFrame, higher_is_better: bool = False, alpha: float = ALPHA) -> pd.DataFrame:
+    """Every pair of estimators of one protocol by its difference of areas over shared replicates; see COLUMNS.
+
+    `table` has the columns `estimator`, `replicate`, `fraction` and `value`, as for `compare`.
+
+    >>> table = pd.DataFrame(
+    ...     [("mine", 0, 0.5, 0.60), ("mine", 1, 0.5, 0.52), ("mine", 2, 0.5, 0.61),
+    ...      ("ig", 0, 0.5, 0.72), ("ig", 1, 0.5, 0.65), ("ig", 2, 0.5, 0.72)],
+    ...     columns=["estimator", "replicate", "fraction", "value"])
+    >>> compare_pairs(table)[["better", "worse", "difference", "p", "n", "verdict"]].round(3)
+      better worse  difference      p  n      verdict
+    0   mine    ig       -0.12  0.002  3  mine better
+    """
+    order = list(dict.fromkeys(table["estimator"]))
+    areas, _ = areas_of(checked(table))
+    rows = {name: areas.loc[name].to_numpy(dtype=float) for name in order if name in areas.index}
+    return comparison_table(_replicated_pairs(rows), higher_is_better, "replicates", alpha)
+
+
+def _replicated_pairs(areas: Mapping[str, np.ndarray]) -> Iterator[Comparison]:
+    for first, second in itertools.combinations(areas, 2):
+        gaps = areas[first] - areas[second]
+        shared = gaps[np.isfinite(gaps)]
+        if len(shared):
+            size = max(float(np.abs(areas[name][np.isfinite(gaps)]).max()) for name in (first, second))
+            yield Comparison(first, second, paired_t(shared, size), len(shared), len(shared))
+
+
+def paired_t(differences: ArrayLike, size: float = 1.0) -> Estimate:
+    """The mean of paired differences by a t-test on n - 1 degrees of freedom.
+
+    Without a second difference there is no test; nor without any spread, beyond the rounding of numbers of that size:
+    replicates that do not vary are copies of one run more often than they are proof.
+    """
+    gaps = np.asarray(differences, dtype=float)
+    n, mean = len(gaps), float(np.mean(gaps)) if len(gaps) else float("nan")
+    error = float(gaps.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    if error <= ROUNDING * size:
+        return Estimate(mean, float("nan"), float("nan"), float("nan"))
+    half = float(stats.t.ppf(0.975, n - 1)) * error
+    return Estimate(mean, mean - half, mean + half, float(2 * stats.t.sf(abs(mean) / error, n - 1)))
+
+
+def paired_means(first: ArrayLike, second: ArrayLike) -> tuple[Estimate, int]:
+    """The difference of two means over the images where both are defined, and how many these are.
+
+    Values are (replicates, images), the same images in every replicate. An image counts where it has a difference in
+    any replicate.
+    """
+    gaps = np.atleast_2d(np.asarray(first, dtype=float) - np.asarray(second, dtype=float))
+    there = np.isfinite(gaps)
+    filled = np.where(there, gaps, 0.0)
+    used, known = there.sum(1) > 0, there.any(0)
+    n = int(known.sum())
+    by_replicate = filled[used].sum(1) / there[used].sum(1)
+    by_image = filled[:, known].sum(0) / there[:, known].sum(0)
+    variance = float(by_image.var(ddof=1) / n) if n > 1 else float("nan")
+    return estimate(by_replicate, variance, n), n
+
+
+def comparison_table(
+    pairs: Iterator[Comparison] | Sequence[Comparison],
+    higher_is_better: bool,
+    of: str,
+    alpha: float = ALPHA,
+    unranked: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """The pairs of one protocol or metric with the better method first, and Holm's correction over all of them.
+
+    `of` says what is paired: "replicates" or "images"; `unranked` why a method is not ranked: its pairs have no
+    verdict and do not count in the correction.
+    """
+    why = unranked or {}
+    rows = [_row(pair, higher_is_better) for pair in pairs]
+    frame = pd.DataFrame(rows, columns=[*COLUMNS])
+    reasons = [why.get(row.better) or why.get(row.worse) or "" for row in frame.itertuples()]
+    return _judged(frame, of, alpha, reasons)
+
+
+def comparisons_with(frame: pd.DataFrame, name: str, of: str, alpha: float = ALPHA) -> pd.DataFrame:
+    """The pairs of one method, corrected over these alone: for a question that was asked beforehand.
+
+    >>> frame = pd.DataFrame({"better": ["a", "a", "b"], "worse": ["b", "c", "c"], "p": [0.02, 0.3, 0.4],
+    ...     "n": 5, "replicates": 5})
+    >>> comparisons_with(frame, "a", "replicates")[["worse", "p_holm", "verdict"]].values.tolist()
+    [['b', 0.04, 'a better'], ['c', 0.3, 'cannot tell with 5 replicates']]
+    """
+    own = frame[(frame["better"] == name) | (frame["worse"] == name)]
+    if own.empty:
+        known = ", ".join(dict.fromkeys([*frame["better"], *frame["worse"]]))
+        raise BadInput(f"There is no {name!r} to compare with; there are {known or 'no pairs'}.")
+    said = own["verdict"].astype(str) if "verdict" in own else pd.Series("", index=own.index)
+    reasons = said.where(said.str.startswith(UNRANKED), "").tolist()
+    return _judged(own.reset_index(drop=True), of, alpha, reasons)
+
+
+def leading_method(frame: pd.DataFrame) -> tuple[str, int] | None:
+    """The method that beats most others, and how many; None where no pair is decided."""
+    wins = decided_pairs(frame)["better"].value_counts(sort=False)
+    return (str(wins.idxmax()), int(wins.max())) if len(wins) else None
+
+
+def decided_pairs(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows whose verdict names the better method."""
+    return frame[frame["verdict"].astype(str) == frame["better"].astype(str) + " better"]
+
+
+def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
+    """Who beats most others, and how many pairs are decided; `of` says what was paired."""
+    methods = len({*frame["better"], *frame["worse"]})
+    n, total = int(frame["n"].max()), len(frame)
+    basis = f"with {n} {of if n != 1 else of.removesuffix('s')}"
+    replicates = int(frame["replicates"].max())
+    if of != "replicates" and replicates > 1:
+        basis = f"with {replicates} replicates of {n} {of}"
+    first = leading_method(frame)
+    if first is None:
+        pairs = f"Holm over {total} pairs" if total > 1 else "one pair"
+        return f"no two of {methods} methods can be told apart {basis} ({pairs})"
+    name, won = first
+    others = f"{won} of {methods - 1} other methods" if methods > 2 else "the other method"
+    return (
+        f"{name} beats {others}; {len(decided_pairs(frame))} of {total} pair{'s' * (total > 1)} "
+        f"decided {basis} (Holm over the pairs)"
+    )
+
+
+def _row(pair: Comparison, higher_is_better: bool) -> dict[str, object]:
+    found, first, second = pair.found, pair.first, pair.second
+    value, low, high = found.value, found.low, found.high
+    if (value < 0) if higher_is_better else (value > 0):
+        first, second = second, first
+        value, low, high = -value, -high, -low
+    return {
+        "better": first,
+        "worse": second,
+        "difference": value,
+        "low": low,
+        "high": high,
+        "p": found.p,
+        "n": pair.n,
+        "replicates": pair.replicates,
+    }
+
+
+def _judged(frame: pd.DataFrame, of: str, alpha: float, reasons: Sequence[str]) -> pd.DataFrame:
+    """Holm over the rows that have no reason against them, and the verdict in words."""
+    against = np.array([bool(reason) for reason in reasons], dtype=bool)
+    adjusted = holm(np.where(against, np.nan, frame["p"].to_numpy(dtype=float)))
+    verdicts = [
+        reason or (f"{row.better} better" if p < alpha else _unclear(int(row.n), int(row.replicates), of))
+        for row, p, reason in zip(frame.itertuples(), adjusted, reasons, strict=True)
+    ]
+    return frame.assign(p_holm=adjusted, verdict=pd.Series(verdicts, dtype=object))
+
+
+def _unclear(n: int, replicates: int, of: str) -> str:
+    if of == "replicates" or replicates < 2:
+        return f"cannot tell with {n} {of if n != 1 else of.removesuffix('s')}"
+    return f"cannot tell with {replicates} replicates and {n} images"

@@ -1,0 +1,77 @@
+"""A table of curves checked, and turned into one area per estimator and replicate."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from uproar.errors import BadInput
+from uproar.statistics.areas import area
+
+
+def checked(table: pd.DataFrame) -> pd.DataFrame:
+    """The four columns with clean types; every flaw that would change a verdict is refused."""
+    wanted = ["estimator", "replicate", "fraction", "value"]
+    absent = [name for name in wanted if name not in table.columns]
+    if absent or table.empty:
+        raise BadInput(
+            f"A table of curves needs rows and the columns {', '.join(wanted)}; it has "
+            f"{len(table)} rows and the columns {', '.join(map(str, table.columns)) or 'none'}."
+        )
+    if "protocol" in table.columns and table["protocol"].nunique(dropna=False) > 1:
+        found = ", ".join(map(str, table["protocol"].unique()))
+        raise BadInput(f"A comparison takes one protocol at a time; the table has {found}.")
+    keys = table[wanted[:3]]
+    if keys.isna().to_numpy().any():
+        raise BadInput("Every row needs an estimator, a replicate and a fraction; some are empty.")
+    tidy = _typed(table[wanted])
+    repeated = tidy.duplicated(wanted[:3])
+    if repeated.any():
+        e, s, t = tidy.loc[repeated, wanted[:3]].iloc[0]
+        raise BadInput(
+            f"Estimator '{e}', replicate {s}, fraction {t:g} occurs more than once; a table holds "
+            "one task, model and protocol, each curve point once."
+        )
+    return tidy
+
+
+def _typed(table: pd.DataFrame) -> pd.DataFrame:
+    try:
+        replicate = table["replicate"].astype(int)
+        if (replicate != table["replicate"]).any():
+            raise ValueError("some replicates are not whole")
+        tidy = pd.DataFrame(
+            {
+                "estimator": table["estimator"].astype(str).to_numpy(),
+                "replicate": replicate.to_numpy(),
+                "fraction": table["fraction"].astype(float).round(9).to_numpy(),  # 0.1 + 0.2 is 0.3
+                "value": table["value"].astype(float).to_numpy(),
+            }
+        )
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"Replicates must be whole numbers, fractions and values numbers: {error}.") from error
+    if np.isinf(tidy[["fraction", "value"]].to_numpy()).any():
+        raise BadInput("Fractions and values must be finite; some are infinite.")
+    return tidy
+
+
+def areas_of(tidy: pd.DataFrame) -> tuple[pd.DataFrame, dict[Hashable, Any]]:
+    """Areas (estimator x replicate, NaN where a curve has a gap) over the common fractions."""
+    points = tidy.pivot(index=["estimator", "replicate"], columns="fraction", values="value")
+    seen = points.notna().groupby(level="estimator").any()
+    seen = seen[seen.any(axis=1)]  # an estimator that failed throughout must not empty the study
+    fractions = points.columns[seen.all(axis=0).to_numpy()].to_numpy(dtype=float)
+    if seen.empty or not fractions.size:
+        raise BadInput(
+            "No fraction is common to all estimators, so their areas cannot be compared; "
+            f"the table has the fractions {', '.join(f'{t:g}' for t in points.columns)}."
+        )
+    curves = area(fractions, points[fractions].to_numpy())
+    areas = pd.Series(curves, index=points.index).unstack("replicate")
+    facts: dict[Hashable, Any] = {
+        "fractions": fractions.tolist(),
+        "replicates": int(areas.shape[1]),
+        "nan_values": int(tidy["value"].isna().sum()),
+    }
+    return areas, facts

@@ -1,0 +1,128 @@
+"""Every two metrics compared: over images, given how easy an image is, and within images. Never one with itself."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import scipy
+from numpy.typing import NDArray
+
+from uproar.audits.values_per_image import Judged
+from uproar.statistics.correlation import Mean, association_matrix, mean_of, partial_spearman, rank_correlations
+from uproar.statistics.twoway import holm
+
+Numbers = NDArray[np.float64]
+
+DRAWS = 100
+"""Resamples of the images for the interval of a correlation."""
+ALPHA = 0.05
+OPPOSED = -0.1
+"""Two metrics contradict each other where their mean rank correlation within images is decidedly below this."""
+
+
+def pairwise(data: Judged, clean: Numbers | None, seed: int = 0) -> pd.DataFrame:
+    """A row for every two metrics: over images, over images given the clean score, and within images.
+
+    `clean` is (seeds, images). `over_images` is the mean over estimators and replicates with an interval from
+    resamples of the images; `within` is the mean over images of the rank correlation across estimators. `opposed` says
+    whether that is below −0.1, with Holm's correction over all pairs (`p_opposed`).
+    """
+    everything = np.moveaxis(data.values, 0, -1)  # (seeds, estimators, images, metrics)
+    over = _mean_matrix(everything)
+    draws = np.random.default_rng(seed)
+    n = data.images
+    resampled = np.array([_mean_matrix(everything[:, :, draws.integers(n, size=n)]) for _ in range(DRAWS)])
+    error = np.sqrt(_nanmean((resampled - _nanmean(resampled)) ** 2))
+    rows = []
+    for i, j in itertools.combinations(range(len(data.metrics)), 2):
+        within = within_images(data.values[i], data.values[j])
+        rows.append(
+            {
+                "i": i,
+                "j": j,
+                "metric": data.metrics[i],
+                "other": data.metrics[j],
+                "over_images": over[i, j],
+                "over_low": max(-1.0, over[i, j] - 1.96 * error[i, j]),
+                "over_high": min(1.0, over[i, j] + 1.96 * error[i, j]),
+                "given_clean_score": _mean_partial(data.values[i], data.values[j], clean),
+                "over_error": error[i, j],
+                "within_images": within.value,
+                "within_low": within.low,
+                "within_high": within.high,
+                "p_opposed": within.p(OPPOSED),
+            }
+        )
+    table = pd.DataFrame(rows)
+    table["p_opposed"] = holm(table["p_opposed"].to_numpy())
+    return table.assign(opposed=(table["p_opposed"] <= ALPHA) & (table["within_images"] < OPPOSED))
+
+
+def over_images_p(pairs: pd.DataFrame, bound: float) -> Numbers:
+    """Two-sided p of "the correlation over images is `bound`" for every pair, with Holm's correction over all."""
+    gap, error = (pairs["over_images"] - bound).abs(), pairs["over_error"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return holm(2 * scipy.stats.norm.sf((gap / error).to_numpy()))
+
+
+def within_images(a: Numbers, b: Numbers) -> Mean:
+    """Mean over images of the rank correlation of two metrics across estimators; both are (seeds, estimators, images).
+
+    The replicates of an image are averaged first, since they are no images of their own.
+    """
+    by_seed = np.array([rank_correlations(x.T, y.T) for x, y in zip(a, b, strict=True)])
+    there = np.isfinite(by_seed)
+    total = np.where(there, by_seed, 0.0).sum(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return mean_of(np.where(there.any(0), total / there.sum(0), np.nan))
+
+
+def per_estimator(data: Judged) -> pd.DataFrame:
+    """Correlation of every two metrics over images: a row per pair, a column per estimator."""
+    everything = np.moveaxis(data.values, 0, -1)
+    by_chain = [_nanmean(association_matrix(everything[:, e])) for e in range(len(data.estimators))]
+    return pd.DataFrame(
+        [
+            {"metric": data.metrics[i], "other": data.metrics[j]}
+            | {name: by_chain[e][i, j] for e, name in enumerate(data.estimators)}
+            for i, j in itertools.combinations(range(len(data.metrics)), 2)
+        ]
+    )
+
+
+def _mean_matrix(everything: Numbers) -> Numbers:
+    matrices = association_matrix(everything)
+    return _nanmean(matrices.reshape(-1, *matrices.shape[-2:]))
+
+
+def _mean_partial(a: Numbers, b: Numbers, clean: Numbers | None) -> float:
+    if clean is None:
+        return math.nan
+    found = [
+        partial_spearman(x, y, given)
+        for by_a, by_b, given in zip(a, b, clean, strict=True)
+        for x, y in zip(by_a, by_b, strict=True)
+    ]
+    return float(_nanmean(np.array(found)))
+
+
+def _nanmean(values: Numbers) -> Numbers:
+    """Mean over the first axis without NaN; NaN where there is nothing else."""
+    there = np.isfinite(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(there, values, 0.0).sum(0) / there.sum(0))
+
+
+def both_ways(pairs: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Both triangles of a symmetric table, rows and columns in one order; its diagonal is empty."""
+    names = list(dict.fromkeys([*pairs["metric"], *pairs["other"]]))
+    found = {
+        frozenset((a, b)): value for a, b, value in zip(pairs["metric"], pairs["other"], pairs[column], strict=True)
+    }
+    rows = [
+        {"metric": a, "other": b, "correlation": found.get(frozenset((a, b)), math.nan)} for b in names for a in names
+    ]
+    return pd.DataFrame(rows)

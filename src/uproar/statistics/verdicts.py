@@ -1,0 +1,211 @@
+"""Verdicts from replicated curves: better than the baseline, worse, or cannot tell.
+
+The input is a tidy table of one protocol with the columns `estimator`, `replicate`, `fraction` and
+`value`. Each curve becomes one area, and the areas follow the two-way layout
+
+    area[e, s] = estimator[e] + replicate[s] + residual[e, s]
+
+whose residual variance is pooled over all estimators, the baseline included. docs/statistics.md
+says why, and how often it errs.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from uproar.errors import BadInput
+from uproar.statistics.curve_table import areas_of, checked
+from uproar.statistics.interim import LOOKS
+from uproar.statistics.twoway import Contrasts, contrasts, holm, noncentrality, t_quantile
+
+COLUMNS = (
+    *("estimator", "n", "area", "baseline_area", "advantage", "low", "high", "p", "p_holm"),
+    *("verdict", "detectable", "p_own", "missing", "note"),
+)
+POWER = 0.8
+
+
+def compare(
+    table: pd.DataFrame,
+    baseline: str = "random",
+    higher_is_better: bool = False,
+    alpha: float = 0.05,
+    looks: Sequence[int] | bool | None = None,
+    *,
+    guard: bool = True,
+) -> pd.DataFrame:
+    """One row per estimator, best first: its advantage over the baseline, and the verdict.
+
+    Areas are taken over the fractions every estimator has; a curve with a gap there counts as
+    missing. Missing curves leave an unbalanced layout, which is fitted by least squares, so that an
+    advantage always compares curves of the same replicates.
+
+    n              replicates in which this estimator and the baseline both have a whole curve
+    area           baseline_area plus or minus the advantage: the mean area, in a complete study
+    advantage      difference of the areas; positive is better than the baseline
+    low, high      its interval at level 1 - alpha, for this estimator alone (not Holm's)
+    p, p_holm      t-test with the pooled residual variance; adjusted by Holm over the estimators
+    verdict        "better than random", "worse than random" or "cannot tell with 5 replicates"
+    detectable     the advantage this design finds with 80 % power (see `minimum_detectable`)
+    p_own          paired t-test from this estimator's differences alone: n - 1 degrees of freedom
+    missing        replicates of the study that are not in n
+    note           why there is no test, or that the standard error was widened; else empty
+
+    Fewer than two shared replicates, no residual degrees of freedom, or areas without any residual
+    spread give no test: p is NaN and the verdict is "cannot tell". The last also when the
+    difference is constant and not zero: replicates that do not vary are copies of one run more
+    often than they are proof.
+
+    With `guard`, an estimator that evidently varies more than the others (F-test at 5 %; the same
+    for the baseline) is tested with its own standard error where that is the wider one.
+    `looks=True` (or the planned numbers of replicates) spends only this look's share of `alpha`.
+    `attrs` holds what concerns the whole table: residual_sd, df, alpha, fractions, replicates,
+    nan_values.
+
+    >>> table = pd.DataFrame(
+    ...     [("random", 0, 0.5, 0.90), ("random", 1, 0.5, 0.80),
+    ...      ("gradient", 0, 0.5, 0.72), ("gradient", 1, 0.5, 0.60)],
+    ...     columns=["estimator", "replicate", "fraction", "value"])
+    >>> compare(table)[["estimator", "advantage", "p", "verdict"]].round(3)
+      estimator  advantage      p             verdict
+    0  gradient       0.19  0.033  better than random
+    """
+    areas, facts = areas_of(checked(table))
+    if baseline not in areas.index:
+        raise BadInput(
+            f"The table has no estimator '{baseline}' to compare with; "
+            f"it has {', '.join(areas.index)}. Name one of them as baseline."
+        )
+    level = _level(alpha, looks, areas.shape[1])
+    fit = contrasts(areas.to_numpy(), list(areas.index).index(baseline), guard=guard)
+    result = _frame(fit, areas.index, baseline, 1 if higher_is_better else -1, level)
+    result.attrs = {**facts, "residual_sd": float(fit.residual_sd), "df": fit.df, "alpha": level}
+    return result
+
+
+def look_alpha(n: int, alpha: float = 0.05, looks: Sequence[int] = LOOKS) -> float:
+    """Share of `alpha` to spend on the look with `n` replicates: the same at every look.
+
+    The shares add up to `alpha`, so all looks together err no more often than one whole test.
+    Equal shares decide the large differences that remove-and-retrain usually meets with the fewest
+    replicates, and they stay valid when a failed replicate leaves a look with fewer than planned:
+    such an `n` belongs to the next look.
+
+    >>> look_alpha(5)
+    0.01
+    """
+    _check_share("alpha", alpha)
+    if not looks or any(k < 1 for k in looks) or any(np.diff(looks) <= 0):
+        raise BadInput(f"Looks must be positive and strictly increasing; got {tuple(looks)}.")
+    if not 1 <= n <= looks[-1]:
+        raise BadInput(
+            f"{n} replicates are not among the planned looks {tuple(looks)}; the error budget "
+            f"covers 1 to {looks[-1]} replicates. Plan a later look before the first one is taken."
+        )
+    return alpha / len(looks)
+
+
+def intervals(table: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+    """Mean and t-interval over replicates for each estimator and fraction, with n.
+
+    Descriptive: the interval holds the spread between replicates, which the paired comparison of
+    `compare` removes, so overlapping intervals do not mean "cannot tell". Missing values are left
+    out of n; with n = 1 there is no interval.
+    """
+    _check_share("level", level)
+    values = checked(table).groupby(["estimator", "fraction"])["value"]
+    result = values.agg(n="count", mean="mean", sd="std").reset_index()
+    n = result["n"].to_numpy(dtype=np.int64)
+    half = t_quantile(level, n - 1) * result.pop("sd") / np.sqrt(np.maximum(n, 1))
+    return result.assign(low=result["mean"] - half, high=result["mean"] + half)
+
+
+def minimum_detectable(sd: float, n: int, estimators: int = 1, alpha: float = 0.05, power: float = POWER) -> float:
+    """Smallest true advantage that `compare` calls with the given power; NaN when it has no test.
+
+    `sd` is the residual standard deviation of an area, `n` the replicates, `estimators` how many
+    are compared with the baseline. It asks for Holm's first and strictest step, alpha / estimators:
+    what a difference must be when it is the only one.
+
+    >>> round(minimum_detectable(0.01, n=5, estimators=10), 4)
+    0.0243
+    """
+    if not (sd >= 0 and n >= 1 and estimators >= 1):
+        raise BadInput(
+            "A detectable difference needs sd >= 0, n >= 1 and estimators >= 1; "
+            f"got sd={sd}, n={n}, estimators={estimators}."
+        )
+    _check_share("alpha", alpha)
+    _check_share("power", power)
+    if sd == 0:
+        return float("nan")
+    noncentral = noncentrality(estimators * (n - 1), alpha / estimators, power)
+    return noncentral * sd * float(np.sqrt(2 / n))
+
+
+def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: float) -> pd.DataFrame:
+    """The rows of `compare`, best first."""
+    rows = names != baseline
+    p_holm = np.full(len(names), np.nan)
+    p_holm[rows] = holm(fit.p[rows])
+    tests = int(np.isfinite(fit.p[rows]).sum())
+    advantage = sign * fit.difference
+    half = t_quantile(1 - level, fit.df) * fit.se
+    found = noncentrality(fit.df, level / tests, POWER) if tests else np.nan
+    frame = pd.DataFrame(
+        {
+            "estimator": names,
+            "n": fit.n,
+            "area": fit.baseline_area + fit.difference,
+            "baseline_area": float(fit.baseline_area),
+            "advantage": advantage,
+            "low": advantage - half,
+            "high": advantage + half,
+            "p": fit.p,
+            "p_holm": p_holm,
+            "verdict": [
+                _verdict(float(a), bool(p <= level), int(n), baseline)
+                for a, p, n in zip(advantage, p_holm, fit.n, strict=True)
+            ],
+            "detectable": found * fit.se,
+            "p_own": fit.p_own,
+            "missing": fit.replicates - fit.n,
+            "note": [_note(fit, row, baseline) for row in range(len(names))],
+        }
+    )
+    best = frame[rows].sort_values(["advantage", "estimator"], ascending=[False, True])
+    return best.reset_index(drop=True)[list(COLUMNS)]
+
+
+def _verdict(advantage: float, decided: bool, n: int, baseline: str) -> str:
+    if decided:
+        return f"{'better' if advantage > 0 else 'worse'} than {baseline}"
+    return f"cannot tell with {n} replicate{'' if n == 1 else 's'}"
+
+
+def _note(fit: Contrasts, row: int, baseline: str) -> str:
+    if fit.n[row] < 2:
+        return f"a test needs two replicates shared with {baseline}"
+    if not np.isfinite(fit.se[row]):
+        return "the replicates do not vary at all: are they copies of one run?"
+    if fit.spread[row] > 1:
+        times = min(fit.spread[row], 99.0)  # infinite where the others do not vary at all
+        return (
+            f"it or {baseline} varies {times:.1f} times as much as the others: "
+            "tested with its own, wider standard error"
+        )
+    return ""
+
+
+def _level(alpha: float, looks: Sequence[int] | bool | None, n: int) -> float:
+    """Error rate of this comparison: all of alpha, or one look's share."""
+    _check_share("alpha", alpha)
+    if looks is None or looks is False:
+        return alpha
+    return look_alpha(n, alpha, LOOKS if looks is True else looks)
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise BadInput(f"{name} must lie between 0 and 1; got {value}.")

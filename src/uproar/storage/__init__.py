@@ -1,0 +1,1 @@
+"""Where results lie: backends (a folder, a bucket), files of single results, the store that holds them."""

@@ -1,0 +1,325 @@
+"""Where a store's files are: a folder, or a bucket behind an fsspec URL. Bytes by name, whole or absent.
+
+A folder gets its files by atomic rename. An object store puts an object whole or not at all, so there it is written
+straight to its name. Nobody holds a lock: a name stands for its content, so two writers of one name write the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from uproar.errors import BadInput, StoreError, one_line
+from uproar.paths import user_path
+from uproar.storage.urls import hide, public
+
+OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"}
+"""Schemes whose puts are atomic; elsewhere a file is written beside its place and moved."""
+UNFINISHED = "unfinished"
+"""The folder of a store where files are written before they are moved to their names."""
+ABANDONED = 600.0
+"""Seconds after which nobody writes an unfinished file any more."""
+LISTED = 10.0
+"""Seconds for which a listing answers whether something is there: a plan asks thousands of times."""
+
+
+@runtime_checkable
+class Place(Protocol):
+    """Bytes by name. Names are relative, with forward slashes."""
+
+    root: str
+    """The address, as another process can open it."""
+
+    def full(self, name: str) -> str:
+        """A name as people are told it."""
+
+    def has(self, name: str) -> bool:
+        """Whether something has that name."""
+
+    def refresh(self) -> None:
+        """Look anew for what others wrote."""
+
+    def names(self, folder: str) -> list[str]:
+        """What is below a folder, sorted."""
+
+    def sizes(self) -> dict[str, int]:
+        """Every file with its bytes, sorted by name."""
+
+    def start(self, name: str, count: int) -> bytes:
+        """The first bytes of a file."""
+
+    def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Some spans (start, stop) of a file's bytes."""
+
+    def content(self, name: str) -> bytearray:
+        """All bytes of a file; or FileNotFoundError."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep content under a name: all of it, or after a failure nothing."""
+
+    def set_aside(self, name: str, other: str) -> None:
+        """Take a damaged file out of the way."""
+
+    def remove(self, name: str) -> None:
+        """Forget a file that only served for a while."""
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed long ago left unfinished."""
+
+
+def place_at(root: str | Path) -> Place:
+    """The folder or bucket at an address."""
+    text = str(root)
+    if "://" not in text:
+        return Folder(Path(root))
+    scheme, _, rest = text.partition("://")
+    return Folder(Path(rest)) if scheme in ("file", "local") else Bucket(text)
+
+
+def is_private(root: str) -> bool:
+    """Whether other processes cannot see what is kept there."""
+    return root.startswith("memory://")
+
+
+class Folder:
+    """A folder that every process sees under the same path."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = user_path(root)
+        self.root = str(self.path)
+
+    def full(self, name: str) -> str:
+        return str(self.path / name)
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def refresh(self) -> None:
+        """Nothing is remembered."""
+
+    def names(self, folder: str) -> list[str]:
+        found = (path for path in (self.path / folder).rglob("*") if path.is_file())
+        return sorted(path.relative_to(self.path).as_posix() for path in found)
+
+    def start(self, name: str, count: int) -> bytes:
+        with (self.path / name).open("rb") as file:
+            return file.read(count)
+
+    def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        found = []
+        with (self.path / name).open("rb", buffering=0) as file:
+            for start, stop in spans:
+                file.seek(start)
+                found.append(file.read(stop - start))
+        return found
+
+    def sizes(self) -> dict[str, int]:
+        found = {}
+        for name in self.names(""):
+            with contextlib.suppress(FileNotFoundError):  # another process has just moved it
+                found[name] = (self.path / name).stat().st_size
+        return found
+
+    def content(self, name: str) -> bytearray:
+        with (self.path / name).open("rb", buffering=0) as file:
+            found = bytearray(os.fstat(file.fileno()).st_size)
+            done = 0
+            while count := file.readinto(memoryview(found)[done:]):
+                done += count
+        del found[done:]
+        return found
+
+    def write(self, name: str, content: bytes) -> None:
+        try:
+            self._write(name, content)
+        except FileNotFoundError:  # somebody took the folder away at this moment
+            self._write(name, content)
+
+    def _write(self, name: str, content: bytes) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (self.path / UNFINISHED).mkdir(exist_ok=True)
+        write_file(path, content, self.path / UNFINISHED / name.replace("/", "-"))
+
+    def sweep(self) -> None:
+        for path in (self.path / UNFINISHED).glob("*"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > ABANDONED:
+                    path.unlink()
+
+    def set_aside(self, name: str, other: str) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / name).replace(self.path / other)
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / name).unlink()
+
+
+class Bucket:
+    """What an fsspec URL names, e.g. `s3://bucket/study`. Errors of its library become one sentence."""
+
+    def __init__(self, url: str) -> None:
+        self.root = url.rstrip("/")
+        self.system, self.base = _system(self.root)
+        self.known: dict[str, set[str]] = {}
+        self.listed: dict[str, float] = {}
+
+    def full(self, name: str) -> str:
+        return f"{public(self.root)}/{name}"
+
+    def _inside(self, name: str) -> str:
+        return f"{self.base}/{name}"
+
+    def has(self, name: str) -> bool:
+        """Asked of a listing not older than `LISTED`: one that is too old to know costs work done twice, no more."""
+        kind = name.partition("/")[0]
+        if name in self.known.get(kind, ()):
+            return True
+        if time.monotonic() - self.listed.get(kind, -LISTED) >= LISTED:
+            self.known[kind] = set(self.names(kind))
+            self.listed[kind] = time.monotonic()
+        return name in self.known[kind]
+
+    def refresh(self) -> None:
+        self.listed.clear()
+        self.known.clear()  # others may also have taken something away
+
+    def names(self, folder: str) -> list[str]:
+        with self._telling("list", folder):
+            self.system.invalidate_cache()  # what other processes wrote must be seen
+            found = self.system.find(self._inside(folder))
+        skip = len(self.base) + 1
+        return sorted(str(path)[skip:] for path in found)
+
+    def sizes(self) -> dict[str, int]:
+        with self._telling("list", ""):
+            self.system.invalidate_cache()
+            found = self.system.find(self.base, detail=True)
+        skip = len(self.base) + 1
+        return {path[skip:]: int(found[path]["size"] or 0) for path in sorted(map(str, found))}
+
+    def start(self, name: str, count: int) -> bytes:
+        with self._telling("read", name):
+            return self.system.cat_file(self._inside(name), start=0, end=count)
+
+    def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        starts, stops = [span[0] for span in spans], [span[1] for span in spans]
+        with self._telling("read", name):
+            names = [self._inside(name)] * len(spans)
+            try:
+                return self.system.cat_ranges(names, starts, stops, on_error="raise")
+            except Exception:
+                if self.system.info(names[0])["size"] < max(stops):
+                    return [b""] * len(spans)  # what a folder gives of a file that ends early
+                raise
+
+    def content(self, name: str) -> bytearray:
+        with self._telling("read", name):
+            return bytearray(self.system.cat_file(self._inside(name)))
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._telling("write", name):
+            if self.root.partition("://")[0] in OBJECTS:
+                self.system.pipe_file(self._inside(name), content)
+            else:
+                self._move_in(self._inside(name), content)
+        self.known.setdefault(name.partition("/")[0], set()).add(name)
+
+    def _move_in(self, path: str, content: bytes) -> None:
+        folder, _, last = path.rpartition("/")
+        apart = self._inside(f"{UNFINISHED}/{last}.{uuid.uuid4().hex}")
+        self.system.makedirs(folder, exist_ok=True)
+        self.system.makedirs(self._inside(UNFINISHED), exist_ok=True)
+        try:
+            self.system.pipe_file(apart, content)
+            self.system.mv(apart, path)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.system.rm_file(apart)
+            raise
+
+    def set_aside(self, name: str, other: str) -> None:
+        with contextlib.suppress(Exception):
+            self.system.mv(self._inside(name), self._inside(other))
+        self.known.get(name.partition("/")[0], set()).discard(name)
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(Exception):
+            self.system.rm_file(self._inside(name))
+        self.known.get(name.partition("/")[0], set()).discard(name)
+
+    def sweep(self) -> None:
+        """Left to whoever cleans the store: its clock is not ours."""
+
+    @contextlib.contextmanager
+    def _telling(self, what: str, name: str) -> Iterator[None]:
+        """Any library has errors of its own; a file that is not there to be read is the one callers expect."""
+        try:
+            yield
+        except Exception as error:
+            if what == "read" and isinstance(error, FileNotFoundError):
+                raise
+            reason = hide(_reason(error), self.root)
+            raise StoreError(f"Cannot {what} {self.full(name)}: {reason}.") from (
+                error if reason == _reason(error) else None
+            )
+
+
+def _system(url: str) -> tuple[Any, str]:
+    import fsspec  # comes with torch; loaded only for a store that needs it
+
+    scheme = url.partition("://")[0]
+    try:
+        return fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise BadInput(
+            f"A store at {scheme}:// needs one more package ({one_line(error)}); install it on every machine."
+        ) from None
+    except ValueError as error:
+        if scheme in fsspec.available_protocols():
+            reason = hide(_reason(error), url)
+            raise BadInput(f"Cannot use {public(url)} as a store: {reason}.") from None
+        raise BadInput(
+            f"No file system is known for {scheme}:// in {public(url)}: give a folder, or a URL such as "
+            "s3://bucket/study, gs://… or abfs://…"
+        ) from None
+    except Exception as error:
+        reason = hide(_reason(error), url)
+        raise StoreError(f"Cannot use {public(url)} as a store: {reason}.") from None
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or one_line(error)).rstrip(".")
+
+
+def write_file(path: Path, content: bytes, apart: Path | None = None) -> None:
+    """The whole file or nothing: written beside its place, or beside `apart`, flushed, then renamed.
+
+    It is as readable for others as any new file of this process (its umask).
+    """
+    begun = path.with_name(f".{path.name}") if apart is None else apart
+    hidden = begun.with_name(f"{begun.name}.{uuid.uuid4().hex[:12]}")
+    try:
+        handle = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.replace(hidden, path)
+        except OSError as error:
+            if error.errno != errno.EXDEV or apart is None:
+                raise
+            hidden.unlink()
+            write_file(path, content)  # the folder of its kind lies on another disk
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(hidden)
+        raise

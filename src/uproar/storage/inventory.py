@@ -1,0 +1,90 @@
+"""What lies at the place of a store: results by kind, damaged ones, and what only lies about.
+
+>>> from uproar.storage.store import Item, Store
+>>> store = Store("memory://inventory")
+>>> store.write("cell", "ab12", Item({}, {"accuracy": 0.5}))
+>>> found = verified(store)
+>>> list(found.items), found.damaged
+([('cell', 'ab12')], {})
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from uproar.errors import Absent, Damaged
+from uproar.storage.backends import UNFINISHED
+from uproar.storage.itemfile import Outdated
+from uproar.storage.store import DAMAGED, MARKER, OUTDATED, SUFFIX, Store
+
+_ITEM = re.compile(r"(?P<kind>[^/.]+)/(?P<start>[^/]{1,2})/(?P<key>[^/.]+)(?P<suffix>\.[a-z]+)")
+_HIDDEN = re.compile(rf"[^/.]+/[^/]{{1,2}}/\.[^/.]+\{SUFFIX}\.[^/]+")
+"""How unfinished files were called by an earlier version."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The files of a store; names are below its root."""
+
+    items: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Results, by kind and key, with their bytes; sound ones where they were verified."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Files that are not the result whose name they bear, with the reason; only where they were verified."""
+    outdated: Mapping[str, int] = field(default_factory=dict)
+    """Files of an older format, which this version does not read."""
+    leftovers: Mapping[str, int] = field(default_factory=dict)
+    """Files that were set aside, or that a killed process left unfinished, with their bytes."""
+
+    def kinds(self) -> dict[str, tuple[int, int]]:
+        """Files and bytes of the results, by kind."""
+        found: dict[str, tuple[int, int]] = {}
+        for (kind, _), size in self.items.items():
+            files, total = found.get(kind, (0, 0))
+            found[kind] = files + 1, total + size
+        return dict(sorted(found.items()))
+
+
+def listed(store: Store) -> Inventory:
+    """What is there, by name alone; files that no store writes are not looked at."""
+    items, leftovers = {}, {}
+    for name, size in store.place.sizes().items():
+        match = _ITEM.fullmatch(name)
+        if name == MARKER:
+            continue
+        if name.startswith(f"{UNFINISHED}/") or _HIDDEN.fullmatch(name):
+            leftovers[name] = size
+        elif match and match["key"].startswith(match["start"]):
+            if match["suffix"] == SUFFIX:
+                items[match["kind"], match["key"]] = size
+            elif match["suffix"] in (DAMAGED, OUTDATED):
+                leftovers[name] = size
+    return Inventory(items, leftovers=leftovers)
+
+
+def verified(store: Store, listen: Callable[[int, int], None] = lambda *_: None) -> Inventory:
+    """What is there, every byte of every result verified; nothing is changed. `listen(done, total)` counts files."""
+    found = listed(store)
+    sound, outdated = {}, {}
+    damaged = {MARKER: "does not match its digest"} if store.marker_damaged else {}
+    for done, ((kind, key), size) in enumerate(found.items.items(), 1):
+        name = store.name(kind, key)
+        try:
+            store.read(kind, key)
+            sound[kind, key] = size
+        except Absent:
+            pass  # another process has just moved it
+        except Damaged as error:
+            if isinstance(error.__cause__, Outdated):
+                outdated[name] = size
+            else:
+                damaged[name] = str(error).removeprefix(store.place.full(name)).strip()
+        listen(done, len(found.items))
+    return Inventory(sound, damaged, outdated, found.leftovers)
+
+
+def set_aside(store: Store, found: Inventory) -> None:
+    """Take the damaged files out of the way, so that whoever needs them makes them again; a marker is overwritten."""
+    for name in found.damaged.keys() - {MARKER}:
+        store.place.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)

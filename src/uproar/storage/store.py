@@ -1,0 +1,346 @@
+"""Results by key, whole or absent: the store is the resume.
+
+An item is a file `<kind>/<first two of key>/<key>.safetensors` (see `itemfile`). It appears at once (see `place`), so
+that a reader sees the whole file or none. Whatever is read of it is verified first, facts and parts of arrays too; a
+file that is not the item asked for is set aside, noted, and made again by whoever needs it. Nothing is ever unpickled.
+Several runs may use one store at the same time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uproar.errors import Absent, Damaged, StoreError
+from uproar.storage.backends import place_at
+from uproar.storage.itemfile import (
+    FORMAT,
+    ArrayLayout,
+    Header,
+    Item,
+    Outdated,
+    Unsound,
+    chunk_runs,
+    decoded,
+    encoded,
+    header_size,
+    read_header,
+)
+from uproar.storage.urls import public
+
+__all__ = ["FORMAT", "Faults", "Item", "Store", "key_of"]
+
+KEYS = 1
+"""Raised when results with the same inputs are no longer the same: all are then made anew."""
+MARKER = "FORMAT.json"
+SUFFIX = ".safetensors"
+DAMAGED = ".damaged"
+OUTDATED = ".outdated"
+HEADER = 1 << 14
+"""Bytes read at first when only the header of an item is wanted; most are smaller."""
+
+
+def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
+    """The identity of a result: a hash of everything it depends on.
+
+    >>> key_of("model", {"seed": 0, "task": "digits"}) == key_of("model", {"task": "digits", "seed": 0})
+    True
+    """
+    text = json.dumps([kind, KEYS, inputs], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+class Faults:
+    """What this process found wrong at one place, whichever of its `Store` objects met it."""
+
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+        """A sentence for each damaged file; see `take_notices`."""
+        self.outdated: set[tuple[str, str]] = set()
+        """Items (kind, key) of an older format."""
+        self.damaged: set[tuple[str, str]] = set()
+        """Items that were damaged when last looked for."""
+        self.absent: set[tuple[str, str]] = set()
+        """Items that were not there when last looked for."""
+
+    def take_notices(self) -> list[str]:
+        """The sentences so far, which are then forgotten."""
+        notices, self.notices = self.notices, []
+        if self.outdated:
+            several = len(self.outdated) > 1
+            notices.append(
+                f"{len(self.outdated)} result{'s' * several} of an older format {'are' if several else 'is'} not "
+                "used and made anew."
+            )
+            self.outdated.clear()
+        return notices
+
+    def forget_lost(self) -> None:
+        """Begin to look anew for what is damaged or absent."""
+        self.damaged.clear()
+        self.absent.clear()
+
+
+_faults: weakref.WeakValueDictionary[str, Faults] = weakref.WeakValueDictionary()
+
+
+class Store:
+    """Items in a folder, or behind an fsspec URL such as `s3://bucket/study`."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.place = place_at(root)
+        self.faults = _faults.setdefault(self.root, Faults())
+        self._headers: dict[str, Header] = {}
+        self._older = False
+        self.marker_damaged = False
+        """Whether the file that tells a store was found damaged; whoever writes next writes it anew."""
+        self._begun = self._found()
+
+    @property
+    def root(self) -> str:
+        """Where it is, as another process can open it."""
+        return self.place.root
+
+    def begin(self) -> None:
+        """Make the place a store if it is none yet. Until then nothing is written: what only looks leaves no trace."""
+        if self._begun:
+            return
+        try:
+            self.place.write(MARKER, json.dumps(_marker(FORMAT)).encode())
+        except OSError as error:
+            raise self._unusable(error) from None
+        self._begun = True
+
+    def _unusable(self, error: OSError) -> StoreError:
+        reason = error.strerror or error
+        return StoreError(
+            f"Cannot use {public(self.root)} as a store: {reason}; choose another place (--store, --out)."
+        )
+
+    def _found(self) -> bool:
+        """Whether there is a store already that is as this version makes them; one it cannot read is refused."""
+        try:
+            found = _format(self.place.start(MARKER, 1000))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._unusable(error) from None
+        if found is None:
+            if not self._has_items():
+                raise StoreError(
+                    f"{self.place.full(MARKER)} is not a store's marker; choose an empty folder with --store."
+                )
+            notice = f"{self.place.full(MARKER)} is damaged; the results beside it are not."
+            if notice not in self.faults.notices:
+                self.faults.notices.append(notice)
+            self.marker_damaged = self._older = True
+            return False
+        if found > FORMAT:
+            raise StoreError(
+                f"The store {public(self.root)} was written by a newer uproar (format {found}, this one reads "
+                f"{FORMAT}); update uproar or choose another folder with --store."
+            )
+        self._older = found < FORMAT
+        return not self._older
+
+    def _has_items(self) -> bool:
+        """Whether some file at this place is a sound item, also one of an older version."""
+        for name in self.place.names(""):
+            kind, _, key = name.removesuffix(SUFFIX).partition("/")
+            key = key.rpartition("/")[2]
+            if name != self.name(kind, key):
+                continue
+            try:
+                self._read_header(name, kind, key)
+                return True
+            except Outdated:
+                return True
+            except (Unsound, OSError):
+                continue
+        return False
+
+    def name(self, kind: str, key: str) -> str:
+        """Where an item is below the root, or would be."""
+        return f"{kind}/{key[:2]}/{key}{SUFFIX}"
+
+    def has(self, kind: str, key: str) -> bool:
+        """Whether an item is there (not whether it is sound: reading tells)."""
+        if not self.place.has(self.name(kind, key)):
+            return False
+        return not self._older or self._is_current(kind, key)
+
+    def _is_current(self, kind: str, key: str) -> bool:
+        """Whether a file of a store that was begun by an older version has been made anew since."""
+        try:
+            self._read_header(self.name(kind, key), kind, key)
+        except Outdated:
+            self.faults.outdated.add((kind, key))
+            return False
+        except (Unsound, OSError):
+            return False
+        return True
+
+    def keys(self, kind: str, prefix: str = "") -> Iterator[str]:
+        """The keys of a kind's items that start with `prefix`."""
+        folder = f"{kind}/{prefix[:2]}" if len(prefix) >= 2 else kind
+        for name in self.place.names(folder):
+            key = name.rpartition("/")[2].removesuffix(SUFFIX)
+            if name.endswith(SUFFIX) and key.startswith(prefix):
+                yield key
+
+    def intact(self, kind: str, key: str) -> bool:
+        """Whether an item is there and its header is sound; arrays are verified when they are read."""
+        return self._header(kind, key) is not None
+
+    def facts(self, kind: str, key: str) -> dict[str, Any]:
+        """An item's facts alone, verified without reading its arrays; empty if it is absent or damaged."""
+        header = self._header(kind, key)
+        return {} if header is None else header.facts
+
+    def _header(self, kind: str, key: str) -> Header | None:
+        name = self.name(kind, key)
+        try:
+            return self._read_header(name, kind, key)
+        except FileNotFoundError:
+            return None
+        except (Unsound, OSError) as error:
+            self._set_aside(kind, key, error)
+            return None
+
+    def _read_header(self, name: str, kind: str, key: str) -> Header:
+        start = self.place.start(name, HEADER)
+        size = header_size(start)
+        if len(start) < size:
+            start = self.place.start(name, size)
+        return read_header(start, kind, key)
+
+    def spans(self, kind: str, key: str, array: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Some spans (start, stop) of the bytes of an item's array, verified without reading the rest.
+
+        `Damaged` if they are not what was written, and the file is set aside; `Absent` if it is not there.
+        """
+        name = self.name(kind, key)
+        remembered = name in self._headers
+        try:
+            return self._spans(name, kind, key, array, spans)
+        except FileNotFoundError:
+            self._headers.pop(name, None)
+            self.faults.absent.add((kind, key))
+            raise Absent(f"{self.place.full(name)} is not there") from None
+        except (Unsound, OSError) as error:
+            self._headers.pop(name, None)
+            if remembered:  # the file may have been made anew since its header was read
+                return self.spans(kind, key, array, spans)
+            raise self._set_aside(kind, key, error) from None
+
+    def _spans(self, name: str, kind: str, key: str, array: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        if name not in self._headers:
+            self._headers[name] = self._read_header(name, kind, key)
+        layout = self._headers[name].arrays.get(array)
+        if layout is None:
+            raise Damaged(f"{self.place.full(name)} cannot be read: it has no array {array}")
+        if any(b > layout.stop - layout.start for _, b in spans):
+            raise Damaged(f"{self.place.full(name)} ends early")
+        return self._verified(name, layout, spans)
+
+    def _verified(self, name: str, layout: ArrayLayout, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Spans of an array's bytes, read by whole chunks."""
+        runs = chunk_runs(spans, layout.stop - layout.start)
+        places = [(layout.start + a, layout.start + b) for a, b in runs]
+        contents = self.place.spans(name, places)
+        for (a, b), content in zip(runs, contents, strict=True):
+            if len(content) != b - a:
+                raise Unsound("ends early")
+            layout.verify(a, content)
+        found = []
+        for a, b in spans:
+            where = next(i for i, run in enumerate(runs) if run[0] <= a and b <= run[1])
+            found.append(bytes(contents[where][a - runs[where][0] : b - runs[where][0]]))
+        return found
+
+    def read(self, kind: str, key: str) -> Item:
+        """An item, verified; `Damaged` if it is not what was written, `Absent` if it is not there."""
+        name = self.name(kind, key)
+        try:
+            return decoded(self.place.content(name), kind, key)
+        except FileNotFoundError:
+            raise Absent(f"{self.place.full(name)} is not there") from None
+        except (Unsound, OSError) as error:
+            raise self._damaged(name, error) from error
+
+    def _damaged(self, name: str, error: Exception) -> Damaged:
+        reason = str(error) if isinstance(error, Unsound) else "cannot be read"
+        return Damaged(f"{self.place.full(name)} {reason}")
+
+    def write(self, kind: str, key: str, item: Item) -> None:
+        """Keep an item; it is there as a whole or, after any failure, not at all."""
+        name = self.name(kind, key)
+        self._headers.pop(name, None)
+        self.begin()
+        try:
+            self.place.write(name, encoded(kind, key, item))
+        except OSError as error:
+            reason = error.strerror or error
+            raise StoreError(
+                f"Cannot write {self.place.full(name)}: {reason}; what is finished is kept, and the same command "
+                "goes on from there."
+            ) from None
+        self.faults.damaged.discard((kind, key))
+        self.faults.absent.discard((kind, key))
+
+    def find(self, kind: str, key: str) -> Item | None:
+        """An item, or None if it is absent or damaged; a damaged file is set aside and noted."""
+        name = self.name(kind, key)
+        self._headers.pop(name, None)
+        try:
+            return decoded(self.place.content(name), kind, key)
+        except FileNotFoundError:
+            self.faults.absent.add((kind, key))
+        except (Unsound, OSError) as error:
+            self._set_aside(kind, key, error)
+        return None
+
+    def _set_aside(self, kind: str, key: str, error: Exception) -> Damaged:
+        """Take a file that is not the item asked for out of the way, and note it."""
+        name = self.name(kind, key)
+        self._headers.pop(name, None)
+        damage = self._damaged(name, error)
+        self.faults.damaged.add((kind, key))
+        if isinstance(error, Outdated):
+            self.faults.outdated.add((kind, key))
+        else:
+            self.faults.notices.append(f"{damage}: set aside and made again.")
+        other = OUTDATED if isinstance(error, Outdated) else DAMAGED
+        self.place.set_aside(name, name.removesuffix(SUFFIX) + other)
+        return damage
+
+    def once(self, kind: str, key: str, make: Callable[[], Item]) -> Item:
+        """The item under a key, made now if it is not there."""
+        item = self.find(kind, key)
+        if item is None:
+            item = make()
+            self.write(kind, key, item)
+        return item
+
+
+def _marker(version: int) -> dict[str, Any]:
+    """What tells a store, with a digest: another number by damage is not another version."""
+    text = json.dumps(["uproar store", version])
+    return {"format": version, "digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+def _format(content: bytes) -> int | None:
+    """The format that a marker names; None if it is damaged or something else."""
+    try:
+        told = json.loads(content)
+        version, digest = told["format"], told.get("digest")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if type(version) is not int or version < 1:
+        return None
+    bare = digest is None and version != FORMAT  # as the first version wrote it, and perhaps a later one
+    return version if bare or digest == _marker(version)["digest"] else None

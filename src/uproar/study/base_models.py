@@ -1,0 +1,144 @@
+"""The base networks of a study: trained once per replicate, with what estimators prepare for them."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadInput, BadMap
+from uproar.estimators import Chain, Context, estimators, prepare_states
+from uproar.models import build
+from uproar.models.borrow import home
+from uproar.models.output_kind import kind_of, last_step, sums_to_one, tolerance_of
+from uproar.models.weights import load_weights
+from uproar.protocols.mask_assignment import fold_of
+from uproar.seeds import Draws
+from uproar.storage.store import Item
+from uproar.study.changed_images import shown
+from uproar.study.keys import Identity
+from uproar.training import channels_last, fit, predict
+from uproar.training.calibrate import surprise
+
+
+class Bases(Identity):
+    """The networks that are explained."""
+
+    def base(
+        self, seed: int, fold: int | None = None, listen: Callable[[int, int], None] | None = None
+    ) -> tuple[nn.Module, Item]:
+        """The base model of a replicate, with its test scores; `fold` is a part of the data it has not seen.
+
+        `listen(done, epochs)` hears of its training, if it is not there already.
+        """
+        key = self.model_key(seed, fold)
+        if self._base is not None and self._base[0] == key:
+            if not self.store.has("model", key):  # it was taken away since
+                self.store.write("model", key, self._base[1][1])
+            return self._base[1]
+        item = self.store.once("model", key, lambda: self._train_base(seed, fold, listen))
+        model = build(self.spec, self.task, seed)
+        weights = {n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"}
+        model.load_state_dict(weights)
+        self._base = (key, (channels_last(model.to(self.device)).eval(), item))
+        return self._base[1]
+
+    _base: tuple[str, tuple[nn.Module, Item]] | None = None
+
+    def _train_base(self, seed: int, fold: int | None, listen: Callable[[int, int], None] | None = None) -> Item:
+        started = time.perf_counter()
+        model = build(self.spec, self.task, seed)
+        if self.setting.weights is not None:
+            load_weights(model, self.setting.weights).to(self.device)
+        else:
+            self._start(model)
+            train = self.task.train
+            if fold is not None:
+                train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
+            fit(model.to(self.device), shown(train), train.labels, self.setting.recipe, seed, listen)
+        answers = predict(model, shown(self.task.test))
+        scores = kept_scores(answers)
+        check_logits(model, self.task.test.read(slice(0, 2)), answers)
+        arrays = {name: _array(value) for name, value in model.state_dict().items()}
+        facts = answer_facts(scores, self.task.test.labels, time.perf_counter() - started)
+        return Item({**arrays, "test_scores": scores}, {**facts, "device": str(self.device)})
+
+    def _start(self, model: nn.Module) -> nn.Module:
+        """A network at the start of its training: as it is, or with the pretrained weights."""
+        if self.setting.recipe.init == "pretrained" and self.setting.pretrained is not None:
+            load_weights(model, self.setting.pretrained, new_head=True)
+        return model
+
+    def _states(self, model: nn.Module, chains: Sequence[Chain], seed: int, fold: int | None = None) -> dict[str, Any]:
+        context = Context(Draws.of(seed, (), "train"), self.task.mean, self.task.train)
+        states: dict[str, Any] = {}
+        for chain in chains:
+            for leaf in chain.leaves:
+                entry = estimators[leaf.name]
+                if entry.facts.get("prepare") and str(leaf) not in states:
+                    key = self.state_key(str(leaf), entry.version, seed, fold)
+                    make = functools.partial(_state_item, model, context, chain, str(leaf))
+                    item = self.store.once("state", key, make)
+                    states[str(leaf)] = {name: torch.from_numpy(array.copy()) for name, array in item.arrays.items()}
+        return states
+
+
+def _state_item(model: nn.Module, context: Context, chain: Chain, leaf: str) -> Item:
+    state = prepare_states(model, context, [chain])[leaf]
+    return Item({name: value.detach().cpu().contiguous().numpy() for name, value in state.items()})
+
+
+def _array(value: Tensor) -> np.ndarray:
+    """Weights as they are kept: NumPy has no bfloat16, whose values float32 holds exactly."""
+    value = value.detach().cpu().contiguous()
+    return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+
+
+def check_logits(model: nn.Module, x: Tensor, answers: Tensor) -> None:
+    """Refuse a base network that answers with anything but class scores, of which a softmax is taken.
+
+    `x` are a few of the images of the answers.
+    """
+    kind_of(answers, "logit")
+    if sums_to_one(answers, tolerance_of(model)):
+        raise BadInput(
+            "The model ends in a softmax (its rows sum to 1), and a study takes the softmax itself: leave it out."
+        )
+    if last_step(model, x.to(home(model))) == "Sigmoid":
+        raise BadInput(
+            "The model ends in a sigmoid (one probability per label), and a study takes the softmax over classes, of "
+            "which one is right: leave the sigmoid out if one is."
+        )
+
+
+def kept_scores(scores: Tensor) -> np.ndarray:
+    """Class scores as they are kept: minus the row's largest, in float16.
+
+    The difference is all that probabilities and decisions need, and it is exact where it matters, near the top.
+    """
+    lost = ~torch.isfinite(scores).all(1)
+    if bool(lost.any()):
+        raise BadMap(
+            f"the training diverged: {int(lost.sum())} of {len(scores)} test images have NaN or "
+            "infinite scores; lower the recipe's lr"
+        )
+    differences = scores - scores.amax(1, keepdim=True)
+    return differences.clamp_min(-6e4).half().numpy()
+
+
+def answer_facts(scores: np.ndarray, labels: Tensor, seconds: float) -> dict[str, Any]:
+    """What is kept beside the scores of test images: how many are right, and how surprising the labels were."""
+    correct = int((scores.argmax(1) == labels.numpy()).sum())
+    bits = surprise(torch.from_numpy(scores), labels)
+    return {
+        "bits": float(bits.mean()),
+        "correct": correct,
+        "images": len(labels),
+        "accuracy": correct / len(labels),
+        "seconds": seconds,
+    }

@@ -1,0 +1,74 @@
+"""Levels of a whole split and what is said of them, gathered chunk by chunk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from uproar.estimators import Chain
+from uproar.removal import Levels, ranks, tie_share
+from uproar.seeds import Draws
+from uproar.storage.store import Item
+
+
+class Ranked:
+    """Levels and what is said of them, gathered chunk by chunk."""
+
+    def __init__(self) -> None:
+        self.packed: list[np.ndarray] = []
+        self.ties: list[Tensor] = []
+        self.ranks: list[np.ndarray] = []
+        self.maps: list[np.ndarray] = []
+        self.constant = 0
+
+    def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
+        """Rank some more images."""
+        scores = maps.flatten(1)
+        places = ranks(scores, draws, name)
+        self.packed.append(Levels.of(places, fractions).packed)
+        self.ties.append(tie_share(scores, sorted(fractions)))
+        self.constant += int((scores.amax(1) == scores.amin(1)).sum())
+        if draws.split == "test":
+            small = scores.shape[1] <= np.iinfo(np.uint16).max
+            self.ranks.append(places.numpy().astype(np.uint16 if small else np.uint32))
+            self.maps.append(scaled_half(maps))
+
+
+def exact_sums(shares: Tensor) -> list[float]:
+    """The sum of each column, rounded once: it does not depend on what other columns there are."""
+    return [math.fsum(column) for column in shares.T.tolist()]
+
+
+def scaled_half(maps: Tensor) -> np.ndarray:
+    """Maps as float16, each scaled by its own largest size so that none overflows or vanishes."""
+    top = maps.flatten(1).abs().amax(1).clamp_min(1e-30)
+    return (maps / top.view(-1, *[1] * (maps.dim() - 1))).half().numpy()
+
+
+def _mean_shares(split: Ranked) -> list[float]:
+    shares = torch.cat(split.ties)
+    return [total / len(shares) for total in exact_sums(shares)]
+
+
+def levels_item(train: Ranked, test: Ranked, fractions: Sequence[float], chain: Chain, seconds: float) -> Item:
+    """Both splits as they are kept: packed levels, and for the test images also ranks and maps."""
+    arrays = {
+        "train": np.concatenate(train.packed, 1),
+        "test": np.concatenate(test.packed, 1),
+        "test_ranks": np.concatenate(test.ranks),
+        "test_maps": np.concatenate(test.maps),
+    }
+    facts = {
+        "fractions": sorted(fractions),
+        "chain": chain.name,
+        "passes": chain.passes,
+        "seconds": seconds,
+        "ties_train": _mean_shares(train),
+        "ties_test": _mean_shares(test),
+        "constant": train.constant + test.constant,
+    }
+    return Item(arrays, facts)
