@@ -13,8 +13,8 @@ import torch
 
 from uproar.errors import BadInput
 from uproar.estimators import estimators
+from uproar.plugins import loading as plugins
 from uproar.plugins.loading import bundle, lend, load_file, source_hash
-from uproar.plugins.loading import loading as plugins
 from uproar.registry import Registry
 
 
@@ -185,7 +185,7 @@ def test_data_that_a_file_names_count(tmp_path):
 
 
 def test_a_large_file_is_hashed_again_only_when_it_changed(tmp_path, monkeypatch):
-    from uproar.plugins.loading import dependencies as local_imports
+    from uproar.plugins import dependencies as local_imports
 
     monkeypatch.setattr(local_imports, "LARGE", 4)
     write(tmp_path / "weights.pt", "12345")

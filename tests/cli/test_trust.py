@@ -16,8 +16,8 @@ from uproar.cli.app import _exit_code
 from uproar.data import load
 from uproar.errors import BadInput, StoreError
 from uproar.models import ModelSpec, build
+from uproar.runs import trust
 from uproar.runs.folder import recall, remember
-from uproar.runs.run import trust
 from uproar.storage.backends import Bucket
 from uproar.storage.store import Store
 from uproar.storage.urls import hide, public, public_command
