@@ -11,7 +11,7 @@ import pytest
 
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.claims import PAPERS, claim, claims, claims_named, every, judge, most
-from uproar.claims.evidence import Found
+from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.names import bare
 from uproar.errors import NotApplicable, UproarError
 from uproar.papers.song2023.claims import variation_lines
@@ -128,7 +128,7 @@ def test_the_interval_of_a_line_covers_a_rerun():
 
 def test_names_are_found_whatever_their_options():
     cells = accuracies({"roar": {"random": {0.9: 0.5}, "sg_sq(ig(steps=8), samples=4)": {0.9: 0.2}}}, 0.01)
-    found = Found(results(cells), TASK, MODEL)
+    found = ClaimEvidence(results(cells), TASK, MODEL)
     assert found.estimator("sg_sq(ig)") == "sg_sq(ig(steps=8), samples=4)"
     assert bare("max(var(grad, samples=3))") == "max(var(grad))"
     with pytest.raises(NotApplicable, match="no sg_sq"):
@@ -280,7 +280,7 @@ def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked
     given = song(noise=0.0)
     cells = given.table.copy()
     cells.loc[(cells["estimator"] == "random") & (cells["fraction"] > 0), "accuracy"] = 0.2
-    found = Found(replace(given, table=cells), TASK, MODEL)
+    found = ClaimEvidence(replace(given, table=cells), TASK, MODEL)
     for of in ("maps", "masks"):
         line = variation_lines(found, True, of)[0.3]
         assert set(line.beside) == {"random", "sobel", "block_random"}
@@ -299,7 +299,7 @@ def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked
 def test_lines_keep_to_the_rates_of_the_figures():
     given = song()
     more = given.table[given.table["fraction"] == 0.3].assign(fraction=0.9, accuracy=0.3)
-    found = Found(replace(given, table=pd.concat([given.table, more])), TASK, MODEL)
+    found = ClaimEvidence(replace(given, table=pd.concat([given.table, more])), TASK, MODEL)
     assert sorted(variation_lines(found, True)) == [0.3, 0.5]
 
 
@@ -574,7 +574,7 @@ def test_correlations_are_of_each_network_by_itself():
     other = one.assign(seed=1)
     other.loc[other["metric"] == "road", "value"] *= -0.1
     parts["image_scores"] = pd.concat([one, other])
-    found = Found(results(**parts), TASK, MODEL)
+    found = ClaimEvidence(results(**parts), TASK, MODEL)
     assert methods(found, "insertion", "road") == ["ig", "grad"]
     measure = found.correlation("insertion", "road", ["ig"])
     assert measure.effect == pytest.approx(0.0, abs=1e-9)  # road is better where lower: -1 and 1

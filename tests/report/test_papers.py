@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
-from uproar.claims import Found, judge
+from uproar.claims import ClaimEvidence, judge
 from uproar.report.document import chapters_of
 from uproar.report.draw import drawn
 from uproar.report.figures import Curves, Series
@@ -40,7 +40,7 @@ def shown(found) -> dict:
 def exhibits(found, paper: str) -> dict:
     """The figures alone, without the rest of a report."""
     (section,) = sections_of(found)
-    seen = Seen(Found(found, TASK, MODEL), section, (), None)
+    seen = Seen(ClaimEvidence(found, TASK, MODEL), section, (), None)
     return {one.name.removeprefix(f"paper-{paper}-"): one for one in exhibits_of(seen, [paper])[0]}
 
 
@@ -112,7 +112,7 @@ def test_a_study_that_has_only_begun_draws_nothing_and_says_why(paper):
     begun = {p: {name: {} for name in names} for p in ("roar", "kar", "roar:no-retrain")}
     found = results(accuracies(begun, 0.0))  # the plain network alone
     (section,) = sections_of(found)
-    drawn_now, missing = exhibits_of(Seen(Found(found, TASK, MODEL), section, (), None), [paper])
+    drawn_now, missing = exhibits_of(Seen(ClaimEvidence(found, TASK, MODEL), section, (), None), [paper])
     assert not drawn_now
     assert all(one.reason for one in missing)
 
@@ -244,7 +244,7 @@ def _with_curves(found, *metrics: str) -> Seen:
     names = dict.fromkeys(found.scores["estimator"])
     lines = tuple(Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40)) for n in names)
     curves = {m: Curves(m, "", "", "", "", "", (0, 1), lines) for m in metrics}
-    return Seen(Found(found, TASK, MODEL), section, (), Mock(spec=Document, curves=curves))
+    return Seen(ClaimEvidence(found, TASK, MODEL), section, (), Mock(spec=Document, curves=curves))
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from uproar.claims.evidence import Found
+from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.registry import Registry
-from uproar.results.judgement import Judgement, Measure, Outcome, Weighed
+from uproar.results.judgement import Decision, Judgement, Measure, Outcome
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
@@ -45,7 +45,7 @@ class Claim:
     place: str
     says: str
     published: str
-    test: Callable[[Found], Weighed]
+    test: Callable[[ClaimEvidence], Decision]
 
     @property
     def paper(self) -> str:
@@ -53,7 +53,7 @@ class Claim:
         key = self.name.partition(":")[0]
         return PAPERS.get(key, key)
 
-    def judged(self, found: Found) -> Judgement:
+    def judged(self, found: ClaimEvidence) -> Judgement:
         """What became of it on one task and model."""
         about: dict[str, Any] = {
             "claim": self.name,
@@ -79,10 +79,10 @@ class Claim:
 
 def claim(
     name: str, *, place: str, says: str, published: str
-) -> Callable[[Callable[[Found], Weighed]], Callable[[Found], Weighed]]:
+) -> Callable[[Callable[[ClaimEvidence], Decision]], Callable[[ClaimEvidence], Decision]]:
     """Declare a test of what a paper says under `paper:what`."""
 
-    def keep(test: Callable[[Found], Weighed]) -> Callable[[Found], Weighed]:
+    def keep(test: Callable[[ClaimEvidence], Decision]) -> Callable[[ClaimEvidence], Decision]:
         claims.add(name, test, claim=Claim(name, place, says, published, test), order=next(_ORDER))
         return test
 
@@ -106,7 +106,7 @@ def claims_named(names: Sequence[str]) -> list[Claim]:
 def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
     """What became of the claims on every task and model; a setting that lacks what a claim needs is left out where
     another has it."""
-    settings = [Found(results, task, model) for task, model in results.settings]
+    settings = [ClaimEvidence(results, task, model) for task, model in results.settings]
     judgements = []
     for one in claims_named(names):
         every_setting = [one.judged(found) for found in settings]
@@ -115,16 +115,16 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
     return judgements
 
 
-def every(*measures: Measure, evidence: str = "") -> Weighed:
+def every(*measures: Measure, evidence: str = "") -> Decision:
     """Holds if every part does; fails if one does; decided by the part whose interval is least in its range."""
     parts = _some(measures)
     order: tuple[Outcome, ...] = ("does not hold here", "undecided", "holds")
     worst = next(state for state in order if any(m.outcome == state for m in parts))
     decisive = min((m for m in parts if m.outcome == worst), key=lambda m: m.margin)
-    return Weighed(worst, parts, decisive, evidence)
+    return Decision(worst, parts, decisive, evidence)
 
 
-def most(*measures: Measure, evidence: str = "") -> Weighed:
+def most(*measures: Measure, evidence: str = "") -> Decision:
     """Holds if more than half of the parts do; fails if at least half fail; decided by the part in the middle."""
     parts = _some(measures)
     held = sum(m.outcome == "holds" for m in parts)
@@ -135,7 +135,7 @@ def most(*measures: Measure, evidence: str = "") -> Weighed:
     elif 2 * failed >= len(parts):
         state = "does not hold here"
     ranked = sorted((m for m in parts if m.outcome == state), key=lambda m: m.effect)
-    return Weighed(state, parts, ranked[len(ranked) // 2] if ranked else parts[0], evidence)
+    return Decision(state, parts, ranked[len(ranked) // 2] if ranked else parts[0], evidence)
 
 
 def _some(measures: Sequence[Measure]) -> tuple[Measure, ...]:

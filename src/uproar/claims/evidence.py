@@ -34,7 +34,7 @@ At = float | tuple[float, ...] | None
 """One fraction, some, or all that the study has."""
 
 
-class Found:
+class ClaimEvidence:
     """One task and model of a study's results.
 
     Estimators and metrics are named by what they are, e.g. `sg_sq(ig)`; a study may give them other options.

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from uproar.claims.base import PAPERS
-from uproar.claims.evidence import Found
+from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line
 from uproar.report.audit_figures import AuditFigure, audit_figure
 from uproar.report.figures import Retraining
@@ -68,7 +68,7 @@ class Missing:
 class Seen:
     """One task and model of a study, in the words of claims and in those of the report."""
 
-    found: Found
+    found: ClaimEvidence
     section: Section
     panels: tuple[Panel, ...]
     metrics: Document | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from uproar.claims.evidence import Found
+from uproar.claims.evidence import ClaimEvidence
 from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.costs import Costs, Ties, cost_figure, ties_figure
 from uproar.report.draw import Drawable
@@ -100,7 +100,7 @@ def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
     found = answer_of(results, section)
     panels = tuple(panel_figures(section))
     task, model = next(place for place in results.settings if own(*place))
-    seen = Seen(Found(results, task, model), section, panels, metrics)
+    seen = Seen(ClaimEvidence(results, task, model), section, panels, metrics)
     exhibits, missing = exhibits_of(seen, papers_of(results))
     return Chapter(
         prefix,

@@ -66,7 +66,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Weighed:
+class Decision:
     """The measures of a claim, the one that decides it, and the outcome of all together."""
 
     outcome: Outcome

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from uproar.claims.base import claim, every
-from uproar.claims.evidence import BASELINE, Found
+from uproar.claims.evidence import BASELINE, ClaimEvidence
 from uproar.errors import NotApplicable
-from uproar.results.judgement import Measure, Weighed
+from uproar.results.judgement import Decision, Measure
 
 SINGLE = ("grad", "ig", "guided_backprop")
 SG_GB = "sg(guided_backprop)"
@@ -24,7 +24,7 @@ ROAR, KAR, UNTRAINED, CONTROLLED = "roar", "kar", "roar:no-retrain", "decoupled"
 
 ALONE = "where masks cannot give the class away (decoupled ROAR)"
 
-Test = Callable[[Found, str], Weighed]
+Test = Callable[[ClaimEvidence, str], Decision]
 """What a ranking says under a protocol."""
 
 NEGLIGIBLE = 0.01
@@ -33,11 +33,11 @@ FAR = 0.05
 """Five points, mean over the curve, count as far better."""
 
 
-def _wrapped(found: Found, how: str, protocol: str) -> list[str]:
+def _wrapped(found: ClaimEvidence, how: str, protocol: str) -> list[str]:
     return found.there([f"{how}({name})" for name in SINGLE], protocol)
 
 
-def _kept(found: Found, fraction: float) -> pd.Series:
+def _kept(found: ClaimEvidence, fraction: float) -> pd.Series:
     """Of what plain training learns beyond chance, the share that is left after random removal."""
     removed, plain = found.at(ROAR, BASELINE, fraction), found.at(ROAR, BASELINE, 0.0)
     return (removed - found.chance) / (plain - found.chance)
@@ -50,7 +50,7 @@ def _kept(found: Found, fraction: float) -> pd.Series:
     "chance.",
     published="63.71 ± 0.13 % of 76.16 ± 0.15 %",
 )
-def random_90(found: Found) -> Weighed:
+def random_90(found: ClaimEvidence) -> Decision:
     """The share kept, replicate by replicate."""
     what = "share of the accuracy beyond chance left by random removal of 90 %"
     return every(found.over_replicates(what, _kept(found, 0.9), above=0.5))
@@ -62,7 +62,7 @@ def random_90(found: Found) -> Weighed:
     says="Even with a random 99 % removed, more than a quarter of what was learned beyond chance is left.",
     published="45.40 % of 76.16 %",
 )
-def random_99(found: Found) -> Weighed:
+def random_99(found: ClaimEvidence) -> Decision:
     """The share kept, replicate by replicate."""
     what = "share of the accuracy beyond chance left by random removal of 99 %"
     return every(found.over_replicates(what, _kept(found, 0.99), above=0.25))
@@ -86,19 +86,19 @@ def ranking(name: str, *, place: str, says: str, published: str) -> Callable[[Te
     return keep
 
 
-def _asked(test: Test, protocol: str) -> Callable[[Found], Weighed]:
-    def asked(found: Found) -> Weighed:
+def _asked(test: Test, protocol: str) -> Callable[[ClaimEvidence], Decision]:
+    def asked(found: ClaimEvidence) -> Decision:
         return test(found, protocol)
 
     asked.__doc__ = test.__doc__
     return asked
 
 
-def _no_better(found: Found, names: Sequence[str], protocol: str) -> Weighed:
+def _no_better(found: ClaimEvidence, names: Sequence[str], protocol: str) -> Decision:
     return every(*(found.area(protocol, name, below=NEGLIGIBLE) for name in names))
 
 
-def _far_better(found: Found, how: str, protocol: str) -> Weighed:
+def _far_better(found: ClaimEvidence, how: str, protocol: str) -> Decision:
     names = _wrapped(found, how, protocol)
     return every(*(found.area(protocol, name, above=FAR) for name in names))
 
@@ -109,7 +109,7 @@ def _far_better(found: Found, how: str, protocol: str) -> Weighed:
     says="Gradient, integrated gradients and guided backprop rank pixels no better than a random order {where}.",
     published="at 90 %: Grad 67.76, IG 67.52, random 63.71; worse than random at all fractions",
 )
-def single(found: Found, protocol: str) -> Weighed:
+def single(found: ClaimEvidence, protocol: str) -> Decision:
     """Their areas against random."""
     return _no_better(found, found.there(SINGLE, protocol), protocol)
 
@@ -120,7 +120,7 @@ def single(found: Found, protocol: str) -> Weighed:
     says="Without a transform, gradient and integrated gradients hardly differ, even at 90 %, {where}.",
     published="67.76 and 67.52 %",
 )
-def grad_like_ig(found: Found, protocol: str) -> Weighed:
+def grad_like_ig(found: ClaimEvidence, protocol: str) -> Decision:
     """Their difference at 90 %."""
     return every(found.area(protocol, "ig", "grad", at=0.9, above=-0.02, below=0.02))
 
@@ -131,7 +131,7 @@ def grad_like_ig(found: Found, protocol: str) -> Weighed:
     says="Averaging over noise (SG) makes gradient and integrated gradients no better than they are alone {where}.",
     published="at 90 %: SG-Grad 2.52 and SG-IG 2.6 points worse",
 )
-def sg(found: Found, protocol: str) -> Weighed:
+def sg(found: ClaimEvidence, protocol: str) -> Decision:
     """SG against its own base."""
     names = [n for n in _wrapped(found, "sg", protocol) if n != SG_GB]
     return every(*(found.area(protocol, n, n[3:-1], below=NEGLIGIBLE) for n in names))
@@ -143,7 +143,7 @@ def sg(found: Found, protocol: str) -> Weighed:
     says="Averaging over noise (SG) improves guided backprop {where}.",
     published="4.13 points better at 90 %, better at every fraction",
 )
-def sg_gb(found: Found, protocol: str) -> Weighed:
+def sg_gb(found: ClaimEvidence, protocol: str) -> Decision:
     """SG-GB against GB."""
     return every(found.area(protocol, SG_GB, "guided_backprop", above=0.0))
 
@@ -154,7 +154,7 @@ def sg_gb(found: Found, protocol: str) -> Weighed:
     says="Averaging over noise (SG) leaves estimators no better than a random order {where}.",
     published="below random at almost all fractions",
 )
-def sg_random(found: Found, protocol: str) -> Weighed:
+def sg_random(found: ClaimEvidence, protocol: str) -> Decision:
     """SG against random."""
     return _no_better(found, _wrapped(found, "sg", protocol), protocol)
 
@@ -165,7 +165,7 @@ def sg_random(found: Found, protocol: str) -> Weighed:
     says="Squaring alone (SQ) improves every estimator by a little {where}.",
     published="at 90 %: SQ-Grad 5.45 points better than Grad, SQ-GB 8.43 ± 0.97 better than GB",
 )
-def sq(found: Found, protocol: str) -> Weighed:
+def sq(found: ClaimEvidence, protocol: str) -> Decision:
     """SQ against its own base; a little is less than ten points, mean over the curve, as the published gains are."""
     names = _wrapped(found, "sq", protocol)
     return every(*(found.area(protocol, n, n[3:-1], above=0.0, below=0.1) for n in names))
@@ -177,7 +177,7 @@ def sq(found: Found, protocol: str) -> Weighed:
     says="Squared estimates (SQ) are slightly better than a random order {where}.",
     published="slightly better",
 )
-def sq_random(found: Found, protocol: str) -> Weighed:
+def sq_random(found: ClaimEvidence, protocol: str) -> Decision:
     """SQ against random."""
     names = _wrapped(found, "sq", protocol)
     return every(*(found.area(protocol, n, above=0.0) for n in names))
@@ -189,7 +189,7 @@ def sq_random(found: Found, protocol: str) -> Weighed:
     says="Squared and averaged estimates (SG-SQ) are far better than a random order {where}.",
     published="at 90 %: SG-SQ-Grad 10.78 ± 7.85, SG-SQ-GB 17 ± 3.45, random 63.71 ± 0.13",
 )
-def sg_sq(found: Found, protocol: str) -> Weighed:
+def sg_sq(found: ClaimEvidence, protocol: str) -> Decision:
     """SG-SQ against random."""
     return _far_better(found, "sg_sq", protocol)
 
@@ -200,12 +200,12 @@ def sg_sq(found: Found, protocol: str) -> Weighed:
     says="The variance over noise (VarGrad) is far better than a random order {where}.",
     published="far better, as SG-SQ",
 )
-def var(found: Found, protocol: str) -> Weighed:
+def var(found: ClaimEvidence, protocol: str) -> Decision:
     """VAR against random."""
     return _far_better(found, "var", protocol)
 
 
-def _widest(found: Found, protocol: str, names: Sequence[str]) -> tuple[float, pd.Series]:
+def _widest(found: ClaimEvidence, protocol: str, names: Sequence[str]) -> tuple[float, pd.Series]:
     """The fraction at which estimators differ most on average, and their range there by replicate."""
     curves = {name: found.accuracy(protocol, name) for name in names}
     shared = sorted(set.intersection(*(set(curve.columns) for curve in curves.values())))
@@ -224,7 +224,7 @@ def _widest(found: Found, protocol: str, names: Sequence[str]) -> tuple[float, p
     says="Keeping (KAR) separates estimators less than removing (ROAR), each where it separates them most.",
     published="7.08 points at 10 % kept against 59.6 at 90 % removed",
 )
-def kar(found: Found) -> Weighed:
+def kar(found: ClaimEvidence) -> Decision:
     """Range over estimators at the fraction where they differ most, ROAR's minus KAR's, replicate by replicate."""
     names = found.there([*SINGLE, *_wrapped(found, "sg_sq", ROAR)], ROAR)
     names = found.there(names, KAR)
@@ -241,12 +241,12 @@ def kar(found: Found) -> Weighed:
     says="Without retraining accuracy falls far further than with it, and further at every fraction.",
     published="far further at all fractions (figure)",
 )
-def retrain(found: Found) -> Weighed:
+def retrain(found: ClaimEvidence) -> Decision:
     """The original network minus the retrained one, at every fraction and in the mean of them."""
     return every(*(m for name in found.there(SINGLE, UNTRAINED) for m in _falls(found, name)))
 
 
-def _falls(found: Found, name: str) -> list[Measure]:
+def _falls(found: ClaimEvidence, name: str) -> list[Measure]:
     after, before = found.accuracy(UNTRAINED, name), found.accuracy(ROAR, name)
     shared = [t for t in before.columns if t in after.columns and t > 0]
     if not shared:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from uproar.claims.base import claim, every, most
-from uproar.claims.evidence import Found
+from uproar.claims.evidence import ClaimEvidence
 from uproar.data.registry import tasks
 from uproar.errors import NotApplicable
 from uproar.expression import parse
-from uproar.results.judgement import Measure, Range, Weighed
+from uproar.results.judgement import Decision, Measure, Range
 from uproar.statistics.claim_intervals import mean_interval
 
 ENSEMBLES = ("sg(ig)", "sg_sq(ig)", "var(ig)")
@@ -27,7 +27,7 @@ NONE = 0.01
 # known answers
 
 
-def _trial(found: Found, better: str, worse: str, metric: str, **claimed: Unpack[Range]) -> Weighed:
+def _trial(found: ClaimEvidence, better: str, worse: str, metric: str, **claimed: Unpack[Range]) -> Decision:
     """The difference of two kinds of maps over trials; they share their data, which the interval leaves out."""
     title = "known answer: 200 features whose sum is the class"
     rows = [found.row("values", title, map=name, metric=metric) for name in (better, worse)]
@@ -45,7 +45,7 @@ def _trial(found: Found, better: str, worse: str, metric: str, **claimed: Unpack
     says="Where the answer is known, taking attribution away from the true map lowers completeness.",
     published="a clear gap (figure; the sentence in the text says the reverse)",
 )
-def synthetic_completeness(found: Found) -> Weighed:
+def synthetic_completeness(found: ClaimEvidence) -> Decision:
     """True maps against maps with attribution removed."""
     return _trial(found, "truth", "removed", "completeness", above=0.0)
 
@@ -56,7 +56,7 @@ def synthetic_completeness(found: Found) -> Weighed:
     says="Where the answer is known, introducing false attribution raises completeness.",
     published="a clear gap (figure; the sentence in the text says the reverse)",
 )
-def synthetic_introduced(found: Found) -> Weighed:
+def synthetic_introduced(found: ClaimEvidence) -> Decision:
     """Maps with attribution introduced against true ones."""
     return _trial(found, "introduced", "truth", "completeness", above=0.0)
 
@@ -67,7 +67,7 @@ def synthetic_introduced(found: Found) -> Weighed:
     says="Where the answer is known, introducing false attribution lowers soundness.",
     published="a clear gap (figure)",
 )
-def synthetic_soundness(found: Found) -> Weighed:
+def synthetic_soundness(found: ClaimEvidence) -> Decision:
     """True maps against maps with attribution introduced."""
     return _trial(found, "truth", "introduced", "soundness", above=0.0)
 
@@ -78,7 +78,7 @@ def synthetic_soundness(found: Found) -> Weighed:
     says="Where the answer is known, taking attribution away leaves soundness as it is.",
     published="both 1 (figure)",
 )
-def synthetic_removed(found: Found) -> Weighed:
+def synthetic_removed(found: ClaimEvidence) -> Decision:
     """Maps with attribution removed against true ones."""
     return _trial(found, "removed", "truth", "soundness", above=-NONE, below=NONE)
 
@@ -86,7 +86,7 @@ def synthetic_removed(found: Found) -> Weighed:
 # which metrics see values
 
 
-def _distances(found: Found, metrics: Sequence[str], **claimed: Unpack[Range]) -> Weighed:
+def _distances(found: ClaimEvidence, metrics: Sequence[str], **claimed: Unpack[Range]) -> Decision:
     """The smallest distance of the curves, over estimators and the paper's three schemes, values cut to [0, 1].
 
     Where they are not cut, adding a constant changes no order, and a metric that goes by the order sees nothing.
@@ -108,7 +108,7 @@ def _distances(found: Found, metrics: Sequence[str], **claimed: Unpack[Range]) -
     says="Completeness and soundness tell maps apart whose values were removed or introduced.",
     published="Hausdorff distances .503 ± .112 and .183 ± .046",
 )
-def values_seen(found: Found) -> Weighed:
+def values_seen(found: ClaimEvidence) -> Decision:
     """Distances of their curves."""
     return _distances(found, ("completeness", "soundness"), above=BLIND)
 
@@ -119,7 +119,7 @@ def values_seen(found: Found) -> Weighed:
     says="Deletion and ROAD, which go by the order alone, cannot tell such maps apart.",
     published="Hausdorff distances .019 ± .011 and .014 ± .009",
 )
-def values_unseen(found: Found) -> Weighed:
+def values_unseen(found: ClaimEvidence) -> Decision:
     """Distances of their curves."""
     return _distances(found, ("deletion", "road"), below=BLIND)
 
@@ -127,7 +127,7 @@ def values_unseen(found: Found) -> Weighed:
 # retraining on spurious cues
 
 
-def _cue(found: Found, what: str, **claimed: Unpack[Range]) -> Weighed:
+def _cue(found: ClaimEvidence, what: str, **claimed: Unpack[Range]) -> Decision:
     row = found.row("spurious", "differences of accuracy", what=what)
     part = Measure(
         what, float(row["mean"]), float(row["low"]), float(row["high"]), int(row["n"]), "replicates", **claimed
@@ -142,7 +142,7 @@ def _cue(found: Found, what: str, **claimed: Unpack[Range]) -> Weighed:
     "was removed.",
     published=".88 with the cue, .60 without (.66 in the caption)",
 )
-def cue_retrained(found: Found) -> Weighed:
+def cue_retrained(found: ClaimEvidence) -> Decision:
     """With the cue minus without."""
     return _cue(found, "retrained: with cue minus without", above=0.1)
 
@@ -153,7 +153,7 @@ def cue_retrained(found: Found) -> Weighed:
     says="The original network gains little by the same cue.",
     published=".29 with the cue, .24 without",
 )
-def cue_original(found: Found) -> Weighed:
+def cue_original(found: ClaimEvidence) -> Decision:
     """With the cue minus without."""
     return _cue(found, "original: with cue minus without", above=-0.1, below=0.1)
 
@@ -164,7 +164,7 @@ def cue_original(found: Found) -> Weighed:
     says="A network trained on images with a cue at their edge fails on clean ones.",
     published=".322 against .887",
 )
-def cue_clean(found: Found) -> Weighed:
+def cue_clean(found: ClaimEvidence) -> Decision:
     """Trained clean minus trained with the cue, on clean images."""
     return _cue(found, "clean test images: trained clean minus trained with the cue", above=0.1)
 
@@ -172,7 +172,7 @@ def cue_clean(found: Found) -> Weighed:
 # marked images
 
 
-def kind_of_marks(found: Found) -> str:
+def kind_of_marks(found: ClaimEvidence) -> str:
     """How the images of a task are marked: number, stripes or not at all."""
     call = parse(found.task)
     if call.name != "semi-natural":
@@ -180,7 +180,7 @@ def kind_of_marks(found: Found) -> str:
     return str(tasks[call.name].bind(**dict(call.options))["kind"])
 
 
-def _on(found: Found, kind: str) -> None:
+def _on(found: ClaimEvidence, kind: str) -> None:
     if kind_of_marks(found) != kind:
         wanted = f"semi-natural(..., kind={kind})" if kind else "a task without marks"
         raise NotApplicable(f"it is about {wanted}, not {found.task}")
@@ -192,7 +192,7 @@ def _on(found: Found, kind: str) -> None:
     says="Where a number in a rectangle marks the class, Rect puts more of its attribution on the mark than Pooling.",
     published="Attr % .92 against .60",
 )
-def rect(found: Found) -> Weighed:
+def rect(found: ClaimEvidence) -> Decision:
     """Attr % on number marks."""
     _on(found, "number")
     return every(found.gap(found.metric("attr_percent"), RECT, POOLING, above=0.0))
@@ -204,7 +204,7 @@ def rect(found: Found) -> Weighed:
     says="Where stripes mark the class, Pooling puts more of its attribution on the mark than Rect.",
     published="Attr % .93 against .31",
 )
-def pooling(found: Found) -> Weighed:
+def pooling(found: ClaimEvidence) -> Decision:
     """Attr % on stripes."""
     _on(found, "stripes")
     return every(found.gap(found.metric("attr_percent"), POOLING, RECT, above=0.0))
@@ -219,7 +219,7 @@ OTHERS = ("ig", "grad_cam", "deep_shap")
     says="By ROAD, Rect is the best map where a number marks the class.",
     published="the lowest curve (figure)",
 )
-def rect_road_marked(found: Found) -> Weighed:
+def rect_road_marked(found: ClaimEvidence) -> Decision:
     """Rect against the others on number marks."""
     _on(found, "number")
     road = found.metric("road")
@@ -232,7 +232,7 @@ def rect_road_marked(found: Found) -> Weighed:
     says="By ROAD, Rect is the worst map on real images.",
     published="the highest curve (figure)",
 )
-def rect_road_real(found: Found) -> Weighed:
+def rect_road_real(found: ClaimEvidence) -> Decision:
     """Rect against the others on images without marks."""
     _on(found, "")
     road = found.metric("road")
@@ -242,7 +242,9 @@ def rect_road_real(found: Found) -> Weighed:
 # benchmarks
 
 
-def _ensembles(found: Found, metric: str, names: Sequence[str] = ENSEMBLES, **claimed: Unpack[Range]) -> list[Measure]:
+def _ensembles(
+    found: ClaimEvidence, metric: str, names: Sequence[str] = ENSEMBLES, **claimed: Unpack[Range]
+) -> list[Measure]:
     return [found.gap(metric, name, "ig", **claimed) for name in found.there(names)]
 
 
@@ -252,7 +254,7 @@ def _ensembles(found: Found, metric: str, names: Sequence[str] = ENSEMBLES, **cl
     says="Ensembles over noise (SG, SG-SQ, VAR) make integrated gradients sounder.",
     published="higher curves (figure)",
 )
-def ensembles_sounder(found: Found) -> Weighed:
+def ensembles_sounder(found: ClaimEvidence) -> Decision:
     """Each ensemble against IG."""
     return every(*_ensembles(found, found.metric("soundness"), above=0.0))
 
@@ -263,7 +265,7 @@ def ensembles_sounder(found: Found) -> Weighed:
     says="Squared ensembles and variances do not make integrated gradients more complete.",
     published="only IG-SG is more complete (figure)",
 )
-def ensembles_completeness(found: Found) -> Weighed:
+def ensembles_completeness(found: ClaimEvidence) -> Decision:
     """SG-SQ and VAR against IG."""
     names = ENSEMBLES[1:]
     return every(*_ensembles(found, found.metric("completeness"), names, below=NONE))
@@ -275,7 +277,7 @@ def ensembles_completeness(found: Found) -> Weighed:
     says="Averaging over noise (SG) makes integrated gradients more complete.",
     published="the only ensemble that is more complete (figure)",
 )
-def sg_completeness(found: Found) -> Weighed:
+def sg_completeness(found: ClaimEvidence) -> Decision:
     """SG against IG."""
     return every(*_ensembles(found, found.metric("completeness"), ENSEMBLES[:1], above=0.0))
 
@@ -286,7 +288,7 @@ def sg_completeness(found: Found) -> Weighed:
     says="Under ROAD, most relevant first, ensembles have no notable advantage.",
     published="no notable advantage (figure)",
 )
-def ensembles_road(found: Found) -> Weighed:
+def ensembles_road(found: ClaimEvidence) -> Decision:
     """Each ensemble against IG."""
     return every(*_ensembles(found, found.metric("road", fill="linear"), below=LITTLE))
 
@@ -297,7 +299,7 @@ def ensembles_road(found: Found) -> Weighed:
     says="Under ROAD, least relevant first, ensembles have no notable advantage.",
     published="no notable advantage (figure)",
 )
-def ensembles_road_lerf(found: Found) -> Weighed:
+def ensembles_road_lerf(found: ClaimEvidence) -> Decision:
     """Each ensemble against IG."""
     return every(*_ensembles(found, found.metric("road_lerf"), below=LITTLE))
 
@@ -308,12 +310,12 @@ def ensembles_road_lerf(found: Found) -> Weighed:
     says="Under deletion by accuracy, ensembles have no notable advantage.",
     published="no notable advantage (figure)",
 )
-def ensembles_deletion(found: Found) -> Weighed:
+def ensembles_deletion(found: ClaimEvidence) -> Decision:
     """Each ensemble against IG; their deletion is ROAD with the mean colour."""
     return every(*_ensembles(found, found.metric("road", fill="mean"), below=LITTLE))
 
 
-def _sounder(found: Found, name: str) -> Weighed:
+def _sounder(found: ClaimEvidence, name: str) -> Decision:
     metric = found.metric("soundness")
     others = found.there(("extremal_perturbation", "deep_shap", "deep_lift", "ig", "input_iba"))
     return most(*(found.gap(metric, name, other, above=0.0) for other in others))
@@ -325,7 +327,7 @@ def _sounder(found: Found, name: str) -> Weighed:
     says="Grad-CAM is sounder than most other methods.",
     published="among the highest curves (figure)",
 )
-def cam_sounder(found: Found) -> Weighed:
+def cam_sounder(found: ClaimEvidence) -> Decision:
     """Against each of the others."""
     return _sounder(found, "grad_cam")
 
@@ -336,7 +338,7 @@ def cam_sounder(found: Found) -> Weighed:
     says="IBA is sounder than most other methods.",
     published="among the highest curves (figure)",
 )
-def iba_sounder(found: Found) -> Weighed:
+def iba_sounder(found: ClaimEvidence) -> Decision:
     """Against each of the others."""
     return _sounder(found, "iba")
 
@@ -347,7 +349,7 @@ def iba_sounder(found: Found) -> Weighed:
     says="Extremal perturbation is less sound than Grad-CAM and IBA.",
     published="lower soundness",
 )
-def extremal_less_sound(found: Found) -> Weighed:
+def extremal_less_sound(found: ClaimEvidence) -> Decision:
     """Against each of the two."""
     metric = found.metric("soundness")
     names = found.there(("grad_cam", "iba"))
@@ -360,7 +362,7 @@ def extremal_less_sound(found: Found) -> Weighed:
     says="Extremal perturbation is more complete than Grad-CAM and IBA.",
     published="higher curves (figure)",
 )
-def more_complete(found: Found) -> Weighed:
+def more_complete(found: ClaimEvidence) -> Decision:
     """Against each of the two."""
     metric = found.metric("completeness")
     names = found.there(("grad_cam", "iba"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from uproar.claims.evidence import Found
+from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
 from uproar.papers.figure import BRACKETS, Beside, Exhibit, Seen, exhibit, plain
 from uproar.papers.li2024.claims import POOLING, RECT, kind_of_marks
@@ -56,7 +56,7 @@ def _benchmark(seen: Seen, names: Mapping[str, str]) -> dict[str, Window]:
     )
 
 
-def _value(found: Found, metric: str, name: str) -> float:
+def _value(found: ClaimEvidence, metric: str, name: str) -> float:
     """A metric's number for an estimator, whatever its options; NaN where there is none."""
     judged = found.results.judged.get((found.task, found.model))
     if judged is None or not found.there([name]):

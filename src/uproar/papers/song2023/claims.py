@@ -11,11 +11,11 @@ import pandas as pd
 from uproar.audits.filtered import SQUARES
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.claims.base import claim, every, most
-from uproar.claims.evidence import BASELINE, Found
+from uproar.claims.evidence import BASELINE, ClaimEvidence
 from uproar.claims.names import bare
 from uproar.estimators import read_chain
 from uproar.expression import parse
-from uproar.results.judgement import Measure, Range, Weighed
+from uproar.results.judgement import Decision, Measure, Range
 
 Of = Literal["maps", "masks"]
 
@@ -31,7 +31,7 @@ LINEAR = 0.5
 """R² from which a line counts as strong, a correlation of .7."""
 
 
-def _plain(found: Found, how: str, protocol: str | None = None) -> list[str]:
+def _plain(found: ClaimEvidence, how: str, protocol: str | None = None) -> list[str]:
     """The estimators beside Grad-CAM and random that the study has with a filter and without."""
     names = found.cells["estimator"] if protocol else found.values["estimator"]
     wanted = [bare(str(n)) for n in dict.fromkeys(names)]
@@ -39,13 +39,13 @@ def _plain(found: Found, how: str, protocol: str | None = None) -> list[str]:
     return [n for n in mine if found.there([f"{how}({n})"], protocol)]
 
 
-def _roar_gains(found: Found, how: str) -> Weighed:
+def _roar_gains(found: ClaimEvidence, how: str) -> Decision:
     rates = tuple(_rates(found))
     names = _plain(found, how, ROAR)
     return most(*(found.area(ROAR, f"{how}({n})", n, at=rates, above=0.0) for n in names))
 
 
-def _road_gains(found: Found, how: str) -> Weighed:
+def _road_gains(found: ClaimEvidence, how: str) -> Decision:
     road = found.metric(ROAD)
     return most(*(found.gap(road, f"{how}({n})", n, above=0.0) for n in _plain(found, how)))
 
@@ -56,7 +56,7 @@ def _road_gains(found: Found, how: str) -> Weighed:
     says="A Gaussian filter, which knows nothing of the model, improves most estimators under ROAR.",
     published="most cells of the figure",
 )
-def gaussian_roar(found: Found) -> Weighed:
+def gaussian_roar(found: ClaimEvidence) -> Decision:
     """Filtered against plain, estimator by estimator."""
     return _roar_gains(found, "gaussian")
 
@@ -67,7 +67,7 @@ def gaussian_roar(found: Found) -> Weighed:
     says="A max filter, which knows nothing of the model, improves most estimators under ROAR.",
     published="most cells of the figure",
 )
-def max_roar(found: Found) -> Weighed:
+def max_roar(found: ClaimEvidence) -> Decision:
     """Filtered against plain, estimator by estimator."""
     return _roar_gains(found, "max")
 
@@ -78,7 +78,7 @@ def max_roar(found: Found) -> Weighed:
     says="The Gaussian filter improves most estimators under ROAD too.",
     published="most cells of the figure",
 )
-def gaussian_road(found: Found) -> Weighed:
+def gaussian_road(found: ClaimEvidence) -> Decision:
     """Filtered against plain, estimator by estimator."""
     return _road_gains(found, "gaussian")
 
@@ -89,7 +89,7 @@ def gaussian_road(found: Found) -> Weighed:
     says="The max filter improves most estimators under ROAD too.",
     published="most cells of the figure",
 )
-def max_road(found: Found) -> Weighed:
+def max_road(found: ClaimEvidence) -> Decision:
     """Filtered against plain, estimator by estimator."""
     return _road_gains(found, "max")
 
@@ -100,7 +100,7 @@ def max_road(found: Found) -> Weighed:
     says="Under ROAR, filters do less for Grad-CAM, whose maps are smooth already, than for the other estimators.",
     published="no clear direction for Grad-CAM (figure)",
 )
-def cam_roar(found: Found) -> Weighed:
+def cam_roar(found: ClaimEvidence) -> Decision:
     """What a filter gains for the others minus what it gains for Grad-CAM, replicate by replicate."""
     rates = _rates(found)
 
@@ -122,7 +122,7 @@ def cam_roar(found: Found) -> Weighed:
     says="Under ROAD, filters do less for Grad-CAM than for the other estimators.",
     published="no clear direction for Grad-CAM (figure)",
 )
-def cam_road(found: Found) -> Weighed:
+def cam_road(found: ClaimEvidence) -> Decision:
     """What a filter gains for the others minus what it gains for Grad-CAM, image by image."""
     road = found.metric(ROAD)
 
@@ -138,7 +138,7 @@ def cam_road(found: Found) -> Weighed:
     )
 
 
-def _beside_cam(found: Found, protocol: str | None = None) -> list[tuple[str, str, str, list[str]]]:
+def _beside_cam(found: ClaimEvidence, protocol: str | None = None) -> list[tuple[str, str, str, list[str]]]:
     """By filter and kind of Grad-CAM that the study has: in words, the filter, Grad-CAM, and the others."""
     return [
         (f"what {how} gains for {len(others)} estimators minus what it gains for {name}", how, name, others)
@@ -158,14 +158,14 @@ def _apart(gain: Callable[[str, str], pd.Series], how: str, name: str, others: S
     says="Removing random blocks costs far more accuracy than removing as many random pixels.",
     published="CUB-200, 10 to 90 %: pixels .7556 .7269 .7099 .6772 .6195, blocks .6586 .4384 .2815 .1705 .0533",
 )
-def blocks(found: Found) -> Weighed:
+def blocks(found: ClaimEvidence) -> Decision:
     """Random blocks against random pixels: worse at every fraction, and far worse at the largest."""
     shared = found.accuracy(ROAR, BASELINE).columns.intersection(found.accuracy(ROAR, BLOCKS).columns)
     rates = sorted(float(t) for t in shared if t > 0)
     return every(*(found.area(ROAR, BLOCKS, BASELINE, at=t, above=FAR if t == rates[-1] else 0.0) for t in rates))
 
 
-def _smoother(found: Found, how: str) -> Weighed:
+def _smoother(found: ClaimEvidence, how: str) -> Decision:
     metric = found.metric(VARIATION)
     return most(*(found.gap(metric, f"{how}({n})", n, above=0.0) for n in _plain(found, how)))
 
@@ -176,7 +176,7 @@ def _smoother(found: Found, how: str) -> Weighed:
     says="The Gaussian filter lowers the total variation of the maps of most estimators.",
     published="most estimators and rates, not Grad-CAM",
 )
-def gaussian_smooth(found: Found) -> Weighed:
+def gaussian_smooth(found: ClaimEvidence) -> Decision:
     """Filtered against plain, lower variation counting as better."""
     return _smoother(found, "gaussian")
 
@@ -187,7 +187,7 @@ def gaussian_smooth(found: Found) -> Weighed:
     says="The max filter lowers the total variation of the maps of most estimators.",
     published="most estimators and rates, not Grad-CAM",
 )
-def max_smooth(found: Found) -> Weighed:
+def max_smooth(found: ClaimEvidence) -> Decision:
     """Filtered against plain, lower variation counting as better."""
     return _smoother(found, "max")
 
@@ -202,7 +202,7 @@ class Line:
     beside: tuple[str, ...]
 
 
-def variation_lines(found: Found, squared: bool, of: Of = "maps", baselines: bool = False) -> dict[float, Line]:
+def variation_lines(found: ClaimEvidence, squared: bool, of: Of = "maps", baselines: bool = False) -> dict[float, Line]:
     """The line of accuracy under ROAR over total variation at every rate, through unfiltered estimators.
 
     Of the maps, or of the masks of what is removed at that rate. What knows no model is not on the line unless
@@ -211,13 +211,13 @@ def variation_lines(found: Found, squared: bool, of: Of = "maps", baselines: boo
     return {t: _line(found, squared, of, baselines, t) for t in _rates(found)}
 
 
-def _rates(found: Found) -> list[float]:
+def _rates(found: ClaimEvidence) -> list[float]:
     """The paper's rates that the study has, or all of the study's."""
     own = [float(t) for t in found.accuracy(ROAR, BASELINE).columns if t > 0]
     return [t for t in own if any(abs(t - rate) < 1e-9 for rate in RATES)] or own
 
 
-def _line(found: Found, squared: bool, of: Of, baselines: bool, t: float) -> Line:
+def _line(found: ClaimEvidence, squared: bool, of: Of, baselines: bool, t: float) -> Line:
     variation = variation_by_name(found, of, t)
     chosen = [n for n in found.there(variation, ROAR) if _unfiltered(n, squared)]
     if squared:
@@ -231,7 +231,7 @@ def _line(found: Found, squared: bool, of: Of, baselines: bool, t: float) -> Lin
     return Line(dict(x), dict(y.mean()), r2, tuple(beside))
 
 
-def variation_by_name(found: Found, of: Of = "maps", t: float = 0.0) -> dict[str, float]:
+def variation_by_name(found: ClaimEvidence, of: Of = "maps", t: float = 0.0) -> dict[str, float]:
     """Mean total variation of the maps, or of the masks at a rate, by estimator without options."""
     metric = found.metric(VARIATION) if of == "maps" else found.metric(MASKS, fraction=t)
     names = found.values[found.values["metric"] == metric]["estimator"].unique()
@@ -248,7 +248,7 @@ def _unfiltered(name: str, squared: bool) -> bool:
 def _line_claim(name: str, place: str, says: str, squared: bool, of: Of = "maps", baselines: bool = False) -> None:
     """Declare that accuracy lies on a line over total variation at every rate."""
 
-    def test(found: Found) -> Weighed:
+    def test(found: ClaimEvidence) -> Decision:
         lines = variation_lines(found, squared, of, baselines)
         return every(*(line.r2 for line in lines.values()))
 
@@ -295,7 +295,7 @@ def _counted(what: str, bits: float, **claimed: Unpack[Range]) -> Measure:
     says="Processing an attribution without looking at the model adds no information about the model.",
     published="a theorem",
 )
-def theorem_1(found: Found) -> Weighed:
+def theorem_1(found: ClaimEvidence) -> Decision:
     """The largest gain over every processing of a small world, enumerated; rounding aside it is not positive."""
     return every(*(_counted(name, bits, below=1e-9) for name, bits in theorem_one().items()))
 
@@ -306,7 +306,7 @@ def theorem_1(found: Found) -> Weighed:
     says="An attribution can lose all it says of the model and score better under ROAR.",
     published="a theorem",
 )
-def theorem_2(found: Found) -> Weighed:
+def theorem_2(found: ClaimEvidence) -> Decision:
     """What the proof's world loses about the model, and what its score gains, enumerated."""
     bits = theorem_two()
     lost = bits["I(Z; A | X)"] - bits["I(Z; Ã | X)"]

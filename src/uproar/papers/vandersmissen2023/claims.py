@@ -9,10 +9,10 @@ from typing import Unpack
 import pandas as pd
 
 from uproar.claims.base import claim, every, most
-from uproar.claims.evidence import Found
+from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.results.judgement import Measure, Range, Weighed
+from uproar.results.judgement import Decision, Measure, Range
 
 SPARSE = ("ig", "sg(grad)", "occlusion")
 FINE = (*SPARSE, "lrp")
@@ -34,17 +34,17 @@ MAIN = {"unit": "pixel", "fill": "mean"}
 """The paper's main setting of insertion and deletion."""
 
 
-def insertion(found: Found, **options: str) -> str:
+def insertion(found: ClaimEvidence, **options: str) -> str:
     """The study's insertion, by pixels and from the mean colour unless said otherwise."""
     return found.metric("insertion", **(MAIN | options))
 
 
-def deletion(found: Found, **options: str) -> str:
+def deletion(found: ClaimEvidence, **options: str) -> str:
     """The study's deletion, by pixels and to the mean colour unless said otherwise."""
     return found.metric("deletion", **(MAIN | options))
 
 
-def road(found: Found) -> str:
+def road(found: ClaimEvidence) -> str:
     """ROAD by the probability of the class, as insertion and deletion go, else by accuracy."""
     try:
         return found.metric("road", by="probability")
@@ -52,7 +52,7 @@ def road(found: Found) -> str:
         return found.metric("road")
 
 
-def average_drop(found: Found) -> str:
+def average_drop(found: ClaimEvidence) -> str:
     """Average drop with the values of the maps."""
     for options in ({"binarise": None}, {"threshold": None, "percentile": None}):
         try:
@@ -62,7 +62,7 @@ def average_drop(found: Found) -> str:
     raise NotApplicable("the study has no metric average_drop")
 
 
-def binary_drop(found: Found, level: float = 0.5) -> str:
+def binary_drop(found: ClaimEvidence, level: float = 0.5) -> str:
     """Average drop with maps that were made binary at their median, or at another level."""
     for options in ({"binarise": level}, {"percentile": 100 * level}):
         try:
@@ -72,12 +72,12 @@ def binary_drop(found: Found, level: float = 0.5) -> str:
     raise NotApplicable(f"the study has no average_drop(binarise={level:g})")
 
 
-def methods(found: Found, *metrics: str) -> list[str]:
+def methods(found: ClaimEvidence, *metrics: str) -> list[str]:
     """The estimators beside random with values of all these metrics; blurred versions are no methods of their own."""
     return [name for name in found.scored_by(*metrics) if not read_chain(name).filters]
 
 
-def _correlation(found: Found, a: str, b: str, **claimed: Unpack[Range]) -> Measure:
+def _correlation(found: ClaimEvidence, a: str, b: str, **claimed: Unpack[Range]) -> Measure:
     return found.correlation(a, b, methods(found, a, b), **claimed)
 
 
@@ -90,7 +90,7 @@ def _correlation(found: Found, a: str, b: str, **claimed: Unpack[Range]) -> Meas
     says="Over images, the negative correlation of insertion and deletion, both with higher as better, is high.",
     published="-.64 to -.72",
 )
-def insertion_deletion(found: Found) -> Weighed:
+def insertion_deletion(found: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
     return every(_correlation(found, insertion(found), deletion(found), below=-HIGH))
 
@@ -101,7 +101,7 @@ def insertion_deletion(found: Found) -> Weighed:
     says="Over images, the correlation of deletion and ROAD is high.",
     published=".70 to .93",
 )
-def deletion_road(found: Found) -> Weighed:
+def deletion_road(found: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
     return every(_correlation(found, deletion(found), road(found), above=HIGH))
 
@@ -112,7 +112,7 @@ def deletion_road(found: Found) -> Weighed:
     says="Over images, the negative correlation of insertion and ROAD is high.",
     published="-.67 to -.90",
 )
-def insertion_road(found: Found) -> Weighed:
+def insertion_road(found: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
     return every(_correlation(found, insertion(found), road(found), below=-HIGH))
 
@@ -123,7 +123,7 @@ def insertion_road(found: Found) -> Weighed:
     says="ROAD, which solves for what it fills in, agrees with deletion to a blurred image.",
     published="a significant correlation (text)",
 )
-def road_blur_deletion(found: Found) -> Weighed:
+def road_blur_deletion(found: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
     blurred = deletion(found, fill="blur")
     return every(_correlation(found, road(found), blurred, above=HIGH))
@@ -136,7 +136,7 @@ def road_blur_deletion(found: Found) -> Weighed:
     "average drop.",
     published="-.30 to .09, the mean over methods -.16 to .03",
 )
-def pointing(found: Found) -> Weighed:
+def pointing(found: ClaimEvidence) -> Decision:
     """Point-biserial correlations over images, mean over estimators."""
     game = found.metric("pointing_game")
     others = [insertion(found), deletion(found), road(found), average_drop(found)]
@@ -145,7 +145,7 @@ def pointing(found: Found) -> Weighed:
     )
 
 
-def _configurations(found: Found, kind: str) -> Weighed:
+def _configurations(found: ClaimEvidence, kind: str) -> Decision:
     names = []
     for unit, fill in itertools.product(("pixel", "region"), ("mean", "blur", "uniform")):
         try:
@@ -162,7 +162,7 @@ def _configurations(found: Found, kind: str) -> Weighed:
     says="The settings of insertion (fill, pixel or region) agree on which maps of images are better.",
     published="means over methods .770 to .959",
 )
-def insertion_settings(found: Found) -> Weighed:
+def insertion_settings(found: ClaimEvidence) -> Decision:
     """Spearman's correlation of every two settings, mean over estimators."""
     return _configurations(found, "insertion")
 
@@ -173,7 +173,7 @@ def insertion_settings(found: Found) -> Weighed:
     says="The settings of deletion (fill, pixel or region) agree on which maps of images are better.",
     published="means over methods .750 to .966",
 )
-def deletion_settings(found: Found) -> Weighed:
+def deletion_settings(found: ClaimEvidence) -> Decision:
     """Spearman's correlation of every two settings, mean over estimators."""
     return _configurations(found, "deletion")
 
@@ -181,7 +181,7 @@ def deletion_settings(found: Found) -> Weighed:
 # sparse and coarse maps
 
 
-def _blurring(found: Found, metric: str, **claimed: Unpack[Range]) -> Weighed:
+def _blurring(found: ClaimEvidence, metric: str, **claimed: Unpack[Range]) -> Decision:
     pairs = [(found.there([f"{how}({n})" for how in BLURS])[:1], n) for n in found.there(BLURRED)]
     return every(*(found.gap(metric, blurred, n, **claimed) for some, n in pairs for blurred in some))
 
@@ -192,7 +192,7 @@ def _blurring(found: Found, metric: str, **claimed: Unpack[Range]) -> Weighed:
     says="Blurring IG and SmoothGrad maps improves insertion.",
     published="clearly higher curves (figure)",
 )
-def blur_insertion(found: Found) -> Weighed:
+def blur_insertion(found: ClaimEvidence) -> Decision:
     """Blurred against plain."""
     return _blurring(found, insertion(found), above=0.0)
 
@@ -203,7 +203,7 @@ def blur_insertion(found: Found) -> Weighed:
     says="Blurring IG and SmoothGrad maps improves average drop.",
     published="IG 96.85 to 44.99 %, SmoothGrad 96.99 to 49.11 %",
 )
-def blur_drop(found: Found) -> Weighed:
+def blur_drop(found: ClaimEvidence) -> Decision:
     """Blurred against plain."""
     return _blurring(found, average_drop(found), above=0.0)
 
@@ -214,7 +214,7 @@ def blur_drop(found: Found) -> Weighed:
     says="Blurring IG and SmoothGrad maps worsens deletion.",
     published="slightly higher curves (figure)",
 )
-def blur_deletion(found: Found) -> Weighed:
+def blur_deletion(found: ClaimEvidence) -> Decision:
     """Blurred against plain."""
     return _blurring(found, deletion(found), below=0.0)
 
@@ -225,13 +225,13 @@ def blur_deletion(found: Found) -> Weighed:
     says="Blurring IG and SmoothGrad maps hardly changes the pointing game.",
     published="IG 81.72 to 82.12 %, SmoothGrad 89.45 to 88.96 %",
 )
-def blur_pointing(found: Found) -> Weighed:
+def blur_pointing(found: ClaimEvidence) -> Decision:
     """Blurred against plain."""
     game = found.metric("pointing_game")
     return _blurring(found, game, above=-SAME_HITS, below=SAME_HITS)
 
 
-def _sides(found: Found, metric: str, **claimed: Unpack[Range]) -> Sequence[Measure]:
+def _sides(found: ClaimEvidence, metric: str, **claimed: Unpack[Range]) -> Sequence[Measure]:
     coarse, fine = found.there(COARSE), found.there(FINE)
     return [found.gap(metric, a, b, **claimed) for a in coarse for b in fine]
 
@@ -243,7 +243,7 @@ def _sides(found: Found, metric: str, **claimed: Unpack[Range]) -> Sequence[Meas
     "occlusion) by insertion.",
     published="higher curves (figure)",
 )
-def coarse_insertion(found: Found) -> Weighed:
+def coarse_insertion(found: ClaimEvidence) -> Decision:
     """Every coarse map against every fine one."""
     return most(*_sides(found, insertion(found), above=0.0))
 
@@ -254,7 +254,7 @@ def coarse_insertion(found: Found) -> Weighed:
     says="Coarse maps are mostly better than fine ones by average drop.",
     published="14.0 to 47.1 % against 66.3 to 97.0 %",
 )
-def coarse_drop(found: Found) -> Weighed:
+def coarse_drop(found: ClaimEvidence) -> Decision:
     """Every coarse map against every fine one."""
     return most(*_sides(found, average_drop(found), above=0.0))
 
@@ -265,12 +265,12 @@ def coarse_drop(found: Found) -> Weighed:
     says="Coarse maps are mostly worse than fine ones by deletion.",
     published="higher curves (figure)",
 )
-def coarse_deletion(found: Found) -> Weighed:
+def coarse_deletion(found: ClaimEvidence) -> Decision:
     """Every coarse map against every fine one."""
     return most(*_sides(found, deletion(found), below=0.0))
 
 
-def _regions(found: Found, kind: str, **claimed: Unpack[Range]) -> Weighed:
+def _regions(found: ClaimEvidence, kind: str, **claimed: Unpack[Range]) -> Decision:
     """Regions against pixels for each sparse map, and for all of them together against the coarse ones."""
     region, pixel = (found.metric(kind, unit=unit, fill="mean") for unit in ("region", "pixel"))
 
@@ -293,7 +293,7 @@ def _regions(found: Found, kind: str, **claimed: Unpack[Range]) -> Weighed:
     "gain more by it than coarse maps.",
     published="higher curves; little difference for the others (figure)",
 )
-def region_insertion(found: Found) -> Weighed:
+def region_insertion(found: ClaimEvidence) -> Decision:
     """Regions against pixels, image by image."""
     return _regions(found, "insertion", above=0.0)
 
@@ -305,7 +305,7 @@ def region_insertion(found: Found) -> Weighed:
     "maps.",
     published="slightly higher curves; little difference for the others (figure)",
 )
-def region_deletion(found: Found) -> Weighed:
+def region_deletion(found: ClaimEvidence) -> Decision:
     """Regions against pixels, image by image."""
     return _regions(found, "deletion", below=0.0)
 
@@ -320,7 +320,7 @@ def region_deletion(found: Found) -> Weighed:
     "method.",
     published="with insertion -.35 to .24 with values, .02 to .26 at the 50th percentile; generally more coherent",
 )
-def binary_coherent(found: Found) -> Weighed:
+def binary_coherent(found: ClaimEvidence) -> Decision:
     """The spread over methods of the correlation with each metric: with values minus binary."""
     first, second = average_drop(found), binary_drop(found)
     others = [insertion(found), deletion(found), road(found)]
@@ -334,7 +334,7 @@ def binary_coherent(found: Found) -> Weighed:
     "percentile.",
     published="exactly 1",
 )
-def binary_same(found: Found) -> Weighed:
+def binary_same(found: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
     levels = [binary_drop(found), binary_drop(found, 0.75)]
     return every(*(_correlation(found, average_drop(found), m, above=0.99) for m in levels))
