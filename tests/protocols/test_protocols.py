@@ -11,8 +11,8 @@ import uproar
 from uproar.data.task import Split
 from uproar.errors import BadInput
 from uproar.protocols import PROTOCOLS, Masks, protocol_named
-from uproar.protocols.mask_assignment import fold_of, other_replicate, worn
-from uproar.protocols.mask_detector import found
+from uproar.protocols.mask_assignment import fold_of, mask_donors, other_replicate
+from uproar.protocols.mask_detector import detection_auc
 from uproar.removal import Around
 from uproar.seeds import Draws
 from uproar.storage.store import Store
@@ -28,20 +28,20 @@ def split_of(labels) -> Split:
 
 def test_permuted_masks_are_a_permutation_without_a_fixed_point():
     split = split_of([0, 1, 2] * 7)
-    rows = worn(split, Masks("permuted"), 0)
+    rows = mask_donors(split, Masks("permuted"), 0)
     assert sorted(rows.tolist()) == list(range(21))
     assert not (rows == torch.arange(21)).any()
-    assert torch.equal(rows, worn(split, Masks("permuted"), 0))
-    assert not torch.equal(rows, worn(split, Masks("permuted"), 1))
-    assert worn(split, Masks("own"), 0) is None
+    assert torch.equal(rows, mask_donors(split, Masks("permuted"), 0))
+    assert not torch.equal(rows, mask_donors(split, Masks("permuted"), 1))
+    assert mask_donors(split, Masks("own"), 0) is None
 
 
 def test_masks_within_the_class_stay_in_the_class_and_move():
     split = split_of([0, 1, 0, 1, 0, 2])
-    rows = worn(split, Masks("class"), 3)
+    rows = mask_donors(split, Masks("class"), 3)
     assert torch.equal(split.labels[rows], split.labels)
     assert sorted(rows.tolist()) == list(range(6))
-    assert rows[5] == 5, "the only image of its class has nobody else's to wear"
+    assert rows[5] == 5, "the only image of its class has no other donor"
     assert not (rows[:5] == torch.arange(5)).any()
 
 
@@ -59,7 +59,7 @@ def test_the_area_is_the_chance_that_a_removed_pixel_scores_higher():
     removed = torch.rand(5, 3, 4, generator=generator) < 0.4
     removed[4] = True
     scores = torch.stack([torch.zeros_like(margin), margin], 1)
-    areas = found(scores, removed)
+    areas = detection_auc(scores, removed)
     for i in range(4):
         gone, kept = margin[i][removed[i]], margin[i][~removed[i]]
         wins = [float(a > b) + 0.5 * float(a == b) for a in gone for b in kept]
@@ -72,11 +72,11 @@ def test_what_a_network_sees():
     important = torch.zeros(2, 4, 4, dtype=torch.bool)
     important[:, 0] = True
     around = Around(Draws.of(0, 2), torch.zeros(3))
-    mask = protocol_named("roar:mask").shown(x, important, "mean", around)
+    mask = protocol_named("roar:mask").network_input(x, important, "mean", around)
     assert mask.shape == x.shape and torch.equal(mask[:, 1], important.float())
-    kept = protocol_named("kar:mask").shown(x, important, "mean", around)
+    kept = protocol_named("kar:mask").network_input(x, important, "mean", around)
     assert torch.equal(kept, 1 - mask)
-    both = protocol_named("roar:mask+pixels").shown(x, important, "mean", around)
+    both = protocol_named("roar:mask+pixels").network_input(x, important, "mean", around)
     assert both.shape == (2, 4, 4, 4) and torch.equal(both[:, 3], important.float())
     assert torch.equal(both[:, :3], torch.where(important[:, None], 0.0, x))
 
@@ -152,14 +152,14 @@ def test_a_cell_of_a_model_free_ranking_needs_no_cross_fitting(bench):
     assert bench.cell_key(cell("roar:cross-fitted", "random")) == bench.cell_key(cell("roar", "random"))
 
 
-def test_images_wear_what_the_protocol_says(bench):
+def test_images_are_given_the_masks_the_protocol_says(bench):
     bench = bench[0]
     train, test = bench.task.train, bench.task.test
     own, other = bench.removed(cell("roar"), train), bench.removed(cell("decoupled"), train)
-    assert torch.equal(other, own[worn(train, Masks("permuted"), 0)])
+    assert torch.equal(other, own[mask_donors(train, Masks("permuted"), 0)])
     assert torch.equal(bench.removed(cell("decoupled"), test), bench.removed(cell("roar"), test))
     swapped = bench.removed(cell("decoupled:permuted"), test)
-    assert torch.equal(swapped, bench.removed(cell("roar"), test)[worn(test, Masks("permuted"), 0)])
+    assert torch.equal(swapped, bench.removed(cell("roar"), test)[mask_donors(test, Masks("permuted"), 0)])
     # masks of the other replicate's base model are what that replicate itself removes
     assert torch.equal(bench.removed(cell("roar:mask-other"), test), bench.removed(cell("roar", seed=1), test))
 
@@ -218,3 +218,17 @@ def test_old_keys_stay(bench):
 def test_a_report_shows_controls_without_judging_by_them(bench, tmp_path):
     page = bench[1].report(tmp_path)
     assert "decoupled" in page.read_text()
+
+
+def test_the_table_says_what_names_only_hint_at():
+    facts = {p.name: (p.family, p.retrains, p.direction, p.plain, p.whole, p.label) for p in PROTOCOLS.values()}
+    assert facts["roar"] == ("roar", True, -1, 0.0, 0.0, "ROAR")
+    assert facts["kar:no-retrain"] == ("kar", False, 1, 1.0, 1.0, "KAR without retraining")
+    assert facts["roar:hidden"] == ("roar", True, -1, None, 0.0, "ROAR (hidden)")
+    assert facts["kar:mask"] == ("kar", True, 1, None, 1.0, "KAR (mask)")
+    assert facts["decoupled:class"] == ("decoupled", True, -1, 0.0, 0.0, "DECOUPLED (class)")
+    assert all(p.family in PROTOCOLS for p in PROTOCOLS.values())
+    named = {p.without_retraining for p in PROTOCOLS.values()} - {None}
+    assert named == {p.name for p in PROTOCOLS.values() if not p.retrains}
+    quieter = protocol_named("roar:hidden(noise=0.1)")
+    assert (quieter.name, quieter.family, quieter.noise) == ("roar:hidden(noise=0.1)", "roar", 0.1)

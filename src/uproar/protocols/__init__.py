@@ -1,4 +1,4 @@
-"""What is done with an order."""
+"""Protocols: what is removed under a ranking of pixels, whether networks are retrained, and how the result is read."""
 
 from uproar.protocols.catalogue import PROTOCOLS, protocol_named
 from uproar.protocols.declare import protocol, protocols

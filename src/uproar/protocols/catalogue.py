@@ -1,120 +1,81 @@
-"""The protocols by name: ROAR and KAR, with and without retraining, and what shows whether they can be trusted."""
+"""The table of protocols: ROAR and KAR, with and without retraining, and the controls that show their weaknesses."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from uproar.errors import BadInput, BadOption, unknown
-from uproar.expression import parse
+from uproar.expression import Call, parse
 from uproar.protocols.protocol import Masks, Protocol
 
-_PERMUTED, _CLASS = Masks("permuted"), Masks("class")
-_CROSSED = Masks(by="cross-fitted")
 NOISE = 0.2
-"""Spread of the noise of `roar:hidden`."""
+"""Standard deviation of the noise of `roar:hidden`."""
 
-PROTOCOLS = {
+_PERMUTED, _CROSS_FITTED = Masks("permuted"), Masks(by="cross-fitted")
+_ROAR = partial(Protocol, "roar", False, True)
+_KAR = partial(Protocol, "kar", True, True)
+_DECOUPLED = partial(Protocol, "decoupled", False, True, train=_PERMUTED)
+
+PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        Protocol("roar", False, True, "remove the most important pixels in train and test, retrain"),
-        Protocol("kar", True, True, "keep only the most important pixels in train and test, retrain"),
-        Protocol(
-            "roar:train-only",
-            False,
-            True,
+        _ROAR("remove the most important pixels in train and test, retrain", without_retraining="roar:no-retrain"),
+        _KAR("keep only the most important pixels in train and test, retrain", without_retraining="kar:no-retrain"),
+        _ROAR(
             "the network of roar, tested with whole images: did it learn from what was left, or from the holes?",
+            "train-only",
             test=Masks("none"),
             judges=False,
         ),
-        Protocol("roar:no-retrain", False, False, "remove in test only, ask the original network"),
-        Protocol("kar:no-retrain", True, False, "keep in test only, ask the original network"),
-        Protocol(
-            "decoupled",
-            False,
-            True,
+        Protocol("roar", False, False, "remove in test only, ask the original network", "no-retrain"),
+        Protocol("kar", True, False, "keep in test only, ask the original network", "no-retrain"),
+        _DECOUPLED(
             "as roar, but trained with masks permuted across images, so that a mask says nothing of the class; "
-            "tested with each image's own",
-            train=_PERMUTED,
+            "tested with each image's own"
         ),
-        Protocol(
-            "decoupled:permuted",
-            False,
-            True,
+        _DECOUPLED(
             "the network of decoupled, tested with permuted masks: a random ranking of the same geometry",
-            train=_PERMUTED,
+            "permuted",
             test=_PERMUTED,
             judges=False,
         ),
-        Protocol(
-            "decoupled:class",
-            False,
-            True,
+        _DECOUPLED(
             "the network of decoupled, tested with masks of other images of the same class",
-            train=_PERMUTED,
-            test=_CLASS,
+            "class",
+            test=Masks("class"),
             judges=False,
         ),
-        Protocol(
-            "roar:mask",
-            False,
-            True,
-            "a network that sees the removed-masks of roar and no pixel",
-            sees="mask",
-            judges=False,
-        ),
-        Protocol(
-            "kar:mask",
-            True,
-            True,
-            "a network that sees the removed-masks of kar and no pixel",
-            sees="mask",
-            judges=False,
-        ),
-        Protocol(
-            "roar:mask-other",
-            False,
-            True,
+        _ROAR("a network that sees the removed-masks of roar and no pixel", "mask", sees="mask", judges=False),
+        _KAR("a network that sees the removed-masks of kar and no pixel", "mask", sees="mask", judges=False),
+        _ROAR(
             "the network of roar:mask, tested with masks of another replicate's base model",
+            "mask-other",
             sees="mask",
             test=Masks(by="other"),
             judges=False,
         ),
-        Protocol(
-            "roar:mask+pixels",
-            False,
-            True,
-            "as roar, with the removed-mask as one more channel",
-            sees="both",
-            judges=False,
-        ),
-        Protocol(
-            "roar:cross-fitted",
-            False,
-            True,
+        _ROAR("as roar, with the removed-mask as one more channel", "mask+pixels", sees="both", judges=False),
+        _ROAR(
             "as roar, every image explained by a base model that has not seen it",
-            train=_CROSSED,
-            test=_CROSSED,
+            "cross-fitted",
+            train=_CROSS_FITTED,
+            test=_CROSS_FITTED,
         ),
-        Protocol(
-            "roar:hidden",
-            False,
-            True,
+        _ROAR(
             "as roar, with linear fill and the same noise on kept and removed pixels, so that the mask is hard to see",
+            "hidden",
             noise=NOISE,
         ),
-        Protocol(
-            "roar:find-mask",
-            False,
-            True,
+        _ROAR(
             "a small network learns from the images of roar which pixels are removed (area under the ROC curve)",
+            "find-mask",
             learns="mask",
             judges=False,
         ),
-        Protocol(
-            "roar:hidden:find-mask",
-            False,
-            True,
+        _ROAR(
             "a small network learns from the images of roar:hidden which pixels are removed",
+            "hidden:find-mask",
             learns="mask",
             noise=NOISE,
             judges=False,
@@ -143,4 +104,4 @@ def protocol_named(name: str) -> Protocol:
         raise BadInput(f"The noise of {call.name} is a number from 0 to 100, not {noise!r}.")
     if noise == protocol.noise:
         return protocol
-    return replace(protocol, name=str(call), noise=float(noise))
+    return replace(protocol, variant=str(Call(protocol.variant, (), call.options)), noise=float(noise))

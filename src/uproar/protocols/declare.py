@@ -1,4 +1,4 @@
-"""How a protocol is declared from outside: a function that says what the network is shown."""
+"""How users declare a protocol: a function that says what the network sees."""
 
 from __future__ import annotations
 
@@ -30,26 +30,28 @@ def protocol(
     `filled` are the images `x` with the pixels `removed` (n, h, w) replaced by the study's fill; what is returned is
     what the network sees. `keeps=False` removes the most important share of the pixels, so that a lower accuracy is
     better; `keeps=True` keeps it and removes all else. `retrains=False` changes test images only and asks the network
-    that was explained. `train` and `test` say whose masks images wear; `judges=False` marks a control.
+    that was explained. `train` and `test` say whose masks are assigned to images; `judges=False` marks a control.
     """
 
-    def keep(function: Change) -> Change:
-        called = name or function.__name__
-        known = PROTOCOLS.get(called)
+    def declare(function: Change) -> Change:
+        own_name = name or function.__name__
+        known = PROTOCOLS.get(own_name)
         if known is not None and known.changes is None:
             raise BadInput(
-                f"The protocol {called!r} of {function.__module__} would replace one of uproar's; choose another name."
+                f"The protocol {own_name!r} of {function.__module__} would replace one of uproar's; "
+                "choose another name."
             )
-        entry = Entry("protocol", called, function)
+        entry = Entry("protocol", own_name, function)
         for given in (*entry.inputs, *entry.options):
             if given not in INPUTS or given in entry.options:
-                raise BadInput(f"{called}: a protocol takes {', '.join(INPUTS)} and no options, not {given!r}.")
-        whole = Protocol(called, keeps, retrains, entry.summary or called, train, test, judges=judges, changes=function)
-        protocols.add(called, function, protocol=whole)
-        redeclare([called])
+                raise BadInput(f"{own_name}: a protocol takes {', '.join(INPUTS)} and no options, not {given!r}.")
+        summary = entry.summary or own_name
+        own = Protocol(own_name, keeps, retrains, summary, train=train, test=test, judges=judges, changes=function)
+        protocols.add(own_name, function, protocol=own)
+        redeclare([own_name])
         return function
 
-    return keep
+    return declare
 
 
 def redeclare(names: Iterable[str]) -> None:

@@ -1,4 +1,7 @@
-"""Who wears whose mask, and which part of the data a base model does not see: drawn for a whole split at once."""
+"""Mask assignment: whose mask an image is changed with, and which fold of the data a base model is not trained on.
+
+Both are drawn for a whole split at once.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,34 @@ FOLDS = 2
 """Base models of a cross-fitted replicate: each is trained on the other half."""
 
 
-def worn(split: Split, masks: Masks, seed: int) -> Tensor | None:
-    """For each image the image whose mask it wears, (n,); None where each wears its own, or none.
+def mask_donors(split: Split, masks: Masks, seed: int) -> Tensor | None:
+    """For each image the image whose mask it is given, (n,); None where that is each image's own, or none.
 
-    Every mask is worn exactly once, so that the masks as a whole are the same as before, and by another image than its
+    Every mask is given exactly once, so that the masks as a whole are the same as before, and to another image than its
     own, except that of a class's only image.
     """
     if masks.of in ("own", "none"):
         return None
     groups = [torch.arange(len(split))] if masks.of == "permuted" else _classes(split)
+    # the name of the random stream decides the permutation: another name would change published numbers
     draw = generator(seed, f"masks worn: {masks.of}", split.name)
-    found = torch.empty(len(split), dtype=torch.long)
+    donors = torch.empty(len(split), dtype=torch.long)
     for rows in groups:
         ring = rows[torch.randperm(len(rows), generator=draw)]
-        found[ring] = ring.roll(1)
-    return found
+        donors[ring] = ring.roll(1)
+    return donors
 
 
 def fold_of(split: Split, seed: int, folds: int = FOLDS) -> Tensor:
-    """For each image the part of the data it belongs to, (n,): at random, every class divided evenly."""
+    """For each image its fold, (n,): at random, every class divided evenly."""
     draw = generator(seed, "folds", split.name)
-    found = torch.empty(len(split), dtype=torch.long)
-    dealt = 0
+    fold = torch.empty(len(split), dtype=torch.long)
+    assigned = 0
     for rows in _classes(split):
         order = torch.randperm(len(rows), generator=draw)
-        found[rows[order]] = (torch.arange(len(rows)) + dealt) % folds
-        dealt += len(rows)
-    return found
+        fold[rows[order]] = (torch.arange(len(rows)) + assigned) % folds
+        assigned += len(rows)
+    return fold
 
 
 def other_replicate(seed: int) -> int:

@@ -1,8 +1,9 @@
-"""How well a network can see which pixels were removed: one score per pixel, and the area under its ROC curve."""
+"""Mask detector: a network that tells which pixels were removed, and the area under its ROC curve per image."""
 
 from __future__ import annotations
 
 import torch
+from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
@@ -15,7 +16,7 @@ WIDTH = 16
 BATCH = 128
 
 
-def finder(channels: int, mean: Tensor, std: Tensor, seed: int) -> nn.Module:
+def mask_detector(channels: int, mean: Tensor, std: Tensor, seed: int) -> nn.Module:
     """A fresh network from images to two scores per pixel, (n, 2, h, w): kept, removed. It sees 9×9 pixels."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
@@ -28,10 +29,11 @@ def finder(channels: int, mean: Tensor, std: Tensor, seed: int) -> nn.Module:
         )
 
 
-def finder_recipe(recipe: Recipe) -> Recipe:
+def detector_recipe(recipe: Recipe) -> Recipe:
     """The study's recipe without what would move pixels away from their mask, and half as long.
 
-    Every pixel is a sample: on digits half of the epochs finds masks as well (areas within 0.005), a quarter does not.
+    Every pixel is a sample: on digits half of the epochs detects masks as well (areas within 0.005), a quarter does
+    not.
     """
     changes = {"augment": (), "label_smoothing": 0.0, "epochs": -(-recipe.epochs // 2)}
     return recipe.model_copy(update=changes)
@@ -43,28 +45,15 @@ def pixel_scores(model: nn.Module, images: Tensor) -> Tensor:
         return in_batches(lambda part: model(part.to(home(model))).cpu(), images, size=BATCH)
 
 
-def found(scores: Tensor, removed: Tensor) -> Tensor:
+def detection_auc(scores: Tensor, removed: Tensor) -> Tensor:
     """Per image the area under the ROC curve of the scores for `removed`, (n,); NaN where all or none is removed.
 
-    It is the chance that a removed pixel has a higher score than a kept one, ties counting half.
+    It is the probability that a removed pixel has a higher score than a kept one, ties counting half.
     """
     margin = (scores[:, 1] - scores[:, 0]).flatten(1).double()
     gone = removed.flatten(1)
-    ranks = average_ranks(margin)
+    ranks = torch.from_numpy(rankdata(margin.numpy(), axis=1))
     ones = gone.sum(1).double()
     zeros = gone.shape[1] - ones
     above = (ranks * gone).sum(1) - ones * (ones + 1) / 2
     return above / (ones * zeros)
-
-
-def average_ranks(values: Tensor) -> Tensor:
-    """Place of each value in its row from the smallest, 1 first; equal values share the mean of their places.
-
-    >>> average_ranks(torch.tensor([[3.0, 1.0, 3.0]]))
-    tensor([[2.5000, 1.0000, 2.5000]], dtype=torch.float64)
-    """
-    rows = values.contiguous()
-    ordered = rows.sort(1).values
-    below = torch.searchsorted(ordered, rows, right=False)
-    upto = torch.searchsorted(ordered, rows, right=True)
-    return (below + upto + 1).double() / 2

@@ -1,4 +1,8 @@
-"""What a protocol is: which masks images wear in training and in the test, and what the network gets to see."""
+"""What a protocol is: the masks that images are changed with in training and test, what networks see, what is good.
+
+Everything that tells protocols apart is a fact of `Protocol` (`family`, `retrains`, `plain`, `direction`, `label`, …),
+so that nobody has to read it out of a name.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,12 @@ from uproar.types import Images
 
 @dataclass(frozen=True)
 class Masks:
-    """Which masks the images of a split wear."""
+    """Which masks are assigned to the images of a split."""
 
     of: Literal["own", "permuted", "class", "none"] = "own"
-    """Each image its own; that of another image; that of one of the same class; none: nothing is removed."""
+    """The donor: the image itself; another image; one of the same class; none: nothing is removed."""
     by: Literal["replicate", "other", "cross-fitted"] = "replicate"
-    """The base model explained: the replicate's; that of another replicate; one that has not seen the image."""
+    """The base model explained: the replicate's; that of another replicate; one that was not trained on the image."""
 
 
 OWN = Masks()
@@ -36,11 +40,15 @@ Change = Callable[..., Images]
 class Protocol:
     """What is removed at a fraction, whether a fresh network learns the changed images, what is good."""
 
-    name: str
+    family: str
+    """The protocol of which this is a variant; of one that is no variant, its name."""
     keeps: bool
     """False: the most important share t is removed. True: it is kept and all else removed."""
     retrains: bool
+    """Whether a fresh network is trained on changed images; False: the original network is tested with them."""
     summary: str
+    variant: str = ""
+    """What tells it from the first of its family."""
     train: Masks = OWN
     test: Masks = OWN
     sees: Literal["pixels", "mask", "both"] = "pixels"
@@ -51,10 +59,27 @@ class Protocol:
     """Normal noise of this spread on every pixel, kept or removed, over a linear fill: it hides where the mask is."""
     judges: bool = True
     """Whether estimators may be ranked by it. False: a diagnosis, a control or a baseline of another protocol."""
+    without_retraining: str | None = None
+    """The protocol that tests the original network with the same images, where there is one."""
     changes: Change | None = None
     """What a protocol of the user shows of images whose removed pixels are filled; None: just that."""
     code: str = ""
     """A hash of the user's code behind `changes`."""
+
+    @property
+    def name(self) -> str:
+        """The family, and the variant behind a colon."""
+        return f"{self.family}:{self.variant}" if self.variant else self.family
+
+    @property
+    def label(self) -> str:
+        """The name in a sentence: ROAR, KAR without retraining, ROAR (mask); that of a user's protocol as it is."""
+        if self.changes is not None:
+            return self.name
+        base = self.family.upper()
+        if not self.retrains:
+            return f"{base} without retraining"
+        return f"{base} ({self.variant})" if self.variant else base
 
     @property
     def higher_is_better(self) -> bool:
@@ -62,38 +87,55 @@ class Protocol:
         return self.keeps
 
     @property
-    def plain(self) -> float | None:
-        """The fraction at which this is plain training, run once for all estimators; None: at no fraction."""
-        other = self.noise is not None or self.changes is not None
-        if self.sees != "pixels" or self.learns != "class" or other:
-            return None
+    def direction(self) -> int:
+        """1 where a higher value is better, -1 where a lower one is."""
+        return 1 if self.higher_is_better else -1
+
+    @property
+    def fraction_means(self) -> Literal["kept", "removed"]:
+        """What a fraction is the share of: pixels kept, or removed."""
+        return "kept" if self.keeps else "removed"
+
+    @property
+    def whole(self) -> float:
+        """The fraction at which nothing is removed."""
         return 1.0 if self.keeps else 0.0
 
     @property
+    def plain(self) -> float | None:
+        """The fraction at which the network is trained and tested as the base model is; None: there is none.
+
+        It is `whole`, unless something else than removal changes what the network sees or learns. The result is that
+        of the base model, one for all estimators; at every other fraction each estimator has its own.
+        """
+        other = self.noise is not None or self.changes is not None
+        return None if self.sees != "pixels" or self.learns != "class" or other else self.whole
+
+    @property
     def chance(self) -> Literal["classes", "half"]:
-        """What guessing reaches: one class in all, or half, for an area under a ROC curve."""
+        """What guessing reaches: one over the number of classes; for an area under a ROC curve one half."""
         return "classes" if self.learns == "class" else "half"
 
     @property
     def training(self) -> dict[str, Any]:
-        """What the training depends on beside the masks' maps; empty for plain ROAR and KAR."""
+        """What the training depends on beside the ranking of pixels; empty for ROAR and KAR."""
         parts = {
-            "worn": self.train.of,
+            "masks": self.train.of,
             "sees": self.sees,
             "learns": self.learns,
             "noise": self.noise,
             "code": (self.name, self.code) if self.changes else None,
         }
-        usual = {"worn": "own", "sees": "pixels", "learns": "class", "noise": None, "code": None}
+        usual = {"masks": "own", "sees": "pixels", "learns": "class", "noise": None, "code": None}
         return {name: value for name, value in parts.items() if value != usual[name]}
 
     @property
     def network(self) -> tuple[Any, ...]:
-        """What protocols have in common that test the same networks."""
+        """Equal for protocols that test the same retrained networks."""
         return self.keeps, self.train, *self.training.items()
 
     def removed(self, important: Tensor) -> Tensor:
-        """What goes, `important` being the first share t of the order."""
+        """The mask of removed pixels; `important` is the first share t of the ranking."""
         return ~important if self.keeps else important
 
     def change(self, x: Images, important: Tensor, fill: str, around: Around) -> Images:
@@ -110,18 +152,17 @@ class Protocol:
         """The images as the user's function leaves them, if they are still images of that shape."""
         assert self.changes is not None
         more = {"around": around} if "around" in inspect.signature(self.changes).parameters else {}
-        given = [x, removed, full]
-        found: Any = guarded_call(f"The protocol {self.name}", self.changes, given, more)
-        if not isinstance(found, Tensor) or found.shape != x.shape:
-            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        images: Any = guarded_call(f"The protocol {self.name}", self.changes, [x, removed, full], more)
+        if not isinstance(images, Tensor) or images.shape != x.shape:
+            got = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
             raise BadShape(
                 f"The protocol {self.name} returned {got} for images {tuple(x.shape)}; it must return images "
                 "of that shape."
             )
-        return found.to(x)
+        return images.to(x)
 
-    def shown(self, x: Images, important: Tensor, fill: str, around: Around) -> Tensor:
-        """What the network gets. A mask is 1 where a pixel is gone; alone, it has as many channels as the image."""
+    def network_input(self, x: Images, important: Tensor, fill: str, around: Around) -> Tensor:
+        """What the network sees. A mask is 1 where a pixel is removed; alone, it has as many channels as the image."""
         if self.sees == "pixels":
             return self.change(x, important, fill, around)
         mask = self.removed(important).to(x.dtype)

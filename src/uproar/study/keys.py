@@ -18,7 +18,7 @@ from uproar.models import ModelSpec, build
 from uproar.models.weights import weights_hash
 from uproar.protocols import Masks, Protocol, protocol_named
 from uproar.protocols.mask_assignment import FOLDS, other_replicate
-from uproar.protocols.mask_detector import finder_recipe
+from uproar.protocols.mask_detector import detector_recipe
 from uproar.removal.fill import fill_code
 from uproar.storage.store import Store, key_of
 from uproar.study.cell import Cell
@@ -146,7 +146,7 @@ class Identity:
     def _how(self, protocol: Protocol) -> dict[str, Any]:
         """What differs from the study's recipe, one network at a time."""
         if protocol.learns == "mask":
-            return {"recipe": finder_recipe(self.setting.recipe).identity}
+            return {"recipe": detector_recipe(self.setting.recipe).identity}
         return {"training": "stack"} if self.stacks else {}
 
     def _removal(self, cell: Cell, protocol: Protocol, order: Order) -> dict[str, Any]:

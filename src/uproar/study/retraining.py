@@ -17,8 +17,8 @@ from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.models import build, build_seeing
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.protocols.mask_assignment import worn
-from uproar.protocols.mask_detector import finder, finder_recipe, found, pixel_scores
+from uproar.protocols.mask_assignment import mask_donors
+from uproar.protocols.mask_detector import detection_auc, detector_recipe, mask_detector, pixel_scores
 from uproar.removal import Around
 from uproar.removal.fill import read_fill, sample_colour
 from uproar.removal.order import count
@@ -61,27 +61,27 @@ class Retraining(Explaining):
     def changed(self, cell: Cell, split: Split) -> Tensor | Shown:
         """What the network of a cell gets to see of a split; of a split that streams, made when it is read."""
         protocol = protocol_named(cell.protocol)
-        wears = self._wears(cell, split)
+        masks = self._assigned_masks(cell, split)
 
         def change(rows: Tensor) -> Tensor:
             around = self.around(Draws.of(cell.seed, rows, split.name))
-            return protocol.shown(split.read(rows), wears(rows), self.setting.fill, around)
+            return protocol.network_input(split.read(rows), masks(rows), self.setting.fill, around)
 
         return shown(split, change)
 
-    def _wears(self, cell: Cell, split: Split) -> Callable[[Tensor], Tensor]:
-        """The most important pixels of the mask that images of a split wear, by rows, as bool images."""
+    def _assigned_masks(self, cell: Cell, split: Split) -> Callable[[Tensor], Tensor]:
+        """The most important pixels under the mask assigned to images of a split, by rows, as bool images."""
         protocol, orders = protocol_named(cell.protocol), self.orders(cell)
         training = split.name == self.task.train.name
         masks, order = (protocol.train, orders[0]) if training else (protocol.test, orders[1])
         if masks.of == "none":
             return lambda rows: torch.zeros(len(rows), *self.features, dtype=torch.bool)
-        whose = worn(split, masks, cell.seed)
-        return lambda rows: self.important(order, cell.fraction, split, rows if whose is None else whose[rows])
+        donors = mask_donors(split, masks, cell.seed)
+        return lambda rows: self.important(order, cell.fraction, split, rows if donors is None else donors[rows])
 
     def removed(self, cell: Cell, split: Split) -> Tensor:
         """What goes from the images of a split, as bool images."""
-        important = self._wears(cell, split)(torch.arange(len(split)))
+        important = self._assigned_masks(cell, split)(torch.arange(len(split)))
         return protocol_named(cell.protocol).removed(important)
 
     def measure(self, cells: Sequence[Cell]) -> None:
@@ -137,7 +137,7 @@ class Retraining(Explaining):
             if protocol_named(cells[0].protocol).learns == "mask":
                 for cell, model, x in zip(cells, models, images, strict=True):
                     gone = self.removed(cell, train).long()
-                    fit(model, x, gone, finder_recipe(self.setting.recipe), seed)
+                    fit(model, x, gone, detector_recipe(self.setting.recipe), seed)
             else:
                 fit_all(models, images, train.labels, self.setting.recipe, seed)
             spent += time.perf_counter() - began
@@ -152,7 +152,7 @@ class Retraining(Explaining):
                 raise NotApplicable(f"{protocol.name} finds removed pixels, not channel values")
             if not isinstance(images, Tensor):
                 raise NotApplicable(f"{protocol.name} needs images that fit in memory; give limit=")
-            return finder(images.shape[1], self.task.mean, self.task.std, cell.seed)
+            return mask_detector(images.shape[1], self.task.mean, self.task.std, cell.seed)
         if protocol.sees == "pixels":
             return self._start(build(self.spec, self.task, cell.seed))
         moments = self._moments(cell, protocol)
@@ -176,7 +176,7 @@ class Retraining(Explaining):
         test = self.task.test
         images = self.changed(cell, test)
         if protocol_named(cell.protocol).learns == "mask":
-            areas = found(pixel_scores(model, images[:]), self.removed(cell, test))
+            areas = detection_auc(pixel_scores(model, images[:]), self.removed(cell, test))
             return Item({"areas": areas.float().numpy()}, {"images": len(test)})
         scores = kept_scores(predict(model, images))
         return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0))
