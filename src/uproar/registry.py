@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from typing import Any, get_type_hints
 
 import pydantic
@@ -89,10 +91,13 @@ class Registry:
     """All entries of one kind, found by name; packages add theirs through entry points."""
 
     def __init__(self, kind: str, group: str | None = None, modules: tuple[str, ...] = ()) -> None:
-        """`modules` declare entries of the package itself; they are imported before the first lookup."""
+        """`modules` declare entries of the package itself; they are imported before the first lookup.
+
+        `*` stands for every module of a package: `uproar.released.*`, or `uproar.papers.*.claims`.
+        """
         self.kind = kind
         self._group = group
-        self._modules, self._waiting = modules, modules
+        self._waiting = modules
         self._entries: dict[str, Entry] = {}
         self._by_module: dict[str, dict[str, Entry]] = {}
         self.revision = 0
@@ -103,7 +108,7 @@ class Registry:
     def add(self, name: str, function: Callable[..., Any], **facts: Any) -> Entry:
         """Declare `function` under `name`."""
         module = declaring_module(function)
-        if module not in self._modules:
+        if not _is_own(module):
             self._import_modules()  # a name of the package is taken before anybody else asks for it
         known = self._entries.get(name)
         if known is not None and _origin(known.module) != _origin(module):
@@ -187,8 +192,27 @@ class Registry:
 
     def _import_modules(self) -> None:
         waiting, self._waiting = self._waiting, ()
-        for module in waiting:
-            import_module(module)
+        for pattern in waiting:
+            for module in _matching(pattern):
+                import_module(module)
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] == "uproar"
+
+
+def _matching(pattern: str) -> list[str]:
+    """The modules that a pattern stands for, by name.
+
+    >>> _matching("uproar.registry"), "uproar.released.rise" in _matching("uproar.released.*")
+    (['uproar.registry'], True)
+    """
+    package, star, rest = pattern.partition(".*")
+    if not star:
+        return [pattern]
+    inside = pkgutil.iter_modules(import_module(package).__path__)
+    candidates = [f"{package}.{one.name}{rest}" for one in inside if one.ispkg or not rest]
+    return [module for module in candidates if find_spec(module) is not None]
 
 
 def _origin(module: str) -> str:

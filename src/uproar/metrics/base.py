@@ -23,7 +23,7 @@ from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.types import Images, Labels, Maps
 
-metrics = Registry("metric", "uproar.metrics")
+metrics = Registry("metric", "uproar.metrics", ("uproar.released.*",))
 
 Responses = dict[str, Tensor]
 

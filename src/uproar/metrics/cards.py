@@ -73,7 +73,7 @@ def cards(names: Iterable[str] | None = None, *, measure: bool = True) -> list[C
 
 def own() -> list[str]:
     """The metrics of this package, without those of plugins."""
-    return [e.name for e in metrics.values() if e.function.__module__.startswith("uproar.metrics.")]
+    return [e.name for e in metrics.values() if e.function.__module__.startswith("uproar.")]
 
 
 def shown(entry: Entry, shape: tuple[int, ...] = SHAPE) -> float:
@@ -128,10 +128,11 @@ def without_numbers(page: str) -> str:
 
 _INTRO = """# Metrics
 
-Written by `python -m uproar.metrics.cards > docs/metrics.md` from the declarations in `src/uproar/metrics`; do not
-edit. [Add a metric](add-a-metric.md) says how one is declared. A metric gives one value per image, and NaN where it is
-not defined there; those images are counted and left out. "Shown" is the number of changed images that the model sees
-per image of 224×224 pixels with the default options; what several metrics ask for is shown once."""
+Written by `python -m uproar.metrics.cards > docs/metrics.md` from the declarations in `src/uproar/metrics` and
+`src/uproar/released`; do not edit. [Add a metric](add-a-metric.md) says how one is declared. A metric gives one value
+per image, and NaN where it is not defined there; those images are counted and left out. "Shown" is the number of
+changed images that the model sees per image of 224×224 pixels with the default options; what several metrics ask for is
+shown once."""
 
 _TABLE = """## Measured
 

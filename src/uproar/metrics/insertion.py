@@ -6,16 +6,14 @@ over `repeats` independent draws (5 for `uniform` and `resample` by default, 1 f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from uproar.errors import BadOption
 from uproar.metrics.axis import of_pixels
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric
-from uproar.metrics.changes import Regions, Side, removed
+from uproar.metrics.changes import Side, removed
 from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, Order, Prepared
 from uproar.metrics.probabilities import area_of, curve_of, only
 from uproar.removal import count
@@ -27,9 +25,9 @@ Window = Annotated[int, Field(ge=1)]
 Unit = Literal["pixel", "region"]
 Points = list[tuple[Change, ...]]
 
-_CHANCE = "the area of a random order on the same images and model"
+CHANCE = "the area of a random order on the same images and model"
 _FORMULA = "area under p_c against the share of pixels {}"
-_BIASES = {
+BIASES = {
     "deletion": "changed images are unlike the training data; scattered pixels break an image sooner than a "
     "coherent patch, so noisy maps do well",
     "insertion": "changed images are unlike the training data; coherent patches are recognised sooner than "
@@ -79,9 +77,10 @@ def flat(points: Callable[..., Points]) -> Callable[..., list[Change]]:
     return lambda shape, **options: [c for point in points(shape, **options) for c in point]
 
 
-def _respond(
+def area_responses(
     batch: Batch, seen: Seen, points: Callable[..., Points], axis: Callable[..., list[float]], **options: Any
 ) -> Responses:
+    """The curve of the target's probability over some points, and the area under it."""
     shape = tuple(batch.x.shape[1:])
     values = curve_of(batch, seen, points(shape, **options))
     found = only(Prepared.of(batch).usable, area_of(axis(shape, **options), values))
@@ -95,8 +94,8 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
     higher_is_better=False,
     low=0,
     high=1,
-    chance=_CHANCE,
-    biases=_BIASES["deletion"],
+    chance=CHANCE,
+    biases=BIASES["deletion"],
     paper="Petsiuk et al. 2018",
     formula=_FORMULA.format("deleted"),
     asks=flat(_DELETED),
@@ -116,7 +115,7 @@ def deletion(
 
     `unit="region"` takes window×window pixels around the most important pixel at a time, still with exact counts.
     """
-    return _respond(
+    return area_responses(
         batch, seen, _DELETED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
     )
 
@@ -125,8 +124,8 @@ def deletion(
     higher_is_better=True,
     low=0,
     high=1,
-    chance=_CHANCE,
-    biases=_BIASES["insertion"],
+    chance=CHANCE,
+    biases=BIASES["insertion"],
     paper="Petsiuk et al. 2018",
     formula=_FORMULA.format("inserted"),
     asks=flat(_INSERTED),
@@ -143,148 +142,6 @@ def insertion(
     repeats: Repeats = None,
 ) -> Responses:
     """Mean probability of the target while the most important pixels come first, on a canvas made by the fill."""
-    return _respond(
+    return area_responses(
         batch, seen, _INSERTED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
-    )
-
-
-def _rise_counts(shape: Sequence[int], step: int | None) -> list[int]:
-    features = shape[1] * shape[2]
-    each = step or shape[2]
-    return [min(i * each, features) for i in range(math.ceil(features / each) + 1)]
-
-
-def rise_axis(shape: Sequence[int], *, step: int | None, **_: Any) -> list[float]:
-    """Equal steps from 0 to 1, also where the last step is shorter."""
-    return steps_axis(shape, steps=len(_rise_counts(shape, step)) - 1)
-
-
-def _rise(inserts: bool) -> Callable[..., Points]:
-    """`step` pixels more at every point."""
-
-    def points(shape: Sequence[int], *, step: int | None, fill: str) -> Points:
-        features, counts = shape[1] * shape[2], _rise_counts(shape, step)
-        if inserts:
-            return nested(shape, "least", [features - k for k in counts], fill, None)
-        return nested(shape, "most", counts, fill, None)
-
-    return points
-
-
-_RISE_DELETED, _RISE_INSERTED = _rise(inserts=False), _rise(inserts=True)
-
-
-@metric(
-    name="deletion:rise",
-    higher_is_better=False,
-    low=0,
-    high=1,
-    chance=_CHANCE,
-    biases=_BIASES["deletion"],
-    paper="Petsiuk et al. 2018, released code",
-    formula="deletion, `step` pixels at a time",
-    asks=flat(_RISE_DELETED),
-    axis=of_pixels(rise_axis, "deleted"),
-)
-def deletion_rise(batch: Batch, seen: Seen, *, step: Steps | None = None, fill: str = "mean") -> Responses:
-    """Deletion with the step of the code released with RISE: as many pixels as the image is wide."""
-    return _respond(batch, seen, _RISE_DELETED, rise_axis, step=step, fill=fill)
-
-
-@metric(
-    name="insertion:rise",
-    higher_is_better=True,
-    low=0,
-    high=1,
-    chance=_CHANCE,
-    biases=_BIASES["insertion"],
-    paper="Petsiuk et al. 2018, released code",
-    formula="insertion, `step` pixels at a time, on the image blurred towards the mean colour",
-    asks=flat(_RISE_INSERTED),
-    axis=of_pixels(rise_axis, "inserted"),
-)
-def insertion_rise(batch: Batch, seen: Seen, *, step: Steps | None = None, fill: str = "blur:rise") -> Responses:
-    """Insertion with the step and the blurred canvas of the code released with RISE."""
-    return _respond(batch, seen, _RISE_INSERTED, rise_axis, step=step, fill=fill)
-
-
-def _coherency(inserts: bool) -> Callable[..., Points]:
-    """Steps of ceil(h·w / steps) pixels, or whole windows until each share is covered."""
-
-    def points(shape: Sequence[int], *, steps: int, fill: str, unit: Unit, window: int, repeats: int | None) -> Points:
-        features = shape[1] * shape[2]
-        side: Side = "least" if inserts else "most"
-        if unit == "pixel":
-            counts = [min(i * math.ceil(features / steps), features) for i in range(steps + 1)]
-            gone = [features - k for k in counts] if inserts else counts
-            return nested(shape, side, gone, fill, repeats)
-        if features < steps * window**2:
-            raise BadOption(
-                f"Whole windows of {window}×{window} pixels need at most {features // window**2} steps on "
-                f"{shape[1]}×{shape[2]} pixels, not {steps}."
-            )
-        draws = range(repeats_of(fill, repeats))
-        inner = [tuple(Regions(side, i, steps, window, fill, d) for d in draws) for i in range(1, steps)]
-        ends = nested(shape, side, [features, 0] if inserts else [0, features], fill, repeats)
-        return [ends[0], *inner, ends[1]]
-
-    return points
-
-
-_COHERENCY_DELETED, _COHERENCY_INSERTED = _coherency(inserts=False), _coherency(inserts=True)
-
-
-@metric(
-    name="deletion:coherency",
-    higher_is_better=False,
-    low=0,
-    high=1,
-    chance=_CHANCE,
-    biases=_BIASES["deletion"],
-    paper="Vandersmissen and Oramas 2023, released code",
-    formula="deletion in steps of ceil(h·w / steps) pixels, or of whole windows",
-    asks=flat(_COHERENCY_DELETED),
-    axis=of_pixels(steps_axis, "deleted"),
-)
-def deletion_coherency(
-    batch: Batch,
-    seen: Seen,
-    *,
-    steps: Steps = 100,
-    fill: str = "mean",
-    unit: Unit = "pixel",
-    window: Window = 9,
-    repeats: Repeats = None,
-) -> Responses:
-    """Deletion as in the code released with the coherency study; the last points may all be empty images."""
-    return _respond(
-        batch, seen, _COHERENCY_DELETED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
-    )
-
-
-@metric(
-    name="insertion:coherency",
-    higher_is_better=True,
-    low=0,
-    high=1,
-    chance=_CHANCE,
-    biases=_BIASES["insertion"],
-    paper="Vandersmissen and Oramas 2023, released code",
-    formula="insertion in steps of ceil(h·w / steps) pixels, or of whole windows",
-    asks=flat(_COHERENCY_INSERTED),
-    axis=of_pixels(steps_axis, "inserted"),
-)
-def insertion_coherency(
-    batch: Batch,
-    seen: Seen,
-    *,
-    steps: Steps = 100,
-    fill: str = "blur",
-    unit: Unit = "pixel",
-    window: Window = 9,
-    repeats: Repeats = None,
-) -> Responses:
-    """Insertion as in the code released with the coherency study, on the blurred image by default."""
-    return _respond(
-        batch, seen, _COHERENCY_INSERTED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
     )

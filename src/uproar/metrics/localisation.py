@@ -8,7 +8,6 @@ that image, since small objects are harder to hit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import torch
@@ -25,10 +24,10 @@ from uproar.types import Maps
 Pixels = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
-_NEEDS = "known important pixels"
-_BOXES = "known boxes, or important pixels where there are none"
+NEEDS = "known important pixels"
+BOXES = "known boxes, or important pixels where there are none"
 _SIZE = "the region's share of the image"
-_CONTEXT = "a model may rightly look outside the region, at context; larger regions are easier"
+CONTEXT_BIAS = "a model may rightly look outside the region, at context; larger regions are easier"
 
 
 @metric(
@@ -36,74 +35,21 @@ _CONTEXT = "a model may rightly look outside the region, at context; larger regi
     low=0,
     high=1,
     chance=_SIZE,
-    needs=_BOXES,
+    needs=BOXES,
     version=2,
     paper="Zhang et al. 2016",
     formula="1 if the map's maximum lies in the region, else 0",
-    biases=f"one pixel decides; {_CONTEXT}; a tolerance favours small images",
+    biases=f"one pixel decides; {CONTEXT_BIAS}; a tolerance favours small images",
 )
 def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
     """Whether the highest pixel lies in the region, or nearer to it than `tolerance` pixels (Euclidean).
 
     Among several highest pixels one is chosen at random, by the sample's own seed; `tied` is how many there were.
     """
-    region, known = _region(batch, boxes=True)
-    peaks, finite = _peaks(batch.maps)
+    region, known = region_of(batch, boxes=True)
+    peaks, finite = peaks_of(batch.maps)
     point = _one_of(peaks, batch.draws)
-    return _hits(near(region, tolerance), point, known & finite) | {"tied": peaks.sum(1).float()}
-
-
-@metric(
-    name="pointing_game:coherency",
-    higher_is_better=True,
-    low=0,
-    high=1,
-    needs=_BOXES,
-    version=2,
-    chance="the share of the image that the larger boxes cover",
-    paper="Vandersmissen and Oramas 2023",
-    formula="pointing_game with boxes one pixel larger to the right and below",
-    biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts",
-)
-def pointing_game_coherency(batch: Batch) -> Responses:
-    """Whether the first highest pixel lies in a box or one pixel right of it or below, as released code does."""
-    region, known = _region(batch, boxes=True)
-    larger = torch.nn.functional.pad(region, (1, 0, 1, 0))
-    larger = larger[:, 1:, 1:] | larger[:, :-1, 1:] | larger[:, 1:, :-1] | larger[:, :-1, :-1]
-    peaks, finite = _peaks(batch.maps)
-    return _hits(larger, peaks.int().argmax(1), known & finite)
-
-
-def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
-    """The mean over classes of each class's mean value; images without a value do not count."""
-    value, target = responses["value"].double(), responses["target"]
-    known = ~value.isnan()
-    classes = target[known].unique()
-    if not len(classes):
-        return float("nan")
-    return float(torch.stack([value[known & (target == c)].mean() for c in classes]).mean())
-
-
-@metric(
-    name="pointing_game:torchray",
-    higher_is_better=True,
-    low=0,
-    high=1,
-    needs=_BOXES,
-    version=2,
-    whole=class_mean,
-    chance="the share of the image within 15 pixels of the region; 1 on images under 15 pixels",
-    paper="Fong et al. 2019",
-    formula="pointing_game(tolerance=15), averaged over classes",
-    biases=f"one pixel decides; {_CONTEXT}; of tied maxima the upper left counts; meant for images of "
-    "a few hundred pixels",
-)
-def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses:
-    """Whether the first highest pixel is less than 15 pixels from the region; rare classes count as much as others."""
-    region, known = _region(batch, boxes=True)
-    peaks, finite = _peaks(batch.maps)
-    hits = _hits(near(region, tolerance), peaks.int().argmax(1), known & finite)
-    return hits | {"target": batch.target}
+    return hits_at(near(region, tolerance), point, known & finite) | {"tied": peaks.sum(1).float()}
 
 
 @metric(
@@ -111,10 +57,10 @@ def pointing_game_torchray(batch: Batch, *, tolerance: Pixels = 15) -> Responses
     low=0,
     high=1,
     chance=_SIZE,
-    needs=_NEEDS,
+    needs=NEEDS,
     paper="Arras et al. 2022",
     formula="Σ a in the region / Σ a, a = max(map, 0)",
-    biases=f"{_CONTEXT}; dense maps lose by their many small values",
+    biases=f"{CONTEXT_BIAS}; dense maps lose by their many small values",
 )
 def relevance_mass(batch: Batch, *, sign: Sign = "relu") -> Responses:
     """Share of the positive attribution that lies in the region."""
@@ -126,10 +72,10 @@ def relevance_mass(batch: Batch, *, sign: Sign = "relu") -> Responses:
     low=0,
     high=1,
     chance=_SIZE,
-    needs=_NEEDS,
+    needs=NEEDS,
     paper="Zhou et al. 2022",
     formula="Σ |a| in the region / Σ |a|",
-    biases=f"{_CONTEXT}; evidence against the class counts like evidence for it",
+    biases=f"{CONTEXT_BIAS}; evidence against the class counts like evidence for it",
 )
 def attr_percent(batch: Batch) -> Responses:
     """Share of all attribution, of either sign, that lies in the region."""
@@ -141,18 +87,18 @@ def attr_percent(batch: Batch) -> Responses:
     low=0,
     high=1,
     chance=_SIZE,
-    needs=_NEEDS,
+    needs=NEEDS,
     paper="Arras et al. 2022",
     formula="share of the k highest pixels that lie in the region of k pixels",
-    biases=_CONTEXT,
+    biases=CONTEXT_BIAS,
 )
 def relevance_rank(batch: Batch) -> Responses:
     """Share of the region that is covered by as many highest pixels; only their order counts.
 
     Equal values come in random order, by the sample's own seed.
     """
-    region, known = _region(batch)
-    _, finite = _peaks(batch.maps)
+    region, known = region_of(batch)
+    _, finite = peaks_of(batch.maps)
     scores = torch.where(finite[:, None], batch.maps.flatten(1), 0)
     inside = region.flatten(1)
     size = inside.sum(1)
@@ -165,35 +111,17 @@ def relevance_rank(batch: Batch) -> Responses:
     higher_is_better=True,
     low=0,
     high=1,
-    needs=_NEEDS,
+    needs=NEEDS,
     paper="Zhou et al. 2016",
     chance="below the region's share of the image",
     formula="|S ∩ R| / |S ∪ R|, S = pixels above `threshold` times the map's maximum",
-    biases=f"the threshold decides how large S is; {_CONTEXT}",
+    biases=f"the threshold decides how large S is; {CONTEXT_BIAS}",
 )
 def iou(batch: Batch, *, threshold: Share = 0.5, sign: Sign = "relu") -> Responses:
     """Overlap of the region with the pixels above a share of the map's maximum: intersection over union."""
-    region, known = _region(batch)
+    region, known = region_of(batch)
     a, defined = magnitudes(batch.maps, sign)
-    return {"value": where_defined(_overlap(a > threshold, region), known & defined)}
-
-
-@metric(
-    name="iou:coherency",
-    higher_is_better=True,
-    low=0,
-    high=1,
-    needs=_NEEDS,
-    chance="about the region's share of the image",
-    paper="Vandersmissen and Oramas 2023",
-    formula="|S ∩ R| / |S ∪ R|, S = pixels with a positive value",
-    biases="nearly every pixel of most maps is positive, so that the map hardly matters",
-)
-def iou_coherency(batch: Batch) -> Responses:
-    """Overlap of the region with all pixels of positive value, as released code does; 0 for an all-zero map."""
-    region, known = _region(batch)
-    finite = torch.isfinite(batch.maps).flatten(1).all(1)
-    return {"value": where_defined(_overlap(batch.maps > 0, region), known & finite)}
+    return {"value": where_defined(overlap(a > threshold, region), known & defined)}
 
 
 def near(region: Tensor, tolerance: float) -> Tensor:
@@ -210,7 +138,7 @@ def near(region: Tensor, tolerance: float) -> Tensor:
     return torch.stack([grown(mask) for mask in region.cpu()]).to(region.device)
 
 
-def _region(batch: Batch, *, boxes: bool = False) -> tuple[Tensor, Tensor]:
+def region_of(batch: Batch, *, boxes: bool = False) -> tuple[Tensor, Tensor]:
     """The important pixels, or those in the boxes where boxes are known, and which images have any."""
     given = batch.boxed if boxes and batch.boxed is not None else batch.truth
     if given is None:
@@ -223,7 +151,7 @@ def _region(batch: Batch, *, boxes: bool = False) -> tuple[Tensor, Tensor]:
     return region, region.flatten(1).any(1)
 
 
-def _peaks(maps: Maps) -> tuple[Tensor, Tensor]:
+def peaks_of(maps: Maps) -> tuple[Tensor, Tensor]:
     """Which pixels, (n, h·w), equal the map's maximum, and which maps are whole; broken ones peak everywhere."""
     flat = maps.flatten(1)
     finite = torch.isfinite(flat).all(1)
@@ -243,13 +171,14 @@ def _one_of(peaks: Tensor, draws: Draws) -> Tensor:
     return point
 
 
-def _hits(region: Tensor, point: Tensor, known: Tensor) -> Responses:
+def hits_at(region: Tensor, point: Tensor, known: Tensor) -> Responses:
+    """Whether one pixel of each image lies in its region, and how likely a random pixel does."""
     hit = region.flatten(1).gather(1, point[:, None])[:, 0]
     return {"value": where_defined(hit.double(), known), "chance": _chance(region, known)}
 
 
 def _mass(batch: Batch, sign: Sign) -> Responses:
-    region, known = _region(batch)
+    region, known = region_of(batch)
     a, defined = magnitudes(batch.maps, sign)
     share = (a * region).sum((1, 2)) / a.sum((1, 2))
     return {"value": where_defined(share, known & defined), "chance": _chance(region, known)}
@@ -259,6 +188,7 @@ def _chance(region: Tensor, known: Tensor) -> Tensor:
     return where_defined(region.double().mean((1, 2)), known)
 
 
-def _overlap(selected: Tensor, region: Tensor) -> Tensor:
+def overlap(selected: Tensor, region: Tensor) -> Tensor:
+    """Intersection over union."""
     both, either = selected & region, selected | region
     return both.sum((1, 2)).double() / either.sum((1, 2))

@@ -34,14 +34,14 @@ Ratios = tuple[Annotated[float, Field(ge=0, le=1)], ...]
 TENTHS: Ratios = tuple(i / 10 for i in range(1, 10))
 """The shares of the range of values that are removed, in the paper."""
 
-_LI = "Li et al. 2024"
-_SOUND_BIAS = (
+LI = "Li et al. 2024"
+SOUND_BIAS = (
     "a step that lowers the accuracy counts as false too; below 500 images ε = 0.01 is a few images; maps that "
     "reach the level in one step are fully sound; the first step starts from an accuracy of 0, so that guessing counts "
     "as a gain; linear imputation spreads the first pixels over the whole image, so that a small object without its "
     "surroundings raises nothing and is called false: the exact map of such a task can score below a random one"
 )
-_COMPLETE_BIAS = "a map that marks everything is complete; values matter, so two maps of one order can differ"
+COMPLETE_BIAS = "a map that marks everything is complete; values matter, so two maps of one order can differ"
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,10 @@ def included_at(values: Tensor, kept: Sequence[int]) -> Tensor:
     return torch.nn.functional.pad(totals, (1, 0))[:, list(kept)]
 
 
-def _respond(
+def sound_responses(
     batch: Batch, seen: Seen, points: Points, kept: Sequence[int], by: By, rule: Rule, level: Level, defined: Tensor
 ) -> Responses:
+    """The score and the attribution included at each step, and the soundness of each image by itself."""
     ready = Prepared.of(batch)
     included = included_at(ready.values("max"), kept)
     score = curve_of(batch, seen, points, by)
@@ -145,7 +146,8 @@ TRACE = Trace(tuple(i / 50 for i in range(1, 51)), _traced, "accuracy reached", 
 """Soundness at every level of accuracy, as the paper draws it."""
 
 
-def _sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
+def sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
+    """The axis of a metric that inserts pixels."""
     return Axis(
         points,
         "share of pixels still hidden",
@@ -163,11 +165,11 @@ def _sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
     low=0,
     high=1,
     chance="that of a random map",
-    biases=_SOUND_BIAS,
-    paper=f"{_LI}, algorithm 3",
+    biases=SOUND_BIAS,
+    paper=f"{LI}, algorithm 3",
     asks=flat(_points),
     whole=_whole,
-    axis=_sound_axis(_mask_ratios),
+    axis=sound_axis(_mask_ratios),
     trace=TRACE,
     formula="mean over images of (included − false) / included attribution, at the first step whose "
     "accuracy reaches `level` (the mean over levels, if several are given); a step's attribution is false "
@@ -190,72 +192,14 @@ def soundness(
     shape = tuple(batch.x.shape[1:])
     points = _points(shape, steps=steps, fill=fill)
     kept = [shape[1] * shape[2] - k for k in _hidden(shape, steps)]
-    return _respond(batch, seen, points, kept, by, Rule(epsilon), level, with_values(batch.maps))
-
-
-SOCO_RATIOS = tuple(i / 100 for i in range(98, 2, -1))
-"""Shares of hidden pixels in the released code: 0.98, 0.97, …, 0.03."""
-
-
-def _soco_points(shape: Sequence[int], *, fill: str, **_: Any) -> Points:
-    return nested(shape, "least", [int(shape[1] * shape[2] * r) for r in SOCO_RATIOS], fill, None)
-
-
-def _soco_rule(epsilon: float, gate: float) -> Rule:
-    return Rule(epsilon, closed=True, gate=gate, lag=True, small=1e-6)
-
-
-def _soco_whole(
-    responses: Mapping[str, Tensor], *, level: Level, epsilon: float, gate: float, by: By, **_: Any
-) -> float:
-    return float(at_levels(*soco_curve(responses, epsilon=epsilon, gate=gate, by=by), level))
-
-
-def soco_curve(
-    responses: Mapping[str, Tensor], *, epsilon: float = 0.01, gate: float = 0.04, by: By = "accuracy", **_: Any
-) -> tuple[Tensor, Tensor]:
-    """Accuracy (or mean score) and soundness at the 96 steps of the released code."""
-    return sound_curve(responses, by, _soco_rule(epsilon, gate))
-
-
-@metric(
-    name="soundness:soco",
-    higher_is_better=True,
-    low=0,
-    high=1,
-    chance="that of a random map",
-    biases=f"{_SOUND_BIAS}; a step's own attribution is judged one step late",
-    whole=_soco_whole,
-    paper=f"{_LI}, released code",
-    asks=flat(_soco_points),
-    axis=_sound_axis(lambda shape, **_: SOCO_RATIOS),
-    formula="as soundness, in 96 steps, false attribution counted one step late, gains of at most ε false "
-    "once the accuracy is above the gate",
-)
-def soundness_soco(
-    batch: Batch,
-    seen: Seen,
-    *,
-    level: Level = 0.5,
-    epsilon: float = 0.01,
-    gate: float = 0.04,
-    fill: str = "linear",
-    by: By = "accuracy",
-) -> Responses:
-    """Soundness as in its released code, where `by="logit"` is called PredScore; maps of zeros count as unsound."""
-    shape = tuple(batch.x.shape[1:])
-    features = shape[1] * shape[2]
-    kept = [features - int(features * r) for r in SOCO_RATIOS]
-    points, rule = _soco_points(shape, fill=fill), _soco_rule(epsilon, gate)
-    usable = Prepared.of(batch).usable
-    return _respond(batch, seen, points, kept, by, rule, level, usable)
+    return sound_responses(batch, seen, points, kept, by, Rule(epsilon), level, with_values(batch.maps))
 
 
 def _ratio_axis(shape: Sequence[int], *, ratios: Ratios, **_: Any) -> list[float]:
     return list(ratios)
 
 
-_LOST_AXIS = Axis(
+LOST_AXIS = Axis(
     _ratio_axis,
     "share of the range cut off",
     "{by} lost",
@@ -266,13 +210,14 @@ _LOST_AXIS = Axis(
 )
 
 
-def _above(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any) -> list[Change]:
+def above_threshold(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any) -> list[Change]:
+    """The changes that remove all pixels above each threshold."""
     return [Thresholded("most", r, fill) for r in ratios]
 
 
-def _lost(batch: Batch, seen: Seen, ratios: Ratios, fill: str, by: By) -> Tensor:
+def accuracy_lost(batch: Batch, seen: Seen, ratios: Ratios, fill: str, by: By) -> Tensor:
     """What is lost at each ratio, (n, ratios)."""
-    points = [(change,) for change in _above((), ratios=ratios, fill=fill)]
+    points = [(change,) for change in above_threshold((), ratios=ratios, fill=fill)]
     before = measured(batch.clean, batch.target, by)
     return before[:, None] - curve_of(batch, seen, points, by)
 
@@ -282,10 +227,10 @@ def _lost(batch: Batch, seen: Seen, ratios: Ratios, fill: str, by: By) -> Tensor
     low=-1,
     high=1,
     chance="that of a random map",
-    biases=_COMPLETE_BIAS,
-    paper=f"{_LI}, algorithm 4",
-    asks=_above,
-    axis=_LOST_AXIS,
+    biases=COMPLETE_BIAS,
+    paper=f"{LI}, algorithm 4",
+    asks=above_threshold,
+    axis=LOST_AXIS,
     formula="mean over r of accuracy before − after removing pixels with a > (1 − r) · max a",
 )
 def completeness(
@@ -297,23 +242,5 @@ def completeness(
     by: Literal["accuracy", "probability"] = "accuracy",
 ) -> Responses:
     """Accuracy (or probability) lost when pixels go whose value exceeds the threshold (1 − r) · maximum."""
-    values = _lost(batch, seen, ratios, fill, by)
+    values = accuracy_lost(batch, seen, ratios, fill, by)
     return {"value": only(with_values(batch.maps), area_of(ratios, values)), "curve": values}
-
-
-@metric(
-    name="completeness:soco",
-    higher_is_better=True,
-    low=-1,
-    high=1,
-    chance="that of a random map",
-    biases=f"{_COMPLETE_BIAS}; a map of zeros removes nothing and scores 0",
-    asks=_above,
-    axis=_LOST_AXIS,
-    paper=f"{_LI}, released code",
-    formula="as completeness, maps of zeros included",
-)
-def completeness_soco(batch: Batch, seen: Seen, *, ratios: Ratios = TENTHS, fill: str = "linear") -> Responses:
-    """Completeness as in its released code: maps without values count, and remove nothing."""
-    values = _lost(batch, seen, ratios, fill, "accuracy")
-    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}

@@ -1,0 +1,135 @@
+"""As in the library pytorch-grad-cam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+from torch import Tensor
+
+from uproar.metrics.axis import Axis
+from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.changes import AtPercentile, Blended, Side
+from uproar.metrics.confidence import FACTS, INCREASE, drop_responses, probabilities_of
+from uproar.metrics.prepared_batch import Prepared
+from uproar.metrics.probabilities import curve_of, measured, only
+from uproar.metrics.road import CHANCE, axis
+
+Percentile = Annotated[float, Field(ge=0, le=100)]
+Percentiles = tuple[Percentile, ...]
+_TENS: Percentiles = (10, 20, 30, 40, 50, 60, 70, 80, 90)
+_GRADCAM = "pytorch-grad-cam"
+_TIES = "all equal values at a threshold go: a sparse map loses nearly everything at every percentile"
+
+
+def percentile_axis(shape: Sequence[int], *, percentiles: Percentiles, **_: Any) -> list[float]:
+    """The percentiles as fractions of the map that stays."""
+    return axis(shape, fractions=tuple(q / 100 for q in percentiles))
+
+
+_PERCENTILES = Axis(
+    percentile_axis, "percentile of the map at the cut", "change of probability", "change", "percentile"
+)
+
+
+def _at(*sides: Side) -> Callable[..., list[Change]]:
+    def asks(shape: Sequence[int], *, percentiles: Percentiles, fill: str) -> list[Change]:
+        return [AtPercentile(side, q, fill) for side in sides for q in percentiles]
+
+    return asks
+
+
+def _difference(batch: Batch, seen: Seen, side: Side, percentiles: Percentiles, fill: str) -> Tensor:
+    """Probability after minus before, (n, percentiles)."""
+    after = curve_of(batch, seen, [(AtPercentile(side, q, fill),) for q in percentiles])
+    return after - measured(batch.clean, batch.target, "probability")[:, None]
+
+
+@metric(
+    name="road_morf:gradcam",
+    higher_is_better=False,
+    low=-1,
+    high=1,
+    chance=CHANCE,
+    biases=_TIES,
+    paper=_GRADCAM,
+    asks=_at("most"),
+    axis=_PERCENTILES,
+    formula="mean over q of p'_c − p_c, pixels from the q-th percentile up removed",
+)
+def road_morf_gradcam(batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear") -> Responses:
+    """Change of the target's probability when values from a percentile up go, so (100 − q) % of the pixels."""
+    values = _difference(batch, seen, "most", percentiles, fill)
+    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
+
+
+@metric(
+    name="road_lerf:gradcam",
+    higher_is_better=True,
+    low=-1,
+    high=1,
+    chance=CHANCE,
+    biases=_TIES,
+    paper=_GRADCAM,
+    asks=_at("least"),
+    axis=_PERCENTILES,
+    formula="mean over q of p'_c − p_c, pixels of 1 − map from the q-th percentile up removed",
+)
+def road_lerf_gradcam(batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear") -> Responses:
+    """Change of the target's probability when the lowest (100 − q) % of the pixels go."""
+    values = _difference(batch, seen, "least", percentiles, fill)
+    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
+
+
+@metric(
+    name="road:gradcam",
+    higher_is_better=True,
+    low=-1,
+    high=1,
+    chance="0",
+    biases=_TIES,
+    paper=_GRADCAM,
+    asks=_at("most", "least"),
+    axis=_PERCENTILES,
+    formula="(road_lerf:gradcam − road_morf:gradcam) / 2",
+)
+def road_gradcam(batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear") -> Responses:
+    """Half the difference between removing the least and the most important pixels."""
+    most = _difference(batch, seen, "most", percentiles, fill)
+    least = _difference(batch, seen, "least", percentiles, fill)
+    values = (least - most) / 2
+    value = (least.mean(1) - most.mean(1)) / 2
+    return {"value": only(Prepared.of(batch).usable, value), "curve": values}
+
+
+def _always(change: Change) -> Callable[..., list[Change]]:
+    return lambda shape, **_: [change]
+
+
+@metric(
+    name="average_drop:gradcam",
+    higher_is_better=False,
+    formula="max(0, p_c(x) − p_c(x'))",
+    paper=_GRADCAM,
+    asks=_always(Blended("none")),
+    **FACTS,
+)
+def average_drop_gradcam(batch: Batch, seen: Seen) -> Responses:
+    """Lost probability itself, not its share: what that library calls the drop in confidence."""
+    before, after = probabilities_of(batch, seen, Blended("none"))
+    return drop_responses(Prepared.of(batch).usable, (before - after).clamp_min(0), before, after)
+
+
+@metric(
+    name="increase_in_confidence:gradcam",
+    higher_is_better=True,
+    paper=_GRADCAM,
+    formula=INCREASE,
+    asks=_always(Blended("none")),
+    **FACTS,
+)
+def increase_in_confidence_gradcam(batch: Batch, seen: Seen) -> Responses:
+    """Whether the probability grows, with the map taken as it is."""
+    before, after = probabilities_of(batch, seen, Blended("none"))
+    return drop_responses(Prepared.of(batch).usable, (after > before).double(), before, after)

@@ -1,0 +1,87 @@
+"""As in the code released with ROAD (Rong, Leemann et al. 2022).
+
+One field of noise on all maps, `int(p·h·w)` pixels, the mean over p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from uproar.metrics.axis import of_pixels
+from uproar.metrics.base import Batch, Responses, Seen, metric
+from uproar.metrics.changes import Side, removed
+from uproar.metrics.insertion import Points, flat
+from uproar.metrics.prepared_batch import Jittered, Prepared
+from uproar.metrics.probabilities import curve_of, only
+from uproar.metrics.road import CHANCE, LERF_BIAS, MORF_BIAS, PAPER, ROAD, By, Fractions, axis
+
+
+def _points(side: Side) -> Callable[..., Points]:
+    """`int(p · h · w)` pixels are taken away, or, from the other side, left."""
+
+    def points(shape: Sequence[int], *, fractions: Fractions, fill: str, jitter: float, **_: Any) -> Points:
+        features = shape[1] * shape[2]
+        counts = [int(features * p) for p in axis(shape, fractions=fractions)]
+        gone = counts if side == "most" else [features - k for k in counts]
+        return [(removed(side, k, features, fill, 0, Jittered(jitter)),) for k in gone]
+
+    return points
+
+
+_MOST, _LEAST = _points("most"), _points("least")
+_JITTER = "noise added to the map reorders real differences below 1e-4 of its range"
+
+
+@metric(
+    name="road:leemann",
+    higher_is_better=False,
+    low=0,
+    high=1,
+    chance=CHANCE,
+    biases=f"{MORF_BIAS}; {_JITTER}",
+    paper=f"{ROAD}, released code",
+    formula="mean over p of the accuracy with int(p·h·w) most important pixels removed",
+    asks=flat(_MOST),
+    axis=of_pixels(axis, "removed"),
+)
+def road_leemann(
+    batch: Batch,
+    seen: Seen,
+    *,
+    fractions: Fractions = PAPER,
+    fill: str = "linear",
+    jitter: float = 1e-4,
+    by: By = "accuracy",
+) -> Responses:
+    """ROAD as in its released code: one field of noise on all maps, `int(p·h·w)` pixels, the mean over p."""
+    points = _MOST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
+    values = curve_of(batch, seen, points, by)
+    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
+
+
+@metric(
+    name="road_lerf:leemann",
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance=CHANCE,
+    biases=f"{LERF_BIAS}; {_JITTER}",
+    paper=f"{ROAD}, released code",
+    formula="mean over p of the accuracy with all but the int(p·h·w) most important pixels removed",
+    asks=flat(_LEAST),
+    axis=of_pixels(axis, "kept"),
+)
+def road_lerf_leemann(
+    batch: Batch,
+    seen: Seen,
+    *,
+    fractions: Fractions = PAPER,
+    fill: str = "linear",
+    jitter: float = 1e-4,
+    by: By = "accuracy",
+) -> Responses:
+    """ROAD's other order as in its released code, where a fraction is the share of pixels that is *kept*."""
+    points = _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
+    values = curve_of(batch, seen, points, by)
+    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}

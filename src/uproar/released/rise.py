@@ -1,0 +1,71 @@
+"""As in the code released with RISE (Petsiuk et al. 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from uproar.metrics.axis import of_pixels
+from uproar.metrics.base import Batch, Responses, Seen, metric
+from uproar.metrics.insertion import BIASES, CHANCE, Points, Steps, area_responses, flat, nested, steps_axis
+
+
+def _rise_counts(shape: Sequence[int], step: int | None) -> list[int]:
+    features = shape[1] * shape[2]
+    each = step or shape[2]
+    return [min(i * each, features) for i in range(math.ceil(features / each) + 1)]
+
+
+def rise_axis(shape: Sequence[int], *, step: int | None, **_: Any) -> list[float]:
+    """Equal steps from 0 to 1, also where the last step is shorter."""
+    return steps_axis(shape, steps=len(_rise_counts(shape, step)) - 1)
+
+
+def _points(inserts: bool) -> Callable[..., Points]:
+    """`step` pixels more at every point."""
+
+    def points(shape: Sequence[int], *, step: int | None, fill: str) -> Points:
+        features, counts = shape[1] * shape[2], _rise_counts(shape, step)
+        if inserts:
+            return nested(shape, "least", [features - k for k in counts], fill, None)
+        return nested(shape, "most", counts, fill, None)
+
+    return points
+
+
+_DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
+
+
+@metric(
+    name="deletion:rise",
+    higher_is_better=False,
+    low=0,
+    high=1,
+    chance=CHANCE,
+    biases=BIASES["deletion"],
+    paper="Petsiuk et al. 2018, released code",
+    formula="deletion, `step` pixels at a time",
+    asks=flat(_DELETED),
+    axis=of_pixels(rise_axis, "deleted"),
+)
+def deletion_rise(batch: Batch, seen: Seen, *, step: Steps | None = None, fill: str = "mean") -> Responses:
+    """Deletion with the step of the code released with RISE: as many pixels as the image is wide."""
+    return area_responses(batch, seen, _DELETED, rise_axis, step=step, fill=fill)
+
+
+@metric(
+    name="insertion:rise",
+    higher_is_better=True,
+    low=0,
+    high=1,
+    chance=CHANCE,
+    biases=BIASES["insertion"],
+    paper="Petsiuk et al. 2018, released code",
+    formula="insertion, `step` pixels at a time, on the image blurred towards the mean colour",
+    asks=flat(_INSERTED),
+    axis=of_pixels(rise_axis, "inserted"),
+)
+def insertion_rise(batch: Batch, seen: Seen, *, step: Steps | None = None, fill: str = "blur:rise") -> Responses:
+    """Insertion with the step and the blurred canvas of the code released with RISE."""
+    return area_responses(batch, seen, _INSERTED, rise_axis, step=step, fill=fill)

@@ -1,0 +1,37 @@
+"""As in the code released with TAME (Ntrougkas et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.changes import Blended
+from uproar.metrics.confidence import DROP, FACTS, INCREASE, Share, drop_of, drop_responses, probabilities_of
+from uproar.metrics.prepared_batch import with_values
+
+
+def _tame(shape: Sequence[int], *, top: float) -> list[Change]:
+    return [Blended("minmax") if top == 1 else Blended("minmax", "top", top)]
+
+
+@metric(
+    name="average_drop:tame", higher_is_better=False, formula=DROP, asks=_tame, paper="Ntrougkas et al. 2022", **FACTS
+)
+def average_drop_tame(batch: Batch, seen: Seen, *, top: Share = 1.0) -> Responses:
+    """Average drop of the min-max scaled map, of which only the highest share of pixels (1, 0.5, 0.15) is used."""
+    before, after = probabilities_of(batch, seen, _tame(batch.x.shape[1:], top=top)[0])
+    return drop_responses(with_values(batch.maps), drop_of(before, after), before, after)
+
+
+@metric(
+    name="increase_in_confidence:tame",
+    higher_is_better=True,
+    asks=_tame,
+    formula=INCREASE,
+    paper="Ntrougkas et al. 2022",
+    **FACTS,
+)
+def increase_in_confidence_tame(batch: Batch, seen: Seen, *, top: Share = 1.0) -> Responses:
+    """Increase in confidence of the min-max scaled map, of which only the highest share of pixels is used."""
+    before, after = probabilities_of(batch, seen, _tame(batch.x.shape[1:], top=top)[0])
+    return drop_responses(with_values(batch.maps), (after > before).double(), before, after)
