@@ -30,7 +30,7 @@ from uproar.estimators import families, read_chain
 from uproar.models import ModelSpec
 from uproar.models.registry import make
 from uproar.models.weights import load_weights
-from uproar.removal import Around, Levels, ranks
+from uproar.removal import FillContext, Levels, ranks
 from uproar.removal.fill import filled
 from uproar.seeds import Draws
 from uproar.storage.store import Store
@@ -135,7 +135,7 @@ def measure_threads(photos: list[Path], maps: Tensor, folder: str) -> dict[int, 
 
         def __getitem__(self, rows: Tensor | slice) -> Tensor:
             gone = levels.removed(0.5, (SIZE, SIZE), rows)
-            around = Around(Draws.of(0, rows, "train"), grey)
+            around = FillContext(Draws.of(0, rows, "train"), grey)
             return filled(pictures[rows].float() / 255, gone, "mean", around)
 
     draws = torch.Generator().manual_seed(0)
@@ -214,7 +214,7 @@ def main() -> None:
         rates |= found
         fine, coarse = (measure_levels(m, f"{folder}/{i}") for i, m in enumerate((fine_maps, coarse_maps)))
         by_threads = measure_threads(photos, fine_maps, f"{folder}/threads")
-    around = Around(Draws.of(0, len(x), "train"), x.mean((0, 2, 3)))
+    around = FillContext(Draws.of(0, len(x), "train"), x.mean((0, 2, 3)))
     gone = torch.rand(len(x), SIZE, SIZE) < 0.5
     bytes_ = (x * 255).byte()
     filling = spent(lambda: filled(bytes_.float() / 255, gone, "mean", around), len(x))

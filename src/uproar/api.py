@@ -30,15 +30,15 @@ from uproar.estimators import (
     prepare_states,
     raw_maps,
     read_chain,
-    with_maps,
+    require_maps,
 )
 from uproar.estimators.chain import Chain, Channels, Sign
 from uproar.estimators.evaluate import BATCH, output_for
 from uproar.expression import Call, parse
-from uproar.models import ModelSpec, Room, borrowed
+from uproar.models import MemoryBudget, ModelSpec, borrowed
 from uproar.models import build as build_model
-from uproar.models.output_kind import Output, answers_are
-from uproar.removal import Around, filled, ranks, removed_at
+from uproar.models.output_kind import Output, assuming_output
+from uproar.removal import FillContext, filled, ranks, removed_at
 from uproar.seeds import Draws
 from uproar.training import predict
 from uproar.types import Images, Labels
@@ -88,27 +88,33 @@ def explain(
     asked: Any = estimator if several else [estimator]
     if not asked:
         raise BadInput("There are no estimators: give at least one.")
-    chains = with_maps([_chain(e, sign, channels) for e in asked])
+    chains = require_maps([_chain(e, sign, channels) for e in asked])
     rows = range(len(x)) if index is None else index
     if len(rows) != len(x):
         raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
-    room = Room(batch_size)
-    with outside_inference_mode(), answers_are(output):
-        kind = room.run(lambda size: output_for(model, x, chains, size))
-        classes = room.run(lambda size: _targets(model, x, plain(target), size))
-        with answers_are(kind):
+    budget = MemoryBudget(batch_size)
+    with outside_inference_mode(), assuming_output(output):
+        kind = budget.run(lambda size: output_for(model, x, chains, size))
+        classes = budget.run(lambda size: _targets(model, x, plain(target), size))
+        with assuming_output(kind):
             context = _context(model, Draws.of(seed, rows, split), chains, mean, train, truth)
-            maps = _maps(model, x, classes, context, chains, raw, room)
+            maps = _maps(model, x, classes, context, chains, raw, budget)
     return {c.name: a for c, a in zip(chains, maps, strict=True)} if several else maps[0]
 
 
 def _maps(
-    model: nn.Module, x: Images, classes: Labels, context: Context, chains: Sequence[Chain], raw: bool, room: Room
+    model: nn.Module,
+    x: Images,
+    classes: Labels,
+    context: Context,
+    chains: Sequence[Chain],
+    raw: bool,
+    budget: MemoryBudget,
 ) -> list[Tensor]:
     if not raw:
-        return room.run(lambda size: explain_chains(model, x, classes, context, chains, size))
+        return budget.run(lambda size: explain_chains(model, x, classes, context, chains, size))
     calls = [chain.raw for chain in chains]
-    by_call = room.run(lambda size: raw_maps(model, x, classes, context, calls, size))
+    by_call = budget.run(lambda size: raw_maps(model, x, classes, context, calls, size))
     return [by_call[call] for call in calls]
 
 
@@ -159,7 +165,7 @@ def fill(
         call = parse(fill)
         fill = str(Call(call.name, (), tuple(sorted({**dict(call.options), "noise": float(noise)}.items()))))
     rows = range(len(x)) if index is None else index
-    return filled(x, removed, fill, Around(Draws.of(seed, rows, split), colour, train))
+    return filled(x, removed, fill, FillContext(Draws.of(seed, rows, split), colour, train))
 
 
 def _chain(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:

@@ -66,7 +66,7 @@ def workers(name: str, cores: int) -> int:
 
 
 @contextmanager
-def steady(device: torch.device) -> Iterator[None]:
+def deterministic(device: torch.device) -> Iterator[None]:
     """Inside, results do not depend on how many cores a machine has, nor on chance."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

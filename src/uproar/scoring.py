@@ -37,9 +37,16 @@ from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
-from uproar.models import Room
-from uproar.models.output_kind import LogProbabilities, Output, answers_are, kind_of_model, logarithm, tolerance_of
-from uproar.models.remote_device import bare, explained_there, from_here
+from uproar.models import MemoryBudget
+from uproar.models.output_kind import (
+    LogProbabilities,
+    Output,
+    assuming_output,
+    logarithm,
+    model_output_kind,
+    sum_tolerance,
+)
+from uproar.models.remote_device import callable_from_cpu, explain_on_device, unwrap_remote
 from uproar.removal.order import tied_pixels
 from uproar.results.quality import WeakNetwork, network_quality, predictions
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores, why_unranked, with_rank
@@ -147,7 +154,7 @@ def score_all(
     begun: the scores are those of the first ones.
     """
     # what scores are made of are logits from here on
-    with outside_inference_mode(), answers_are("logit"):
+    with outside_inference_mode(), assuming_output("logit"):
         return _score_all(
             model,
             x,
@@ -208,10 +215,10 @@ def _score_all(
     boxed = None if boxes is None else box_pixels(boxes_of(boxes, len(x)).cpu(), *x.shape[2:])
     truth = boxed if truth is None else truth
     truth, train, mean = (None if a is None else a.cpu() for a in (truth, train, mean))
-    explains = {name: explained_there(_guarded(name, each)) for name, each in (explain or {}).items()}
-    model = from_here(model)
-    room = Room.of(model, x) if batch_size is None else Room(batch_size)
-    answers = room.run(lambda rows: predict(model, x, rows))
+    explains = {name: explain_on_device(_guarded(name, each)) for name, each in (explain or {}).items()}
+    model = callable_from_cpu(model)
+    budget = MemoryBudget.of(model, x) if batch_size is None else MemoryBudget(batch_size)
+    answers = budget.run(lambda rows: predict(model, x, rows))
     model, clean, notices = _with_logits(model, x, answers, output)
     notices += unusual_pixels(x)
     if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
@@ -238,11 +245,11 @@ def _score_all(
         )
 
     try:
-        responses, shown = _asked(calls, methods, batch, room, x, listen, over)
+        responses, shown = _asked(calls, methods, batch, budget, x, listen, over)
     except NotApplicable:
         calls, left_out = _applicable(calls, methods, batch)
         notices += left_out
-        responses, shown = _asked(calls, methods, batch, room, x, listen, over)
+        responses, shown = _asked(calls, methods, batch, budget, x, listen, over)
     n = _n(responses)
     x, y, methods = x[:n], y[:n], {name: a[:n] for name, a in methods.items()}
     return replace(
@@ -262,7 +269,7 @@ def _asked(
     calls: Sequence[Call],
     methods: Collection[str],
     batch: Callable[[str, slice], Batch],
-    room: Room,
+    budget: MemoryBudget,
     x: Tensor,
     listen: Scored,
     over: Callable[[], bool],
@@ -283,7 +290,7 @@ def _asked(
                 span = slice(start + some.start, start + some.stop)
                 return evaluate(calls, batch(method, span), at_once)
 
-            for part, count in room.over(rows.stop - rows.start, TOGETHER, scored):
+            for part, count in budget.over(rows.stop - rows.start, TOGETHER, scored):
                 parts[method].append(part)
                 shown += count
             whole = rows.stop if last else rows.start
@@ -376,7 +383,7 @@ def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
 
 def _with_logits(model: nn.Module, x: Tensor, answers: Tensor, output: Output) -> tuple[nn.Module, Tensor, list[str]]:
     """The model and its answers as logits, and what was noticed on the way."""
-    if kind_of_model(model, x, answers, output, tolerance_of(bare(model))) == "logit":
+    if model_output_kind(model, x, answers, output, sum_tolerance(unwrap_remote(model))) == "logit":
         return model, answers, []
     said = "The model's rows sum to 1, so they are taken as probabilities; say output='logit' if they are not."
     notices = [] if output == "probability" else [said]

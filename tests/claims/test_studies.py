@@ -13,7 +13,7 @@ import pytest
 from uproar.claims import PAPERS, claims_named
 from uproar.cli.app import _exit_code
 from uproar.data.catalogue import CATALOGUE
-from uproar.data.task_facts import declared
+from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
 from uproar.statistics.bootstrap import DRAWS
 from uproar.study.bundled import FOLDER, shipped, study_named, summary
@@ -177,23 +177,23 @@ def test_metrics_count_shared_images_once(no_data):
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_declared_sizes_follow_the_options(name, no_data):
-    whole = declared(name)
+    whole = task_facts(name)
     assert (whole.train, whole.test) == CATALOGUE[name].counts
-    some = declared(f"{name}(train=1000, test=500)")
+    some = task_facts(f"{name}(train=1000, test=500)")
     assert (some.train, some.test, some.classes) == (1000, 500, whole.classes)
 
 
 def test_declared_sizes_are_those_of_the_classes_kept(no_data):
-    some = declared("tiny-imagenet(only=[n01641577, n02106662, n02124075])")
+    some = task_facts("tiny-imagenet(only=[n01641577, n02106662, n02124075])")
     assert (some.train, some.test, some.classes) == (1500, 150, 3)
-    fewer = declared("tiny-imagenet(only=[n01641577, n02106662], test=60)")
+    fewer = task_facts("tiny-imagenet(only=[n01641577, n02106662], test=60)")
     assert (fewer.train, fewer.test, fewer.classes) == (1000, 60, 2)
 
 
 def test_tasks_of_the_package_are_simply_loaded():
-    assert declared("digits").shape == (1, 8, 8)
-    assert declared("digits").missing == ""
-    marked = declared("semi-natural(planted(size=32, train=64, test=32), kind=stripes)")
+    assert task_facts("digits").shape == (1, 8, 8)
+    assert task_facts("digits").missing == ""
+    marked = task_facts("semi-natural(planted(size=32, train=64, test=32), kind=stripes)")
     assert (marked.train, marked.test, marked.shape) == (64, 32, (1, 32, 32))
 
 

@@ -12,8 +12,8 @@ from tests.data.serving import serving
 from uproar.cli.app import _exit_code
 from uproar.cli.console import output
 from uproar.data import load
-from uproar.data.catalogue import CATALOGUE, Remote
-from uproar.data.locations import given_roots, use_root
+from uproar.data.catalogue import CATALOGUE, RemoteFile
+from uproar.data.locations import environment_roots, use_root
 from uproar.errors import BadInput
 from uproar.runs.folder import recall, remember
 from uproar.study.run import run_study
@@ -102,7 +102,7 @@ def test_a_set_is_downloaded_and_then_found(here, monkeypatch, capsys):
     with serving() as server:
         server.files = {file.name: file.read_bytes() for file in (here / "made").iterdir()}
         files = tuple(
-            Remote(f"{server.url}/{name}", hashlib.md5(content).hexdigest(), "MNIST/raw")
+            RemoteFile(f"{server.url}/{name}", hashlib.md5(content).hexdigest(), "MNIST/raw")
             for name, content in server.files.items()
         )
         monkeypatch.setitem(CATALOGUE, "mnist", replace(CATALOGUE["mnist"], files=files))
@@ -153,4 +153,4 @@ def test_a_report_remembers_where_its_run_found_the_data(here, monkeypatch):
         load("mnist")
     assert recall(here / "mine")[0] == study
     assert len(load("mnist").train) == 30
-    assert given_roots() == [str(here / "first"), str(here / "sets")]
+    assert environment_roots() == [str(here / "first"), str(here / "sets")]

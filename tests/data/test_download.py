@@ -13,7 +13,7 @@ import pytest
 from tests.data.layouts import write_birdsnap, write_cifar10
 from tests.data.serving import Server, serving
 from uproar.data import download, load
-from uproar.data.catalogue import CATALOGUE, Known, Remote
+from uproar.data.catalogue import CATALOGUE, PublicDataset, RemoteFile
 from uproar.data.download import fetch, get, get_photos, unpack
 from uproar.errors import BadInput, StoreError
 
@@ -35,9 +35,9 @@ def seen():
     return []
 
 
-def remote(server: Server, name: str, content: bytes = CONTENT, into: str = "") -> Remote:
+def remote(server: Server, name: str, content: bytes = CONTENT, into: str = "") -> RemoteFile:
     server.files[name] = content
-    return Remote(f"{server.url}/{name}", hashlib.md5(content).hexdigest(), into)
+    return RemoteFile(f"{server.url}/{name}", hashlib.md5(content).hexdigest(), into)
 
 
 def test_a_download_is_whole_checked_and_told(server, tmp_path, seen):
@@ -86,7 +86,7 @@ def test_a_server_that_never_gets_further_is_given_up_and_the_part_kept(server, 
 
 
 def test_a_checksum_that_differs_is_told_and_nothing_kept(server, tmp_path):
-    wrong = Remote(remote(server, "a.bin").url, "0" * 32)
+    wrong = RemoteFile(remote(server, "a.bin").url, "0" * 32)
     with pytest.raises(BadInput, match=f"differs: it is {hashlib.md5(CONTENT).hexdigest()}, not 000"):
         fetch(wrong, tmp_path, lambda *_: None)
     assert list(tmp_path.iterdir()) == []
@@ -98,10 +98,10 @@ def test_a_checksum_that_differs_is_told_and_nothing_kept(server, tmp_path):
 
 def test_a_missing_file_or_server_is_one_sentence(server, tmp_path):
     with pytest.raises(BadInput, match="none.bin cannot be downloaded: the server answers 404"):
-        fetch(Remote(f"{server.url}/none.bin", ""), tmp_path, lambda *_: None)
+        fetch(RemoteFile(f"{server.url}/none.bin", ""), tmp_path, lambda *_: None)
     assert len(server.asked) == 1, "asking again would not help"
     with pytest.raises(BadInput, match="cannot be downloaded: .*refused"):
-        fetch(Remote("http://127.0.0.1:9/a.bin", ""), tmp_path, lambda *_: None)
+        fetch(RemoteFile("http://127.0.0.1:9/a.bin", ""), tmp_path, lambda *_: None)
 
 
 def _tar(folder, name: str, mode: str = "w:gz") -> bytes:
@@ -115,7 +115,7 @@ def test_a_set_is_downloaded_unpacked_and_loads(server, tmp_path, monkeypatch):
     write_cifar10(tmp_path / "made", "binary")
     archive = remote(server, "cifar-10-binary.tar.gz", _tar(tmp_path / "made", "cifar-10-batches-bin"))
     official = CATALOGUE["cifar10"]
-    known = Known("cifar10", official.folders, official.marks, official.counts, "", "", files=(archive,))
+    known = PublicDataset("cifar10", official.folders, official.marks, official.counts, "", "", files=(archive,))
     root = tmp_path / "root"
     folder, note = get(known, root, lambda *_: None)
     assert (folder, note) == (root / "cifar-10-batches-bin", "")
@@ -129,7 +129,7 @@ def test_plain_files_go_into_the_folder_of_their_set(server, tmp_path):
     files = tuple(
         remote(server, name, b"x", "MNIST/raw") for name in ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
     )
-    known = Known("mnist", ("MNIST/raw",), ("t10k-images-idx3-ubyte",), (1, 1), "", "", files=files)
+    known = PublicDataset("mnist", ("MNIST/raw",), ("t10k-images-idx3-ubyte",), (1, 1), "", "", files=files)
     raw = tmp_path / "MNIST" / "raw"
     assert get(known, tmp_path, lambda *_: None)[0] == raw
     (raw / "train-images-idx3-ubyte").unlink()
@@ -160,7 +160,7 @@ def test_archives_cannot_reach_outside_and_damaged_ones_leave_nothing(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
     (tmp_path / "file").write_text("x")
-    known = Known("x", ("x",), ("x",), (1, 1), "", "", files=(remote(server, "a.bin"),))
+    known = PublicDataset("x", ("x",), ("x",), (1, 1), "", "", files=(remote(server, "a.bin"),))
     with pytest.raises(StoreError, match="Cannot write into .*file"):
         get(known, tmp_path / "file", lambda *_: None)
 
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(server, tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_full_disk_is_one_sentence_and_what_came_is_kept(server, tmp_path):
     (tmp_path / "a.bin.part").symlink_to("/dev/full")
-    known = Known("x", ("x",), ("x",), (1, 1), "", "", files=(remote(server, "a.bin"),))
+    known = PublicDataset("x", ("x",), ("x",), (1, 1), "", "", files=(remote(server, "a.bin"),))
     with pytest.raises(StoreError, match="No space left on device; what was downloaded is kept"):
         get(known, tmp_path, lambda *_: None)
     assert (tmp_path / "a.bin.part").is_symlink() and not (tmp_path / "a.bin").exists()

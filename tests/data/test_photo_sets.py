@@ -1,4 +1,4 @@
-"""The sets of photographs in their official layouts, the boxes after framing, and what bad files get."""
+"""The sets of photographs in their official layouts, the boxes after cropping, and what bad files get."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.data.layouts import (
     write_tiny_imagenet,
 )
 from uproar.data import load
-from uproar.data.photographs import LEFT_OUT
-from uproar.data.verify import leave_out, verify
+from uproar.data.photographs import EXCLUSION_LIST
+from uproar.data.verify import exclude_unreadable, verify
 from uproar.errors import BadInput, BadOption
 from uproar.study.run import run_study
 from uproar.study.spec import study_of
@@ -341,7 +341,7 @@ def test_one_truncated_photo_is_named_and_can_be_left_out(here):
     seen: list = []
     verdict = verify("folder(root=pets, size=16)", lambda done, total: seen.append((done, total)))
     assert [*verdict.unreadable] == ["cat/1.png"] and not verdict.sound and seen[-1] == (8, 8)
-    assert leave_out(verdict) == here / "pets" / LEFT_OUT
+    assert exclude_unreadable(verdict) == here / "pets" / EXCLUSION_LIST
     after = load("folder(root=pets, size=16)")
     for split in (after.train, after.test):
         split.read(slice(None))

@@ -11,7 +11,7 @@ from PIL import Image
 
 from uproar.data import Pictures, Source, Split, Task
 from uproar.data import task as task_module
-from uproar.data.cropping import Framing
+from uproar.data.cropping import CentreCrop
 from uproar.data.pixelcache import PixelCache, cache_folder
 from uproar.errors import BadInput
 
@@ -100,7 +100,7 @@ def test_pictures_are_scaled_and_cut_from_the_middle(photos):
 
 def test_pictures_are_decoded_once(photos, monkeypatch):
     first = Pictures(photos, 8)[[2, 0, 2]]
-    monkeypatch.setattr(Framing, "picture", lambda *_: pytest.fail("decoded again"))
+    monkeypatch.setattr(CentreCrop, "picture", lambda *_: pytest.fail("decoded again"))
     again = Pictures(photos, 8)
     assert torch.equal(again[[2, 0, 2]], first)
     assert torch.equal(again[torch.tensor([0])], first[1:2])
@@ -199,7 +199,7 @@ def test_bad_pictures_are_named(photos, tmp_path):
 
 
 def test_boxes_follow_the_framing():
-    framing = Framing(8, shorter=10)
+    crop = CentreCrop(8, shorter=10)
     # 20 x 40 becomes 10 x 20, of which columns 1..8 and rows 6..13 stay
-    assert framing.box((4, 16, 15, 23), 20, 40).tolist() == [1, 2, 6, 5]
-    assert framing.box((0, 0, 19, 39), 20, 40).tolist() == [0, 0, 7, 7]
+    assert crop.box((4, 16, 15, 23), 20, 40) == (1, 2, 6, 5)
+    assert crop.box((0, 0, 19, 39), 20, 40) == (0, 0, 7, 7)

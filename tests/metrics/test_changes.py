@@ -9,7 +9,7 @@ from tests.reference.probing_slow import region_order
 from uproar.metrics.base import Batch
 from uproar.metrics.changes import AtPercentile, Blended, Regions, Removed, Thresholded, Unchanged, removed
 from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, Jittered, Prepared, scaled, with_values
-from uproar.removal import Around, filled
+from uproar.removal import FillContext, filled
 
 
 def some_batch(n=5, h=9, w=7, seed=0, **more) -> Batch:
@@ -82,7 +82,7 @@ def test_removal_is_what_the_fill_does_to_the_first_or_last_pixels_of_the_order(
             order = np.argsort(-v if side == "most" else v)
             gone[i, order[:k]] = True
         gone = torch.from_numpy(gone).view_as(batch.maps)
-        assert torch.equal(images, filled(batch.x, gone, fill, Around(batch.draws, batch.mean)).to(dtype))
+        assert torch.equal(images, filled(batch.x, gone, fill, FillContext(batch.draws, batch.mean)).to(dtype))
 
 
 def test_nothing_and_everything_removed_are_the_same_from_both_ends():

@@ -9,7 +9,7 @@ from uproar.errors import BadOption, UnknownName
 from uproar.expression import parse
 from uproar.metrics.probe import evaluate, fractions_of
 from uproar.registry import Entry
-from uproar.removal import Around, filled
+from uproar.removal import FillContext, filled
 from uproar.removal.fill import fills
 from uproar.seeds import Draws
 
@@ -36,7 +36,7 @@ def test_the_blurred_canvas_equals_that_of_the_rise_code(golden):
     g = golden("rise")
     x = g["images_norm"]
     everything = torch.ones(len(x), 32, 32, dtype=torch.bool)
-    blurred = filled(x, everything, "blur:rise", Around(Draws.of(0, len(x)), torch.zeros(3)))
+    blurred = filled(x, everything, "blur:rise", FillContext(Draws.of(0, len(x)), torch.zeros(3)))
     torch.testing.assert_close(blurred, g["blurred"], atol=1e-6, rtol=0)
 
 
@@ -113,7 +113,7 @@ def test_noise_is_averaged_over_five_independent_draws(tiny16):
         for i in range(5):
             order = maps.flatten(1).argsort(1, descending=True)
             gone = torch.zeros(2, 256, dtype=torch.bool).scatter_(1, order[:, : 64 * i], True)
-            images = filled(x, gone.view(2, 16, 16), "uniform", Around(draws))
+            images = filled(x, gone.view(2, 16, 16), "uniform", FillContext(draws))
             with torch.no_grad():
                 p = tiny16(images).double().softmax(1)
             average[:, i] += p[[0, 1], [0, 1]] / 5

@@ -9,7 +9,7 @@ from uproar.expression import parse
 from uproar.metrics.changes import Removed, removed
 from uproar.metrics.prepared_batch import Jittered
 from uproar.metrics.probe import answers, evaluate, fractions_of
-from uproar.removal import Around, filled
+from uproar.removal import FillContext, filled
 
 
 class Normalised(nn.Module):
@@ -88,7 +88,7 @@ def test_both_orders_follow_from_their_definition(tiny16, by):
         curve = []
         for t in fractions:
             gone = torch.zeros(6, 256, dtype=torch.bool).scatter_(1, order[:, : round(256 * t)], True)
-            images = filled(x, gone.view(6, 16, 16), "linear", Around(batch.draws, mean))
+            images = filled(x, gone.view(6, 16, 16), "linear", FillContext(batch.draws, mean))
             with torch.no_grad():
                 scores = tiny16(images).double()
             right = (scores.argmax(1) == target).double()

@@ -13,12 +13,12 @@ from uproar.errors import BadInput
 from uproar.protocols import PROTOCOLS, Masks, protocol_named
 from uproar.protocols.mask_assignment import fold_of, mask_donors, other_replicate
 from uproar.protocols.mask_detector import detection_auc
-from uproar.removal import Around
+from uproar.removal import FillContext
 from uproar.seeds import Draws
 from uproar.storage.store import Store
 from uproar.study.cell import Cell
 from uproar.study.plan import plan
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.study.steps import bench_for
 
 
@@ -71,7 +71,7 @@ def test_what_a_network_sees():
     x = torch.rand(2, 3, 4, 4)
     important = torch.zeros(2, 4, 4, dtype=torch.bool)
     important[:, 0] = True
-    around = Around(Draws.of(0, 2), torch.zeros(3))
+    around = FillContext(Draws.of(0, 2), torch.zeros(3))
     mask = protocol_named("roar:mask").network_input(x, important, "mean", around)
     assert mask.shape == x.shape and torch.equal(mask[:, 1], important.float())
     kept = protocol_named("kar:mask").network_input(x, important, "mean", around)
@@ -84,7 +84,7 @@ def test_what_a_network_sees():
 def test_the_noise_of_the_hidden_protocol_lies_on_kept_and_removed_pixels_alike():
     x = torch.rand(4, 1, 16, 16)
     important = torch.rand(4, 16, 16) < 0.4
-    around = Around(Draws.of(0, 4), torch.zeros(1))
+    around = FillContext(Draws.of(0, 4), torch.zeros(1))
     quiet = protocol_named("roar:hidden(noise=0)").change(x, important, "mean", around)
     loud = protocol_named("roar:hidden(noise=0.5)").change(x, important, "mean", around)
     assert torch.equal(quiet[:, 0][~important], x[:, 0][~important])
@@ -172,7 +172,7 @@ def test_cross_fitted_images_are_explained_by_the_model_that_has_not_seen_them(b
     for part in (0, 1):
         rows = (fold == part).nonzero()[:, 0]
         model = bench.base(0, part)[0]
-        a = bench._maps(model, [Order(chain, 0)], train, rows, {})[0]
+        a = bench._maps(model, [ImageRanking(chain, 0)], train, rows, {})[0]
         top = a.flatten(1).argsort(1, descending=True)[:, : round(0.3 * 64)]
         mine = torch.zeros(len(rows), 64, dtype=torch.bool).scatter_(1, top, True)
         assert torch.equal(crossed[rows], mine.view(-1, 8, 8))

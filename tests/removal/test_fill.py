@@ -5,7 +5,7 @@ import torch
 
 from uproar import fill, removed
 from uproar.errors import BadInput, BadOption, BadShape, NotApplicable, UnknownName
-from uproar.removal import Around, filled
+from uproar.removal import FillContext, filled
 from uproar.removal.fill import fills, folded_gaussian
 from uproar.seeds import Draws
 from uproar.types import Images
@@ -19,7 +19,7 @@ def x():
 def changed(x, gone, name, seed=0, index=None) -> Images:
     """The images with all a fill may ask for."""
     train = torch.rand(20, *x.shape[1:], generator=torch.Generator().manual_seed(2))
-    around = Around(Draws.of(seed, len(x) if index is None else index), torch.tensor([0.1, 0.2, 0.3]), train)
+    around = FillContext(Draws.of(seed, len(x) if index is None else index), torch.tensor([0.1, 0.2, 0.3]), train)
     return filled(x, gone, name, around)
 
 
@@ -123,15 +123,15 @@ def test_a_wholly_removed_image_becomes_the_mean_colour_and_without_one_is_refus
 def test_resample_takes_each_pixel_from_the_same_place_of_some_training_image():
     train = torch.rand(10, 2, 3, 4)
     x, gone = torch.zeros(200, 2, 3, 4), torch.ones(200, 3, 4, dtype=torch.bool)
-    images = filled(x, gone, "resample", Around(Draws.of(0, 200), train=train))
+    images = filled(x, gone, "resample", FillContext(Draws.of(0, 200), train=train))
     same = (images[:, None] == train[None]).all(2)  # pixel by pixel, all channels together
     assert (same.sum(1) == 1).all()
     assert torch.allclose(same.float().mean((0, 2, 3)), torch.tensor(0.1), atol=0.03)
     assert same[0].flatten(1).any(1).sum() > 3  # an image is mixed of many
     with pytest.raises(NotApplicable, match="train="):
-        filled(x, gone, "resample", Around(Draws.of(0, 200)))
+        filled(x, gone, "resample", FillContext(Draws.of(0, 200)))
     with pytest.raises(BadShape, match=r"\(2, 3, 4\)"):
-        filled(x, gone, "resample", Around(Draws.of(0, 200), train=train[:, :1]))
+        filled(x, gone, "resample", FillContext(Draws.of(0, 200), train=train[:, :1]))
 
 
 def test_the_folded_kernel_equals_that_of_the_rise_code(golden):

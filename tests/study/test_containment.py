@@ -285,4 +285,4 @@ def test_score_names_the_guilty_metric_and_function(case):
 )
 def test_the_contract_notices_what_a_study_undoes(name, clause, seen):
     broken = [check for check in try_contract(name)[0] if not check.holds]
-    assert any(c.clause.startswith(clause) and seen in c.seen for c in broken), broken
+    assert any(c.clause.startswith(clause) and seen in c.message for c in broken), broken

@@ -27,7 +27,7 @@ from uproar.study.collect import collect
 from uproar.study.execute import Processes, Serial, executor
 from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.study.steps import Bench, bench_for
 from uproar.training import accuracy, fit, predict
 
@@ -276,7 +276,7 @@ def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are
     status = results.table.query("fraction == 0.2").set_index("estimator")["status"].to_dict()
     assert status == {"random": "done", "grad": "done", "sobel": "skipped"}
     bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
-    gone = bench.important(Order(bench.chain("grad"), 0), 0.2, bench.task.test)
+    gone = bench.important(ImageRanking(bench.chain("grad"), 0), 0.2, bench.task.test)
     assert gone.shape == (30, 3, 8, 8)
     assert (gone.flatten(1).sum(1) == round(0.2 * 192)).all()
 

@@ -18,7 +18,7 @@ from tests.data.layouts import write_lines, write_picture
 from uproar.data import Source, Split, load, tasks
 from uproar.errors import Damaged, StoreError
 from uproar.removal import Levels, ranks
-from uproar.removal.packing import restored, squeezed
+from uproar.removal.packing import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.storage import backends as place
 from uproar.storage.store import Store
@@ -26,7 +26,7 @@ from uproar.study import shards as shards_module
 from uproar.study.changed_images import Shown
 from uproar.study.plan import plan
 from uproar.study.run import run_study
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.study.steps import bench_for
 
 HELD = "planted(size=8, classes=2, train=40, test=14)"
@@ -116,12 +116,12 @@ def test_levels_are_restored_and_damage_is_noticed():
     draw = np.random.default_rng(0)
     for fractions in (1, 2, 5, 6, 20):
         levels = draw.integers(0, fractions + 1, 101, dtype=np.uint8)
-        content = squeezed(levels, fractions + 1)
-        assert np.array_equal(restored(content, fractions + 1, 101), levels)
+        content = pack_levels(levels, fractions + 1)
+        assert np.array_equal(unpack_levels(content, fractions + 1, 101), levels)
         with pytest.raises(Damaged):
-            restored(content[:-3] + bytes(3), fractions + 1, 101)
+            unpack_levels(content[:-3] + bytes(3), fractions + 1, 101)
     with pytest.raises(Damaged, match="200 levels"):
-        restored(content, 21, 200)
+        unpack_levels(content, 21, 200)
 
 
 @pytest.fixture
@@ -146,12 +146,14 @@ def test_one_sample_is_read_without_the_others(explained, monkeypatch):
     spans = place.Folder.spans
     monkeypatch.setattr(place.Folder, "spans", lambda *a: [asked.extend(a[2]), spans(*a)][1])
     for t in study.fractions:
-        one = bench.important(Order(chain, seed), t, train, slice(23, 24))
+        one = bench.important(ImageRanking(chain, seed), t, train, slice(23, 24))
         assert torch.equal(one, levels.removed(t, (8, 8))[23:24])
     # where images end, and the image twice, in whole chunks
     assert sum(b - a for a, b in asked) < 8 * 10 + 2 * 64 + 2 * 64
     mixed = torch.tensor([39, 0, 9, 8, 0, 26])
-    assert torch.equal(bench.important(Order(chain, seed), 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed))
+    assert torch.equal(
+        bench.important(ImageRanking(chain, seed), 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed)
+    )
     a = bench.test_map(chain, seed, 9)
     x = bench.task.test.images.pixels[9:10].float()
     raw = uproar.explain(bench.base(seed)[0], x, "grad", seed=seed)[0]
@@ -168,8 +170,8 @@ def test_lost_and_damaged_shards_are_made_again(explained):
         file.seek(-40, 2)
         file.write(bytes(40))
     with pytest.raises((KeyError, Damaged)):
-        bench.important(Order(chain, seed), 0.6, train, everything, make=False)
-    again = bench.important(Order(chain, seed), 0.6, train, everything)
+        bench.important(ImageRanking(chain, seed), 0.6, train, everything, make=False)
+    again = bench.important(ImageRanking(chain, seed), 0.6, train, everything)
     assert torch.equal(again, levels.removed(0.6, (8, 8)))
     assert os.path.exists(files[0]) and any("set aside" in n for n in bench.store.faults.notices)
 

@@ -8,7 +8,7 @@ from torch import nn
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
-from uproar.models.forward import raw_answer
+from uproar.models.forward import raw_output
 from uproar.training import Recipe, accuracy, channels_last, fit, predict
 from uproar.training.fit import augmented
 from uproar.training.rows import MOST, ahead, readers
@@ -218,5 +218,5 @@ def test_no_layer_gets_a_layout_that_makes_it_write_past_its_memory():
         x = torch.rand(2, channels, 4, 4).to(memory_format=torch.channels_last)
         model = nn.Sequential(nn.Conv2d(channels, inputs, 3, padding=1), nn.Conv2d(inputs, 8, 1, 2))
         model[1].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
-        raw_answer(channels_last(model), x)
+        raw_output(channels_last(model), x)
         assert seen[-1].is_contiguous(memory_format=torch.channels_last) is safe

@@ -50,10 +50,10 @@ def get_set(
     data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
-    from uproar.data.catalogue import known_set
+    from uproar.data.catalogue import public_dataset
     from uproar.data.download import get
 
-    known = known_set(name)
+    known = public_dataset(name)
     with watched(f"asking for {name}") as watch, kept("What was downloaded is kept; " + AGAIN):
         folder, note = get(known, download_root(), _listener(watch))
     output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)
@@ -70,7 +70,7 @@ def verify_set(
     data_root: DataRoot = None,
 ) -> int:
     """Check a data set: published checksums, number of images, and that every picture can be read."""
-    from uproar.data.verify import leave_out, verify  # torch loads slowly
+    from uproar.data.verify import exclude_unreadable, verify  # torch loads slowly
 
     with watched(f"looking for {name}") as watch:
         verdict = verify(name, watch.counting("pictures", f"reading {name}"))
@@ -88,7 +88,7 @@ def verify_set(
     if not leave:
         errors.print("Replace them, or leave them out with --leave-out.")
         return 1
-    listed = leave_out(verdict)
+    listed = exclude_unreadable(verdict)
     said = f"{len(verdict.unreadable)} pictures are left out from now on"
     output.print(f"{said}: [bold]{escape(str(listed))}[/].", soft_wrap=True)
     return 1 if verdict.faults else 0

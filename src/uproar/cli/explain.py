@@ -108,12 +108,12 @@ def explain(
     for written in (out, save):
         if written is not None:
             check_file(written)
-    from uproar.estimators import read_chain, with_maps  # torch loads slowly
+    from uproar.estimators import read_chain, require_maps  # torch loads slowly
     from uproar.extend import load_plugin
 
     for file in plugin or ():
         load_plugin(file)
-    chains = with_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
+    chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
     if split == "both":
         if images is not None:
             raise BadInput("--split both takes the images of a task or a study, none of your own.")

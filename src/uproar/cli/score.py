@@ -120,7 +120,7 @@ def score(
     from uproar.cli.mapping_progress import Cost, Scoring, scores_of
     from uproar.cli.score_inputs import check_answers, check_labels, cut, judged_subject, read_labels, read_maps
     from uproar.cli.subjects import images_of_files, images_of_task
-    from uproar.estimators import read_chain, with_maps
+    from uproar.estimators import read_chain, require_maps
     from uproar.extend import load_plugin
     from uproar.metrics.base import read_metric
     from uproar.storage.store import Store
@@ -136,7 +136,7 @@ def score(
     given = read_maps(maps)
     made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
     own = [name for arrays in given.values() for name in arrays]
-    chains = with_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
+    chains = require_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
     with watched("reading the images") as watch, kept(_left(out)):

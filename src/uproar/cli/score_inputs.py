@@ -16,7 +16,7 @@ from uproar.cli.subjects import ImageSet, subject_of_images
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import Chain, explain_chains
 from uproar.estimators.map_files import name_of
-from uproar.models.output_kind import Output, kind_of_model, tolerance_of
+from uproar.models.output_kind import Output, model_output_kind, sum_tolerance
 from uproar.seeds import Draws
 from uproar.study.maps import Subject
 from uproar.training import predict
@@ -53,7 +53,7 @@ def judged_subject(
 def check_answers(subject: Subject, output: Output) -> None:
     """Refuse a model that has no class probabilities before its images are explained, which takes longer."""
     model, x = subject.model, subject.x
-    kind_of_model(model, x, predict(model, x), output, tolerance_of(model))
+    model_output_kind(model, x, predict(model, x), output, sum_tolerance(model))
 
 
 def boxes_of(subject: Subject) -> Tensor | None:

@@ -40,7 +40,7 @@ def try_estimators(
         shown = table(f"{name} on {model}, {seconds * 1e3:.1f} ms per image", "clause", "holds", "seen")
         for check in checks:
             holds = "[green]yes[/]" if check.holds else "[bold red]no[/]"
-            shown.add_row(check.clause, holds, escape(check.seen))
+            shown.add_row(check.clause, holds, escape(check.message))
         output.print(shown)
         failed = sum(not check.holds for check in checks)
         broken += failed > 0

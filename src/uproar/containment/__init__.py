@@ -5,8 +5,8 @@ the state of the process comes back afterwards (`process`), and a model that was
 (`model`).
 """
 
-from uproar.containment.copies import private
-from uproar.containment.guard import contained, guarded_call, is_builtin, loading, seeded_with, watched
+from uproar.containment.copies import private_copy
+from uproar.containment.guard import contained, guarded_call, is_builtin, loading, recording_restored, seeded_with
 from uproar.containment.model import ModelState
 from uproar.containment.process import ProcessState
 
@@ -17,7 +17,7 @@ __all__ = [
     "guarded_call",
     "is_builtin",
     "loading",
-    "private",
+    "private_copy",
+    "recording_restored",
     "seeded_with",
-    "watched",
 ]

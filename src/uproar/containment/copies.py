@@ -19,34 +19,34 @@ from uproar.seeds import Draws
 
 
 @functools.singledispatch
-def private(thing: Any) -> Any:
+def private_copy(thing: Any) -> Any:
     """The same value in memory that nobody else uses; networks and functions are passed on as they are."""
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         return _stand_in(thing)
     return thing
 
 
-@private.register
+@private_copy.register
 def _(thing: Tensor) -> Any:
     return thing.detach().clone()
 
 
-@private.register(Mapping)
+@private_copy.register(Mapping)
 def _(thing: Mapping[Any, Any]) -> Any:
-    return {name: private(value) for name, value in thing.items()}
+    return {name: private_copy(value) for name, value in thing.items()}
 
 
-@private.register
+@private_copy.register
 def _(thing: Draws) -> Any:
     return Draws(thing.seed, thing.rows, thing.split)
 
 
-@private.register
+@private_copy.register
 def _(thing: MethodType) -> Any:
-    return lambda *given, **named: private(thing(*given, **named))
+    return lambda *given, **named: private_copy(thing(*given, **named))
 
 
-def altered(copy: Any, original: Any) -> bool:
+def is_altered(copy: Any, original: Any) -> bool:
     """Whether values were written into a copy; parts that were never asked for are as they were."""
     if isinstance(original, Tensor):
         same = copy.shape == original.shape and copy.dtype == original.dtype
@@ -58,7 +58,7 @@ def altered(copy: Any, original: Any) -> bool:
         pairs = [(vars(copy)[name], getattr(original, name, None)) for name in names]
     else:
         return False
-    return any(altered(*pair) for pair in pairs if pair[1] is not None)
+    return any(is_altered(*pair) for pair in pairs if pair[1] is not None)
 
 
 def _stand_in(original: Any) -> Any:
@@ -72,7 +72,7 @@ def _stand_in(original: Any) -> Any:
 @functools.cache
 def _stand_in_class(cls: type) -> type:
     def copied(name: str) -> functools.cached_property:
-        return functools.cached_property(lambda self: private(getattr(vars(self)["_original"], name)))
+        return functools.cached_property(lambda self: private_copy(getattr(vars(self)["_original"], name)))
 
     fields = {field.name: copied(field.name) for field in dataclasses.fields(cls)}
     return type(cls.__name__, (cls,), {**fields, "__module__": cls.__module__})

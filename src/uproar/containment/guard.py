@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from uproar.containment.copies import altered, private
+from uproar.containment.copies import is_altered, private_copy
 from uproar.containment.model import ModelState
 from uproar.containment.process import ProcessState, seed_generators
 from uproar.errors import SideEffect
@@ -44,12 +44,12 @@ def guarded_call(
     if is_builtin(function):
         return function(*given, **options)
     with contained(owner, model):
-        copies, named = [private(value) for value in given], private(options)
+        copies, named = [private_copy(value) for value in given], private_copy(options)
         answer = function(*copies, **named)
     if _undone.get() is not None:
         pairs = [*zip(copies, given, strict=True), (named, options)]
-        _note(["its inputs"] if any(altered(*pair) for pair in pairs) else [])
-    return private(answer)
+        _note(["its inputs"] if any(is_altered(*pair) for pair in pairs) else [])
+    return private_copy(answer)
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def seeded_with(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def watched() -> Iterator[list[str]]:
+def recording_restored() -> Iterator[list[str]]:
     """The names of what is put back inside, as it is put back; used by the contract of estimators."""
     found: list[str] = []
     token = _undone.set(found)

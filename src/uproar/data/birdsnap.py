@@ -8,11 +8,11 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from uproar.data.catalogue import known_set
-from uproar.data.cropping import Framing
-from uproar.data.locations import located
+from uproar.data.catalogue import public_dataset
+from uproar.data.cropping import CentreCrop
+from uproar.data.locations import locate
 from uproar.data.options import Count, Root, Shorter, Size
-from uproar.data.photographs import Boxed, Listing, numbers, photo_task
+from uproar.data.photographs import FileBoxes, FileList, parse_floats, photo_task
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput
@@ -26,13 +26,13 @@ def birdsnap(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """500 species of birds (Berg et al. 2014) with boxes; photos that were not found on the web are left out."""
-    folder = located(known_set("birdsnap"), root)
+    folder = locate(public_dataset("birdsnap"), root)
     species = {row["id"]: row["common"] for row in table(folder / "species.txt", ("id", "common"))}
     rows = table(folder / "images.txt", ("path", "species_id", "bb_x1", "bb_y1", "bb_x2", "bb_y2"))
     in_test = {row["path"] for row in table(folder / "test_images.txt", ("path",))}
     place = _place(folder, [row["path"] for row in rows])
-    boxed: dict[str, Boxed] = {}
-    listings = Listing(folder, boxed=boxed.get), Listing(folder, boxed=boxed.get)
+    boxed: dict[str, FileBoxes] = {}
+    listings = FileList(folder, boxed=boxed.get), FileList(folder, boxed=boxed.get)
     ids = {number: i for i, number in enumerate(species)}
     for row in rows:
         if row["species_id"] not in ids:
@@ -43,11 +43,11 @@ def birdsnap(
         name = row["path"] if place == "." else f"{place}/{row['path']}"
         listing = listings[row["path"] in in_test]
         listing.add(name, ids[row["species_id"]])
-        box = numbers(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
-        boxed[name] = Boxed(((box[0], box[1], box[2], box[3]),))
+        box = parse_floats(folder / "images.txt", [row[f"bb_{edge}"] for edge in ("x1", "y1", "x2", "y2")])
+        boxed[name] = FileBoxes(((box[0], box[1], box[2], box[3]),))
     here = tuple(part.without({n for n in part.names if not (folder / n).is_file()}) for part in listings)
     classes = list(species.values())
-    return photo_task("birdsnap", (here[0], here[1]), classes, Framing(size, shorter), (train, test))
+    return photo_task("birdsnap", (here[0], here[1]), classes, CentreCrop(size, shorter), (train, test))
 
 
 def _place(folder: Path, paths: list[str]) -> str:

@@ -12,7 +12,7 @@ from uproar.errors import unknown
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteFile:
     """A file on a server. An archive is unpacked in the data folder, any other file put `into` a folder there."""
 
     url: str
@@ -26,7 +26,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Known:
+class PublicDataset:
     """A public set."""
 
     name: str
@@ -41,7 +41,7 @@ class Known:
     classes: int = 10
     shape: tuple[int, int, int] = (3, 224, 224)
     """Of its images; photos are cut to a size that the task is asked for."""
-    files: tuple[Remote, ...] = ()
+    files: tuple[RemoteFile, ...] = ()
     """What `uproar data get` downloads; nothing where the owner asks for a login."""
     how: str = ""
     """What to do by hand."""
@@ -55,8 +55,8 @@ _IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-
 _IDX_MARKS = tuple(name + end for end in ("", ".gz") for name in ("t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"))
 
 
-def _idx_files(server: str, folder: str, packed: tuple[str, ...]) -> tuple[Remote, ...]:
-    return tuple(Remote(f"{server}/{name}.gz", md5, folder) for name, md5 in zip(_IDX, packed, strict=True))
+def _idx_files(server: str, folder: str, packed: tuple[str, ...]) -> tuple[RemoteFile, ...]:
+    return tuple(RemoteFile(f"{server}/{name}.gz", md5, folder) for name, md5 in zip(_IDX, packed, strict=True))
 
 
 _MNIST = (
@@ -87,7 +87,7 @@ _TORONTO = "https://www.cs.toronto.edu/~kriz"
 _STANFORD = "http://ufldl.stanford.edu/housenumbers"
 
 _SETS = (
-    Known(
+    PublicDataset(
         "mnist",
         ("MNIST/raw", "mnist/raw", "MNIST", "mnist"),
         _IDX_MARKS,
@@ -100,7 +100,7 @@ _SETS = (
         files=_idx_files("https://ossci-datasets.s3.amazonaws.com/mnist", "MNIST/raw", _MNIST),
         md5=dict(zip(_IDX, _MNIST_PLAIN, strict=True)),
     ),
-    Known(
+    PublicDataset(
         "fashion-mnist",
         ("FashionMNIST/raw", "fashion-mnist/raw", "FashionMNIST", "fashion-mnist", "fashion"),
         _IDX_MARKS,
@@ -113,7 +113,7 @@ _SETS = (
         files=_idx_files("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com", "FashionMNIST/raw", _FASHION),
         md5=dict(zip(_IDX, _FASHION_PLAIN, strict=True)),
     ),
-    Known(
+    PublicDataset(
         "cifar10",
         ("cifar-10-batches-bin", "cifar-10-batches-py"),
         ("test_batch.bin", "test_batch"),
@@ -122,7 +122,7 @@ _SETS = (
         shape=(3, 32, 32),
         page=f"{_TORONTO}/cifar.html",
         size="170 MB",
-        files=(Remote(f"{_TORONTO}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
+        files=(RemoteFile(f"{_TORONTO}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
         md5={
             "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
             "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
@@ -138,7 +138,7 @@ _SETS = (
             "test_batch": "40351d587109b95175f43aff81a1287e",
         },
     ),
-    Known(
+    PublicDataset(
         "cifar100",
         ("cifar-100-binary", "cifar-100-python"),
         ("test.bin", "test"),
@@ -148,7 +148,7 @@ _SETS = (
         page=f"{_TORONTO}/cifar.html",
         size="169 MB",
         common=True,
-        files=(Remote(f"{_TORONTO}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
+        files=(RemoteFile(f"{_TORONTO}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
         md5={
             "train.bin": "6172c7755cfe09b2fe270c85cebc1b15",
             "test.bin": "4499cfba6c016c1be1438163640a0898",
@@ -156,7 +156,7 @@ _SETS = (
             "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
         },
     ),
-    Known(
+    PublicDataset(
         "svhn",
         ("svhn", "SVHN", "svhn-first"),
         ("test_32x32.mat",),
@@ -166,15 +166,15 @@ _SETS = (
         page=_STANFORD,
         size="246 MB",
         files=(
-            Remote(f"{_STANFORD}/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", "svhn"),
-            Remote(f"{_STANFORD}/test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", "svhn"),
+            RemoteFile(f"{_STANFORD}/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", "svhn"),
+            RemoteFile(f"{_STANFORD}/test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", "svhn"),
         ),
         md5={
             "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
             "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
         },
     ),
-    Known(
+    PublicDataset(
         "cub200",
         ("CUB_200_2011",),
         ("image_class_labels.txt",),
@@ -184,13 +184,13 @@ _SETS = (
         page="https://www.vision.caltech.edu/datasets/cub_200_2011",
         size="1.2 GB",
         files=(
-            Remote(
+            RemoteFile(
                 "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
                 "97eceeb196236b17998738112f37df78",
             ),
         ),
     ),
-    Known(
+    PublicDataset(
         "food101",
         ("food-101",),
         ("meta/train.txt", "meta/train.json"),
@@ -199,9 +199,9 @@ _SETS = (
         shape=(3, 224, 224),
         page="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101",
         size="5.0 GB",
-        files=(Remote("http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"),),
+        files=(RemoteFile("http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"),),
     ),
-    Known(
+    PublicDataset(
         "birdsnap",
         ("birdsnap",),
         ("species.txt",),
@@ -210,9 +210,11 @@ _SETS = (
         shape=(3, 224, 224),
         page="http://thomasberg.org",
         size="about 10 GB of photos, from their own servers; many are gone",
-        files=(Remote("http://thomasberg.org/datasets/birdsnap/1.1/birdsnap.tgz", "1788158175f6ae794aebf27bcd7a3f5d"),),
+        files=(
+            RemoteFile("http://thomasberg.org/datasets/birdsnap/1.1/birdsnap.tgz", "1788158175f6ae794aebf27bcd7a3f5d"),
+        ),
     ),
-    Known(
+    PublicDataset(
         "tiny-imagenet",
         ("tiny-imagenet-200",),
         ("wnids.txt",),
@@ -221,9 +223,9 @@ _SETS = (
         shape=(3, 64, 64),
         page="http://cs231n.stanford.edu",
         size="248 MB",
-        files=(Remote("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de"),),
+        files=(RemoteFile("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de"),),
     ),
-    Known(
+    PublicDataset(
         "imagenet",
         ("imagenet", "ImageNet", "ILSVRC2012", "ILSVRC2012_img", "ILSVRC"),
         ("train", "Data/CLS-LOC/train", "ILSVRC/Data/CLS-LOC/train"),
@@ -240,10 +242,10 @@ _SETS = (
     ),
 )
 
-CATALOGUE: Mapping[str, Known] = {known.name: known for known in _SETS}
+CATALOGUE: Mapping[str, PublicDataset] = {known.name: known for known in _SETS}
 
 
-def known_set(name: str) -> Known:
+def public_dataset(name: str) -> PublicDataset:
     """What is known of a public set."""
     if name not in CATALOGUE:
         raise unknown("public data set", name, CATALOGUE)

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from uproar.data.catalogue import known_set
-from uproar.data.locations import located
-from uproar.data.options import Count, Root, chosen
+from uproar.data.catalogue import public_dataset
+from uproar.data.locations import locate
+from uproar.data.options import Count, Root, subsample
 from uproar.data.registry import tasks
 from uproar.data.task import Split, Task
 from uproar.data.unpickle import read_pickle
@@ -26,14 +26,14 @@ Bytes = tuple[np.ndarray, np.ndarray]
 @tasks.declare(images="50,000 + 10,000 colour 32×32", truth="none")
 def cifar10(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
     """CIFAR-10 (Krizhevsky 2009), 32×32 colour, from the binary or the pickle layout; nothing is unpickled."""
-    folder = located(known_set("cifar10"), root)
+    folder = locate(public_dataset("cifar10"), root)
     batches = [f"data_batch_{i}" for i in range(1, 6)]
     if (folder / "test_batch.bin").is_file():
         parts = [_binary(folder / f"{name}.bin", 1, 0) for name in (*batches, "test_batch")]
     else:
         parts = [_pickle(folder / name, "labels") for name in (*batches, "test_batch")]
     task = Task("cifar10", _split("train", parts[:-1]), _split("test", parts[-1:]), CIFAR10)
-    return chosen(task, train, test)
+    return subsample(task, train, test)
 
 
 @tasks.declare(images="50,000 + 10,000 colour 32×32", truth="none")
@@ -41,7 +41,7 @@ def cifar100(
     *, labels: Literal["fine", "coarse"] = "fine", train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """CIFAR-100 (Krizhevsky 2009), 32×32 colour, 100 fine or 20 coarse classes, from either layout."""
-    folder = located(known_set("cifar100"), root)
+    folder = locate(public_dataset("cifar100"), root)
     if (folder / "test.bin").is_file():
         column = 1 if labels == "fine" else 0
         parts = [_binary(folder / f"{name}.bin", 2, column) for name in ("train", "test")]
@@ -51,7 +51,7 @@ def cifar100(
         names = _pickled_names(folder / "meta", f"{labels}_label_names")
     name = "cifar100" if labels == "fine" else "cifar100-coarse"
     task = Task(name, _split("train", parts[:1]), _split("test", parts[1:]), names)
-    return chosen(task, train, test)
+    return subsample(task, train, test)
 
 
 def _split(name: str, parts: list[Bytes]) -> Split:

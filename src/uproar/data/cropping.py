@@ -7,15 +7,13 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image, ImageOps
-from torch import Tensor
 
 from uproar.errors import BadInput
 
 
 @dataclass(frozen=True)
-class Framing:
+class CentreCrop:
     """The shorter side is scaled to `shorter`, then the middle `size` × `size` pixels are kept.
 
     Bilinear with antialiasing, sizes rounded as the usual evaluation transforms of photo networks do, so that the
@@ -47,15 +45,16 @@ class Framing:
         """Left and top of what is kept of a scaled picture."""
         return round((width - self.size) / 2), round((height - self.size) / 2)
 
-    def box(self, box: tuple[float, float, float, float], width: int, height: int) -> Tensor:
-        """A box x0, y0, x1, y1 of a picture (last column and row included) where the framing puts it, (4,).
+    @property
+    def key(self) -> str:
+        """What enters the digest of cropped images: equal for equal crops, in all versions of this package."""
+        return f"Framing(size={self.size}, shorter={self.shorter})"
 
-        What lies outside the frame is cut off; a box that lies wholly outside becomes the nearest border pixel.
+    def box(self, box: tuple[float, float, float, float], width: int, height: int) -> tuple[int, ...]:
+        """A box x0, y0, x1, y1 of a picture (last column and row included) in the pixels of the crop.
+
+        What lies outside is cut off; a box that lies wholly outside becomes the nearest border pixel.
         """
-        return torch.tensor(self.edges(box, width, height))
-
-    def edges(self, box: tuple[float, float, float, float], width: int, height: int) -> tuple[int, ...]:
-        """The same as plain numbers, for sets of many boxes."""
         wide, high = self.scaled(width, height)
         left, top = self.corner(wide, high)
         x0, y0, x1, y1 = box

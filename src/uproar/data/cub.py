@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from uproar.data.catalogue import known_set
-from uproar.data.cropping import Framing
-from uproar.data.locations import located
+from uproar.data.catalogue import public_dataset
+from uproar.data.cropping import CentreCrop
+from uproar.data.locations import locate
 from uproar.data.options import Count, Root, Shorter, Size
-from uproar.data.photographs import Boxed, Listing, numbers, photo_task, rows_of
+from uproar.data.photographs import FileBoxes, FileList, parse_floats, photo_task, read_columns
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput
@@ -20,14 +20,14 @@ def cub200(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """200 species of birds (Wah et al. 2011) with boxes, the official split; photos are decoded when read."""
-    folder = located(known_set("cub200"), root)
-    ids = {number: i for i, (number, _) in enumerate(rows_of(folder / "classes.txt", 2))}
-    classes = [_title(name) for _, name in rows_of(folder / "classes.txt", 2)]
-    names = dict(rows_of(folder / "images.txt", 2))
-    labels = dict(rows_of(folder / "image_class_labels.txt", 2))
-    in_train = dict(rows_of(folder / "train_test_split.txt", 2))
+    folder = locate(public_dataset("cub200"), root)
+    ids = {number: i for i, (number, _) in enumerate(read_columns(folder / "classes.txt", 2))}
+    classes = [_title(name) for _, name in read_columns(folder / "classes.txt", 2)]
+    names = dict(read_columns(folder / "images.txt", 2))
+    labels = dict(read_columns(folder / "image_class_labels.txt", 2))
+    in_train = dict(read_columns(folder / "train_test_split.txt", 2))
     boxed = _boxes(folder / "bounding_boxes.txt", names)
-    listings = Listing(folder, boxed=boxed), Listing(folder, boxed=boxed)
+    listings = FileList(folder, boxed=boxed), FileList(folder, boxed=boxed)
     for number, name in names.items():
         if number not in labels or number not in in_train:
             raise BadInput(f"{folder}: image {number} ({name}) has no label or no split.")
@@ -37,18 +37,18 @@ def cub200(
                 f"{min(ids, key=int)} to {max(ids, key=int)}."
             )
         listings[in_train[number] != "1"].add(f"images/{name}", ids[labels[number]])
-    return photo_task("cub200", listings, classes, Framing(size, shorter), (train, test))
+    return photo_task("cub200", listings, classes, CentreCrop(size, shorter), (train, test))
 
 
 def _title(name: str) -> str:
     return name.partition(".")[2].replace("_", " ") or name
 
 
-def _boxes(file: Path, names: dict[str, str]) -> Callable[[str], Boxed | None]:
+def _boxes(file: Path, names: dict[str, str]) -> Callable[[str], FileBoxes | None]:
     """By name: left, top, width and height in the file become the corners of the box."""
-    found: dict[str, Boxed] = {}
-    for number, *values in rows_of(file, 5):
-        x, y, width, height = numbers(file, values)
+    found: dict[str, FileBoxes] = {}
+    for number, *values in read_columns(file, 5):
+        x, y, width, height = parse_floats(file, values)
         if number in names:
-            found[f"images/{names[number]}"] = Boxed(((x, y, x + width - 1, y + height - 1),))
+            found[f"images/{names[number]}"] = FileBoxes(((x, y, x + width - 1, y + height - 1),))
     return found.get

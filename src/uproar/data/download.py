@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 from uproar.data.birdsnap import PHOTOS, table
-from uproar.data.catalogue import Known, Remote
+from uproar.data.catalogue import PublicDataset, RemoteFile
 from uproar.data.locations import find
 from uproar.errors import BadInput, StoreError
 
@@ -43,7 +43,7 @@ class NotDownloaded(BadInput):
     """A server that does not give a file, or does not answer."""
 
 
-def get(known: Known, root: Path, listen: Listener) -> tuple[Path, str]:
+def get(known: PublicDataset, root: Path, listen: Listener) -> tuple[Path, str]:
     """Download a set into `root` and unpack it there; what is there already is not fetched again.
 
     Gives the set's folder, and what the user should know about it, if anything.
@@ -69,14 +69,14 @@ def get(known: Known, root: Path, listen: Listener) -> tuple[Path, str]:
     return there, ""
 
 
-def _lacks(folder: Path, remote: Remote) -> bool:
+def _lacks(folder: Path, remote: RemoteFile) -> bool:
     """Whether a set that is there lacks a file, packed or not; what comes in an archive comes whole."""
     if remote.name.endswith(_ARCHIVES):
         return False
     return not any((folder / n).is_file() for n in (remote.name, remote.name.removesuffix(".gz")))
 
 
-def _get_file(remote: Remote, root: Path, folder: Path, listen: Listener) -> None:
+def _get_file(remote: RemoteFile, root: Path, folder: Path, listen: Listener) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = fetch(remote, folder, listen)
@@ -90,7 +90,7 @@ def _get_file(remote: Remote, root: Path, folder: Path, listen: Listener) -> Non
         raise StoreError(f"Cannot write into {folder}: {reason}{kept}.") from None
 
 
-def fetch(remote: Remote, folder: Path, listen: Listener) -> Path:
+def fetch(remote: RemoteFile, folder: Path, listen: Listener) -> Path:
     """A file from a server, checked; a part that is there already is continued."""
     file, part = folder / remote.name, folder / f"{remote.name}.part"
     if file.is_file():
@@ -114,7 +114,7 @@ def fetch(remote: Remote, folder: Path, listen: Listener) -> Path:
     return file
 
 
-def _receive(remote: Remote, part: Path, listen: Listener) -> None:
+def _receive(remote: RemoteFile, part: Path, listen: Listener) -> None:
     """Append to `part` until the file is complete, asking again where a connection breaks off."""
     failures, best = 0, 0
     while True:
@@ -141,7 +141,7 @@ def _receive(remote: Remote, part: Path, listen: Listener) -> None:
         time.sleep(PAUSE * failures)
 
 
-def _append(remote: Remote, part: Path, start: int, listen: Listener) -> bool:
+def _append(remote: RemoteFile, part: Path, start: int, listen: Listener) -> bool:
     """Ask for the rest of a file and write what comes; whether that was all."""
     request = urllib.request.Request(remote.url, headers={"User-Agent": "uproar"})
     if start:

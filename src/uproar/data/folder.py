@@ -10,10 +10,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from uproar.data.cropping import Framing
+from uproar.data.cropping import CentreCrop
 from uproar.data.locations import roots
 from uproar.data.options import Count, Shorter, Size
-from uproar.data.photographs import ENDINGS, Boxed, Listing, class_folders, left_out, numbers, photo_task
+from uproar.data.photographs import (
+    ENDINGS,
+    FileBoxes,
+    FileList,
+    class_folders,
+    excluded_files,
+    parse_floats,
+    photo_task,
+)
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput, BadOption
@@ -47,7 +55,7 @@ def folder_task(
     `first`, of the outputs of a given network; then not every class needs a picture.
     """
     place = folder_place(root)
-    framing, counts = Framing(size, shorter), (train, test)
+    crop, counts = CentreCrop(size, shorter), (train, test)
     noted = _noted(share)
     if csv is not None:
         names = _Columns(image, label, split)
@@ -55,12 +63,12 @@ def folder_task(
         known = _numbered(rows, classes, first) if classes else _named(rows)
         listings = _listed(place, rows, known, share, by_class=not classes)
         titles = [str(i) for i in range(classes)] if classes else list(known)
-        task = photo_task("folder", listings, titles, framing, counts, sparse=bool(classes))
+        task = photo_task("folder", listings, titles, crop, counts, sparse=bool(classes))
         return noted(task) if rows.splits is None else task
     if classes:
         raise BadOption("folder: classes=N needs a table (csv=…) whose labels are numbers.")
     two, titles, listings = _tree(place, share)
-    task = photo_task("folder", listings, titles, framing, counts)
+    task = photo_task("folder", listings, titles, crop, counts)
     return task if two else noted(task)
 
 
@@ -100,7 +108,7 @@ def folder_place(root: str) -> Path:
     raise BadInput(f"There is no folder {root}; looked in {looked}.")
 
 
-def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[Listing, Listing]]:
+def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[FileList, FileList]]:
     """Whether there are folders for both splits, the classes, and the files of the splits."""
     second = next((name for name in _TEST if (place / name).is_dir()), None)
     if (place / "train").is_dir() and second is not None:
@@ -108,15 +116,15 @@ def _tree(place: Path, share: float) -> tuple[bool, list[str], tuple[Listing, Li
     classes = class_folders(place)
     if len(classes) < 2:
         raise BadInput(f"{place} has {len(classes)} class folders; a task needs at least two (or a table: csv=…).")
-    whole = Listing(place)
+    whole = FileList(place)
     for number, name in enumerate(classes):
         whole.add_folder(name, number)
     return False, classes, _divided(whole, share)
 
 
-def _two_trees(place: Path, second: str) -> tuple[list[str], tuple[Listing, Listing]]:
+def _two_trees(place: Path, second: str) -> tuple[list[str], tuple[FileList, FileList]]:
     classes = class_folders(place / "train")
-    listings = Listing(place), Listing(place)
+    listings = FileList(place), FileList(place)
     for split, listing in zip(("train", second), listings, strict=True):
         for name in class_folders(place / split):
             if name not in classes:
@@ -127,12 +135,12 @@ def _two_trees(place: Path, second: str) -> tuple[list[str], tuple[Listing, List
     return classes, listings
 
 
-def _divided(whole: Listing, share: float, by_class: bool = True) -> tuple[Listing, Listing]:
+def _divided(whole: FileList, share: float, by_class: bool = True) -> tuple[FileList, FileList]:
     """Some of each class, or of all, as test: at least one, and never all.
 
     Which ones is drawn by name, so that a file more or less moves hardly any other to the other side.
     """
-    here = whole.without(left_out(whole.folder))
+    here = whole.without(excluded_files(whole.folder))
     groups: dict[int, list[int]] = {}
     for row, label in enumerate(here.labels):
         groups.setdefault(label if by_class else 0, []).append(row)
@@ -162,7 +170,7 @@ class _Rows:
     names: list[str]
     labels: list[str]
     splits: list[str] | None
-    boxes: dict[str, Boxed] | None
+    boxes: dict[str, FileBoxes] | None
 
     @classmethod
     def read(cls, place: Path, file: Path, columns: _Columns) -> _Rows:
@@ -197,12 +205,12 @@ def _found(place: Path, table: Path, name: str | None, line: int) -> str:
     raise BadInput(f"{table}, line {line}: there is no picture {name!r} in {place}.")
 
 
-def _boxes(file: Path, names: Sequence[str], rows: Sequence[dict[str, str]]) -> dict[str, Boxed]:
+def _boxes(file: Path, names: Sequence[str], rows: Sequence[dict[str, str]]) -> dict[str, FileBoxes]:
     found = {}
     for name, row in zip(names, rows, strict=True):
         if all(row[corner] for corner in _CORNERS):
-            x0, y0, x1, y1 = numbers(file, [row[corner] for corner in _CORNERS])
-            found[name] = Boxed(((x0, y0, x1, y1),))
+            x0, y0, x1, y1 = parse_floats(file, [row[corner] for corner in _CORNERS])
+            found[name] = FileBoxes(((x0, y0, x1, y1),))
     return found
 
 
@@ -225,9 +233,9 @@ def _numbered(rows: _Rows, classes: int, first: int) -> dict[str, int]:
     return {label: int(label) - first for label in set(rows.labels)}
 
 
-def _listed(place: Path, rows: _Rows, known: dict[str, int], share: float, by_class: bool) -> tuple[Listing, Listing]:
+def _listed(place: Path, rows: _Rows, known: dict[str, int], share: float, by_class: bool) -> tuple[FileList, FileList]:
     boxed = None if rows.boxes is None else rows.boxes.get
-    whole = Listing(place, boxed=boxed)
+    whole = FileList(place, boxed=boxed)
     for name, label in zip(rows.names, rows.labels, strict=True):
         whole.add(name, known[label])
     if rows.splits is None:

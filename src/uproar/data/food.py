@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from uproar.data.catalogue import known_set
-from uproar.data.cropping import Framing
-from uproar.data.locations import located
+from uproar.data.catalogue import public_dataset
+from uproar.data.cropping import CentreCrop
+from uproar.data.locations import locate
 from uproar.data.options import Count, Root, Shorter, Size
-from uproar.data.photographs import Listing, photo_task, rows_of
+from uproar.data.photographs import FileList, photo_task, read_columns
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput
@@ -20,10 +20,10 @@ def food101(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """101 dishes (Bossard et al. 2014), the official lists; photos are decoded when read."""
-    folder = located(known_set("food101"), root)
-    classes = [name for (name,) in rows_of(folder / "meta" / "classes.txt", 1)]
+    folder = locate(public_dataset("food101"), root)
+    classes = [name for (name,) in read_columns(folder / "meta" / "classes.txt", 1)]
     numbers = {name: i for i, name in enumerate(classes)}
-    listings = Listing(folder), Listing(folder)
+    listings = FileList(folder), FileList(folder)
     for split, listing in zip(("train", "test"), listings, strict=True):
         for name in _listed(folder / "meta", split):
             label = name.partition("/")[0]
@@ -31,13 +31,13 @@ def food101(
                 raise BadInput(f"{folder}: {split} has {name}, but classes.txt has no class {label!r}.")
             listing.add(f"images/{name}.jpg", numbers[label])
     names = [name.replace("_", " ") for name in classes]
-    return photo_task("food101", listings, names, Framing(size, shorter), (train, test))
+    return photo_task("food101", listings, names, CentreCrop(size, shorter), (train, test))
 
 
 def _listed(meta: Path, split: str) -> list[str]:
     """The names of a split, from the text list or the same list as JSON."""
     if (meta / f"{split}.txt").is_file():
-        return [name for (name,) in rows_of(meta / f"{split}.txt", 1)]
+        return [name for (name,) in read_columns(meta / f"{split}.txt", 1)]
     try:
         held = json.loads((meta / f"{split}.json").read_text(encoding="utf-8"))
         return [str(name) for names in held.values() for name in names]

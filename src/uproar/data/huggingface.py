@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.data.cropping import Framing
-from uproar.data.options import Count, Shorter, chosen
+from uproar.data.cropping import CentreCrop
+from uproar.data.options import Count, Shorter, subsample
 from uproar.data.registry import tasks
 from uproar.data.stream import Source
 from uproar.data.task import Split, Task
@@ -48,9 +48,9 @@ def hf_entry(name: str) -> Entry:
         both = _splits(short, config, learn, judge)
         columns = _columns(both["train"], image, label)
         classes = _classes(both, columns[1])
-        framing = _framing(both["train"], columns[0], size, shorter)
-        parts = [_split(part, rows, columns, classes, framing) for part, rows in both.items()]
-        return chosen(Task(name, parts[0], parts[1], classes), train, test)
+        crop = _crop(both["train"], columns[0], size, shorter)
+        parts = [_split(part, rows, columns, classes, crop) for part, rows in both.items()]
+        return subsample(Task(name, parts[0], parts[1], classes), train, test)
 
     read.__doc__ = f"The set {short} of Hugging Face datasets."
     return Entry("task", name, read, {"images": "pictures", "truth": "none"})
@@ -93,37 +93,37 @@ def _classes(both: Mapping[str, Any], label: str) -> tuple[str, ...]:
     return tuple(str(value) for value in sorted(set(both["train"][label]) | set(both["test"][label])))
 
 
-def _framing(rows: Any, image: str, size: int, shorter: int) -> Framing:
-    """The framing asked for, or the size of the first picture where that is square."""
+def _crop(rows: Any, image: str, size: int, shorter: int) -> CentreCrop:
+    """The crop asked for, or the size of the first picture where that is square."""
     if size:
-        return Framing(size, shorter)
+        return CentreCrop(size, shorter)
     width, height = rows[0][image].size
     if width != height:
         raise BadInput(f"The first picture is {width}×{height}; say to what size, e.g. size=224.")
-    return Framing(width, shorter or width)
+    return CentreCrop(width, shorter or width)
 
 
-def _split(name: str, rows: Any, columns: tuple[str, str], classes: tuple[str, ...], framing: Framing) -> Split:
+def _split(name: str, rows: Any, columns: tuple[str, str], classes: tuple[str, ...], crop: CentreCrop) -> Split:
     image, label = columns
     values = list(rows[label])
     named = getattr(rows.features[label], "names", None)
     numbers = {text: i for i, text in enumerate(classes)}
     labels = torch.tensor(values if named else [numbers[str(value)] for value in values])
-    return Split(name, Rows(rows, image, framing), labels)
+    return Split(name, Rows(rows, image, crop), labels)
 
 
 class Rows(Source):
     """The pictures of a column, as files that are decoded when they are read."""
 
-    def __init__(self, rows: Any, column: str, framing: Framing) -> None:
+    def __init__(self, rows: Any, column: str, crop: CentreCrop) -> None:
         import datasets
 
         self.rows = rows.cast_column(column, datasets.Image(decode=False))
-        self.column, self.framing = column, framing
+        self.column, self.crop = column, crop
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        return len(self.rows), 3, self.framing.size, self.framing.size
+        return len(self.rows), 3, self.crop.size, self.crop.size
 
     def read(self, rows: Tensor) -> Tensor:
         pixels = np.empty((len(rows), *self.shape[1:]), np.uint8)
@@ -132,13 +132,13 @@ class Rows(Source):
         return torch.from_numpy(pixels)
 
     def digest(self) -> str:
-        total = hashlib.sha256(repr(self.framing).encode())
+        total = hashlib.sha256(self.crop.key.encode())
         for row in range(len(self.rows)):
             total.update(hashlib.sha256(self._content(row)[1]).digest())
         return total.hexdigest()[:40]
 
     def _picture(self, row: int) -> np.ndarray:
-        return self.framing.picture(*self._content(row))
+        return self.crop.picture(*self._content(row))
 
     def _content(self, row: int) -> tuple[Path, bytes]:
         held = self.rows[row][self.column]

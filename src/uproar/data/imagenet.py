@@ -10,11 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from uproar.data.catalogue import known_set
-from uproar.data.cropping import Framing
-from uproar.data.locations import located
+from uproar.data.catalogue import public_dataset
+from uproar.data.cropping import CentreCrop
+from uproar.data.locations import locate
 from uproar.data.options import Count, Root, Shorter, Size
-from uproar.data.photographs import Boxed, Listing, class_folders, class_titles, photo_task, pictures_below, rows_of
+from uproar.data.photographs import (
+    FileBoxes,
+    FileList,
+    class_folders,
+    class_titles,
+    photo_task,
+    pictures_below,
+    read_columns,
+)
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput, one_line
@@ -30,8 +38,8 @@ def imagenet(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """ILSVRC 2012 (Russakovsky et al. 2015); the labelled validation photos are the test split."""
-    known = known_set("imagenet")
-    folder = located(known, root)
+    known = public_dataset("imagenet")
+    folder = locate(known, root)
     data = _first(folder, known.marks)
     assert data is not None, "this is how the folder was found"
     place = data.parent.relative_to(folder).as_posix()
@@ -40,7 +48,7 @@ def imagenet(
     if not wnids:
         raise BadInput(f"{data} has no class folders such as n01440764.")
     labels = {wnid: i for i, wnid in enumerate(wnids)}
-    first, second = Listing(folder), Listing(folder)
+    first, second = FileList(folder), FileList(folder)
     for wnid, label in labels.items():
         first.add_folder(f"{below}train/{wnid}", label)
     boxes = _first(folder, _XML)
@@ -48,14 +56,14 @@ def imagenet(
     if boxes is not None:
         second.boxed = _boxed_by(boxes, wnids, second)
     names = class_titles(wnids, _words(folder))
-    return photo_task("imagenet", (first, second), names, Framing(size, shorter), (train, test))
+    return photo_task("imagenet", (first, second), names, CentreCrop(size, shorter), (train, test))
 
 
 def _first(folder: Path, places: tuple[str, ...]) -> Path | None:
     return next((folder / place for place in places if (folder / place).exists()), None)
 
 
-def _add_validation(listing: Listing, val: str, labels: dict[str, int], boxes: Path | None) -> None:
+def _add_validation(listing: FileList, val: str, labels: dict[str, int], boxes: Path | None) -> None:
     """The validation photos: in class folders, or side by side with their labels elsewhere."""
     place = listing.folder / val
     if not place.is_dir():
@@ -101,7 +109,7 @@ def _validation_labels(folder: Path, names: list[str], boxes: Path | None) -> di
 def _labels_of_kit(kit: Path, names: list[str]) -> dict[str, str]:
     """The kit counts classes from 1, in an order of its own, and photos by name."""
     truth = kit / "ILSVRC2012_validation_ground_truth.txt"
-    numbers = [number for (number,) in rows_of(truth, 1)]
+    numbers = [number for (number,) in read_columns(truth, 1)]
     wnids = _wnids_of_kit(kit / "meta.mat")
     for number in numbers:
         if number not in wnids:
@@ -126,20 +134,20 @@ def _wnids_of_kit(file: Path) -> dict[str, str]:
 
 def _words(folder: Path) -> dict[str, str]:
     place = _first(folder, _WORDS)
-    return {} if place is None else {wnid: words for wnid, words in rows_of(place, 2)}
+    return {} if place is None else {wnid: words for wnid, words in read_columns(place, 2)}
 
 
-def _boxed_by(place: Path, wnids: list[str], listing: Listing) -> Callable[[str], Boxed | None]:
+def _boxed_by(place: Path, wnids: list[str], listing: FileList) -> Callable[[str], FileBoxes | None]:
     """Finds the boxes of a photo's own class in its XML file; none where there is no file."""
     classes = dict(zip(listing.names, listing.labels, strict=True))
 
-    def boxed(name: str) -> Boxed | None:
+    def boxed(name: str) -> FileBoxes | None:
         file = place / f"{Path(name).stem}.xml"
         if not file.is_file():
             return None
         objects, size = _objects(file)
         own = wnids[classes[name]]
-        return Boxed(tuple(box for wnid, box in objects if wnid == own), size)
+        return FileBoxes(tuple(box for wnid, box in objects if wnid == own), size)
 
     return boxed
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from uproar.data.catalogue import Known
+from uproar.data.catalogue import PublicDataset
 from uproar.errors import BadInput
 from uproar.paths import user_path
 
@@ -20,11 +20,11 @@ VARIABLE = "UPROAR_DATA"
 
 def roots() -> list[Path]:
     """The folders that hold data sets: those of UPROAR_DATA, ./data, and the user's own, in this order."""
-    given = [user_path(part) for part in given_roots()]
-    return [*given, Path("data"), own_root()]
+    given = [user_path(part) for part in environment_roots()]
+    return [*given, Path("data"), user_root()]
 
 
-def own_root() -> Path:
+def user_root() -> Path:
     """The user's folder for downloaded data sets."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "uproar" / "data"
@@ -36,7 +36,7 @@ def own_root() -> Path:
 
 def download_root() -> Path:
     """Where downloads go: the first folder of UPROAR_DATA, or the user's own."""
-    return next((user_path(part) for part in given_roots()), own_root())
+    return next((user_path(part) for part in environment_roots()), user_root())
 
 
 def use_root(folder: str | Path) -> None:
@@ -44,23 +44,23 @@ def use_root(folder: str | Path) -> None:
     place = user_path(folder).resolve()
     if place.exists() and not place.is_dir():
         raise BadInput(f"--data-root must be a folder; {folder} is a file.")
-    rest = [part for part in given_roots() if part != str(place)]
+    rest = [part for part in environment_roots() if part != str(place)]
     os.environ[VARIABLE] = os.pathsep.join([str(place), *rest])
 
 
-def also_look(folders: Sequence[str]) -> None:
+def add_roots(folders: Sequence[str]) -> None:
     """Look in `folders` too, after those given: where a run found its data is where its report may need them."""
-    rest = [folder for folder in folders if folder not in given_roots()]
+    rest = [folder for folder in folders if folder not in environment_roots()]
     if rest:
-        os.environ[VARIABLE] = os.pathsep.join([*given_roots(), *rest])
+        os.environ[VARIABLE] = os.pathsep.join([*environment_roots(), *rest])
 
 
-def given_roots() -> list[str]:
+def environment_roots() -> list[str]:
     """The folders that the environment names."""
     return [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part.strip()]
 
 
-def find(known: Known, root: str | None = None) -> Path | None:
+def find(known: PublicDataset, root: str | None = None) -> Path | None:
     """The folder of a set: below `root`, or below the first of the usual places that has it."""
     bare = root is not None or not known.common
     for place in [user_path(root)] if root else roots():
@@ -70,15 +70,15 @@ def find(known: Known, root: str | None = None) -> Path | None:
     return None
 
 
-def located(known: Known, root: str | None = None) -> Path:
+def locate(known: PublicDataset, root: str | None = None) -> Path:
     """The folder of a set, or the sentence that says how to get it."""
     folder = find(known, root)
     if folder is None:
-        raise BadInput(missing(known, root))
+        raise BadInput(missing_message(known, root))
     return folder
 
 
-def missing(known: Known, root: str | None = None) -> str:
+def missing_message(known: PublicDataset, root: str | None = None) -> str:
     """What to download, where it was looked for, and the command."""
     looked = ", ".join(str(place) for place in ([Path(root)] if root else roots()))
     found = f"The data set {known.name} was not found: no {' or '.join(known.folders[:3])} in {looked}."
@@ -90,7 +90,7 @@ def missing(known: Known, root: str | None = None) -> str:
     )
 
 
-def _candidates(known: Known, place: Path, bare: bool) -> list[Path]:
+def _candidates(known: PublicDataset, place: Path, bare: bool) -> list[Path]:
     named = [place / folder for folder in known.folders]
     named += [place / known.name / folder for folder in ("", *known.folders)]
     return [*named, place] if bare else named

@@ -35,17 +35,19 @@ Shorter = Annotated[int, Field(ge=0)]
 """What the shorter side is scaled to before the crop; 0 is the usual 256 for 224, in proportion."""
 
 
-def chosen(task: Task, train: int | None, test: int | None) -> Task:
+def subsample(task: Task, train: int | None, test: int | None) -> Task:
     """The task with so many training and test images, classes balanced."""
 
     def part(split: Split, count: int | None) -> Split:
-        rows = chosen_rows(task.name, split.name, split.labels, len(task.classes), count)
+        rows = subsample_rows(task.name, split.name, split.labels, len(task.classes), count)
         return split if count is None else split.take(rows)
 
     return replace(task, train=part(task.train, train), test=part(task.test, test))
 
 
-def chosen_rows(task: str, split: str, labels: Tensor, classes: int, count: int | None, sparse: bool = False) -> Tensor:
+def subsample_rows(
+    task: str, split: str, labels: Tensor, classes: int, count: int | None, sparse: bool = False
+) -> Tensor:
     """Which images `count` of a split are, classes balanced; none means all."""
     if count is None:
         return torch.arange(len(labels))

@@ -1,4 +1,4 @@
-"""Sets of photographs: lists of files that are decoded when they are read, with boxes that follow the framing.
+"""Sets of photographs: lists of files that are decoded when they are read, with boxes that follow the crop.
 
 A file that cannot be decoded makes what needs it fail, with a sentence that names it. `uproar data verify NAME
 --leave-out` finds all such files and lists them in `left-out.txt` in the set's folder; files listed there are
@@ -17,14 +17,14 @@ from typing import NamedTuple
 import torch
 from PIL import Image, UnidentifiedImageError
 
-from uproar.data.cropping import Framing
-from uproar.data.options import chosen_rows
+from uproar.data.cropping import CentreCrop
+from uproar.data.options import subsample_rows
 from uproar.data.stream import Pictures
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-LEFT_OUT = "left-out.txt"
+EXCLUSION_LIST = "left-out.txt"
 """The list of files of a set that are left out, one name per line."""
 
 NOWHERE = (0, 0, -1, -1)
@@ -38,7 +38,7 @@ Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in the pixels of a file, last column and row included."""
 
 
-class Boxed(NamedTuple):
+class FileBoxes(NamedTuple):
     """The boxes of a file, and its width and height where they are known."""
 
     boxes: tuple[Box, ...]
@@ -46,13 +46,13 @@ class Boxed(NamedTuple):
 
 
 @dataclass
-class Listing:
+class FileList:
     """Files of one split by name below a folder, with labels, and boxes where `boxed` finds them by name."""
 
     folder: Path
     names: list[str] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
-    boxed: Callable[[str], Boxed | None] | None = None
+    boxed: Callable[[str], FileBoxes | None] | None = None
 
     def add(self, name: str, label: int) -> None:
         """One more file; a name from a list must stay below the folder."""
@@ -70,17 +70,17 @@ class Listing:
         self.names += [f"{name}/{file}" for file in found]
         self.labels += [label] * len(found)
 
-    def without(self, names: set[str]) -> Listing:
+    def without(self, names: set[str]) -> FileList:
         """The listing without some files."""
         kept = [i for i, name in enumerate(self.names) if name not in names]
         return self.take(kept)
 
-    def take(self, rows: Sequence[int]) -> Listing:
+    def take(self, rows: Sequence[int]) -> FileList:
         """Some of the files."""
         names, labels = [self.names[i] for i in rows], [self.labels[i] for i in rows]
-        return Listing(self.folder, names, labels, self.boxed)
+        return FileList(self.folder, names, labels, self.boxed)
 
-    def split(self, name: str, framing: Framing) -> Split:
+    def split(self, name: str, crop: CentreCrop) -> Split:
         """The files as images that are decoded when they are read."""
         paths = [os.path.join(self.folder, file) for file in self.names]
         if not paths:
@@ -88,36 +88,36 @@ class Listing:
         boxes = None
         if self.boxed is not None:
             named = zip(paths, self.names, strict=True)
-            found = [_framed(path, self.boxed(name), framing) for path, name in named]
+            found = [_cropped(path, self.boxed(name), crop) for path, name in named]
             most = max(1, *(len(some) for some in found))
             boxes = torch.tensor([some + [NOWHERE] * (most - len(some)) for some in found])
             boxes = boxes[:, 0] if most == 1 else boxes
-        images = Pictures(paths, framing.size, shorter=framing.shorter)
+        images = Pictures(paths, crop.size, shorter=crop.shorter)
         return Split(name, images, torch.tensor(self.labels), boxes=boxes)
 
 
 def photo_task(
     name: str,
-    listings: tuple[Listing, Listing],
+    listings: tuple[FileList, FileList],
     classes: Sequence[str],
-    framing: Framing,
+    crop: CentreCrop,
     counts: tuple[int | None, int | None],
     sparse: bool = False,
 ) -> Task:
     """A task of photographs from the listings of its two splits, with so many images of each."""
     splits = []
     for split, listing, count in zip(("train", "test"), listings, counts, strict=True):
-        here = listing.without(left_out(listing.folder))
+        here = listing.without(excluded_files(listing.folder))
         labels = torch.tensor(here.labels, dtype=torch.long)
-        rows = chosen_rows(name, split, labels, len(classes), count, sparse)
-        splits.append(here.take(rows.tolist()).split(split, framing))
+        rows = subsample_rows(name, split, labels, len(classes), count, sparse)
+        splits.append(here.take(rows.tolist()).split(split, crop))
     return Task(name, splits[0], splits[1], tuple(classes), sparse)
 
 
-def left_out(folder: Path) -> set[str]:
+def excluded_files(folder: Path) -> set[str]:
     """The names of files that were found unreadable and are left out."""
     try:
-        lines = (folder / LEFT_OUT).read_text(encoding="utf-8").splitlines()
+        lines = (folder / EXCLUSION_LIST).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return set()
     return {line for line in lines if line and not line.startswith("#")}
@@ -151,7 +151,7 @@ def class_titles(names: Sequence[str], words: Mapping[str, str]) -> list[str]:
     return [f"{t} ({n})" if t in shared else t for t, n in zip(first, names, strict=True)]
 
 
-def rows_of(file: Path, columns: int) -> list[list[str]]:
+def read_columns(file: Path, columns: int) -> list[list[str]]:
     """The lines of a list, each split at white space into so many columns; the last may hold spaces."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -166,7 +166,7 @@ def rows_of(file: Path, columns: int) -> list[list[str]]:
     return rows
 
 
-def numbers(file: Path, values: Sequence[str]) -> tuple[float, ...]:
+def parse_floats(file: Path, values: Sequence[str]) -> tuple[float, ...]:
     """Values of a list as numbers."""
     try:
         return tuple(float(value) for value in values)
@@ -174,19 +174,19 @@ def numbers(file: Path, values: Sequence[str]) -> tuple[float, ...]:
         raise BadInput(f"{file}: expected numbers, not {' '.join(values)!r}.") from None
 
 
-def _framed(path: str, boxed: Boxed | None, framing: Framing) -> list[tuple[int, ...]]:
-    """The boxes of a file where the framing puts them, without those outside the frame."""
+def _cropped(path: str, boxed: FileBoxes | None, crop: CentreCrop) -> list[tuple[int, ...]]:
+    """The boxes of a file where the crop puts them, without those outside the frame."""
     if boxed is None or not boxed.boxes:
         return []
     width, height = boxed.size or _upright_size(path)
-    wide, high = framing.scaled(width, height)
-    left, top = framing.corner(wide, high)
+    wide, high = crop.scaled(width, height)
+    left, top = crop.corner(wide, high)
 
     def seen(low: float, high: float, scale: float, start: int) -> bool:
-        return (high + 1) * scale > start and low * scale < start + framing.size
+        return (high + 1) * scale > start and low * scale < start + crop.size
 
     return [
-        framing.edges(box, width, height)
+        crop.box(box, width, height)
         for box in boxed.boxes
         if seen(box[0], box[2], wide / width, left) and seen(box[1], box[3], high / height, top)
     ]

@@ -14,7 +14,7 @@ from torch import Tensor
 from uproar.data.registry import tasks
 from uproar.data.stream import Source
 from uproar.data.task import Split, Task
-from uproar.data.watermark import Mark, Marked, number_mark, stripes_mark
+from uproar.data.watermark import Watermark, WatermarkedImages, number_mark, stripes_mark
 from uproar.errors import BadInput
 from uproar.seeds import Draws
 
@@ -46,19 +46,19 @@ def semi_natural(
     return Task(name, parts[0], parts[1], tuple(str(i) for i in range(len(task.classes))))
 
 
-def _marked(split: Split, mark: Mark, classes: int, place: str, seed: int) -> Split:
+def _marked(split: Split, mark: Watermark, classes: int, place: str, seed: int) -> Split:
     draws = Draws.of(seed, len(split), split.name)
     labels = (draws.uniform("semi-natural label") * classes).long().clamp_max(classes - 1)
     corners = _corners(draws, split, mark, place)
     boxes = mark.boxes_of(labels, corners)
     if isinstance(split.images, Source):
-        images: Tensor | Source = Marked(split.images, mark, labels, corners)
+        images: Tensor | Source = WatermarkedImages(split.images, mark, labels, corners)
     else:
         images = mark.painted(split.images, labels, corners)
     return Split(split.name, images, labels, boxes=boxes)
 
 
-def _corners(draws: Draws, split: Split, mark: Mark, place: str) -> Tensor:
+def _corners(draws: Draws, split: Split, mark: Watermark, place: str) -> Tensor:
     if place == "corner":
         return torch.zeros(len(split), 2, dtype=torch.long)
     room = torch.tensor(split.shape[1:]) - torch.tensor(mark.bright.shape[1:]) + 1

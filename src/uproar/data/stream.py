@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from uproar.batches import spans
-from uproar.data.cropping import Framing
+from uproar.data.cropping import CentreCrop
 from uproar.data.pixelcache import PixelCache, cache_folder
 from uproar.errors import BadInput
 from uproar.storage.backends import write_file
@@ -44,7 +44,7 @@ class Source(abc.ABC):
 
     def take(self, rows: Tensor) -> Source:
         """Some of the images as a source of their own."""
-        return Picked(self, rows)
+        return Subset(self, rows)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -71,7 +71,7 @@ def row_numbers(rows: Rows, n: int) -> Tensor:
     return numbers
 
 
-class Picked(Source):
+class Subset(Source):
     """Some rows of another source."""
 
     def __init__(self, source: Source, rows: Tensor) -> None:
@@ -93,7 +93,7 @@ class Picked(Source):
 class Pictures(Source):
     """Picture files, decoded by a few threads when they are read, and kept as bytes in the cache folder.
 
-    What tells a set from another is what its files hold, in order, and the framing: not where the files are.
+    What tells a set from another is what its files hold, in order, and the crop: not where the files are.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Pictures(Source):
         self.paths = tuple(os.fspath(path) for path in paths)
         if not self.paths:
             raise BadInput("There are no pictures: give at least one.")
-        self.framing = Framing(size, shorter)
+        self.crop = CentreCrop(size, shorter)
         self.threads = threads or min(4, os.cpu_count() or 1)
         self.cache = cache
         self._pixels: PixelCache | None = None
@@ -116,12 +116,12 @@ class Pictures(Source):
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        return len(self.paths), 3, self.framing.size, self.framing.size
+        return len(self.paths), 3, self.crop.size, self.crop.size
 
     def take(self, rows: Tensor) -> Pictures:
         """Some of the pictures."""
         chosen = [self.paths[i] for i in row_numbers(rows, len(self)).tolist()]
-        return Pictures(chosen, self.framing.size, shorter=self.framing.shorter, threads=self.threads, cache=self.cache)
+        return Pictures(chosen, self.crop.size, shorter=self.crop.shorter, threads=self.threads, cache=self.cache)
 
     def read(self, rows: Tensor) -> Tensor:
         wanted = rows.tolist()
@@ -142,7 +142,7 @@ class Pictures(Source):
         cache = self._cache()
         pixels = cache.get(row)
         if pixels is None:
-            pixels = self.framing.picture(Path(self.paths[row]))
+            pixels = self.crop.picture(Path(self.paths[row]))
             cache.put(row, pixels)
         return pixels
 
@@ -154,9 +154,9 @@ class Pictures(Source):
         return self._pixels
 
     def stamp(self) -> str:
-        """What tells these files from others without opening them: places, sizes, times of change, framing."""
+        """What tells these files from others without opening them: places, sizes, times of change, crop."""
         if not self._stamp:
-            total = hashlib.sha256(repr(self.framing).encode())
+            total = hashlib.sha256(self.crop.key.encode())
             for path in self.paths:
                 total.update(f"{os.path.abspath(path)}\0{_state(path)}\n".encode())
             self._stamp = total.hexdigest()[:40]
@@ -169,7 +169,7 @@ class Pictures(Source):
         with contextlib.suppress(OSError):
             if note is not None and len(known := note.read_text().strip()) == 40:
                 return known
-        total = hashlib.sha256(repr(self.framing).encode())
+        total = hashlib.sha256(self.crop.key.encode())
         with ThreadPoolExecutor(self.threads) as pool:
             for rows in spans(len(self.paths), 1024):
                 for one in pool.map(_hashed, self.paths[rows]):

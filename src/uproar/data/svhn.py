@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from uproar.data.catalogue import known_set
-from uproar.data.locations import located
-from uproar.data.options import Count, Root, chosen
+from uproar.data.catalogue import public_dataset
+from uproar.data.locations import locate
+from uproar.data.options import Count, Root, subsample
 from uproar.data.registry import tasks
 from uproar.data.task import Split, Task
 from uproar.errors import BadInput, one_line
@@ -19,10 +19,10 @@ from uproar.errors import BadInput, one_line
 @tasks.declare(images="73,257 + 26,032 colour 32×32", truth="none")
 def svhn(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
     """House numbers (Netzer et al. 2011), cropped digits, 32×32 colour, from the .mat files."""
-    folder = located(known_set("svhn"), root)
+    folder = locate(public_dataset("svhn"), root)
     first = _split("train", folder / "train_32x32.mat")
     second = _split("test", folder / "test_32x32.mat")
-    return chosen(Task("svhn", first, second, tuple("0123456789")), train, test)
+    return subsample(Task("svhn", first, second, tuple("0123456789")), train, test)
 
 
 def _split(name: str, file: Path) -> Split:

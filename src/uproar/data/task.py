@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from uproar.batches import spans
-from uproar.containment import private
+from uproar.containment import private_copy
 from uproar.data.boxes import box_pixels
 from uproar.data.stream import Rows, Source, row_numbers
 from uproar.errors import BadInput, BadShape
@@ -74,7 +74,7 @@ class Split:
         return isinstance(self.images, Source)
 
     @property
-    def handful(self) -> int:
+    def rows_at_once(self) -> int:
         """How many images may be read at a time, whatever their size."""
         return max(1, min(4096, READ // math.prod(self.shape)))
 
@@ -113,10 +113,10 @@ class CopiedSplit(Split):
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("__"):
             return super().__getattribute__(name)
-        return private(getattr(self.__dict__["_split"], name))
+        return private_copy(getattr(self.__dict__["_split"], name))
 
 
-private.register(Split, CopiedSplit)
+private_copy.register(Split, CopiedSplit)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Task:
         total = torch.zeros(2, self.shape[0], dtype=torch.float64)
         most = max(1, SEEN // math.prod(self.shape))
         chosen = torch.linspace(0, len(self.train) - 1, min(most, len(self.train)), dtype=torch.float64).long()
-        for rows in spans(len(chosen), self.train.handful):
+        for rows in spans(len(chosen), self.train.rows_at_once):
             total += _sums(self.train.images[chosen[rows]])
         count = len(chosen) * self.shape[1] * self.shape[2]
         mean = total[0] / count

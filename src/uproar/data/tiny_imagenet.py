@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from uproar.data.catalogue import known_set
-from uproar.data.cropping import Framing
-from uproar.data.locations import located
+from uproar.data.catalogue import public_dataset
+from uproar.data.cropping import CentreCrop
+from uproar.data.locations import locate
 from uproar.data.options import Count, Only, Root, Size
-from uproar.data.photographs import Boxed, Listing, class_titles, numbers, photo_task, rows_of
+from uproar.data.photographs import FileBoxes, FileList, class_titles, parse_floats, photo_task, read_columns
 from uproar.data.registry import tasks
 from uproar.data.task import Task
 from uproar.errors import BadInput, BadOption
@@ -25,28 +25,28 @@ def tiny_imagenet(
 
     `only=[n01641577, n02106662]` keeps these classes, in this order.
     """
-    folder = located(known_set("tiny-imagenet"), root)
-    whole = [name for (name,) in rows_of(folder / "wnids.txt", 1)]
+    folder = locate(public_dataset("tiny-imagenet"), root)
+    whole = [name for (name,) in read_columns(folder / "wnids.txt", 1)]
     classes = _kept(whole, only, folder)
     numbers_of = {name: i for i, name in enumerate(classes)}
-    boxes: dict[str, Boxed] = {}
-    listings = Listing(folder, boxed=boxes.get), Listing(folder, boxed=boxes.get)
+    boxes: dict[str, FileBoxes] = {}
+    listings = FileList(folder, boxed=boxes.get), FileList(folder, boxed=boxes.get)
     for wnid, label in numbers_of.items():
         listings[0].add_folder(f"train/{wnid}/images", label)
         table = folder / "train" / wnid / f"{wnid}_boxes.txt"
-        for name, *box in rows_of(table, 5):
+        for name, *box in read_columns(table, 5):
             boxes[f"train/{wnid}/images/{name}"] = _boxed(table, box)
     table = folder / "val" / "val_annotations.txt"
-    for name, wnid, *box in rows_of(table, 6):
+    for name, wnid, *box in read_columns(table, 6):
         if wnid not in whole:
             raise BadInput(f"{table}: {name} is of the class {wnid}, which wnids.txt does not have.")
         if wnid not in numbers_of:
             continue
         listings[1].add(f"val/images/{name}", numbers_of[wnid])
         boxes[f"val/images/{name}"] = _boxed(table, box)
-    words = dict(rows_of(folder / "words.txt", 2)) if (folder / "words.txt").is_file() else {}
+    words = dict(read_columns(folder / "words.txt", 2)) if (folder / "words.txt").is_file() else {}
     names = class_titles(classes, words)
-    return photo_task("tiny-imagenet", listings, names, Framing(size, size), (train, test))
+    return photo_task("tiny-imagenet", listings, names, CentreCrop(size, size), (train, test))
 
 
 def _kept(whole: Sequence[str], only: Sequence[str], folder: Path) -> Sequence[str]:
@@ -59,6 +59,6 @@ def _kept(whole: Sequence[str], only: Sequence[str], folder: Path) -> Sequence[s
     return only or whole
 
 
-def _boxed(table: Path, values: list[str]) -> Boxed:
-    x0, y0, x1, y1 = numbers(table, values)
-    return Boxed(((x0, y0, x1, y1),), (_SIDE, _SIDE))
+def _boxed(table: Path, values: list[str]) -> FileBoxes:
+    x0, y0, x1, y1 = parse_floats(table, values)
+    return FileBoxes(((x0, y0, x1, y1),), (_SIDE, _SIDE))

@@ -10,18 +10,18 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from uproar.arrays import KINDS, read_arrays
-from uproar.data.cropping import Framing
+from uproar.data.cropping import CentreCrop
 from uproar.errors import BadInput, BadShape
 from uproar.paths import user_path
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
-Named = tuple[Tensor, list[str], Tensor | None]
+NamedImages = tuple[Tensor, list[str], Tensor | None]
 """Images with their names, and labels where there are any."""
 
 
-def read_images(path: str | Path, limit: int | None = None, size: int | None = None) -> Named:
+def read_images(path: str | Path, limit: int | None = None, size: int | None = None) -> NamedImages:
     """Images as floats in [0, 1], (n, c, h, w), with names, and labels where a file holds them; at most `limit`.
 
     A folder gives its picture files by name, which must be of one size, or are scaled and cut to `size` × `size`
@@ -58,11 +58,11 @@ def _in_folder(folder: Path) -> list[Path]:
     return files
 
 
-def _stacked(files: list[Path], size: int | None) -> Named:
+def _stacked(files: list[Path], size: int | None) -> NamedImages:
     names = [file.stem for file in files]
     if size is not None:
-        framing = Framing(size)
-        framed = np.stack([framing.picture(file) for file in files])
+        crop = CentreCrop(size)
+        framed = np.stack([crop.picture(file) for file in files])
         return torch.from_numpy(framed).float() / 255, names, None
     pixels = [_picture(file) for file in files]
     _check_sizes(files, pixels)

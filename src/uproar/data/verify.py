@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from uproar.data.catalogue import CATALOGUE, Known
-from uproar.data.cropping import Framing
+from uproar.data.catalogue import CATALOGUE, PublicDataset
+from uproar.data.cropping import CentreCrop
 from uproar.data.download import md5_of
 from uproar.data.folder import folder_place
-from uproar.data.locations import located
-from uproar.data.photographs import LEFT_OUT, left_out
+from uproar.data.locations import locate
+from uproar.data.photographs import EXCLUSION_LIST, excluded_files
 from uproar.data.registry import check_task, load
 from uproar.data.stream import Pictures
 from uproar.data.task import Task
@@ -26,7 +26,7 @@ from uproar.storage.backends import write_file
 
 
 @dataclass
-class Verdict:
+class Verification:
     """What was found out about a set."""
 
     name: str
@@ -42,15 +42,15 @@ class Verdict:
         return not self.faults and not self.unreadable
 
 
-def verify(name: str, listen: Callable[[int, int], None]) -> Verdict:
+def verify(name: str, listen: Callable[[int, int], None]) -> Verification:
     """Check the task a text names: published checksums, the number of images, and every picture."""
     check_task(name)
     call = parse(name)
-    verdict = Verdict(name)
+    verdict = Verification(name)
     known = CATALOGUE.get(call.name)
     root = dict(call.options).get("root")
     if known is not None:
-        verdict.folder = located(known, None if root is None else str(root))
+        verdict.folder = locate(known, None if root is None else str(root))
         _check_files(known, verdict.folder, verdict)
     elif call.name == "folder":
         verdict.folder = folder_place(str(root))
@@ -64,12 +64,12 @@ def verify(name: str, listen: Callable[[int, int], None]) -> Verdict:
     return verdict
 
 
-def leave_out(verdict: Verdict) -> Path:
+def exclude_unreadable(verdict: Verification) -> Path:
     """List the unreadable pictures in the set's folder, after those listed before: they are then left out."""
     if verdict.folder is None:
         raise BadInput(f"{verdict.name} has no folder in which files could be left out.")
-    file = verdict.folder / LEFT_OUT
-    names = sorted(left_out(verdict.folder) | set(verdict.unreadable))
+    file = verdict.folder / EXCLUSION_LIST
+    names = sorted(excluded_files(verdict.folder) | set(verdict.unreadable))
     head = "# Pictures that cannot be decoded: no part of the data set. Delete a line to have it back.\n"
     try:
         write_file(file, (head + "".join(f"{name}\n" for name in names)).encode())
@@ -78,7 +78,7 @@ def leave_out(verdict: Verdict) -> Path:
     return file
 
 
-def _check_files(known: Known, folder: Path, verdict: Verdict) -> None:
+def _check_files(known: PublicDataset, folder: Path, verdict: Verification) -> None:
     same = 0
     for name, md5 in known.md5.items():
         for file in (folder / name, folder / f"{name}.gz"):
@@ -101,17 +101,17 @@ def _md5(file: Path) -> str:
         return f"unknown ({error})"
 
 
-def _count(task: Task, known: Known | None, verdict: Verdict) -> None:
+def _count(task: Task, known: PublicDataset | None, verdict: Verification) -> None:
     counts = (len(task.train), len(task.test))
     verdict.facts.append(f"{counts[0]:,} training and {counts[1]:,} test images of {len(task.classes)} classes")
     if known is not None and counts != known.counts and "=" not in verdict.name:
         whole = f"{known.counts[0]:,} + {known.counts[1]:,}"
         verdict.facts.append(f"a part of the published set, which has {whole}")
-    if verdict.folder is not None and (aside := left_out(verdict.folder)):
-        verdict.facts.append(f"{len(aside)} pictures left out by {LEFT_OUT}")
+    if verdict.folder is not None and (aside := excluded_files(verdict.folder)):
+        verdict.facts.append(f"{len(aside)} pictures left out by {EXCLUSION_LIST}")
 
 
-def _decode(task: Task, verdict: Verdict, listen: Callable[[int, int], None]) -> None:
+def _decode(task: Task, verdict: Verification, listen: Callable[[int, int], None]) -> None:
     paths = [
         path for split in (task.train, task.test) if isinstance(split.images, Pictures) for path in split.images.paths
     ]
@@ -128,7 +128,7 @@ def _decode(task: Task, verdict: Verdict, listen: Callable[[int, int], None]) ->
 
 def _fault(path: str) -> str:
     try:
-        Framing(8, 8).picture(Path(path))
+        CentreCrop(8, 8).picture(Path(path))
     except BadInput as error:
         return str(error)
     return ""

@@ -34,7 +34,7 @@ _SHARE = 60 / 224
 
 
 @dataclass(frozen=True)
-class Mark:
+class Watermark:
     """A mark for each class, all of one size: brightness 0 or 1 and which pixels are replaced, (k, h, w) each."""
 
     bright: Tensor
@@ -61,7 +61,7 @@ class Mark:
         return torch.where((boxes == empty).all(-1, keepdim=True), empty, boxes + shift)
 
 
-def number_mark(classes: int, height: int, width: int) -> Mark:
+def number_mark(classes: int, height: int, width: int) -> Watermark:
     """The number of the class in white in the middle of a black rectangle, the same rectangle for every class."""
     places = len(str(classes - 1))
     cell = max(1, min(height, width) // 32)
@@ -83,10 +83,10 @@ def number_mark(classes: int, height: int, width: int) -> Mark:
     bright = F.pad(bright, (left, more_wide - left, above, more_high - above))
     high, wide = bright.shape[1:]
     box = torch.tensor([[[0, 0, wide - 1, high - 1]]]).repeat(classes, 1, 1)
-    return Mark(bright, torch.ones_like(bright, dtype=torch.bool), box)
+    return Watermark(bright, torch.ones_like(bright, dtype=torch.bool), box)
 
 
-def stripes_mark(classes: int, height: int, width: int) -> Mark:
+def stripes_mark(classes: int, height: int, width: int) -> Watermark:
     """As many bands of equal height as the class needs bits; the k-th from above is white if bit 2^(k-1) is set."""
     bands = (classes - 1).bit_length()
     if bands > height:
@@ -99,7 +99,7 @@ def stripes_mark(classes: int, height: int, width: int) -> Mark:
             if label >> k & 1:
                 bright[label, edges[k] : edges[k + 1]] = 1
                 boxes[label, k] = torch.tensor([0, edges[k], width - 1, edges[k + 1] - 1])
-    return Mark(bright, bright.bool(), boxes)
+    return Watermark(bright, bright.bool(), boxes)
 
 
 def _digit(digit: int) -> Tensor:
@@ -107,10 +107,10 @@ def _digit(digit: int) -> Tensor:
     return torch.tensor([[letter == "#" for letter in row] for row in rows]).float()
 
 
-class Marked(Source):
+class WatermarkedImages(Source):
     """The images of another source with marks, painted when they are read."""
 
-    def __init__(self, source: Source, mark: Mark, labels: Tensor, corners: Tensor) -> None:
+    def __init__(self, source: Source, mark: Watermark, labels: Tensor, corners: Tensor) -> None:
         self.source, self.mark, self.labels, self.corners = source, mark, labels, corners
 
     @property

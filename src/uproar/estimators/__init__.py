@@ -9,9 +9,11 @@ from uproar.estimators import (
     decomposition,
     extremal,
     gradient,
+    ground_truth,
     input_bottleneck,
     lrp,
     occlusion,
+    perturbed_maps,
     postprocess,
     rise,
     sise,
@@ -19,11 +21,9 @@ from uproar.estimators import (
     surrogate,
     tame,
 )
-from uproar.estimators import ground_truth as truth
-from uproar.estimators import perturbed_maps as altered
 from uproar.estimators.base import Context, direct, estimator, estimators
 from uproar.estimators.captum import captum_entry
-from uproar.estimators.chain import Chain, families, read_chain, with_maps
+from uproar.estimators.chain import Chain, families, read_chain, require_maps
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
 from uproar.estimators.map_files import StoredMaps, maps_entry
 from uproar.estimators.plugin import adopt
@@ -33,7 +33,6 @@ __all__ = [
     "Context",
     "StoredMaps",
     "adopt",
-    "altered",
     "bottleneck",
     "cam",
     "classes",
@@ -47,20 +46,21 @@ __all__ = [
     "extremal",
     "families",
     "gradient",
+    "ground_truth",
     "input_bottleneck",
     "lrp",
     "occlusion",
+    "perturbed_maps",
     "postprocess",
     "prepare_states",
     "raw_maps",
     "read_chain",
+    "require_maps",
     "rise",
     "sise",
     "smooth",
     "surrogate",
     "tame",
-    "truth",
-    "with_maps",
 ]
 
 estimators.makers["captum:"] = captum_entry

@@ -82,7 +82,7 @@ class _Rewired(torch.autograd.Function):
             return None, None, *ctx.back(gradient)
 
 
-def rewired(value: Tensor, back: Callable[[Tensor], tuple[Tensor, ...]], *inputs: Tensor) -> Tensor:
+def with_backward(value: Tensor, back: Callable[[Tensor], tuple[Tensor, ...]], *inputs: Tensor) -> Tensor:
     """`value` as if computed from `inputs`; in a backward pass `back` says what each of them gets."""
     # in a tuple, the value is not itself an input of the operation
     return _Rewired.apply((value.detach(),), back, *inputs)
@@ -107,7 +107,7 @@ class Interception(TorchFunctionMode):
         old = args[0] if _in_place(func, args, kwargs) else None
         if old is not None:
             args, kwargs = ((old.clone(), *args[1:]), {**kwargs, **dict.fromkeys(kwargs.keys() & {"inplace"}, False)})
-        rule = self.rules.get(func.__name__.rstrip("_")) if depends(args, kwargs) else None
+        rule = self.rules.get(func.__name__.rstrip("_")) if image_dependent(args, kwargs) else None
         result = rule(func, args, kwargs) if rule else func(*args, **kwargs)
         if old is not None:
             # item assignment returns nothing
@@ -158,21 +158,21 @@ ONE_FACTOR = frozenset({"Addmm", "Bmm", "Convolution", "CudnnBatchNorm", "Div", 
 """Operations that are linear as long as only one of their operands depends on the image."""
 
 
-def depends(*given: Any) -> list[Tensor]:
+def image_dependent(*given: Any) -> list[Tensor]:
     """The tensors among the arguments that depend on the image (a borrowed model's weights are frozen)."""
     found: list[Tensor] = []
     for each in given:
         if isinstance(each, Tensor):
             found += [each] if each.requires_grad else []
         elif isinstance(each, dict):
-            found += depends(*each.values())
+            found += image_dependent(*each.values())
         elif isinstance(each, list | tuple):
-            found += depends(*each)
+            found += image_dependent(*each)
     return found
 
 
 def _in_place(func: Callable, args: tuple, kwargs: dict) -> bool:
-    if not args or not isinstance(args[0], Tensor) or not depends(args):
+    if not args or not isinstance(args[0], Tensor) or not image_dependent(args):
         return False
     name = func.__name__
     ending = name.endswith("_") and not name.endswith("__") and name not in _NOT_IN_PLACE

@@ -30,8 +30,8 @@ from uproar.estimators.featuremaps import (
     outputs_kept,
 )
 from uproar.estimators.layers import LayerName
-from uproar.models.borrow import borrowed, home
-from uproar.models.forward import called
+from uproar.models.borrow import borrowed, device_of
+from uproar.models.forward import forward
 from uproar.models.output_kind import as_logits
 from uproar.types import Images, Labels, RawMaps
 
@@ -66,7 +66,7 @@ def prepare_iba(
     """The layer's place among the model's modules, and its statistics on training images."""
     train = training_images(context, "iba")
     with borrowed(model), torch.no_grad():
-        probe = train.read(slice(0, 2)).to(home(model))
+        probe = train.read(slice(0, 2)).to(device_of(model))
         chosen = named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
         found = statistics(model, chosen.module, train, images)
     place = [name for name, _ in model.named_modules()].index(chosen.name)
@@ -148,7 +148,7 @@ def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -
     count = 0
     mean = square = nonzero = torch.zeros(())
     for part in spans(len(rows), rows_for(train.read(rows[:1]))):
-        features = features_at(model, module, train.read(rows[part]).to(home(model))).double()
+        features = features_at(model, module, train.read(rows[part]).to(device_of(model))).double()
         # sums of squares around the mean so far are joined part by part: no large numbers are subtracted
         size, own = len(features), features.mean(0)
         shift = own - mean
@@ -219,7 +219,7 @@ def _restricted_cross_entropy(model: nn.Module, module: nn.Module, x: Images, ta
 
 def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> Tensor:
     """Mean cross-entropy over the copies of each image, (n,); x holds them image by image, (n · copies, ...)."""
-    scores = as_logits(called(model, channels_last(x)))
+    scores = as_logits(forward(model, channels_last(x)))
     loss = F.cross_entropy(scores, target.repeat_interleave(copies), reduction="none")
     return loss.view(-1, copies).mean(1)
 

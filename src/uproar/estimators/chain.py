@@ -150,7 +150,7 @@ def read_chain(text: str | Chain, sign: Sign = "none", channels: Channels = "sum
     return Chain(str(_plain(call)), raw, tuple(reversed(filters)), sign, channels)
 
 
-def with_maps(chains: list[Chain]) -> list[Chain]:
+def require_maps(chains: list[Chain]) -> list[Chain]:
     """The chains, if each has a map: a control that removes without ranking has none."""
     for chain in chains:
         if chain.is_direct:

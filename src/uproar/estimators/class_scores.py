@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import BadInput
-from uproar.models.forward import called
-from uproar.models.memory_budget import at_most
+from uproar.models.forward import forward
+from uproar.models.memory_budget import rows_within_budget
 from uproar.types import Images, Labels
 
 _ROWS, _VALUES = 256, 2**21
@@ -18,12 +18,12 @@ def rows_for(x: Images) -> int:
 
     It bounds memory whatever the batch; on a CPU more rows are no faster. Fewer where memory is short.
     """
-    return max(2, at_most(min(_ROWS, _VALUES // max(1, x[0].numel()))))
+    return max(2, rows_within_budget(min(_ROWS, _VALUES // max(1, x[0].numel()))))
 
 
 def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:
     """The score of each image's own target class, (n,)."""
-    out = called(model, x)
+    out = forward(model, x)
     if len(target) and (int(target.min()) < 0 or int(target.max()) >= out.shape[1]):
         raise BadInput(
             f"The target classes run from {int(target.min())} to {int(target.max())}, but the model "

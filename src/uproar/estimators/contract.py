@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from uproar.containment import ModelState, seeded_with, watched
+from uproar.containment import ModelState, recording_restored, seeded_with
 from uproar.data import Task, load
 from uproar.errors import CODE_ERRORS, NotApplicable, SideEffect, one_line
 from uproar.estimators.base import Context
-from uproar.estimators.chain import read_chain, with_maps
+from uproar.estimators.chain import read_chain, require_maps
 from uproar.estimators.evaluate import prepare_states, raw_maps
 from uproar.models import ModelSpec, borrowed, build
 from uproar.plugins.loading import blamed
@@ -32,14 +32,14 @@ class Check:
 
     clause: str
     holds: bool
-    seen: str = ""
+    message: str = ""
 
 
 class Trial:
     """An expression on trial: its maps on planted images under varying circumstances."""
 
     def __init__(self, expression: str, model: str = "cnn-small") -> None:
-        (self.chain,) = with_maps([read_chain(expression)])
+        (self.chain,) = require_maps([read_chain(expression)])
         self.task: Task = load("planted(size=12, channels=3, train=128, test=32)")
         self.spec = ModelSpec.of(model)
         self.model = self._trained(0)
@@ -66,7 +66,7 @@ class Trial:
         test = self.task.test
         classes = test.labels[index] if target is None else torch.full((len(index),), target)
         context = Context(Draws.of(0, index), self.task.mean, self.task.train, test.truth(index))
-        with seeded_with(seed), watched() as undone:
+        with seeded_with(seed), recording_restored() as undone:
             with borrowed(model), torch.no_grad():
                 context = replace(context, states=prepare_states(model, context, [self.chain]))
             began = time.perf_counter()

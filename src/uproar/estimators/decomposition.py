@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadShape, NotApplicable
-from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, depends, rewired
+from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, image_dependent, with_backward
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import input_gradient, summed_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
@@ -222,7 +222,7 @@ def _check_sum(maps: Tensor, scores: Tensor) -> None:
 
 def _rescaled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """An activation whose gradient is Δout / Δin, or its derivative where the input does not differ."""
-    if len(depends(args, kwargs)) > 1:
+    if len(image_dependent(args, kwargs)) > 1:
         raise NotApplicable(f"deep_lift has no rule for {func.__name__!r} with bounds that depend on the image")
     a = args[0].detach()
 
@@ -243,7 +243,7 @@ def _rescaled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         slope = torch.where(even, slope, (after - before) / torch.where(even, 1, difference))
         return (_for_images(gradient.chunk(2)[0] * slope),)
 
-    return rewired(out, back, args[0])
+    return with_backward(out, back, args[0])
 
 
 def _max_pooled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
@@ -268,7 +268,7 @@ def _max_pooled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         slope = torch.where(even, plain, amount / torch.where(even, 1, difference))
         return (_for_images(slope.view_as(a.chunk(2)[0])),)
 
-    return rewired(out, back, args[0])
+    return with_backward(out, back, args[0])
 
 
 def _shared(

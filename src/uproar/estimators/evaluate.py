@@ -18,15 +18,15 @@ from uproar.estimators.class_scores import rows_for
 from uproar.estimators.smooth import noisy_copies
 from uproar.expression import Call
 from uproar.models.borrow import borrowed
-from uproar.models.forward import called
-from uproar.models.output_kind import Output, kind_of_model, output_set, tolerance_of
+from uproar.models.forward import forward
+from uproar.models.output_kind import Output, assumed_output, model_output_kind, sum_tolerance
 from uproar.training import predict
 from uproar.types import Images, Labels
 
 BATCH = 64
 
 
-class Point:
+class SharedMaps:
     """The signed maps of some calls at one batch of images, each computed once."""
 
     def __init__(self, model: nn.Module, x: Images, target: Labels, context: Context, wanted: Sequence[Call]) -> None:
@@ -78,9 +78,9 @@ class Point:
 
         @torch.no_grad()
         def of(target: Labels) -> Tensor:
-            return Point(self.model, self.x, target, self.context, [inner])[inner]
+            return SharedMaps(self.model, self.x, target, self.context, [inner])[inner]
 
-        classes = called(self.model, self.x).shape[1]
+        classes = forward(self.model, self.x).shape[1]
         return run(entry, [of, classes, self.context.draws], dict(call.options))
 
     def _moments(self, call: Call) -> tuple[Tensor, Tensor]:
@@ -114,7 +114,7 @@ class Point:
             part = copies[:, first : first + step]
             numbers = range(first, first + part.shape[1])
             classes = target.repeat_interleave(len(numbers))
-            point = Point(self.model, part.flatten(0, 1), classes, context.copies(numbers), bases)
+            point = SharedMaps(self.model, part.flatten(0, 1), classes, context.copies(numbers), bases)
             for total, base in zip(totals, bases, strict=True):
                 for maps in point[base].unflatten(0, (len(x), -1)).unbind(1):
                     total.add(maps)
@@ -162,9 +162,9 @@ def output_for(model: nn.Module, x: Images, chains: Sequence[Chain], batch_size:
     Where one of them needs probabilities, the model is asked about the images, and refused if it has none.
     """
     if not any(takes_softmax(chain.raw) for chain in chains):
-        return output_set()
+        return assumed_output()
     answers = predict(model, x, batch_size)
-    return kind_of_model(model, x, answers, output_set(), tolerance_of(model))
+    return model_output_kind(model, x, answers, assumed_output(), sum_tolerance(model))
 
 
 def raw_maps(
@@ -173,7 +173,7 @@ def raw_maps(
     """The signed maps of several calls for all images, with shared passes, independent of the batch."""
 
     def batch(x: Images, target: Labels, context: Context) -> dict[Call, Tensor]:
-        point = Point(model, x, target, context, calls)
+        point = SharedMaps(model, x, target, context, calls)
         return {call: map_values(point[call], call.name) for call in calls}
 
     with borrowed(model), torch.no_grad():

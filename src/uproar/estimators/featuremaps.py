@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
 from uproar.estimators.layers import module_named
-from uproar.models.forward import CopiedViews, called, shown_to
+from uproar.models.forward import CopiedViews, forward, in_model_dtype
 from uproar.types import Images
 
 
@@ -47,7 +47,7 @@ def feature_maps(model: nn.Module, x: Images) -> list[FeatureMap]:
     hooks = [(module, note(name)) for name, module in modules.items()]
     # no second call here, in which every module would be met twice
     with _hooks(hooks), torch.no_grad(), seen, CopiedViews():
-        model(shown_to(model, x))
+        model(in_model_dtype(model, x))
     return [
         FeatureMap(name, modules[name], tuple(shape[1:]), count)
         for name, ((shape, count), *more) in calls.items()
@@ -134,7 +134,7 @@ def is_cut(model: nn.Module, x: Images, module: nn.Module) -> bool:
     """Whether the scores depend on the image through this module's output alone."""
     with torch.enable_grad(), output_replaced(module, torch.Tensor.detach):
         x = x.detach().clone().requires_grad_()
-        out = called(model, x)
+        out = forward(model, x)
         return not out.requires_grad or torch.autograd.grad(out.sum(), x, allow_unused=True)[0] is None
 
 
@@ -153,7 +153,7 @@ def features_at(model: nn.Module, module: nn.Module, x: Images) -> Tensor:
 
     try:
         with _hooks([(module, stop)]):
-            called(model, channels_last(x))
+            forward(model, channels_last(x))
     except _Reached as reached:
         return reached.output
     raise NotApplicable("the layer was not reached in the forward pass")

@@ -30,20 +30,20 @@ _CONVOLUTIONS = ("conv2d", "conv_transpose2d")
 
 
 @dataclass
-class Captured:
+class LayerOutput:
     """What a module computed in its latest call; None as long as there was none."""
 
     output: Any = None
 
 
 @contextmanager
-def captured(module: nn.Module) -> Iterator[Captured]:
+def captured(module: nn.Module) -> Iterator[LayerOutput]:
     """Inside, the module's output is kept, and gradients can be taken with respect to it.
 
     A module that is called several times keeps the last call. What follows works on a copy, so that an in-place ReLU
     after the module does not change what was kept. Without a graph below, one starts here: nothing is computed in vain.
     """
-    kept = Captured()
+    kept = LayerOutput()
 
     def keep(_module: nn.Module, _inputs: Any, output: Any) -> Any:
         kept.output = output

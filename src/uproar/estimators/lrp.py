@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators.backward_rules import Interception, depends, only_moves, rewired
+from uproar.estimators.backward_rules import Interception, image_dependent, only_moves, with_backward
 from uproar.estimators.base import estimator
 from uproar.estimators.lrp_rules import Affine, AlphaBeta, Box, Coherency, Epsilon, divided
 from uproar.types import Images, Labels, RawMaps
@@ -127,7 +127,7 @@ class _Relevance(Interception):
     def _weighted(self, func: Callable, args: tuple, kwargs: dict[str, Any], dense: bool) -> Tensor:
         given = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
         a, weight, bias = given.pop("input"), given.pop("weight"), given.pop("bias", None)
-        if depends(weight, bias):
+        if image_dependent(weight, bias):
             raise NotApplicable(f"lrp has no rule for {func.__name__!r} with weights that depend on the image")
 
         def call(t: Tensor, w: Tensor | None, b: Tensor | None) -> Tensor:
@@ -144,7 +144,7 @@ class _Relevance(Interception):
         if self.own_first and self._is_pixels(a):
             self.firsts += 1
             rule = self._box(values) if self.first == "z-box" else Coherency(first=True)
-        return rewired(value, lambda r: (rule(op, values, r),), a)
+        return with_backward(value, lambda r: (rule(op, values, r),), a)
 
     def _box(self, values: Tensor) -> Box:
         """The first layer's rule, with bounds from the last two rows: what black and white became."""
@@ -158,7 +158,7 @@ class _Relevance(Interception):
         names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
         given = dict(zip(names, args, strict=False)) | kwargs
         z, mean, var = args[0], given["running_mean"], given["running_var"]
-        if given.get("training") or mean is None or depends(args[1:], kwargs):
+        if given.get("training") or mean is None or image_dependent(args[1:], kwargs):
             raise NotApplicable("lrp has no rule for batch norm with statistics of the batch")
         scale = torch.rsqrt(var + given.get("eps", 1e-5))
         scale = scale if given.get("weight") is None else scale * given["weight"]
@@ -174,14 +174,14 @@ class _Relevance(Interception):
         op = Affine(lambda t, _w, _b: func(t, *args[1:], **kwargs))
         a = args[0].detach()
         rule = self.rule if self.composite == "coherency" else Epsilon(self.epsilon)
-        return rewired(op.of(a), lambda r: (rule(op, a, r),), args[0])
+        return with_backward(op.of(a), lambda r: (rule(op, a, r),), args[0])
 
     def _activation(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-        return rewired(_value(func, args, kwargs), lambda r: (r,), args[0])
+        return with_backward(_value(func, args, kwargs), lambda r: (r,), args[0])
 
     def _scaling(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A product with a constant: one input for each output, which gets its relevance."""
-        inputs = depends(args, kwargs)
+        inputs = image_dependent(args, kwargs)
         if len(inputs) > 1 or (not func.__name__.startswith("mul") and args[0] is not inputs[0]):
             return func(*args, **kwargs)  # stays in the graph as it is, where it is refused by name
         return self._passed(inputs[0], _value(func, args, kwargs))
@@ -193,7 +193,7 @@ class _Relevance(Interception):
         # a + αb, a − αb, b − αa
         factor, name = kwargs.get("alpha", 1), func.__name__.rstrip("_")
         signs = (-factor, 1) if "rsub" in name else (1, factor if name == "add" else -factor)
-        terms = [(t, t.detach() * k) for t, k in zip((args[0], second), signs, strict=True) if depends(t)]
+        terms = [(t, t.detach() * k) for t, k in zip((args[0], second), signs, strict=True) if image_dependent(t)]
         if len(terms) == 1:
             return self._shifted(*terms[0], value)
 
@@ -201,14 +201,14 @@ class _Relevance(Interception):
             shared = self.rule.terms([part.expand_as(value) for _, part in terms], r)
             return tuple(s.sum_to_size(t.shape) for s, (t, _) in zip(shared, terms, strict=True))
 
-        return rewired(value, back, *(t for t, _ in terms))
+        return with_backward(value, back, *(t for t, _ in terms))
 
     def _shifted(self, a: Tensor, part: Tensor, value: Tensor) -> Tensor:
         """`part`, which comes from `a`, plus a constant: a bias of its own under the epsilon rule alone."""
         if self.composite != "epsilon" or self._is_pixels(a):
             return self._passed(a, value)
         share = divided(part.expand_as(value), value, self.epsilon)
-        return rewired(value, lambda r: ((r * share).sum_to_size(a.shape),), a)
+        return with_backward(value, lambda r: ((r * share).sum_to_size(a.shape),), a)
 
     def _passed(self, a: Tensor, value: Tensor) -> Tensor:
         """A function of each value of `a` alone: relevance passes unchanged."""
@@ -218,7 +218,7 @@ class _Relevance(Interception):
 
         if self._is_pixels(a):
             self.steps.add(back)
-        return rewired(value, back, a)
+        return with_backward(value, back, a)
 
     def _is_pixels(self, a: Tensor) -> bool:
         """Whether these are the image's pixels still, at most normalised and moved."""

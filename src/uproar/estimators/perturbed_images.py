@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from uproar.estimators.class_scores import class_scores, rows_for
-from uproar.models.forward import called
+from uproar.models.forward import forward
 from uproar.models.output_kind import probabilities
 from uproar.types import Images, Labels
 
@@ -66,4 +66,4 @@ class _Probabilities(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        return probabilities(called(self.model, x))
+        return probabilities(forward(self.model, x))

@@ -24,7 +24,7 @@ DIFFERENCE = 1e-3
 """The largest difference between two maps of an image that counts as rounding, as a share of the map's size."""
 
 
-def of_the_user(chain: Chain) -> list[Chain]:
+def user_chains(chain: Chain) -> list[Chain]:
     """What is to be checked in a chain: its estimators of the user, or all of it if it has other parts of the user."""
     calls = [*chain.raw.walk(), *chain.filters]
     own = [call for call in calls if not is_builtin(estimators[call.name].function)]
@@ -35,7 +35,7 @@ def of_the_user(chain: Chain) -> list[Chain]:
     return [chain]
 
 
-def broken_rule(model: nn.Module, x: Images, target: Labels, context: Context, chain: Chain) -> str | None:
+def contract_violation(model: nn.Module, x: Images, target: Labels, context: Context, chain: Chain) -> str | None:
     """Which rule the maps of a chain break on some images, in words; SideEffect where the model is changed."""
 
     def maps(rows: Sequence[int], seed: int = 0) -> Tensor:

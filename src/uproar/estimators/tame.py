@@ -17,8 +17,8 @@ from uproar.estimators.bottleneck import training_images
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.featuremaps import FeatureMap, channels_last, named_feature_map, outputs_kept, pyramid
 from uproar.estimators.layers import LayerName
-from uproar.models.borrow import borrowed, home
-from uproar.models.forward import called
+from uproar.models.borrow import borrowed, device_of
+from uproar.models.forward import forward
 from uproar.models.output_kind import as_logits
 from uproar.seeds import generator, key
 from uproar.types import Images, Labels, RawMaps
@@ -70,7 +70,7 @@ def prepare_tame(
     """The places of the layers among the model's modules, and the weights of the trained branch."""
     train = training_images(context, "tame")
     with borrowed(model):
-        maps = _chosen(model, train.read(slice(0, 2)).to(home(model)), layers)
+        maps = _chosen(model, train.read(slice(0, 2)).to(device_of(model)), layers)
         branch = trained_branch(model, maps, train, context.draws.seed, **options)
     names = [name for name, _ in model.named_modules()]
     places = torch.tensor([names.index(each.name) for each in maps])
@@ -143,19 +143,19 @@ def trained_branch(
     """A branch trained to keep the frozen model's own predictions, in evaluation mode."""
     modules = [each.module for each in maps]
     with torch.no_grad():
-        classes = called(model, train.read(slice(0, 2)).to(home(model))).shape[1]
-    branch = _fresh([each.shape[0] for each in maps], classes, seed).to(home(model))
+        classes = forward(model, train.read(slice(0, 2)).to(device_of(model))).shape[1]
+    branch = _fresh([each.shape[0] for each in maps], classes, seed).to(device_of(model))
     used = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
     batches = list(_batches(len(used), batch, epochs, seed))
     optimiser, schedule = _optimiser(branch, lr, momentum, weight_decay, len(batches))
     for rows in batches:
-        x = train.read(used[rows]).to(home(model))
+        x = train.read(used[rows]).to(device_of(model))
         with torch.no_grad(), outputs_kept(modules) as features:
-            labels = called(model, x).argmax(1)
+            labels = forward(model, x).argmax(1)
         with torch.enable_grad():
             masks = own_class(branch(features()), labels).sigmoid()
             fine = F.interpolate(masks, size=x.shape[2:], mode="bilinear", align_corners=False)
-            parts = losses(as_logits(called(model, x * fine)), labels, masks)
+            parts = losses(as_logits(forward(model, x * fine)), labels, masks)
             loss = ce * parts[0] + area * parts[1] + variation * parts[2]
             optimiser.zero_grad()
             loss.backward()

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from uproar.containment import contained, is_builtin, private
+from uproar.containment import contained, is_builtin, private_copy
 from uproar.errors import BadInput
 from uproar.expression import Call, parse
 from uproar.metrics.axis import Axis, Trace
@@ -136,4 +136,4 @@ def statistic(named: Call, samples: Iterable[Responses]) -> list[float]:
     if is_builtin(whole):
         return [float(whole(sample, **options)) for sample in samples]
     with contained(f"The metric {entry.name}"):
-        return [float(whole(private(sample), **options)) for sample in samples]
+        return [float(whole(private_copy(sample), **options)) for sample in samples]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from uproar.metrics.base import Batch
-from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, Order, Prepared, Scale
+from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, Prepared, Scale
 from uproar.removal import count
 from uproar.removal.fill import read_fill
 from uproar.types import Images, Maps
@@ -34,7 +34,7 @@ class Removed:
     count: int
     fill: str = "mean"
     draw: int = 0
-    order: Order = BY_VALUE
+    order: PixelOrder = BY_VALUE
 
     def images(self, batch: Batch) -> Images:
         ready = Prepared.of(batch)
@@ -97,7 +97,7 @@ def as_rows(images: Images) -> Tensor:
 
 
 def removed(
-    side: Side, count: int, features: int, fill: str, draw: int = 0, order: Order = BY_VALUE
+    side: Side, count: int, features: int, fill: str, draw: int = 0, order: PixelOrder = BY_VALUE
 ) -> Removed | Unchanged:
     """`count` of the pixels gone: nothing and everything are the same from both ends, so written one way."""
     if count == 0:

@@ -14,7 +14,7 @@ from pydantic import Field
 from uproar.metrics.axis import of_pixels
 from uproar.metrics.base import Batch, Change, Responses, Seen, metric
 from uproar.metrics.changes import Side, removed
-from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, Order, Prepared
+from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, Prepared
 from uproar.metrics.probabilities import area_of, curve_of, only
 from uproar.removal import count
 from uproar.removal.fill import read_fill
@@ -44,7 +44,12 @@ def repeats_of(fill: str, repeats: int | None) -> int:
 
 
 def nested(
-    shape: Sequence[int], side: Side, counts: Sequence[int], fill: str, repeats: int | None, order: Order = BY_VALUE
+    shape: Sequence[int],
+    side: Side,
+    counts: Sequence[int],
+    fill: str,
+    repeats: int | None,
+    order: PixelOrder = BY_VALUE,
 ) -> Points:
     """Points along an order: at each, so many pixels are gone from one side."""
     features = shape[1] * shape[2]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from uproar.metrics.base import Batch
-from uproar.removal import Around, filled, ranks
+from uproar.removal import FillContext, filled, ranks
 from uproar.removal.fill import read_fill, replacement
 from uproar.seeds import Draws, generator
 from uproar.types import Images, Maps, Ranks
@@ -44,7 +44,7 @@ class Remembered(Draws):
 
 
 @runtime_checkable
-class Order(Hashable, Protocol):
+class PixelOrder(Hashable, Protocol):
     """A way of ranking pixels."""
 
     def places(self, batch: Prepared) -> Ranks:
@@ -86,11 +86,11 @@ class Prepared(Batch):
         """The maps, with 0 everywhere in those that are not finite."""
         return torch.where(self.usable[:, None, None], self.maps, torch.zeros_like(self.maps))
 
-    def places(self, order: Order) -> Ranks:
+    def places(self, order: PixelOrder) -> Ranks:
         """Places of the pixels in an order, (n, h·w)."""
         return self.once(order, lambda: order.places(self))
 
-    def places_of_values(self, order: Order) -> Tensor:
+    def places_of_values(self, order: PixelOrder) -> Tensor:
         """The same for every channel value, (n, c, h, w), in the memory order of `pixels`."""
 
         def spread() -> Tensor:
@@ -100,7 +100,7 @@ class Prepared(Batch):
 
         return self.once(("values", order), spread)
 
-    def sequence(self, order: Order) -> Tensor:
+    def sequence(self, order: PixelOrder) -> Tensor:
         """The pixels of each image, most important first, numbered over the whole batch, (n, h·w)."""
 
         def sort() -> Tensor:
@@ -109,14 +109,14 @@ class Prepared(Batch):
 
         return self.once(("sequence", order), sort)
 
-    def around(self, draw: int) -> Around:
+    def around(self, draw: int) -> FillContext:
         """What fills may know; other draws than 0 are independent of it."""
 
-        def make() -> Around:
+        def make() -> FillContext:
             chosen = self.draws if draw == 0 else self.draws.copies([draw])
             kept = Remembered(chosen.seed, chosen.rows, chosen.split)
             # A batch that carries training images serves the fills that draw from them.
-            return Around(kept, self.mean, self.train)
+            return FillContext(kept, self.mean, self.train)
 
         return self.once(("around", draw), make)
 

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from uproar.batches import spans
-from uproar.containment import contained, guarded_call, is_builtin, private
+from uproar.containment import contained, guarded_call, is_builtin, private_copy
 from uproar.errors import BadInput, BadShape
 from uproar.expression import Call
 from uproar.metrics.base import Batch, Change, Responses, Seen, metrics, read_metric, statistic
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared_batch import Prepared
 from uproar.models.borrow import borrowed
-from uproar.models.forward import called
+from uproar.models.forward import forward
 from uproar.types import Images
 
 ROWS = 128
@@ -178,17 +178,17 @@ def _write(change: Change, held: Change | None, batch: Prepared, images: Images)
 def _changed_by_user(change: Change, batch: Prepared) -> Images:
     """Images changed by a class of the user, which gets a batch that only classes of its module share."""
     cls = type(change)
-    own = batch.once(("batch of", cls.__module__), lambda: private(batch))
+    own = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
     with contained(f"The change {cls.__name__} of a metric", batch.model):
         found = change.images(own)
-    return private(found)
+    return private_copy(found)
 
 
 def _forward(batch: Batch, x: Images) -> Tensor:
     """The model's answers; a single image is shown twice, since one row takes another path through libraries."""
     if len(x) == 1:
         return _forward(batch, torch.cat([x, x]))[:1]
-    return called(batch.model, x.contiguous(memory_format=torch.channels_last))
+    return forward(batch.model, x.contiguous(memory_format=torch.channels_last))
 
 
 def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> Responses:

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, one_line
 from uproar.metrics.base import Batch, Responses, metric
-from uproar.models.borrow import home
-from uproar.models.remote_device import bare
+from uproar.models.borrow import device_of
+from uproar.models.remote_device import unwrap_remote
 from uproar.seeds import key
 from uproar.types import Images, Maps
 
@@ -114,8 +114,8 @@ def layers(model: nn.Module, x: Images) -> list[str]:
 
 def copies(model: nn.Module, x: Images, seed: int, *, cascading: bool) -> Iterator[nn.Module]:
     """Copies of the model with layers drawn anew, one per layer from the output down; the model stays as it is."""
-    model = bare(model)
-    names = layers(model, x[:1].to(home(model)))
+    model = unwrap_remote(model)
+    names = layers(model, x[:1].to(device_of(model)))
     if not names:
         raise NotApplicable("this model has no weights to draw anew")
     spoilt = _copied(model)
@@ -226,7 +226,7 @@ def _draw_anew(module: nn.Module, seed: int) -> None:
 
     Drawn on the CPU, so that they are the same on every device.
     """
-    place = home(module)
+    place = device_of(module)
     module.cpu()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)

@@ -14,7 +14,7 @@ from torch import Tensor
 from uproar.errors import NotApplicable
 from uproar.metrics.base import Batch, Responses, Seen, metric
 from uproar.metrics.shape import where_defined
-from uproar.removal.fill import Around, filled
+from uproar.removal.fill import FillContext, filled
 from uproar.types import Images, Labels, Maps
 
 Samples = Annotated[int, Field(ge=2, le=10_000)]
@@ -32,7 +32,7 @@ class Square:
 
     def images(self, batch: Batch) -> Images:
         """The changed images."""
-        around = Around(batch.draws.copies([self.number]), batch.mean, getattr(batch, "train", None))
+        around = FillContext(batch.draws.copies([self.number]), batch.mean, getattr(batch, "train", None))
         return filled(batch.x, self.shift(batch).bool(), self.fill, around)
 
     def shift(self, batch: Batch) -> Tensor:

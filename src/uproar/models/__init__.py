@@ -2,18 +2,16 @@
 
 from uproar.models import resnet, small, vgg
 from uproar.models.borrow import borrowed
-from uproar.models.forward import called
 from uproar.models.libraries import timm_entry, torchvision_entry
-from uproar.models.memory_budget import Room
-from uproar.models.registry import ModelSpec, build, build_seeing, make, models
+from uproar.models.memory_budget import MemoryBudget
+from uproar.models.registry import ModelSpec, build, build_for_input, make, models
 
 __all__ = [
+    "MemoryBudget",
     "ModelSpec",
-    "Room",
     "borrowed",
     "build",
-    "build_seeing",
-    "called",
+    "build_for_input",
     "make",
     "models",
     "resnet",

@@ -44,6 +44,6 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
             live.update(before)
 
 
-def home(model: nn.Module) -> torch.device:
+def device_of(model: nn.Module) -> torch.device:
     """The device a model's weights are on; without weights, the CPU."""
     return next((weight.device for weight in model.parameters()), torch.device("cpu"))

@@ -13,17 +13,17 @@ from torch.overrides import TorchFunctionMode
 from uproar.errors import BadInput, BadShape, UproarError, one_line
 
 
-def called(model: nn.Module, x: Tensor) -> Tensor:
+def forward(model: nn.Module, x: Tensor) -> Tensor:
     """The model's class scores (n, k) for images in any memory layout and precision.
 
     Images are shown in the model's own precision; scores in half precision are given as float32. Many networks end in
     `x.view(len(x), -1)`, which refuses feature maps that are laid out channels last: such a view is then a copy. A
     model that cannot take the images at all is refused in one sentence.
     """
-    return class_scores_in(raw_answer(model, shown_to(model, x)), len(x))
+    return extract_class_scores(raw_output(model, in_model_dtype(model, x)), len(x))
 
 
-def class_scores_in(answer: Any, rows: int) -> Tensor:
+def extract_class_scores(answer: Any, rows: int) -> Tensor:
     """The class scores (n, k) in whatever a model returned: the one place that decides.
 
     They are a tensor, or the attribute or key `logits`, or the only tensor (n, k) in a tuple, list or dict; anything
@@ -66,13 +66,13 @@ class ScoresOnly(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        return called(self.model, x)
+        return forward(self.model, x)
 
 
 def returning_scores(model: nn.Module, x: Tensor) -> nn.Module:
     """The model for code that calls it itself: as it is if it takes and returns plain tensors, else in `ScoresOnly`."""
     with torch.no_grad():
-        answer = model(shown_to(model, x))  # a fault of the model stays what it is
+        answer = model(in_model_dtype(model, x))  # a fault of the model stays what it is
     plain = isinstance(answer, Tensor) and answer.dtype == x.dtype and dtype_of(model) in (None, x.dtype)
     return model if plain else ScoresOnly(model)
 
@@ -82,15 +82,15 @@ def dtype_of(model: nn.Module) -> torch.dtype | None:
     return next((w.dtype for w in model.parameters() if w.is_floating_point()), None)
 
 
-def shown_to(model: nn.Module, x: Tensor) -> Tensor:
+def in_model_dtype(model: nn.Module, x: Tensor) -> Tensor:
     """Images in the precision of the model."""
     wanted = dtype_of(model)
     return x if wanted is None or x.dtype == wanted else x.to(wanted)
 
 
-def raw_answer(model: nn.Module, x: Tensor) -> Any:
+def raw_output(model: nn.Module, x: Tensor) -> Any:
     """What the model returns for images in any memory layout, of whatever type and shape."""
-    if needs_plain_layout(model):
+    if needs_contiguous_input(model):
         # by way of one dimension: images of one channel count as contiguous in either layout
         x = x.contiguous().view(-1).view(x.shape)
     if model in _VIEWING:
@@ -104,10 +104,10 @@ def raw_answer(model: nn.Module, x: Tensor) -> Any:
         if "view size is not compatible" not in str(error):
             raise _refusal(x, error) from error
     _VIEWING.add(model)
-    return raw_answer(model, x)
+    return raw_output(model, x)
 
 
-def needs_plain_layout(model: nn.Module) -> bool:
+def needs_contiguous_input(model: nn.Module) -> bool:
     """Whether the model has a strided 1×1 convolution over fewer than eight channels.
 
     Channels last, its backward pass writes past its memory (oneDNN as shipped with torch 2.13, on a processor with

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line, unknown
-from uproar.models.normalise import Chosen, Colours, Normalisation
+from uproar.models.normalise import Colours, NetworkNormalise, Normalisation
 from uproar.registry import Entry
 
 Shape = tuple[int, int, int]
@@ -32,7 +32,7 @@ def torchvision_entry(name: str) -> Entry:
         # two of the networks have additional outputs, which nobody asks for here
         fewer = {"aux_logits": False, "init_weights": True} if bare in _WITH_MORE_OUTPUTS else {}
         made = zoo.get_model(bare, weights=None, num_classes=classes, **fewer)
-        return normalised(made, Chosen(normalise, mean, std))
+        return normalised(made, NetworkNormalise(normalise, mean, std))
 
     network.__doc__ = f"{bare} as torchvision builds it, with fresh weights; normalises inside."
     return Entry("model", name, network)
@@ -52,7 +52,7 @@ def timm_entry(name: str) -> Entry:
     ) -> nn.Module:
         made = library.create_model(bare, pretrained=False, in_chans=shape[0], num_classes=classes)
         expected: Colours = (tuple(made.pretrained_cfg["mean"]), tuple(made.pretrained_cfg["std"]))
-        return normalised(made, Chosen(normalise, mean, std, expected))
+        return normalised(made, NetworkNormalise(normalise, mean, std, expected))
 
     network.__doc__ = f"{bare} as timm builds it, with fresh weights; normalises inside."
     return Entry("model", name, network)
@@ -84,7 +84,7 @@ def _imported(library: str) -> Any:
         ) from None
 
 
-def normalised(network: nn.Module, first: Chosen) -> nn.Module:
+def normalised(network: nn.Module, first: NetworkNormalise) -> nn.Module:
     """A network that normalises its images first, and whose weights keep their names."""
     if isinstance(network, nn.Sequential):
         return nn.Sequential(OrderedDict(normalise=first, **dict(network.named_children())))

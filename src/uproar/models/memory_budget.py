@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from uproar.models.borrow import borrowed, home
-from uproar.models.forward import called
+from uproar.models.borrow import borrowed, device_of
+from uproar.models.forward import forward
 
 Result = TypeVar("Result")
 
@@ -28,7 +28,7 @@ OUT_OF_MEMORY = (torch.OutOfMemoryError, MemoryError)
 _limit: ContextVar[int | None] = ContextVar("rows at most", default=None)
 
 
-class Room:
+class MemoryBudget:
     """Rows per pass of one model on one kind of images; halved each time memory runs out.
 
     `short` says that memory, not time, decides how many.
@@ -38,9 +38,9 @@ class Room:
         self.rows, self.short = max(rows, 1), short
 
     @classmethod
-    def of(cls, model: nn.Module, x: Tensor) -> Room:
+    def of(cls, model: nn.Module, x: Tensor) -> MemoryBudget:
         """Room for images like these, by one pass of two of them and the memory that is free now."""
-        device = home(model)
+        device = device_of(model)
         most = ON_CPU if device.type == "cpu" else ON_DEVICE
         free = free_bytes(device)
         fits = most if free is None else int(SHARE * free) // max(bytes_per_image(model, x), 1)
@@ -77,8 +77,8 @@ class Room:
             torch.cuda.empty_cache()
 
 
-def at_most(rows: int) -> int:
-    """`rows`, or fewer where memory is short: for those that choose their rows deep inside a `Room`."""
+def rows_within_budget(rows: int) -> int:
+    """`rows`, or fewer where memory is short: for those that choose their rows deep inside a `MemoryBudget`."""
     limit = _limit.get()
     return rows if limit is None else min(rows, limit)
 
@@ -99,7 +99,7 @@ def bytes_per_image(model: nn.Module, x: Tensor) -> int:
     with borrowed(model), torch.inference_mode():
         for part in leaves:
             part.register_forward_hook(add)
-        called(model, pair.to(home(model)))
+        forward(model, pair.to(device_of(model)))
     return total // 2
 
 

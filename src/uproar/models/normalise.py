@@ -44,7 +44,7 @@ class Normalise(nn.Module):
         return (x - self.mean) / self.std
 
 
-class Chosen(Normalise):
+class NetworkNormalise(Normalise):
     """The normalisation of a network that may get published weights, which do not carry theirs.
 
     `published` is what such weights were trained with.
@@ -60,7 +60,7 @@ class Chosen(Normalise):
         x = super().forward(x)
         return x.flip(1) if self.blue_first else x
 
-    def unsaid(self) -> None:
+    def use_published(self) -> None:
         """Be what published weights expect, when a file of weights does not say and nobody else did."""
         channels = self.mean.shape[1]
         if self.published is not None and len(self.published[0]) in (1, channels):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, UproarError
 from uproar.models.borrow import borrowed
-from uproar.models.forward import called, dtype_of
+from uproar.models.forward import dtype_of, forward
 
 Output = Literal["auto", "logit", "probability"]
 Kind = Literal["logit", "probability"]
@@ -34,7 +34,7 @@ _output: ContextVar[Output] = ContextVar("what models answer", default="auto")
 
 
 @contextmanager
-def answers_are(output: Output) -> Iterator[None]:
+def assuming_output(output: Output) -> Iterator[None]:
     """Inside, answers are taken for logits or for probabilities, or by their look (`auto`)."""
     if output not in get_args(Output):
         raise BadInput(f"output is {', '.join(get_args(Output))}, not {output!r}.")
@@ -45,15 +45,15 @@ def answers_are(output: Output) -> Iterator[None]:
         _output.reset(token)
 
 
-def output_set() -> Output:
-    """What `answers_are` says here."""
+def assumed_output() -> Output:
+    """What `assuming_output` says here."""
     return _output.get()
 
 
-def kind_of(answers: Tensor, output: Output = "auto", tolerance: float = ROUNDING) -> Kind:
+def output_kind(answers: Tensor, output: Output = "auto", tolerance: float = ROUNDING) -> Kind:
     """What answers (n, k) are, where a softmax over them makes sense; refused in one sentence where it does not.
 
-    >>> kind_of(torch.tensor([[2.0, -1.0]])), kind_of(torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
+    >>> output_kind(torch.tensor([[2.0, -1.0]])), output_kind(torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
     ('logit', 'probability')
     """
     if answers.shape[1] == 1:
@@ -86,24 +86,24 @@ def sums_to_one(answers: Tensor, tolerance: float = ROUNDING) -> bool:
     return bool((wide >= 0).all()) and bool(((wide.sum(1) - 1).abs() < tolerance).all())
 
 
-def kind_of_model(model: nn.Module, x: Tensor, answers: Tensor, output: Output, tolerance: float) -> Kind:
-    """What a model's answers to images are, as `kind_of` says; logits for certain if they come straight from a layer.
+def model_output_kind(model: nn.Module, x: Tensor, answers: Tensor, output: Output, tolerance: float) -> Kind:
+    """What a model's outputs are, as `output_kind` says; certainly logits if they come straight from a layer.
 
     Answers of a network that has hardly learned may lie between 0 and 1 like those of a sigmoid.
     """
-    if output == "auto" and not sums_to_one(answers, tolerance) and last_step(model, x[:1]) in _LAYERS:
+    if output == "auto" and not sums_to_one(answers, tolerance) and last_operation(model, x[:1]) in _LAYERS:
         output = "logit"
-    return kind_of(answers, output, tolerance)
+    return output_kind(answers, output, tolerance)
 
 
-def last_step(model: nn.Module, x: Tensor) -> str:
+def last_operation(model: nn.Module, x: Tensor) -> str:
     """What the model does last with its numbers, such as `Addmm` or `Sigmoid`, by the graph behind its answer.
 
     Steps that only move numbers, or write them in another precision, do not count. Empty where there is no graph.
     """
     try:
         with borrowed(model), torch.enable_grad():
-            step = called(model, x.detach().clone().requires_grad_()).grad_fn
+            step = forward(model, x.detach().clone().requires_grad_()).grad_fn
     except UproarError:  # as of quantised networks, which have no gradients
         return ""
     while step is not None and any(kind in step.name() for kind in _MOVING):
@@ -111,20 +111,20 @@ def last_step(model: nn.Module, x: Tensor) -> str:
     return "" if step is None else step.name().partition("Backward")[0]
 
 
-def tolerance_of(model: nn.Module) -> float:
+def sum_tolerance(model: nn.Module) -> float:
     """How far rows of probabilities may be from 1 in the model's precision."""
     return COARSE if dtype_of(model) in (torch.float16, torch.bfloat16) else ROUNDING
 
 
 def probabilities(answers: Tensor) -> Tensor:
-    """Class probabilities of answers (n, k) in double precision; these themselves where `answers_are` says so."""
+    """Class probabilities of answers (n, k) in double precision; these themselves where `assuming_output` says so."""
     wide = answers.double()
-    return wide if output_set() == "probability" else wide.softmax(1)
+    return wide if assumed_output() == "probability" else wide.softmax(1)
 
 
 def as_logits(answers: Tensor) -> Tensor:
     """Answers whose softmax are the class probabilities."""
-    return logarithm(answers) if output_set() == "probability" else answers
+    return logarithm(answers) if assumed_output() == "probability" else answers
 
 
 class LogProbabilities(nn.Module):
@@ -135,7 +135,7 @@ class LogProbabilities(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        return logarithm(called(self.model, x))
+        return logarithm(forward(self.model, x))
 
 
 def logarithm(answers: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from uproar.containment import contained, is_builtin, loading, private
+from uproar.containment import contained, is_builtin, loading, private_copy
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, UproarError
 from uproar.expression import Call, parse
@@ -65,10 +65,10 @@ class ModelSpec:
 
 def build(spec: ModelSpec, task: Task, seed: int) -> nn.Module:
     """A fresh network for a task; the same seed gives the same weights."""
-    return build_seeing(spec, task, seed, task.train.read(slice(0, 2)), task.mean, task.std)
+    return build_for_input(spec, task, seed, task.train.read(slice(0, 2)), task.mean, task.std)
 
 
-def build_seeing(spec: ModelSpec, task: Task, seed: int, sample: Tensor, mean: Tensor, std: Tensor) -> nn.Module:
+def build_for_input(spec: ModelSpec, task: Task, seed: int, sample: Tensor, mean: Tensor, std: Tensor) -> nn.Module:
     """A fresh network for a task whose input is not the images but of the kind of `sample`, (n, c, h, w)."""
     c, h, w = sample.shape[1:]
     try:
@@ -109,7 +109,7 @@ def _made(factory: Callable[..., Any], given: dict[str, Any], name: str) -> Any:
     if is_builtin(factory):
         return factory(**given)
     with contained(f"The model {name}", reseed=False):  # the caller has chosen the seed
-        return factory(**private(given))
+        return factory(**private_copy(given))
 
 
 def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> None:

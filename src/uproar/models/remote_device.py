@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from uproar.models.borrow import home
-from uproar.models.forward import called
+from uproar.models.borrow import device_of
+from uproar.models.forward import forward
 
 
-class Remote(nn.Module):
+class RemoteModel(nn.Module):
     """Images go to where the network is, and scores come back."""
 
     def __init__(self, network: nn.Module) -> None:
@@ -19,25 +19,25 @@ class Remote(nn.Module):
         self.network = network
 
     def forward(self, x: Tensor) -> Tensor:
-        return called(self.network, x.to(home(self.network))).to(x.device)
+        return forward(self.network, x.to(device_of(self.network))).to(x.device)
 
 
-def bare(model: nn.Module) -> nn.Module:
+def unwrap_remote(model: nn.Module) -> nn.Module:
     """The network itself, where it is."""
-    return model.network if isinstance(model, Remote) else model
+    return model.network if isinstance(model, RemoteModel) else model
 
 
-def from_here(model: nn.Module) -> nn.Module:
+def callable_from_cpu(model: nn.Module) -> nn.Module:
     """The model as one that takes images on the CPU: itself, if it is there."""
-    return model if home(model).type == "cpu" else Remote(model)
+    return model if device_of(model).type == "cpu" else RemoteModel(model)
 
 
-def explained_there(explain: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def explain_on_device(explain: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """`explain(model, images, classes, draws)` where the model is, asked from here."""
 
     def asked(model: nn.Module, images: Tensor, classes: Tensor, *more: Any) -> Tensor:
-        network = bare(model)
-        place = home(network)
+        network = unwrap_remote(model)
+        place = device_of(network)
         return explain(network, images.to(place), classes.to(place), *more).to(images.device)
 
     return asked

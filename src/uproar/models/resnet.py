@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.models.normalise import Chosen, Normalisation
+from uproar.models.normalise import NetworkNormalise, Normalisation
 from uproar.models.registry import models
 
 Width = Annotated[int, Field(ge=1)]
@@ -192,7 +192,7 @@ def resnet18(
     normalise: Normalisation = "auto",
 ) -> nn.Module:
     """ResNet-18 (He et al. 2016) with torchvision's names of weights; up to 64×64 pixels with the CIFAR stem."""
-    first = Chosen(normalise, mean, std)
+    first = NetworkNormalise(normalise, mean, std)
     small = small_images(shape, stem)
     return ResNet(first, BasicBlock, (2, 2, 2, 2), shape[0], classes, width, small)
 
@@ -215,7 +215,7 @@ def resnet50(
     takes images blue first from 0 to 255.
     """
     caffe = variant == "caffe"
-    first = Chosen("caffe" if caffe and normalise == "auto" else normalise, mean, std)
+    first = NetworkNormalise("caffe" if caffe and normalise == "auto" else normalise, mean, std)
     block = CaffeBottleneck if caffe else Bottleneck
     small = small_images(shape, stem)
     network = ResNet(first, block, (3, 4, 6, 3), shape[0], classes, width, small)
@@ -237,7 +237,7 @@ def resnet_tiny(
     normalise: Normalisation = "auto",
 ) -> nn.Module:
     """Eight residual blocks, 16 to 128 channels wide: the tiny ResNet of Li et al. 2024, whose widths are not given."""
-    first = Chosen(normalise, mean, std)
+    first = NetworkNormalise(normalise, mean, std)
     small = small_images(shape, stem)
     return ResNet(first, BasicBlock, (2, 2, 2, 2), shape[0], classes, width, small)
 
@@ -247,7 +247,7 @@ def resnet20(
     shape: Shape, classes: int, mean: Tensor, std: Tensor, *, width: Width = 16, normalise: Normalisation = "auto"
 ) -> nn.Module:
     """ResNet-20 for CIFAR (He et al. 2016): three stages of three blocks, shortcuts without weights."""
-    return CifarResNet(Chosen(normalise, mean, std), 3, shape[0], classes, width)
+    return CifarResNet(NetworkNormalise(normalise, mean, std), 3, shape[0], classes, width)
 
 
 @models.declare(size="0.85 million weights")
@@ -255,4 +255,4 @@ def resnet56(
     shape: Shape, classes: int, mean: Tensor, std: Tensor, *, width: Width = 16, normalise: Normalisation = "auto"
 ) -> nn.Module:
     """ResNet-56 for CIFAR (He et al. 2016): three stages of nine blocks, shortcuts without weights."""
-    return CifarResNet(Chosen(normalise, mean, std), 9, shape[0], classes, width)
+    return CifarResNet(NetworkNormalise(normalise, mean, std), 9, shape[0], classes, width)

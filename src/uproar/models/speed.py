@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from uproar.models.borrow import borrowed, home
-from uproar.models.forward import called
+from uproar.models.borrow import borrowed, device_of
+from uproar.models.forward import forward
 
 ROWS = 64
 """Images per measured pass of a quick network."""
@@ -28,7 +28,7 @@ class Speed:
     @classmethod
     def of(cls, model: nn.Module, x: Tensor) -> Speed:
         """The speed of a model on images like these; where it has no gradient, both count as twice forward."""
-        device = home(model)
+        device = device_of(model)
         rows = x[:1].expand(ROWS, *x.shape[1:]).to(device)
         rows = rows.contiguous(memory_format=torch.channels_last)
         with borrowed(model):
@@ -60,14 +60,14 @@ def _timed(work: Callable[[Tensor], None], x: Tensor) -> tuple[float, Tensor]:
 
 def _forward(model: nn.Module, x: Tensor) -> None:
     with torch.inference_mode():
-        called(model, x)
+        forward(model, x)
     _wait(x.device)
 
 
 def _gradient(model: nn.Module, x: Tensor) -> None:
     with torch.enable_grad():
         x = x.detach().clone().requires_grad_()
-        torch.autograd.grad(called(model, x).amax(1).sum(), x)
+        torch.autograd.grad(forward(model, x).amax(1).sum(), x)
     _wait(x.device)
 
 

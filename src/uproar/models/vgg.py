@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from uproar.models.normalise import Chosen, Normalisation
+from uproar.models.normalise import NetworkNormalise, Normalisation
 from uproar.models.registry import models
 from uproar.models.resnet import Shape, Width, small_images
 
@@ -68,4 +68,4 @@ def vgg16(
 ) -> nn.Module:
     """VGG-16 (Simonyan & Zisserman 2015), with batch norm or without; one linear layer on top up to 64×64 pixels."""
     small = small_images(shape, head)
-    return VGG(Chosen(normalise, mean, std), shape[0], classes, width, norm, small)
+    return VGG(NetworkNormalise(normalise, mean, std), shape[0], classes, width, norm, small)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line
-from uproar.models.normalise import Chosen
+from uproar.models.normalise import NetworkNormalise
 from uproar.plugins.loading import file_at
 
 
@@ -59,8 +59,8 @@ def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> 
     """
     stored = read_weights(path)
     for place, module in model.named_modules():
-        if isinstance(module, Chosen) and f"{place}.mean" not in stored:
-            module.unsaid()
+        if isinstance(module, NetworkNormalise) and f"{place}.mean" not in stored:
+            module.use_published()
             stored |= {f"{place}.{name}": value for name, value in module.state_dict().items()}
     own = model.state_dict()
     counters = {name: own[name] for name in own if name.endswith("num_batches_tracked")}

@@ -7,7 +7,7 @@ from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
-from uproar.models.borrow import home
+from uproar.models.borrow import device_of
 from uproar.models.small import Block, Normalise
 from uproar.seeds import key
 from uproar.training import Recipe
@@ -42,7 +42,7 @@ def detector_recipe(recipe: Recipe) -> Recipe:
 def pixel_scores(model: nn.Module, images: Tensor) -> Tensor:
     """The two scores of every pixel, (n, 2, h, w)."""
     with torch.inference_mode():
-        return in_batches(lambda part: model(part.to(home(model))).cpu(), images, size=BATCH)
+        return in_batches(lambda part: model(part.to(device_of(model))).cpu(), images, size=BATCH)
 
 
 def detection_auc(scores: Tensor, removed: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from uproar.containment import guarded_call
 from uproar.errors import BadShape
-from uproar.removal.fill import Around, filled
+from uproar.removal.fill import FillContext, filled
 from uproar.types import Images
 
 
@@ -138,7 +138,7 @@ class Protocol:
         """The mask of removed pixels; `important` is the first share t of the ranking."""
         return ~important if self.keeps else important
 
-    def change(self, x: Images, important: Tensor, fill: str, around: Around) -> Images:
+    def change(self, x: Images, important: Tensor, fill: str, around: FillContext) -> Images:
         """The pixels of the images as this protocol leaves them."""
         removed = self.removed(important)
         if self.changes is not None:
@@ -148,7 +148,7 @@ class Protocol:
         smooth = filled(x, removed, "linear(noise=0)", around)
         return smooth + self.noise * around.draws.normal("hidden", *x.shape[1:]).to(x)
 
-    def _changed(self, x: Images, removed: Tensor, full: Images, around: Around) -> Images:
+    def _changed(self, x: Images, removed: Tensor, full: Images, around: FillContext) -> Images:
         """The images as the user's function leaves them, if they are still images of that shape."""
         assert self.changes is not None
         more = {"around": around} if "around" in inspect.signature(self.changes).parameters else {}
@@ -161,7 +161,7 @@ class Protocol:
             )
         return images.to(x)
 
-    def network_input(self, x: Images, important: Tensor, fill: str, around: Around) -> Tensor:
+    def network_input(self, x: Images, important: Tensor, fill: str, around: FillContext) -> Tensor:
         """What the network sees. A mask is 1 where a pixel is removed; alone, it has as many channels as the image."""
         if self.sees == "pixels":
             return self.change(x, important, fill, around)

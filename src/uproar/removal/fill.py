@@ -30,7 +30,7 @@ Spread = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True)
-class Around:
+class FillContext:
     """What a fill may know besides the images: random draws, the training images and their mean colour."""
 
     draws: Draws
@@ -50,13 +50,13 @@ class Around:
 
 
 @fills.declare()
-def mean(x: Images, removed: Tensor, around: Around, *, images: Size | None = None) -> Images:
+def mean(x: Images, removed: Tensor, around: FillContext, *, images: Size | None = None) -> Images:
     """The mean colour of the training images, or of so many of them: constant, and no image is its own reference."""
     colour = around.colour("mean") if images is None else _sampled(around, images)
     return colour.to(x).view(1, -1, 1, 1).expand_as(x)
 
 
-def _sampled(around: Around, images: int) -> Tensor:
+def _sampled(around: FillContext, images: int) -> Tensor:
     if around.sampled is not None:
         return around.sampled
     if around.train is None:
@@ -72,19 +72,19 @@ def sample_colour(read: Callable[[Tensor], Tensor], total: int, images: int) -> 
 
 
 @fills.declare()
-def zero(x: Images, removed: Tensor, around: Around) -> Images:
+def zero(x: Images, removed: Tensor, around: FillContext) -> Images:
     """Black."""
     return torch.zeros_like(x)
 
 
 @fills.declare()
-def channel_mean(x: Images, removed: Tensor, around: Around) -> Images:
+def channel_mean(x: Images, removed: Tensor, around: FillContext) -> Images:
     """The image's own mean colour."""
     return x.mean((2, 3), keepdim=True).expand_as(x)
 
 
 @fills.declare()
-def blur(x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
+def blur(x: Images, removed: Tensor, around: FillContext, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
     """The image itself, blurred with a size×size Gaussian; the border is mirrored."""
     steps = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
     kernel = torch.exp(-0.5 * (steps / sigma).square())
@@ -98,7 +98,7 @@ def blur(x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: 
 
 
 @fills.declare("blur:rise")
-def blur_rise(x: Images, removed: Tensor, around: Around, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
+def blur_rise(x: Images, removed: Tensor, around: FillContext, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
     """The image blurred as in the code released with RISE: the mean colour lies around it.
 
     The weights are those of a Gaussian whose tails are folded back into the size×size window.
@@ -128,13 +128,13 @@ def _weighted(x: Tensor, kernel: Tensor, axis: int) -> Tensor:
 
 
 @fills.declare(random=True)
-def uniform(x: Images, removed: Tensor, around: Around) -> Images:
+def uniform(x: Images, removed: Tensor, around: FillContext) -> Images:
     """Uniform noise in [0, 1], drawn once per pixel and channel."""
     return around.draws.uniform("uniform fill", *x.shape[1:]).to(x)
 
 
 @fills.declare(random=True)
-def resample(x: Images, removed: Tensor, around: Around) -> Images:
+def resample(x: Images, removed: Tensor, around: FillContext) -> Images:
     """Each pixel as it is in some training image, drawn anew for every pixel."""
     train, (h, w) = around.train, x.shape[2:]
     if train is None:
@@ -150,7 +150,7 @@ def resample(x: Images, removed: Tensor, around: Around) -> Images:
 
 
 @fills.declare(looks=True, random=True)
-def linear(x: Images, removed: Tensor, around: Around, *, noise: Spread = 0.01) -> Images:
+def linear(x: Images, removed: Tensor, around: FillContext, *, noise: Spread = 0.01) -> Images:
     """The weighted mean of the neighbours, solved for all removed pixels at once, plus normal noise.
 
     Where a whole image is removed, the mean colour of the training images.
@@ -181,7 +181,7 @@ def fill_code(fill: object) -> dict[str, str]:
     return {"fill code": entry.code} if entry is not None and entry.code else {}
 
 
-def replacement(x: Images, removed: Tensor, fill: str, around: Around) -> Images:
+def replacement(x: Images, removed: Tensor, fill: str, around: FillContext) -> Images:
     """What stands in the removed places; what it holds elsewhere means nothing."""
     entry, options = read_fill(fill)
     given = [x, removed, around]
@@ -195,7 +195,7 @@ def replacement(x: Images, removed: Tensor, fill: str, around: Around) -> Images
     return found
 
 
-def filled(x: Images, removed: Tensor, fill: str, around: Around) -> Images:
+def filled(x: Images, removed: Tensor, fill: str, around: FillContext) -> Images:
     """The images with removed features replaced; `removed` is (n, h, w), or (n, c, h, w) per channel."""
     if removed.shape not in (x.shape, (x.shape[0], *x.shape[2:])):
         raise BadShape(

@@ -15,7 +15,7 @@ import numpy as np
 from uproar.errors import Damaged
 
 
-def squeezed(levels: np.ndarray, kinds: int) -> bytes:
+def pack_levels(levels: np.ndarray, kinds: int) -> bytes:
     """Levels 0..kinds-1 of one image, (f,) bytes, as few bytes."""
     places = _places(kinds)
     padded = np.pad(levels, (0, -len(levels) % len(places)))
@@ -23,7 +23,7 @@ def squeezed(levels: np.ndarray, kinds: int) -> bytes:
     return zlib.compress(words.tobytes(), 6)
 
 
-def restored(content: bytes, kinds: int, features: int) -> np.ndarray:
+def unpack_levels(content: bytes, kinds: int, features: int) -> np.ndarray:
     """The levels of one image again, (f,) bytes; `Damaged` if the bytes are not what was written."""
     try:
         words = np.frombuffer(zlib.decompress(content), np.uint8)

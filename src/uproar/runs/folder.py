@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from uproar.data.locations import also_look, given_roots
+from uproar.data.locations import add_roots, environment_roots
 from uproar.errors import BadInput, StoreError
 from uproar.paths import user_path
 from uproar.plugins.loading import source_hash
@@ -36,7 +36,7 @@ def remember(folder: Path, study: Study, place: str, facts: dict[str, Any], file
         "study": told,
         "store": store,
         "facts": facts,
-        "data": given_roots(),
+        "data": environment_roots(),
         "weights": None if study.weights is None else source_hash(study.weights),
         "signature": signature(folder, told, store),
     }
@@ -61,7 +61,7 @@ def recall(
     if not ours:
         check_code(folder, record.study)
     place = store if store is not None else _place(folder, record.store, ours)
-    also_look(record.data)
+    add_roots(record.data)
     study = _given(study_of(record.study), weights, record.weights)
     return study, place, record.facts.given()
 

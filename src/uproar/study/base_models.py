@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from uproar.errors import BadInput, BadMap
 from uproar.estimators import Chain, Context, estimators, prepare_states
 from uproar.models import build
-from uproar.models.borrow import home
-from uproar.models.output_kind import kind_of, last_step, sums_to_one, tolerance_of
+from uproar.models.borrow import device_of
+from uproar.models.output_kind import last_operation, output_kind, sum_tolerance, sums_to_one
 from uproar.models.weights import load_weights
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
@@ -104,12 +104,12 @@ def check_logits(model: nn.Module, x: Tensor, answers: Tensor) -> None:
 
     `x` are a few of the images of the answers.
     """
-    kind_of(answers, "logit")
-    if sums_to_one(answers, tolerance_of(model)):
+    output_kind(answers, "logit")
+    if sums_to_one(answers, sum_tolerance(model)):
         raise BadInput(
             "The model ends in a softmax (its rows sum to 1), and a study takes the softmax itself: leave it out."
         )
-    if last_step(model, x.to(home(model))) == "Sigmoid":
+    if last_operation(model, x.to(device_of(model))) == "Sigmoid":
         raise BadInput(
             "The model ends in a sigmoid (one probability per label), and a study takes the softmax over classes, of "
             "which one is right: leave the sigmoid out if one is."

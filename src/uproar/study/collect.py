@@ -24,7 +24,7 @@ from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Skipped, Unit
 from uproar.study.collect_scores import image_rows, judged, score_row
 from uproar.study.environment import surroundings
 from uproar.study.plan import cells_of, refusal, scores_of
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
 from uproar.training.calibrate import surprise
@@ -303,7 +303,7 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
             continue
         for fraction in study.fractions:
             try:
-                important = bench.important(Order(chain, seed), fraction, test, slice(row, row + 1), make=False)
+                important = bench.important(ImageRanking(chain, seed), fraction, test, slice(row, row + 1), make=False)
             except (UproarError, KeyError):
                 continue
             for protocol in families.values():

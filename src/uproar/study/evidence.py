@@ -19,7 +19,7 @@ from uproar.metrics.probe import fractions_of
 from uproar.storage.store import Item, Store
 from uproar.study.cell import Cell, Outcome, Scored, Unit
 from uproar.study.collect import collect
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
 from uproar.study.trials import trials_in
@@ -110,7 +110,7 @@ class Part(base.Part):
         chosen = self.task.train if split == "train" else self.task.test
         chain = self._bench.chain(estimator)
         try:
-            gone = self._bench.important(Order(chain, seed), fraction, chosen, make=False)
+            gone = self._bench.important(ImageRanking(chain, seed), fraction, chosen, make=False)
         except (Absent, Damaged):
             raise NotApplicable(f"{estimator} was not ranked for seed {seed} at t={fraction:g}") from None
         return torch.as_tensor(gone).numpy()

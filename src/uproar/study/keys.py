@@ -22,7 +22,7 @@ from uproar.protocols.mask_detector import detector_recipe
 from uproar.removal.fill import fill_code
 from uproar.storage.store import Store, key_of
 from uproar.study.cell import Cell
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.training import stackable
 
 
@@ -107,14 +107,14 @@ class Identity:
             inputs |= {"model": makers if crossed else makers[0], "target": self.setting.target}
         return key_of("order", {**self._annotated, **inputs, "seed": seed})
 
-    def orders(self, cell: Cell) -> tuple[Order, Order]:
+    def orders(self, cell: Cell) -> tuple[ImageRanking, ImageRanking]:
         """The orders that decide what goes in the training and in the test images of a cell."""
         protocol, chain = protocol_named(cell.protocol), self.chain(cell.estimator)
         return self._order(chain, cell, protocol.train), self._order(chain, cell, protocol.test)
 
-    def _order(self, chain: Chain, cell: Cell, masks: Masks) -> Order:
+    def _order(self, chain: Chain, cell: Cell, masks: Masks) -> ImageRanking:
         seed = other_replicate(cell.seed) if masks.by == "other" else cell.seed
-        return Order(chain, seed, masks.by == "cross-fitted" and chain.needs_model)
+        return ImageRanking(chain, seed, masks.by == "cross-fitted" and chain.needs_model)
 
     @staticmethod
     def _folds(crossed: bool) -> Sequence[int | None]:
@@ -149,7 +149,7 @@ class Identity:
             return {"recipe": detector_recipe(self.setting.recipe).identity}
         return {"training": "stack"} if self.stacks else {}
 
-    def _removal(self, cell: Cell, protocol: Protocol, order: Order) -> dict[str, Any]:
+    def _removal(self, cell: Cell, protocol: Protocol, order: ImageRanking) -> dict[str, Any]:
         """What decides how images are changed."""
         fills = protocol.sees != "mask" and protocol.noise is None
         return {
@@ -162,5 +162,5 @@ class Identity:
             **protocol.training,
         }
 
-    def _key_of(self, order: Order) -> str:
+    def _key_of(self, order: ImageRanking) -> str:
         return self.order_key(order.chain, order.seed, order.crossed)

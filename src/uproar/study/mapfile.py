@@ -12,7 +12,7 @@ import torch
 from uproar.arrays import stream_arrays
 from uproar.batches import spans
 from uproar.data import Split
-from uproar.devices import steady
+from uproar.devices import deterministic
 from uproar.errors import BadInput
 from uproar.estimators import Chain, families
 from uproar.storage.store import Item, key_of
@@ -40,7 +40,7 @@ def write_maps(
                 f"A file keeps signed maps, and {chain.filters[-1].name} filters finished ones: write those of "
                 f"{chain.raw.name}, and use {chain.filters[-1].name}(maps:FILE) in the study."
             )
-    with steady(bench.device):
+    with deterministic(bench.device):
         _make(bench, chains, seed, listen)
         for chain, file in zip(chains, files, strict=True):
             _join(bench, chain, seed, file)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from uproar.batches import spans
 from uproar.estimators import Chain, Context, explain_chains, families, prepare_states
 from uproar.estimators.evaluate import output_for
-from uproar.models import Room, borrowed
-from uproar.models.output_kind import Output, answers_are
+from uproar.models import MemoryBudget, borrowed
+from uproar.models.output_kind import Output, assuming_output
 from uproar.remaining_time import Key
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
@@ -158,22 +158,24 @@ class _Maker:
     @functools.cached_property
     def context(self) -> Context:
         """The context with what estimators prepare."""
-        with answers_are(self.output), borrowed(self.subject.model), torch.no_grad():
+        with assuming_output(self.output), borrowed(self.subject.model), torch.no_grad():
             states = prepare_states(self.subject.model, self.subject.context, self.chains)
         return replace(self.subject.context, states=states)
 
     @functools.cached_property
-    def room(self) -> Room:
+    def budget(self) -> MemoryBudget:
         """How many images go through the model at once."""
         looks = any(chain.needs_model for chain in self.chains)
-        return Room.of(self.subject.model, self.subject.x) if looks else Room(CHUNK)
+        return MemoryBudget.of(self.subject.model, self.subject.x) if looks else MemoryBudget(CHUNK)
 
     def make(self, piece: Piece) -> list[Tensor]:
         """The maps of a piece, by chain."""
         model, rows, context = self.subject.model, piece.rows, self.context[piece.rows]
         x, target = self.subject.x[rows], self.subject.target[rows]
-        with answers_are(self.output):
-            return self.room.run(lambda some: explain_chains(model, x, target, context, piece.group, min(CHUNK, some)))
+        with assuming_output(self.output):
+            return self.budget.run(
+                lambda some: explain_chains(model, x, target, context, piece.group, min(CHUNK, some))
+            )
 
 
 def _maps_of(piece: Piece, maker: _Maker, store: Store) -> list[Tensor]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from uproar.data.task_facts import Declared, declared, limited
+from uproar.data.task_facts import TaskFacts, limit_facts, task_facts
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import families, read_chain
 from uproar.metrics.base import read_metric
@@ -105,7 +105,7 @@ def _parts(study: Study) -> tuple[list[Study], tuple[str, ...]]:
 
 
 def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[Scored], replicates: int) -> Outline:
-    size = limited(declared(setting.task), setting.limit)
+    size = limit_facts(task_facts(setting.task), setting.limit)
     learned = {
         (c.estimator, c.fraction, c.seed, protocol_named(c.protocol).network)
         for c in cells
@@ -129,7 +129,7 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
     )
 
 
-def _maps(study: Study, size: Declared, cells: list[Cell], scores: list[Scored]) -> tuple[float, float]:
+def _maps(study: Study, size: TaskFacts, cells: list[Cell], scores: list[Scored]) -> tuple[float, float]:
     """Passes for the maps that cells and metrics need, and bytes of what the store keeps of those of cells.
 
     Cells need the maps of both splits; metrics those of the test images, which are not kept.
@@ -147,7 +147,7 @@ def _maps(study: Study, size: Declared, cells: list[Cell], scores: list[Scored])
     return passes, stored
 
 
-def _kept(study: Study, size: Declared) -> float:
+def _kept(study: Study, size: TaskFacts) -> float:
     """Bytes of one estimator's levels of both splits and maps of test images."""
     c, h, w = size.shape
     features = h * w * (c if study.features == "channel" else 1)
@@ -157,14 +157,14 @@ def _kept(study: Study, size: Declared) -> float:
     return features * (images * bits_for(len(study.fractions)) / 8 + 4 * size.test)
 
 
-def _values(scores: list[Scored], size: Declared) -> float:
+def _values(scores: list[Scored], size: TaskFacts) -> float:
     """Bytes of the metrics' values and curves by image, and of their resamples."""
     calls = [read_metric(unit.metric) for unit in scores]
     points = [len(fractions_of(c, size.shape)) if has_curve(c) else 0 for c in calls]
     return sum(8.0 * (size.test * (1 + n) + DRAWS) for n in points)
 
 
-def _judged(study: Study, size: Declared, scores: list[Scored]) -> float:
+def _judged(study: Study, size: TaskFacts, scores: list[Scored]) -> float:
     """Images shown to the network by the metrics; those of an estimator share changed images."""
     by_map: dict[tuple[str, int], list[str]] = {}
     for unit in scores:
@@ -172,13 +172,13 @@ def _judged(study: Study, size: Declared, scores: list[Scored]) -> float:
     return sum(size.test * images_shown(tuple(names), size.shape) for names in by_map.values())
 
 
-def _forward(model: str, size: Declared) -> float:
+def _forward(model: str, size: TaskFacts) -> float:
     """Operations of one image through the network, forward."""
     return _operations(model, ModelSpec.of(model).identity.get("source", ""), size)
 
 
 @functools.lru_cache(maxsize=16)
-def _operations(model: str, source: str, size: Declared) -> float:
+def _operations(model: str, source: str, size: TaskFacts) -> float:
     mean, std = torch.full((size.shape[0],), 0.5), torch.full((size.shape[0],), 0.25)
     network = make(ModelSpec.of(model), 0, size.shape, size.classes, mean, std).eval()
     try:

@@ -16,7 +16,7 @@ from uproar.storage.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
 from uproar.study.job import Job, place
 from uproar.study.score_jobs import score_jobs
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import BASELINE, Study
 from uproar.study.steps import Bench, bench_for
 
@@ -144,10 +144,10 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
         units = [unit for unit in every if unit.seed == seed and unit not in refused]
         total.promised.setdefault(("model", bench.model_key(seed)), []).extend(units)
     makers = {seed: _maker_jobs(bench, seed, wanted) for seed in seeds}
-    explained: dict[Order, list[str]] = defaultdict(list)
+    explained: dict[ImageRanking, list[str]] = defaultdict(list)
     for job in (job for jobs in makers.values() for job in jobs):
         for name in job.names:
-            explained[Order(bench.chain(name), job.seed, job.crossed)].append(job.id)
+            explained[ImageRanking(bench.chain(name), job.seed, job.crossed)].append(job.id)
     for seed in seeds:
         cells = [cell for cell in missing if cell.seed == seed]
         scored = [unit for unit in unscored if unit.seed == seed]
@@ -163,12 +163,12 @@ def _lacks(bench: Bench, total: Plan, kind: str, key: str, unit: Unit) -> bool:
 
 def _wanted(
     bench: Bench, asked: Sequence[Cell], missing: Set[Cell], total: Plan
-) -> dict[Order, list[tuple[float, ...]]]:
+) -> dict[ImageRanking, list[tuple[float, ...]]]:
     """The orders that cells need, with the fractions of the levels that are still to be made.
 
     A finished cell needs its own replicate's: the share of ties is part of its row.
     """
-    wanted: dict[Order, set[float]] = defaultdict(set)
+    wanted: dict[ImageRanking, set[float]] = defaultdict(set)
     for cell in asked:
         retrains = protocol_named(cell.protocol).retrains
         for order in bench.orders(cell)[0 if retrains else 1 :]:
@@ -182,7 +182,7 @@ def _wanted(
     return {order: bench.lacking(order, fractions) for order, fractions in wanted.items()}
 
 
-def _maker_jobs(bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float, ...]]]) -> list[Job]:
+def _maker_jobs(bench: Bench, seed: int, wanted: Mapping[ImageRanking, list[tuple[float, ...]]]) -> list[Job]:
     """The trainings of a replicate's base models, then the maps of its orders."""
     mine = {order: sets for order, sets in wanted.items() if order.seed == seed}
     folds = [None, *range(FOLDS)] if any(order.crossed for order in mine) else [None]
@@ -201,7 +201,9 @@ def _maker_jobs(bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float
     return trains + [job for crossed in (False, True) for job in _explain_jobs(bench, seed, mine, crossed, trains)]
 
 
-def _cell_jobs(bench: Bench, missing: list[Cell], makers: list[Job], explained: Mapping[Order, list[str]]) -> list[Job]:
+def _cell_jobs(
+    bench: Bench, missing: list[Cell], makers: list[Job], explained: Mapping[ImageRanking, list[str]]
+) -> list[Job]:
     """Jobs that train, with all tests of their networks, and one per estimator that the base model is asked about."""
     fixed: dict[str, list[Cell]] = defaultdict(list)
     retrained: dict[tuple[str, tuple, float | None], list[Cell]] = defaultdict(list)
@@ -229,7 +231,7 @@ def _cell_jobs(bench: Bench, missing: list[Cell], makers: list[Job], explained: 
 
 
 def _explain_jobs(
-    bench: Bench, seed: int, wanted: Mapping[Order, list[tuple[float, ...]]], crossed: bool, trains: list[Job]
+    bench: Bench, seed: int, wanted: Mapping[ImageRanking, list[tuple[float, ...]]], crossed: bool, trains: list[Job]
 ) -> list[Job]:
     """Jobs for each family of chains that share passes and lack the same fractions."""
     lacking: dict[tuple[float, ...], list[Chain]] = defaultdict(list)
@@ -240,13 +242,13 @@ def _explain_jobs(
     jobs = []
     for together, members in lacking.items():
         for family in families(members):
-            orders = [Order(chain, seed, crossed) for chain in family]
+            orders = [ImageRanking(chain, seed, crossed) for chain in family]
             jobs += _family_jobs(bench, orders, together, train)
     return jobs
 
 
 def _family_jobs(
-    bench: Bench, orders: Sequence[Order], fractions: tuple[float, ...], train: tuple[str, ...]
+    bench: Bench, orders: Sequence[ImageRanking], fractions: tuple[float, ...], train: tuple[str, ...]
 ) -> list[Job]:
     """One job for all images, or one for each shard that is missing; shards wait for what the first prepares."""
     family = [order.chain for order in orders]
@@ -319,7 +321,7 @@ def _chunks(bench: Bench, cells: list[Cell]) -> list[list[Cell]]:
     return [[cell for tests in group for cell in tests] for group in groups]
 
 
-def _needed(bench: Bench, cells: list[Cell], explained: Mapping[Order, list[str]]) -> tuple[str, ...]:
+def _needed(bench: Bench, cells: list[Cell], explained: Mapping[ImageRanking, list[str]]) -> tuple[str, ...]:
     """The jobs that make the maps of some cells."""
     orders = dict.fromkeys(order for cell in cells for order in bench.orders(cell))
     return tuple(dict.fromkeys(job for order in orders for job in explained.get(order, ())))

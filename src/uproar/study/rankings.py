@@ -18,15 +18,15 @@ from uproar.data.stream import row_numbers
 from uproar.errors import CODE_ERRORS, Absent, BrokenRule, Damaged, NotApplicable, SideEffect, one_line
 from uproar.estimators import Chain, Context, estimators, explain_chains, raw_maps
 from uproar.estimators.base import run
-from uproar.estimators.short_contract import IMAGES, broken_rule, of_the_user
-from uproar.models import Room
+from uproar.estimators.short_contract import IMAGES, contract_violation, user_chains
+from uproar.models import MemoryBudget
 from uproar.protocols.mask_assignment import fold_of
 from uproar.removal import Levels
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
 from uproar.study.base_models import Bases
 from uproar.study.level_table import Ranked, levels_item
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.study.shards import Shard, ShardedLevels, Squeezing, shards_of, whole
 from uproar.training import predict
 
@@ -72,7 +72,7 @@ class Explaining(Bases):
 
         All images, or one shard of a large set; whoever makes the last shard closes the set.
         """
-        orders = [Order(self.chain(name), seed, crossed) for name in names]
+        orders = [ImageRanking(self.chain(name), seed, crossed) for name in names]
         for order in orders:
             self._check_features(order.chain)
         if self.shards:
@@ -95,27 +95,27 @@ class Explaining(Bases):
 
     def check_rules(self, name: str, seed: int, crossed: bool = False) -> None:
         """Refuse a chain whose estimators of the user break the rules on a few test images; once in a process."""
-        for chain in of_the_user(self.chain(name)):
+        for chain in user_chains(self.chain(name)):
             functions = tuple(estimators[call.name].function for call in chain.raw.walk())
             known = (self.setting, str(chain.identity), crossed, functions)
             if known not in _RULES:
-                _RULES[known] = self._broken_rule(Order(chain, seed, crossed))
+                _RULES[known] = self._broken_rule(ImageRanking(chain, seed, crossed))
             if _RULES[known] is not None:
                 raise BrokenRule(_RULES[known])
 
-    def _broken_rule(self, order: Order) -> str | None:
+    def _broken_rule(self, order: ImageRanking) -> str | None:
         rows = torch.arange(min(IMAGES, len(self.task.test)))
         model, states = self._makers([order])[0]
         given = self._asked(model, [order], self.task.test, rows, states)
         try:
-            return broken_rule(model, *given, order.chain)
+            return contract_violation(model, *given, order.chain)
         except SideEffect as error:
             self.forget()
             return one_line(error)
         except CODE_ERRORS:
             return None  # its own job says what is wrong with it
 
-    def _makers(self, orders: Sequence[Order]) -> list[tuple[nn.Module, dict[str, Any]]]:
+    def _makers(self, orders: Sequence[ImageRanking]) -> list[tuple[nn.Module, dict[str, Any]]]:
         """The base models that some orders of a replicate explain, with what the estimators prepared for each."""
         chains, seed = [order.chain for order in orders], orders[0].seed
         needed = any(chain.needs_model for chain in chains)
@@ -125,7 +125,7 @@ class Explaining(Bases):
             found.append((model, self._states(model, chains, seed, fold)))
         return found
 
-    def _explain_shard(self, orders: Sequence[Order], fractions: Sequence[float], shard: Shard) -> None:
+    def _explain_shard(self, orders: Sequence[ImageRanking], fractions: Sequence[float], shard: Shard) -> None:
         keys = {order: shard.key(self._levels_key(order, fractions)) for order in orders}
         missing = [order for order in orders if not self.store.intact("shard", keys[order])]
         if not missing:
@@ -138,13 +138,13 @@ class Explaining(Bases):
         for order, result in zip(missing, results, strict=True):
             self.store.write("shard", keys[order], result.item(seconds))
 
-    def missing_shards(self, orders: Sequence[Order], fractions: Sequence[float]) -> tuple[Shard, ...]:
+    def missing_shards(self, orders: Sequence[ImageRanking], fractions: Sequence[float]) -> tuple[Shard, ...]:
         """The shards that some orders lack; the last if they lack none, for whoever makes the last closes the set."""
         keys = [self._levels_key(order, fractions) for order in orders]
         missing = [s for s in self.shards if not all(self.store.intact("shard", s.key(k)) for k in keys)]
         return tuple(missing) or self.shards[-1:]
 
-    def _close(self, order: Order, fractions: Sequence[float]) -> None:
+    def _close(self, order: ImageRanking, fractions: Sequence[float]) -> None:
         """Say that all shards of some levels are there, if they are."""
         key = self._levels_key(order, fractions)
         found: dict[Shard, dict[str, Any]] = {}
@@ -157,14 +157,14 @@ class Explaining(Bases):
     def _rank(
         self,
         makers: Sequence[tuple[nn.Module, dict[str, Any]]],
-        orders: Sequence[Order],
+        orders: Sequence[ImageRanking],
         shard: Shard,
         fractions: Sequence[float],
         results: Sequence[Ranked | Squeezing],
     ) -> None:
         split, seed = self.split(shard.split), orders[0].seed
         fold = fold_of(split, seed) if len(makers) > 1 else None
-        for part in shard.parts(min(CHUNK, split.handful)):
+        for part in shard.parts(min(CHUNK, split.rows_at_once)):
             rows = torch.arange(part.start, part.stop)
             shares = [rows] if fold is None else [rows[fold[rows] == i] for i in range(len(makers))]
             made = [
@@ -179,7 +179,7 @@ class Explaining(Bases):
                 result.add(maps, draws, fractions, order.chain.name)
 
     def _maps(
-        self, model: nn.Module, orders: Sequence[Order], split: Split, rows: Tensor, states: dict[str, Any]
+        self, model: nn.Module, orders: Sequence[ImageRanking], split: Split, rows: Tensor, states: dict[str, Any]
     ) -> list[Tensor]:
         """The maps of some images, one tensor per order."""
         chains = [order.chain for order in orders]
@@ -189,21 +189,21 @@ class Explaining(Bases):
 
     def signed_maps(self, chains: Sequence[Chain], seed: int, split: Split) -> SignedMaps:
         """What makes the signed maps of some images of a split, before sign, channels and filters."""
-        orders = [Order(chain, seed) for chain in chains]
+        orders = [ImageRanking(chain, seed) for chain in chains]
         ((model, states),) = self._makers(orders)
         looks = any(chain.needs_model for chain in chains)
-        room = Room.of(model, split.read(slice(0, 2))) if looks else Room(CHUNK)
+        budget = MemoryBudget.of(model, split.read(slice(0, 2))) if looks else MemoryBudget(CHUNK)
 
         def made(rows: Tensor) -> list[Tensor]:
             x, target, context = self._asked(model, orders, split, rows, states)
             calls = [chain.raw for chain in chains]
-            raw = room.run(lambda size: raw_maps(model, x, target, context, calls, size))
+            raw = budget.run(lambda size: raw_maps(model, x, target, context, calls, size))
             return [raw[call].cpu() for call in calls]
 
         return made
 
     def _asked(
-        self, model: nn.Module, orders: Sequence[Order], split: Split, rows: Tensor, states: dict[str, Any]
+        self, model: nn.Module, orders: Sequence[ImageRanking], split: Split, rows: Tensor, states: dict[str, Any]
     ) -> tuple[Tensor, Tensor, Context]:
         """Some images, the classes they are explained for, and what surrounds them."""
         x, target = split.read(rows).to(self.device), split.labels[rows].to(self.device)
@@ -214,11 +214,11 @@ class Explaining(Bases):
             target = predict(model, x).argmax(1)
         return x, target, context
 
-    def _levels_key(self, order: Order, fractions: Sequence[float]) -> str:
+    def _levels_key(self, order: ImageRanking, fractions: Sequence[float]) -> str:
         served = key_of("fractions", {"served": sorted(fractions)})[:8]
         return f"{self._key_of(order)}-{served}"
 
-    def lacking(self, order: Order, fractions: set[float]) -> list[tuple[float, ...]]:
+    def lacking(self, order: ImageRanking, fractions: set[float]) -> list[tuple[float, ...]]:
         """What has to be made so that levels of an order serve some fractions: the fractions of each set of levels.
 
         A set of which a shard is lost is made whole again; the fractions that no set serves are one more.
@@ -244,7 +244,7 @@ class Explaining(Bases):
         keys = self.store.keys("levels", self.order_key(chain, seed))
         return [facts for key in list(keys) if (facts := self.store.facts("levels", key))]
 
-    def levels(self, order: Order, fraction: float, make: bool = True) -> Item:
+    def levels(self, order: ImageRanking, fraction: float, make: bool = True) -> Item:
         """An item of levels that serves a fraction, made if there is none (`make=False`: `Absent`)."""
         name = self._key_of(order)
         cached = self._levels.get(name)
@@ -268,7 +268,7 @@ class Explaining(Bases):
     _levels: dict[str, Item] = {}
 
     def important(
-        self, order: Order, fraction: float, split: Split, rows: slice | Tensor = slice(None), make: bool = True
+        self, order: ImageRanking, fraction: float, split: Split, rows: slice | Tensor = slice(None), make: bool = True
     ) -> Tensor:
         """The first share `fraction` of the order of some images, as bool images."""
         if order.chain.is_direct:
@@ -281,7 +281,9 @@ class Explaining(Bases):
         packed = Levels(served, item.arrays[split.name], math.prod(self.features))
         return packed.removed(fraction, self.features, rows)
 
-    def _sharded(self, order: Order, fractions: tuple[float, ...], split: str, make: bool = True) -> ShardedLevels:
+    def _sharded(
+        self, order: ImageRanking, fractions: tuple[float, ...], split: str, make: bool = True
+    ) -> ShardedLevels:
         """The levels of a split that lie in shards; `make`: what is lost or damaged is made again."""
         key = self._levels_key(order, fractions)
         if (key, split, make) in self._shelves:
@@ -299,7 +301,7 @@ class Explaining(Bases):
         )
         return self._shelves[key, split, make]
 
-    def _direct(self, order: Order, fraction: float, split: Split, rows: Tensor) -> Tensor:
+    def _direct(self, order: ImageRanking, fraction: float, split: Split, rows: Tensor) -> Tensor:
         call = order.chain.raw
         context = Context(Draws.of(order.seed, rows, split.name), self.task.mean, self.task.train)
         given = [split.read(rows), fraction, context]
@@ -322,7 +324,7 @@ class Explaining(Bases):
             if "shards" not in item.facts:
                 return item.arrays["test_maps"][rows].astype(np.float32)
             served = tuple(item.facts["fractions"])
-            levels = self._sharded(Order(chain, seed), served, "test", make=False)
+            levels = self._sharded(ImageRanking(chain, seed), served, "test", make=False)
             with contextlib.suppress(Absent, Damaged):
                 numbers = row_numbers(rows, len(self.task.test))
                 return levels.maps(numbers, self.features).astype(np.float32)

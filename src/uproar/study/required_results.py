@@ -12,7 +12,7 @@ from uproar.storage.store import Store
 from uproar.study.audit import asked, needed, simulations
 from uproar.study.cell import Cell
 from uproar.study.plan import cells_of, scores_of
-from uproar.study.settings import Order, Setting
+from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
 from uproar.study.trials import key as trials_key
@@ -51,7 +51,7 @@ def _add(study: Study, bench: Bench, found: Needs) -> None:
     """What one study needs in one setting."""
     cells = cells_of(study, bench.setting)
     orders = {order for cell in cells for order in bench.orders(cell)}
-    orders |= {Order(chain, seed) for chain in study.chains for seed in study.seeds}
+    orders |= {ImageRanking(chain, seed) for chain in study.chains for seed in study.seeds}
     found.orders |= {bench.order_key(o.chain, o.seed, o.crossed) for o in orders}
     found.items |= {("cell", bench.cell_key(cell)) for cell in (*cells, *_companions(bench, cells))}
     found.items |= {("score", bench.score_key(s)) for s in scores_of(study, bench.setting)}
@@ -67,7 +67,7 @@ def _companions(bench: Bench, cells: list[Cell]) -> list[Cell]:
     return bench.companions(fresh)
 
 
-def _states(bench: Bench, order: Order, fold: int | None) -> Iterator[str]:
+def _states(bench: Bench, order: ImageRanking, fold: int | None) -> Iterator[str]:
     """What the estimators of an order prepare for its base network."""
     for leaf in order.chain.leaves:
         facts = estimators[leaf.name].facts

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from uproar.data import Split
 from uproar.errors import NotApplicable
-from uproar.models import build, build_seeing
+from uproar.models import build, build_for_input
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
 from uproar.protocols.mask_assignment import mask_donors
 from uproar.protocols.mask_detector import detection_auc, detector_recipe, mask_detector, pixel_scores
-from uproar.removal import Around
+from uproar.removal import FillContext
 from uproar.removal.fill import read_fill, sample_colour
 from uproar.removal.order import count
 from uproar.seeds import Draws
@@ -54,9 +54,9 @@ class Retraining(Explaining):
             return None
         return sample_colour(self.task.train.read, len(self.task.train), options["images"])
 
-    def around(self, draws: Draws) -> Around:
+    def around(self, draws: Draws) -> FillContext:
         """What the study's fill may know besides the images."""
-        return Around(draws, self.task.mean, self._marginals, self._colour)
+        return FillContext(draws, self.task.mean, self._marginals, self._colour)
 
     def changed(self, cell: Cell, split: Split) -> Tensor | Shown:
         """What the network of a cell gets to see of a split; of a split that streams, made when it is read."""
@@ -156,7 +156,7 @@ class Retraining(Explaining):
         if protocol.sees == "pixels":
             return self._start(build(self.spec, self.task, cell.seed))
         moments = self._moments(cell, protocol)
-        return build_seeing(self.spec, self.task, cell.seed, images[:2], *moments)
+        return build_for_input(self.spec, self.task, cell.seed, images[:2], *moments)
 
     def _moments(self, cell: Cell, protocol: Protocol) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of what a network sees: those of a mask follow from the fraction."""

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from uproar.devices import steady
+from uproar.devices import deterministic
 from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, SideEffect, StoreError, one_line
 from uproar.plugins.loading import blamed
 from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit, by_estimator
@@ -42,7 +42,7 @@ def do(job: Job, root: str) -> Report:
     first = job.setting not in _met
     _met.add(job.setting)
     bench = bench_for(job.setting, root)
-    with steady(bench.device):
+    with deterministic(bench.device):
         outcomes = _KINDS[job.kind](bench, job)
     faults = bench.store.faults
     notices, faults.notices = faults.notices, []

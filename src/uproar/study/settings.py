@@ -60,7 +60,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Order:
+class ImageRanking:
     """The ranking of all images of a setting: by which chain, of which replicate's base model.
 
     `crossed`: each image was explained by one of two base models that has not seen it.

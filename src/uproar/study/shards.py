@@ -21,7 +21,7 @@ from uproar.data import Task
 from uproar.errors import Absent, BadInput, Damaged
 from uproar.estimators import Chain
 from uproar.removal import Levels, ranks, tie_share
-from uproar.removal.packing import restored, squeezed
+from uproar.removal.packing import pack_levels, unpack_levels
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store
 from uproar.study.level_table import exact_sums, scaled_half
@@ -98,7 +98,7 @@ class Squeezing:
         """Rank some more images."""
         scores = maps.flatten(1)
         levels = Levels.of(ranks(scores, draws, name), self.fractions).unpacked()
-        self.levels += [squeezed(row, len(self.fractions) + 1) for row in levels]
+        self.levels += [pack_levels(row, len(self.fractions) + 1) for row in levels]
         sums = exact_sums(tie_share(scores, self.fractions))
         self.ties = [so_far + more for so_far, more in zip(self.ties, sums, strict=True)]
         self.constant += int((scores.amax(1) == scores.amin(1)).sum())
@@ -194,7 +194,7 @@ class ShardedLevels:
         spans = [(int(ends[row]), int(ends[row + 1])) for row in (rows - shard.start).tolist()]
         pieces = self.store.spans("shard", key, "levels", spans)
         kinds = len(self.fractions) + 1
-        return np.stack([restored(piece, kinds, self.features) for piece in pieces])
+        return np.stack([unpack_levels(piece, kinds, self.features) for piece in pieces])
 
     def maps(self, rows: Tensor, shape: Sequence[int]) -> np.ndarray:
         """The stored maps of some test images."""

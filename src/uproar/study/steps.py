@@ -27,9 +27,9 @@ from uproar.expression import Call
 from uproar.metrics import Batch, metrics
 from uproar.metrics.base import Responses, read_metric
 from uproar.metrics.probe import evaluate, joined, summarise
-from uproar.models import Room
-from uproar.models.borrow import home
-from uproar.models.remote_device import explained_there, from_here
+from uproar.models import MemoryBudget
+from uproar.models.borrow import device_of
+from uproar.models.remote_device import callable_from_cpu, explain_on_device
 from uproar.removal.fill import fill_code
 from uproar.removal.order import tied_pixels
 from uproar.seeds import Draws
@@ -90,8 +90,8 @@ class Bench(Retraining):
                 for own, batch in zip(calls.values(), batches, strict=True)
             ]
 
-        room = Room.of(model, self.task.test.read(slice(0, 2)))
-        for found in room.over(len(self.task.test), SCORED, scored):
+        budget = MemoryBudget.of(model, self.task.test.read(slice(0, 2)))
+        for found in budget.over(len(self.task.test), SCORED, scored):
             for name, (responses, passed, tied_in) in zip(asked, found, strict=True):
                 parts[name].append(responses)
                 ties[name].append(tied_in)
@@ -121,14 +121,14 @@ class Bench(Retraining):
         target = clean.argmax(1) if self.setting.target == "predicted" else y
 
         def explains(chain: Chain) -> Callable[..., Tensor]:
-            @explained_there
+            @explain_on_device
             def explain(other: nn.Module, images: Tensor, classes: Tensor, own: Draws) -> Tensor:
                 around = Context(own, self.task.mean, self.task.train, None, states)
                 return explain_chains(other, images, classes, around, [chain])[0]
 
             return explain
 
-        place, asked = home(model), from_here(model)
+        place, asked = device_of(model), callable_from_cpu(model)
         made = explain_chains(model, x.to(place), target.to(place), context, list(chains))
         maps = [own.to(x.device) for own in made]  # each in its own precision
         return [

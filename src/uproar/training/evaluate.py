@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches, spans
 from uproar.errors import BadInput
-from uproar.models.borrow import borrowed, home
-from uproar.models.forward import called
+from uproar.models.borrow import borrowed, device_of
+from uproar.models.forward import forward
 from uproar.training.rows import Rows, ahead, readers
 from uproar.types import Images, Labels, Logits
 
@@ -25,9 +25,9 @@ def predict(model: nn.Module, x: Images | Rows, batch_size: int = BATCH) -> Logi
         raise BadInput("There are no images to ask the model about.")
 
     def ask(part: Tensor) -> Tensor:
-        return called(model, _fast(part.to(device))).to(part.device)
+        return forward(model, _fast(part.to(device))).to(part.device)
 
-    device = home(model)
+    device = device_of(model)
     with borrowed(model), torch.inference_mode():
         if isinstance(x, Tensor):
             scores = in_batches(ask, x, size=batch_size)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.errors import BadInput
-from uproar.models.borrow import home
-from uproar.models.forward import called, needs_plain_layout, raw_answer
+from uproar.models.borrow import device_of
+from uproar.models.forward import forward, needs_contiguous_input, raw_output
 from uproar.seeds import generator, key
 from uproar.training.augment import augmented
 from uproar.training.dropout import drawn_here
@@ -44,14 +44,14 @@ def fit(
     total = per_epoch * recipe.epochs
     if isinstance(images, Tensor):
         images = images.contiguous(memory_format=torch.channels_last)
-    device = home(model)
+    device = device_of(model)
     model = channels_last(model).train()
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimiser = Optimiser(weights, recipe)
     mixed = recipe.precision == "mixed"
     precision = torch.autocast(device.type, torch.bfloat16) if mixed else nullcontext()
     # a class for each image, or one for each pixel
-    ask = called if labels.dim() == 1 else raw_answer
+    ask = forward if labels.dim() == 1 else raw_output
     order = generator(seed, "batches")
     shakes = generator(seed, "augmentation")
     ready = ghosts(model, recipe.ghost), drawn_here(model, device)
@@ -88,6 +88,6 @@ def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int, threads: int) -> 
 
 def channels_last(model: nn.Module) -> nn.Module:
     """The model with its weights laid out channels last, the faster way on a CPU, where that is safe."""
-    if needs_plain_layout(model):
+    if needs_contiguous_input(model):
         return model
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.errors import BadInput
-from uproar.models.borrow import home
+from uproar.models.borrow import device_of
 from uproar.models.small import Block, SmallCNN
 from uproar.seeds import generator
 from uproar.training.augment import augmented
@@ -38,7 +38,7 @@ bit may differ: where a network's numbers fill whole lanes, its bits do not depe
 
 def stackable(model: nn.Module, shape: Sequence[int]) -> bool:
     """Whether networks like this one, on images of this shape, are trained as a stack."""
-    if not isinstance(model, SmallCNN) or shape[1] * shape[2] > LARGEST or home(model).type != "cpu":
+    if not isinstance(model, SmallCNN) or shape[1] * shape[2] > LARGEST or device_of(model).type != "cpu":
         return False
     return all(block.convolution.out_channels % LANE == 0 for block in model.blocks)
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import uproar
-from uproar.models import memory_budget as room
-from uproar.models.memory_budget import ON_CPU, Room, at_most, bytes_per_image
+from uproar.models import memory_budget as budget
+from uproar.models.memory_budget import ON_CPU, MemoryBudget, bytes_per_image, rows_within_budget
 from uproar.models.small import cnn_small
 
 
@@ -64,25 +64,25 @@ def test_an_image_takes_the_outputs_of_all_layers():
     ("free", "rows", "short"), [(None, ON_CPU, False), (10**12, ON_CPU, False), (40_000, 11, True), (1, 1, True)]
 )
 def test_as_many_rows_as_free_memory_holds(monkeypatch, free, rows, short):
-    monkeypatch.setattr(room, "free_bytes", lambda device: free)
+    monkeypatch.setattr(budget, "free_bytes", lambda device: free)
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 10))
-    found = Room.of(model, torch.rand(5, 1, 4, 4))
+    found = MemoryBudget.of(model, torch.rand(5, 1, 4, 4))
     assert (found.rows, found.short) == (rows, short)
 
 
 def test_free_memory_is_known_on_this_machine_and_obeys_a_container(tmp_path):
-    assert (room.free_bytes(torch.device("cpu")) or 0) >= 0
+    assert (budget.free_bytes(torch.device("cpu")) or 0) >= 0
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("400\n")
-    assert room._left_in_group(tmp_path) == 600
+    assert budget._left_in_group(tmp_path) == 600
     (tmp_path / "memory.max").write_text("max\n")
-    assert room._left_in_group(tmp_path) is None
+    assert budget._left_in_group(tmp_path) is None
 
 
 def test_rows_deep_inside_are_limited_only_where_memory_is_short():
-    assert Room(8).run(lambda _: at_most(256)) == 256
-    assert Room(8, short=True).run(lambda _: at_most(256)) == 8
-    assert at_most(256) == 256
+    assert MemoryBudget(8).run(lambda _: rows_within_budget(256)) == 256
+    assert MemoryBudget(8, short=True).run(lambda _: rows_within_budget(256)) == 8
+    assert rows_within_budget(256) == 256
 
 
 def test_spans_cover_everything_once_whatever_fits():
@@ -91,5 +91,5 @@ def test_spans_cover_everything_once_whatever_fits():
             raise MemoryError
         return list(range(span.start, span.stop))
 
-    found = list(Room(64).over(11, 20, work))
+    found = list(MemoryBudget(64).over(11, 20, work))
     assert [row for rows in found for row in rows] == list(range(11)) and max(map(len, found)) <= 3
