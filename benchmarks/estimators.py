@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -41,11 +42,13 @@ import uproar
 from uproar.data import Task
 from uproar.errors import UproarError
 from uproar.estimators import Context, prepare_states, raw_maps, read_chain
-from uproar.estimators.cards import FAMILIES, cards, own
 from uproar.estimators.chain import Chain
 from uproar.models import ModelSpec, borrowed, build
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tools.estimator_cards import FAMILIES, cards, own
 
 DATA = "planted(size=32, channels=3, train=256, test=128)"
 NETWORK = "resnet-small"

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
+from tools.estimator_cards import FAMILIES, OTHERS, card, cards, in_words, own, to_markdown
 
 from uproar.estimators import adopt, estimators
-from uproar.estimators.cards import FAMILIES, OTHERS, card, cards, in_words, own, to_markdown
 from uproar.registry import Entry
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.skipif(not DOCS.exists(), reason="only in a checkout")
 def test_the_page_is_what_the_declarations_say():
-    """If this fails: python -m uproar.estimators.cards > docs/estimators.md"""
+    """If this fails: python tools/estimator_cards.py > docs/estimators.md"""
     assert (DOCS / "estimators.md").read_text() == to_markdown(cards(own()))
 
 

@@ -10,13 +10,25 @@ from pathlib import Path
 
 import pytest
 import torch
+from tools.metric_cards import (
+    Card,
+    Measured,
+    cards,
+    case,
+    gradient_map,
+    measured,
+    oracle_of,
+    own,
+    random_map,
+    shown,
+    to_markdown,
+    without_numbers,
+)
 
 from tests.metrics.looking import batch_of, part, value
 from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.base import metric
-from uproar.metrics.cards import Card, Measured, cards, own, shown, to_markdown, without_numbers
-from uproar.metrics.measure import case, gradient_map, measured, oracle_of, random_map
 from uproar.metrics.probe import evaluate, fractions_of, summarise
 from uproar.plugins.loading import load_file
 

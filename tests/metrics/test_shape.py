@@ -11,9 +11,33 @@ from tests.metrics.looking import batch_of, part, run, value
 from tests.reference import maps_slow
 from uproar import removed
 from uproar.metrics import shape
+from uproar.metrics.base import judges, metrics, uses_order
 from uproar.metrics.shape import GRID, kernel_density
 
 NAMES = ["sparseness", "complexity", "total_variation", "removed_variation"]
+
+
+def test_every_metric_of_this_room_describes_and_says_so():
+    for name in [*NAMES, "value_density"]:
+        assert metrics[name].facts["describes"], name
+        assert not judges(name), name
+    assert judges("road")
+
+
+def test_a_metric_says_whether_order_or_values_count():
+    cases = {
+        "road": True,
+        "pointing_game": True,
+        "removed_variation": True,
+        "randomisation": True,
+        "randomisation(similarity=ssim)": False,
+        "average_drop": False,
+        "average_drop(binarise=0.5)": True,
+        "soundness:soco": False,
+        "relevance_mass": False,
+        "infidelity": False,
+    }
+    assert {name: uses_order(name) for name in cases} == cases
 
 
 @pytest.fixture

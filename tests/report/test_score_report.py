@@ -219,10 +219,11 @@ def test_methods_no_better_than_random_maps_are_not_praised():
     assert headline(levels) == "No method beats random maps under insertion."
 
 
-def test_metrics_that_only_describe_maps_do_not_vote():
-    found = answer(board_of(scores_of({**PLAIN, "sparseness": {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
+@pytest.mark.parametrize("metric", ["sparseness", "value_density"])
+def test_metrics_that_only_describe_maps_do_not_vote(metric):
+    found = answer(board_of(scores_of({**PLAIN, metric: {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
     assert found.headline == "grad is best under both insertion and deletion."
-    assert any(line.startswith("sparseness describes the maps") for line in found.details)
+    assert any(line.startswith(f"{metric} describes the maps") for line in found.details)
 
 
 def test_a_single_method_without_curves_or_images_is_reported(tmp_path):

@@ -16,9 +16,9 @@ from pydantic import Field
 
 from uproar.audits.base import OWN, Evidence, Part, audit, merged
 from uproar.audits.data_facts import knows_truth
-from uproar.audits.values_per_image import BASELINE, Judged, advantage, judged, judges, uses_order
+from uproar.audits.values_per_image import BASELINE, Judged, advantage, judged
 from uproar.errors import NotApplicable
-from uproar.metrics.base import read_metric
+from uproar.metrics.base import judges, read_metric, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.correlation import Concordance, concordance, krippendorff_alpha

@@ -11,12 +11,13 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.base import Evidence, Part, audit, merged
-from uproar.audits.values_per_image import advantage, sign_of
+from uproar.audits.values_per_image import advantage
 from uproar.data import load
 from uproar.data.watermark import stripes_mark
 from uproar.errors import BadInput, NotApplicable, one_line
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
+from uproar.metrics.base import sign_of
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.twoway import holm
 

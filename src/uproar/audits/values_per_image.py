@@ -15,17 +15,12 @@ from numpy.typing import NDArray
 
 from uproar.audits.base import Part
 from uproar.errors import NotApplicable
-from uproar.metrics import metrics, shape
-from uproar.metrics.base import read_metric
+from uproar.metrics.base import read_metric, sign_of
 from uproar.statistics.variance_components import Estimate, estimate
 
 Numbers = NDArray[np.float64]
 
 BASELINE = "random"
-VALUES = frozenset({"average_drop", "increase_in_confidence", "completeness", "soundness", "iou"})
-"""Metrics that use the map's values: uniform noise marks half of everything, which no other map does, so that these
-cannot say who is better than random."""
-
 RESAMPLED = "resampled"
 """The response that holds a metric's number for many resamples of the images, the same for every estimator."""
 
@@ -46,23 +41,6 @@ class Judged:
     def images(self) -> int:
         """How many test images there are."""
         return int(self.values.shape[3])
-
-
-def sign_of(metric: str) -> int:
-    """1 where higher values of a metric are better, −1 where lower ones are."""
-    return 1 if metrics[read_metric(metric).name].facts["higher_is_better"] else -1
-
-
-def uses_order(metric: str) -> bool:
-    """Whether a metric can be asked who is better than random: it goes by the order of pixels, not by values."""
-    call = read_metric(metric)
-    by_share = dict(call.options).get("binarise") is not None
-    return by_share or call.name.partition(":")[0] not in VALUES
-
-
-def judges(metric: str) -> bool:
-    """Whether a metric says that a map is good, and not only what it looks like."""
-    return metrics[read_metric(metric).name].function.__module__ != shape.__name__
 
 
 def judged(part: Part, names: Sequence[str], least: int = 2, images: int = 10) -> Judged:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -26,6 +26,7 @@ from uproar.types import Images, Labels, Maps
 metrics = Registry("metric", "uproar.metrics", ("uproar.released.*",))
 
 Responses = dict[str, Tensor]
+Uses = Literal["order", "values"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def metric(
     whole: Callable[..., float] | None = None,
     needs: str = "",
     describes: bool = False,
+    uses: Uses | Callable[..., Uses] = "order",
     axis: Axis | None = None,
     trace: Trace | None = None,
     version: int = 1,
@@ -88,7 +90,8 @@ def metric(
     `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of
     images shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random
     map gets; `whole(responses, **options)` is the statistic of a data set where that is not the mean of `value`;
-    `describes` is true of a metric that only says what a map looks like; `axis` says what the points of `curve` mean;
+    `describes` is true of a metric that only says what a map looks like; `uses` (or `uses(**options)`) says whether the
+    values of the map count or only the order of its pixels; `axis` says what the points of `curve` mean;
     `trace` is the statistic of a data set as a curve.
     """
     facts: dict[str, Any] = {
@@ -104,6 +107,7 @@ def metric(
         "whole": whole,
         "needs": needs,
         "describes": describes,
+        "uses": uses,
         "axis": axis,
         "trace": trace,
         "version": version,
@@ -127,6 +131,24 @@ def read_metric(text: str) -> Call:
         raise BadInput(f"The metric {call.name!r} takes options such as steps=50, not {call.args[0]}.")
     metrics[call.name].bind(**dict(call.options))
     return call
+
+
+def judges(metric: str) -> bool:
+    """Whether a metric says that a map is good, and not only what it looks like."""
+    return not metrics[read_metric(metric).name].facts["describes"]
+
+
+def uses_order(metric: str) -> bool:
+    """Whether only the order of a map's pixels counts, with the options of the text."""
+    call = read_metric(metric)
+    entry = metrics[call.name]
+    uses = entry.facts["uses"]
+    return (uses(**entry.bind(**dict(call.options))) if callable(uses) else uses) == "order"
+
+
+def sign_of(metric: str) -> int:
+    """1 where higher values of a metric are better, −1 where lower ones are."""
+    return 1 if metrics[read_metric(metric).name].facts["higher_is_better"] else -1
 
 
 def statistic(named: Call, samples: Iterable[Responses]) -> list[float]:

@@ -28,7 +28,13 @@ _BIASES = (
 _CHATTOPADHYAY = "Chattopadhyay et al. 2018"
 INCREASE = "1 if p_c(x') > p_c(x), else 0"
 DROP = "max(0, p_c(x) − p_c(x')) / p_c(x)"
-FACTS: dict[str, Any] = {"low": 0, "high": 1, "chance": "that of a random map", "biases": _BIASES}
+FACTS: dict[str, Any] = {
+    "low": 0,
+    "high": 1,
+    "chance": "that of a random map",
+    "biases": _BIASES,
+    "uses": lambda binarise=None, **_: "values" if binarise is None else "order",
+}
 
 
 def drop_of(before: Tensor, after: Tensor) -> Tensor:

@@ -54,6 +54,7 @@ def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
 
 @metric(
     higher_is_better=True,
+    uses="values",
     low=0,
     high=1,
     chance=_SIZE,
@@ -69,6 +70,7 @@ def relevance_mass(batch: Batch, *, sign: Sign = "relu") -> Responses:
 
 @metric(
     higher_is_better=True,
+    uses="values",
     low=0,
     high=1,
     chance=_SIZE,
@@ -109,6 +111,7 @@ def relevance_rank(batch: Batch) -> Responses:
 
 @metric(
     higher_is_better=True,
+    uses="values",
     low=0,
     high=1,
     needs=NEEDS,

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, one_line
-from uproar.metrics.base import Batch, Responses, metric
+from uproar.metrics.base import Batch, Responses, Uses, metric
 from uproar.models.borrow import device_of
 from uproar.models.remote_device import unwrap_remote
 from uproar.seeds import key
@@ -29,11 +29,16 @@ _NEEDS = "an estimator, since maps of other models or classes are made"
 _IGNORANT = "1 for a map that ignores the model, about 0 for fresh noise"
 
 
+def _uses(similarity: Similarity, **_: object) -> Uses:
+    return "order" if similarity == "spearman" else "values"
+
+
 @metric(
     higher_is_better=False,
     low=-1,
     high=1,
     needs=_NEEDS,
+    uses=_uses,
     chance=_IGNORANT,
     paper="Adebayo et al. 2018",
     formula="mean over layers l of similarity(a, a of a copy with layers from the output to l drawn anew)",
@@ -74,6 +79,7 @@ def randomisation(
     low=-1,
     high=1,
     needs=_NEEDS,
+    uses=_uses,
     chance=_IGNORANT,
     paper="Sixt et al. 2020",
     formula="similarity(a of the class, a of another class drawn at random)",

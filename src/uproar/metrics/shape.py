@@ -23,6 +23,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 @metric(
     describes=True,
+    uses="values",
     higher_is_better=True,
     low=0,
     high=1,
@@ -43,6 +44,7 @@ def sparseness(batch: Batch, *, sign: Sign = "relu") -> Responses:
 
 @metric(
     describes=True,
+    uses="values",
     higher_is_better=False,
     low=0,
     high=math.inf,
@@ -60,6 +62,7 @@ def complexity(batch: Batch, *, sign: Sign = "relu") -> Responses:
 
 @metric(
     describes=True,
+    uses="values",
     higher_is_better=False,
     low=0,
     high=2,
@@ -107,6 +110,8 @@ GRID = torch.linspace(0, 1, 100, dtype=torch.float64)
 
 
 @metric(
+    describes=True,
+    uses="values",
     higher_is_better=False,
     low=0,
     high=1,

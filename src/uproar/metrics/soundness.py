@@ -162,6 +162,7 @@ def sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
 
 @metric(
     higher_is_better=True,
+    uses="values",
     low=0,
     high=1,
     chance="that of a random map",
@@ -224,6 +225,7 @@ def accuracy_lost(batch: Batch, seen: Seen, ratios: Ratios, fill: str, by: By) -
 
 @metric(
     higher_is_better=True,
+    uses="values",
     low=-1,
     high=1,
     chance="that of a random map",

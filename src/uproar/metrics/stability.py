@@ -87,6 +87,7 @@ _INFIDELITY = "which changes are tried decides what counts; changed images may b
 
 @metric(
     higher_is_better=False,
+    uses="values",
     low=0,
     high=1,
     asks=perturbations,
@@ -125,6 +126,7 @@ def infidelity(
 @metric(
     name="infidelity:raw",
     higher_is_better=False,
+    uses="values",
     low=0,
     high=math.inf,
     asks=perturbations,
@@ -154,6 +156,7 @@ def infidelity_raw(
 
 @metric(
     higher_is_better=False,
+    uses="values",
     low=0,
     high=math.inf,
     paper="Yeh et al. 2019",

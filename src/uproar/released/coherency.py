@@ -173,6 +173,7 @@ def pointing_game_coherency(batch: Batch) -> Responses:
 
 @metric(
     name="iou:coherency",
+    uses="values",
     higher_is_better=True,
     low=0,
     high=1,

@@ -53,6 +53,7 @@ def curve(
 
 @metric(
     name="soundness:soco",
+    uses="values",
     higher_is_better=True,
     low=0,
     high=1,
@@ -86,6 +87,7 @@ def soundness_soco(
 
 @metric(
     name="completeness:soco",
+    uses="values",
     higher_is_better=True,
     low=-1,
     high=1,

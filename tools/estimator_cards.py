@@ -1,6 +1,6 @@
 """A card for every estimator: formula, options with their ranges, cost, what it needs and where it fails.
 
-Everything is read from the declarations. `python -m uproar.estimators.cards > docs/estimators.md` writes it down.
+Everything is read from the declarations. `python tools/estimator_cards.py > docs/estimators.md` writes it down.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 import pydantic
 
+from uproar.containment import is_builtin
 from uproar.estimators.base import estimators
 from uproar.estimators.gradient import Baseline
 from uproar.expression import Call
@@ -25,7 +26,7 @@ FAMILIES = {
     "Class activation maps": ("cam",),
     "Parts of the image taken away": ("occlusion", "rise", "sise", "surrogate", "extremal"),
     "Bottlenecks and trained attention": ("bottleneck", "input_bottleneck", "tame"),
-    "Controls": ("control", "cue", "truth"),
+    "Controls": ("control", "cue", "ground_truth"),
 }
 """Estimators by the module that declares them."""
 ROLES = {
@@ -77,8 +78,7 @@ class Card:
 
 def own() -> list[str]:
     """The estimators of this package, without those of plugins."""
-    home = "uproar.estimators."
-    return [e.name for e in estimators.values() if e.function.__module__.startswith(home)]
+    return [entry.name for entry in estimators.values() if is_builtin(entry.function)]
 
 
 def cards(names: Iterable[str] | None = None) -> list[Card]:
@@ -219,7 +219,7 @@ def to_markdown(cards: Iterable[Card]) -> str:
 
 _INTRO = """# Estimators
 
-Written by `python -m uproar.estimators.cards > docs/estimators.md` from the declarations in `src/uproar/estimators`;
+Written by `python tools/estimator_cards.py > docs/estimators.md` from the declarations in `src/uproar/estimators`;
 do not edit. [Add an estimator](add-an-estimator.md) says how one is declared, [hits](estimator-hits.md) how often each
 finds pixels that are known to count.
 

@@ -1,21 +1,34 @@
 """A card for every metric: what it says, its range, what knowing nothing and knowing everything get, its cost.
 
 The words come from the declarations, the numbers are measured on a small case whose important pixels are known.
-`python -m uproar.metrics.cards > docs/metrics.md` writes them all down.
+`python tools/metric_cards.py > docs/metrics.md` writes them all down.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+import statistics
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+import torch
+from torch import Tensor, nn
+
+from uproar.containment import is_builtin
+from uproar.data import load
+from uproar.errors import NotApplicable
 from uproar.expression import Call, Value
-from uproar.metrics.base import metrics
+from uproar.metrics.base import Batch, metrics, uses_order
+from uproar.metrics.changes import Unchanged
+from uproar.metrics.probe import evaluate, summarise
+from uproar.models import ModelSpec, borrowed, build
 from uproar.registry import Entry
+from uproar.seeds import Draws
+from uproar.training import Recipe, fit, predict
+from uproar.types import Images, Labels, Maps
 
 OPEN, CLOSE = "<!-- measured -->", "<!-- end of measured -->"
 SHAPE = (3, 224, 224)
@@ -55,6 +68,8 @@ class Card:
     needs: str
     shown: float
     """Changed images shown to the model per image."""
+    uses: str
+    """`order` or `values`: what of the map counts, with the default options."""
     whole: bool
     """Whether the number of a data set is a statistic of all images together, not a mean."""
     measured: Measured | None = None
@@ -63,23 +78,17 @@ class Card:
 def cards(names: Iterable[str] | None = None, *, measure: bool = True) -> list[Card]:
     """The cards of some metrics, by default of all that are declared; `measure=False` leaves the numbers out."""
     entries = [metrics[name] for name in (metrics if names is None else names)]
-    found: dict[str, Measured] = {}
-    if measure:
-        from uproar.metrics.measure import measured
-
-        found = measured([entry.name for entry in entries])
-    return [_card(entry, found.get(entry.name)) for entry in entries]
+    numbers = measured([entry.name for entry in entries]) if measure else {}
+    return [_card(entry, numbers.get(entry.name)) for entry in entries]
 
 
 def own() -> list[str]:
     """The metrics of this package, without those of plugins."""
-    return [e.name for e in metrics.values() if e.function.__module__.startswith("uproar.")]
+    return [entry.name for entry in metrics.values() if is_builtin(entry.function)]
 
 
 def shown(entry: Entry, shape: tuple[int, ...] = SHAPE) -> float:
     """Changed images shown to the model per image, with the default options."""
-    from uproar.metrics.changes import Unchanged
-
     options = entry.bind()
     asks, beside = entry.facts["asks"], entry.facts["forwards"]
     changes = set(asks(shape, **options)) if asks else set()
@@ -103,6 +112,7 @@ def _card(entry: Entry, measured: Measured | None) -> Card:
         paper=facts["paper"],
         needs=facts["needs"],
         shown=shown(entry),
+        uses="order" if uses_order(entry.name) else "values",
         whole=facts["whole"] is not None,
         measured=measured,
     )
@@ -128,7 +138,7 @@ def without_numbers(page: str) -> str:
 
 _INTRO = """# Metrics
 
-Written by `python -m uproar.metrics.cards > docs/metrics.md` from the declarations in `src/uproar/metrics` and
+Written by `python tools/metric_cards.py > docs/metrics.md` from the declarations in `src/uproar/metrics` and
 `src/uproar/released`; do not edit. [Add a metric](add-a-metric.md) says how one is declared. A metric gives one value
 per image, and NaN where it is not defined there; those images are counted and left out. "Shown" is the number of
 changed images that the model sees per image of 224×224 pixels with the default options; what several metrics ask for is
@@ -169,6 +179,7 @@ def _section(card: Card) -> str:
         f"Formula: {card.formula}." if card.formula else "",
         f"Options: `{Call(card.name, (), card.options)}`." if card.options else "",
         f"Shown: {card.shown:g}." if card.shown else "",
+        "Uses the values of the map, not only their order." if card.uses == "values" else "",
         "The number of a data set is a statistic of all its images together, not their mean." if card.whole else "",
         f"Needs {card.needs}." if card.needs else "",
         f"Beware: {card.biases}." if card.biases else "",
@@ -196,8 +207,91 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3g}"
 
 
-if __name__ == "__main__":
-    import torch
+# the numbers
 
+TASK, MODEL, SETS = "planted(train=2048, test=128)", "cnn-small", 5
+
+Explain = Callable[[nn.Module, Images, Labels, Draws], Maps]
+
+
+def measured(names: Sequence[str], sets: int = SETS, base: Batch | None = None) -> dict[str, Measured]:
+    """What each metric gives with its default options, by default on the built-in case."""
+    base = case() if base is None else base
+    return {name: _measure(name, base, sets) for name in names}
+
+
+def case(task: str = TASK, epochs: int = 12) -> Batch:
+    """The test images of the built-in task around a network trained on it; its maps are the oracle's."""
+    data = load(task)
+    model = build(ModelSpec.of(MODEL), data, 0)
+    fit(model, data.train.read(slice(None)), data.train.labels, Recipe(epochs=epochs), 0)
+    x, truth = data.test.read(slice(None)), data.test.truth(slice(None))
+    assert truth is not None
+    return Batch(
+        model,
+        x,
+        data.test.labels,
+        truth.float(),
+        predict(model, x),
+        Draws.of(0, len(x)),
+        data.mean,
+        truth,
+        boxed=data.test.boxed(slice(None)),
+    )
+
+
+def _measure(name: str, base: Batch, sets: int) -> Measured:
+    randoms = [_value(name, replace(base, draws=Draws.of(seed, len(base.x))), random_map)[0] for seed in range(sets)]
+    gradient, _, _ = _value(name, base, gradient_map)
+    oracle, undefined, maps = _value(name, base, oracle_of(base))
+    spread = statistics.stdev(randoms) if sets > 1 else math.nan
+    return Measured(statistics.fmean(randoms), spread, gradient, oracle, undefined, maps)
+
+
+def _value(name: str, base: Batch, explain: Explain) -> tuple[float, int, int]:
+    """The metric's number, how many images have none, and how many maps it had made per image."""
+    calls = 0
+
+    def counted(model: nn.Module, x: Images, target: Labels, draws: Draws) -> Maps:
+        nonlocal calls
+        calls += 1
+        return explain(model, x, target, draws)
+
+    maps = explain(base.model, base.x, base.target, base.draws)
+    call = Call(name)
+    try:
+        responses, _ = evaluate([call], replace(base, maps=maps, explain=counted))
+    except NotApplicable:
+        return math.nan, len(base.x), calls
+    summary = summarise(call, responses[str(call)])
+    return summary["value"], summary["nan"], calls
+
+
+def random_map(model: nn.Module, x: Images, target: Labels, draws: Draws) -> Maps:
+    """Uniform numbers."""
+    return draws.uniform("random ranking", *x.shape[2:])
+
+
+def gradient_map(model: nn.Module, x: Images, target: Labels, draws: Draws) -> Maps:
+    """Gradient of the target class's score, summed over channels."""
+    with borrowed(model), torch.enable_grad():
+        x = x.detach().clone().requires_grad_()
+        scores: Tensor = model(x).gather(1, target[:, None]).sum()
+        (gradient,) = torch.autograd.grad(scores, x)
+    return gradient.sum(1)
+
+
+def oracle_of(base: Batch) -> Explain:
+    """An estimator that returns the known important pixels of the samples, whatever it is shown."""
+    truth = base.truth
+    assert truth is not None
+
+    def oracle(model: nn.Module, x: Images, target: Labels, draws: Draws) -> Maps:
+        return truth[[row[0] for row in draws.rows]].float()
+
+    return oracle
+
+
+if __name__ == "__main__":
     torch.set_num_threads(1)
     sys.stdout.write(to_markdown(cards(own())))
