@@ -58,11 +58,12 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=Non
                 a, b, gap = b, a, -gap
             told = abs(gap) > apart
             verdict = f"{a} better" if told else f"cannot tell with {images} images"
-            if not {row["method"] for row in table if row["metric"] == metric and row["ranked"]} >= {a, b}:
+            ranked = {row["method"] for row in table if row["metric"] == metric and row["ranked"]} >= {a, b}
+            if not ranked:
                 verdict = "not ranked: …"
             p = 0.01 if told else 0.5
             ends = (gap - 0.01, gap + 0.01)
-            pairs.append([metric, a, b, gap, *ends, p, p, verdict, images, 1])
+            pairs.append([metric, a, b, gap, *ends, p, p, verdict, int(told and ranked), ranked, images, 1])
     names = list(dict.fromkeys(m for by_method in levels.values() for m in by_method))
     fractions = np.linspace(0, 1, 5)
     lines = {m: np.outer(np.ones(images), fractions) * i for i, m in enumerate(names, 1)}

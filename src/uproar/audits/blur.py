@@ -12,7 +12,6 @@ from pydantic import Field
 from uproar.audits.base import OWN, Evidence, Part, audit, merged
 from uproar.audits.filtered import SMOOTH_CONTROL, Filters, left_out, plain_names
 from uproar.audits.rankings import (
-    BASELINE,
     areas,
     check_seeds,
     curves,
@@ -25,6 +24,7 @@ from uproar.audits.rankings import (
 )
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study

@@ -15,7 +15,8 @@ from uproar.errors import NotApplicable
 from uproar.metrics.base import read_metric
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.correlation import concordance
-from uproar.statistics.metric_pairs import ALPHA, both_ways, over_images_p, pairwise, per_estimator
+from uproar.statistics.design import ALPHA
+from uproar.statistics.metric_pairs import both_ways, over_images_p, pairwise, per_estimator
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study

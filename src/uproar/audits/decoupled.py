@@ -9,8 +9,8 @@ import pandas as pd
 from uproar.audits.predictions import Answered, stacked
 from uproar.results.finding import Plot
 from uproar.statistics.crossed import Mean, mean_of
+from uproar.statistics.design import BASELINE
 
-RANDOM = "random"
 DECOUPLED = ("decoupled", "decoupled:permuted", "decoupled:class")
 
 
@@ -45,11 +45,11 @@ def worn_by(answered: Answered, name: str) -> Worn | None:
 
 def distance(worn: list[Worn]) -> str:
     """How far own-mask tests are from what was trained, as the end of the sentence."""
-    named = [each for each in worn if each.estimator != RANDOM]
+    named = [each for each in worn if each.estimator != BASELINE]
     if not named:
         return "."
     most = max(named, key=lambda each: abs(each.shift.mean))
-    control = next((each.own for each in worn if each.estimator == RANDOM), None)
+    control = next((each.own for each in worn if each.estimator == BASELINE), None)
     measured = (
         ""
         if control is None
@@ -66,7 +66,7 @@ def warnings(worn: list[Worn]) -> list[str]:
     """Where decoupled ROAR is not to be read as quality."""
     found = []
     for each in worn:
-        if each.estimator == RANDOM and (each.own.low > 0 or each.own.high < 0):
+        if each.estimator == BASELINE and (each.own.low > 0 or each.own.high < 0):
             found.append(
                 "Own and permuted masks differ for a random ranking, where they must not: read decoupled differences "
                 f"below {100 * max(abs(each.own.low), abs(each.own.high)):.1f} points as nothing."
@@ -83,7 +83,7 @@ def by_fraction(answered: Answered) -> pd.DataFrame:
     """Accuracy with own masks, other images' and those of the class, a row per fraction and estimator."""
     rows = []
     for t in answered.part.study.fractions:
-        random = answered.accuracy("decoupled", RANDOM, t)
+        random = answered.accuracy("decoupled", BASELINE, t)
         for name in answered.part.estimators:
             own, permuted, within = (answered.right(p, name, t) for p in DECOUPLED)
             if own is None or permuted is None or within is None:
@@ -110,7 +110,7 @@ def by_fraction(answered: Answered) -> pd.DataFrame:
 
 def decoupled_plot(decoupled: pd.DataFrame, worn: list[Worn]) -> Plot:
     """Own minus permuted over the fractions."""
-    named = [each for each in worn if each.estimator != RANDOM]
+    named = [each for each in worn if each.estimator != BASELINE]
     better = sum(each.own.high < 0 for each in named)
     return Plot(
         "leakage-decoupled",

@@ -11,12 +11,13 @@ from pydantic import Field
 from uproar.audits.base import Evidence, audit
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.design import BASELINE
 from uproar.statistics.paired_differences import Difference, paired
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
-PIXELS, BLOCKS = "random", "block_random"
+PIXELS, BLOCKS = BASELINE, "block_random"
 
 
 def _studies(study: Study, *, margin: float) -> Mapping[str, Study]:

@@ -13,6 +13,7 @@ from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.crossed import Mean, mean_of
+from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -45,7 +46,7 @@ def information(evidence: Evidence) -> Finding:
     if not rows:
         raise NotApplicable("no network that sees masks alone is finished")
     table = pd.DataFrame(rows)
-    others = table[table["estimator"] != "random"]
+    others = table[table["estimator"] != BASELINE]
     top = (others if len(others) else table).sort_values("low").iloc[-1]
     most = Mean(top["mean"], top["low"], top["high"])
     sentence = (
@@ -79,7 +80,7 @@ def _state(table: pd.DataFrame, bits: float) -> State:
 
 
 def _random(table: pd.DataFrame, fraction: float) -> str:
-    found = table[(table["estimator"] == "random") & (table["fraction"] == fraction)]
+    found = table[(table["estimator"] == BASELINE) & (table["fraction"] == fraction)]
     if found.empty:
         return "was not measured"
     row = found.iloc[0]

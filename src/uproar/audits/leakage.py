@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 
 from uproar.audits.base import Evidence, audit, merged
-from uproar.audits.decoupled import DECOUPLED, RANDOM, by_fraction, decoupled_plot, distance, warnings, worn_by
+from uproar.audits.decoupled import DECOUPLED, by_fraction, decoupled_plot, distance, warnings, worn_by
 from uproar.audits.predictions import Answered, stacked
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.crossed import Mean, mean_of
+from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
 DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
 OTHER_WAYS = ("roar:hidden", "roar:find-mask", "roar:hidden:find-mask", "roar:cross-fitted")
-BLIND = (RANDOM, "class_sum(grad)", "random_class(grad)", "sobel")
+BLIND = (BASELINE, "class_sum(grad)", "random_class(grad)", "sobel")
 NEAR_ZERO = 0.05
 """Share of the class's entropy below which what the pixels add to the mask counts as nothing."""
 
@@ -28,7 +29,7 @@ NEAR_ZERO = 0.05
 def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
     asked = ("kar",) if "kar" in study.protocols else ()
     protocols = (*DIAGNOSIS, *asked, *DECOUPLED, *(OTHER_WAYS if ways_out else ()))
-    names = merged((RANDOM,), study.estimators)
+    names = merged((BASELINE,), study.estimators)
     found = {"masks": study.with_changes(protocols=protocols, estimators=names, metrics=())}
     if ways_out:
         found["blind"] = study.with_changes(protocols=("roar", "roar:mask"), estimators=BLIND, metrics=())
@@ -147,7 +148,7 @@ def _known(answered: Answered, protocol: str) -> list[_Judged]:
     for name in answered.part.estimators:
         mask = stacked([answered.right("roar:mask", name, t) for t in fractions])
         shown = stacked([answered.right(protocol, name, t) for t in fractions])
-        if name == RANDOM or mask is None or shown is None:
+        if name == BASELINE or mask is None or shown is None:
             continue
         bits = [_added(answered, name, t) for t in fractions] if protocol == "roar" else [None]
         chance = answered.chance
@@ -264,7 +265,7 @@ def _mask_plot(masks: pd.DataFrame, chance: float, known: list[_Judged]) -> Plot
 
 
 def _pixel_plot(pixels: pd.DataFrame, bits: float) -> Plot:
-    named = pixels[pixels["estimator"] != RANDOM]
+    named = pixels[pixels["estimator"] != BASELINE]
     nothing = named.groupby("estimator")["high"].max() < NEAR_ZERO * bits
     title = (
         f"Given the mask, pixels add nothing for {int(nothing.sum())} of {len(nothing)} estimators"

@@ -22,11 +22,11 @@ from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.crossed import Mean, mean_of
+from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
-RANDOM = "random"
 PROTOCOLS = ("roar", "kar", "roar:mask", "kar:mask")
 FEW = 4
 """Rankings below which a correlation over them says nothing."""
@@ -38,7 +38,7 @@ def _studies(study: Study, *, margin: float) -> Mapping[str, Study]:
     """The study's own retraining: nothing new where it has a random ranking."""
     asked = tuple(p for p in study.protocols if p in PROTOCOLS) or ("roar",)
     asked = merged([_with_pixels(p) for p in asked], asked)
-    names = merged((RANDOM,), study.estimators)
+    names = merged((BASELINE,), study.estimators)
     return {"retrained": study.with_changes(protocols=asked, estimators=names, metrics=())}
 
 

@@ -12,12 +12,11 @@ from uproar.audits.base import Part
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.statistics.areas import area
+from uproar.statistics.design import ALPHA, BASELINE
 from uproar.statistics.twoway import contrasts, holm
 from uproar.statistics.verdicts import compare
 
-BASELINE = "random"
 LEVEL = 0.95
-ALPHA = 0.05
 
 
 def direction(protocol: str) -> int:

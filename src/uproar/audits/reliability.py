@@ -16,13 +16,14 @@ from pydantic import Field
 
 from uproar.audits.base import OWN, Evidence, Part, audit, merged
 from uproar.audits.data_facts import knows_truth
-from uproar.audits.values_per_image import BASELINE, Judged, advantage, judged
+from uproar.audits.values_per_image import Judged, advantage, judged
 from uproar.errors import NotApplicable
 from uproar.metrics.base import judges, read_metric, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.correlation import Concordance, concordance, krippendorff_alpha
-from uproar.statistics.metric_pairs import ALPHA, OPPOSED, both_ways, pairwise, per_estimator
+from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.metric_pairs import OPPOSED, both_ways, pairwise, per_estimator
 from uproar.statistics.twoway import holm
 from uproar.statistics.verdicts import compare
 
@@ -197,13 +198,11 @@ def _protocol_sides(own: Part, protocol: str) -> pd.DataFrame:
     table = compare(
         tidy[["estimator", "replicate", "fraction", "value"]], BASELINE, protocol_named(protocol).higher_is_better
     )
-    words = {f"better than {BASELINE}": 1, f"worse than {BASELINE}": -1}
     return pd.DataFrame(
         {
             "judge": protocol,
             "kind": "protocol",
-            **{name: table[name] for name in ("estimator", "advantage", "low", "high", "p_holm")},
-            "side": table["verdict"].map(words).fillna(0).astype(int),
+            **{name: table[name] for name in ("estimator", "advantage", "low", "high", "p_holm", "side")},
         }
     )
 

@@ -13,12 +13,13 @@ import torch
 from pydantic import Field
 
 from uproar.audits.base import OWN, Evidence, Part, audit
-from uproar.audits.rankings import BASELINE, LEVEL, several, verdicts
+from uproar.audits.rankings import LEVEL, several, verdicts
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.metrics.base import read_metric
 from uproar.metrics.randomisation import Similarity, compare
 from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study

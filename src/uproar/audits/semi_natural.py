@@ -19,6 +19,7 @@ from uproar.estimators import read_chain
 from uproar.expression import Call, parse
 from uproar.metrics.base import sign_of
 from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.design import ALPHA, BASELINE
 from uproar.statistics.twoway import holm
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ SETS = {
     SYNTHETIC: "a number on empty images",
 }
 ATTR, ROAD = "attr_percent", "road"
-ALPHA = 0.05
 LEARNED = 0.5
 """Accuracy below which a network cannot be said to look at the marks."""
 
@@ -134,7 +134,7 @@ def semi_natural(
 def _named(part: Part) -> dict[str, str]:
     """The maps of the part by the name they have in figures."""
     titles = {"rect": "Rect", "pooling": "Pooling"}
-    wanted = [name for name in part.estimators if name != "random"]
+    wanted = [name for name in part.estimators if name != BASELINE]
     return {titles.get(parse(name).name, name): name for name in wanted}
 
 

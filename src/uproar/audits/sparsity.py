@@ -18,6 +18,7 @@ from uproar.expression import Call, parse
 from uproar.metrics.base import read_metric
 from uproar.metrics.shape import GRID
 from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.design import ALPHA
 from uproar.statistics.twoway import holm
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ FINE = ("ig", "sg(grad)")
 """The maps that are blurred: as fine as gradients are."""
 
 FEW = 10
-ALPHA = 0.05
 
 
 def coarsened(estimator: str) -> str:

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from uproar.audits.base import OWN, Evidence, Part, audit
-from uproar.audits.rankings import BASELINE, direction, several, verdicts
+from uproar.audits.rankings import direction, several, verdicts
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.areas import area
+from uproar.statistics.design import BASELINE
 from uproar.statistics.rank_resampling import Array, beats, decided, halves, kendall, resampled
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from uproar.audits.base import Part
 from uproar.errors import NotApplicable
 from uproar.metrics.base import read_metric, sign_of
+from uproar.statistics.design import BASELINE
 from uproar.statistics.variance_components import Estimate, estimate
 
 Numbers = NDArray[np.float64]
 
-BASELINE = "random"
+
 RESAMPLED = "resampled"
 """The response that holds a metric's number for many resamples of the images, the same for every estimator."""
 

@@ -13,9 +13,10 @@ from pydantic import Field
 
 from uproar.audits.base import Evidence, Part, audit, merged
 from uproar.audits.filtered import Filters, left_out, plain_names, squared
-from uproar.audits.rankings import BASELINE, curves, direction, metric_areas, several
+from uproar.audits.rankings import curves, direction, metric_areas, several
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.design import BASELINE
 from uproar.statistics.regression import partial_spearman, permutation_p, r_squared, r_squared_interval, residuals
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ from uproar.statistics.claim_intervals import (
     mean_interval,
     spread_interval,
 )
+from uproar.statistics.design import BASELINE
 from uproar.statistics.verdicts import compare
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
 
-BASELINE = "random"
 
 At = float | tuple[float, ...] | None
 """One fraction, some, or all that the study has."""

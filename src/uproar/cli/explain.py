@@ -16,6 +16,7 @@ from uproar.cli.next_steps import command, opened, print_next, same_subject
 from uproar.cli.options import WHAT, WHERE, Classes, Model, PictureSize, Plugins, Seed, Task, Weights, names, option
 from uproar.cli.progress import watched
 from uproar.errors import BadInput, BadOption
+from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,7 +214,7 @@ def _explain_both(
     output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
     for chain, name in zip(chains, stored, strict=True):
         output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
-    compared = ",".join(["random", *stored])
+    compared = ",".join([BASELINE, *stored])
     print_next(
         opened(out), f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps"
     )

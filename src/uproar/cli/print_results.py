@@ -136,7 +136,8 @@ def print_comparisons(frame: pd.DataFrame, protocols: Mapping[str, float], compa
 
     `protocols` are the error rates by protocol; what is not among them is a metric.
     """
-    from uproar.statistics.comparisons import ALPHA, pairs_sentence
+    from uproar.statistics.comparisons import pairs_sentence
+    from uproar.statistics.design import ALPHA
 
     places = [name for name in ("task", "model") if name in frame]
     several = bool(places) and len(frame[places].drop_duplicates()) > 1
@@ -181,7 +182,7 @@ def _against(measure: str, group: pd.DataFrame, name: str, of: str, alpha: float
         ahead = row.better == name
         towards = scale * (1 if ahead == (row.difference >= 0) else -1)
         low, high = sorted((towards * row.low, towards * row.high))
-        decided = row.verdict == f"{row.better} better"
+        decided = row.side == 1
         p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
         words = "better" if ahead else "worse"
         shown.add_row(

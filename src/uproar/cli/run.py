@@ -75,14 +75,14 @@ def run(
     from uproar.cli.print_results import finish, print_results
     from uproar.runs.execute import completed
     from uproar.runs.folder import earlier, remember  # torch loads slowly
-    from uproar.statistics.interim import LOOKS
+    from uproar.statistics.design import INTERIM_ANALYSES
     from uproar.study.bundled import file_named
     from uproar.study.environment import surroundings
     from uproar.study.progress import kept_in
 
     chosen = changes.study(study)
     if until_decided:
-        seeds = LOOKS[-1] if changes.seeds is None else None
+        seeds = INTERIM_ANALYSES[-1] if changes.seeds is None else None
         chosen = chosen.with_changes(until_decided=True, seeds=seeds)
     if compare is not None:
         check_compared(compare, [chain.name for chain in chosen.chains])

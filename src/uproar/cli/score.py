@@ -36,6 +36,7 @@ from uproar.cli.options import (
 from uproar.cli.print_results import Compare, check_compared, print_comparisons, undefined_share
 from uproar.cli.progress import watched
 from uproar.errors import BadInput
+from uproar.statistics.design import BASELINE
 from uproar.storage.urls import public_command
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 OUTPUTS = ("auto", "logit", "probability")
 DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
 DEFAULT_ESTIMATORS = ("grad", "ig", "sg_sq(grad)")
-CONTROL = "random"
 """Scored beside all others unless told not to."""
 
 
@@ -188,8 +188,8 @@ def _with_control(names: list[str], given: Collection[str], wanted: bool) -> lis
     >>> _with_control(["grad"], {"mine"}, True), _with_control(["random", "grad"], {}, False)
     (['random', 'grad'], ['grad'])
     """
-    rest = [name for name in names if name != CONTROL]
-    return [CONTROL, *rest] if wanted and CONTROL not in given else rest
+    rest = [name for name in names if name != BASELINE]
+    return [BASELINE, *rest] if wanted and BASELINE not in given else rest
 
 
 def _left(out: Path) -> Callable[[], str]:

@@ -15,6 +15,7 @@ from uproar.cli.options import Model, Plugins
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import watched
 from uproar.errors import BadInput
+from uproar.statistics.design import BASELINE
 
 
 def try_estimators(
@@ -50,7 +51,7 @@ def try_estimators(
     if broken:
         print_next("mend what breaks a clause, then the same command again (docs/add-an-estimator.md)")
     else:
-        compared = ",".join(dict.fromkeys(["random", *chosen]))
+        compared = ",".join(dict.fromkeys([BASELINE, *chosen]))
         given = [word for file in files for word in ("--plugin", file)]
         print_next(f"{command('run', *given, '--estimators', compared)} compares it with a random ranking")
     return 1 if broken else 0

@@ -15,7 +15,7 @@ from uproar.report.figures import Series, some
 from uproar.report.formatting import clean
 from uproar.report.score_figures import limits
 from uproar.report.small_multiples import Window
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 
 def metric_window(seen: Seen, metric: str, title: str, names: Mapping[str, str]) -> Window:

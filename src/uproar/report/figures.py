@@ -15,7 +15,7 @@ from uproar.report.formatting import LEVEL, WITHOUT_RETRAINING, known, protocol_
 from uproar.report.slices import Kind, Section, kind_of
 from uproar.report.style import Style
 from uproar.report.titles import retraining_title, verdict_title
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 Numbers = tuple[float | None, ...]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from uproar.report.formatting import count, known, listed, percent, points, protocol_label, retrains, shortened
 from uproar.report.slices import Section
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from uproar.report.formatting import clean, count, known
 from uproar.report.score_metrics import Metric, metric_of
 from uproar.report.style import Style, styles
 from uproar.results.scores import Curves, Line, Scores
-from uproar.statistics.comparisons import UNRANKED
 from uproar.statistics.variance_components import half_width
 
 Mark = Literal["sole", "best", "level", "unranked", ""]
@@ -227,9 +226,9 @@ def _pairs(frame: pd.DataFrame, names: Mapping[str, str], methods: Mapping[str, 
     for row in frame.to_dict("records"):
         better, worse = row["better"], row["worse"]
         if row["metric"] in names and better in methods and worse in methods:
-            decided = row["verdict"] == f"{better} better" and known(row["difference"])
+            decided = row["side"] == 1 and known(row["difference"])
             gap, low, high, p = (some(float(row[k])) for k in ("difference", "low", "high", "p_holm"))
-            ranked = not str(row["verdict"]).startswith(UNRANKED)
+            ranked = bool(row["ranked"])
             names_of = (methods[better], methods[worse])
             pair = Pair(*names_of, gap, low, high, p, decided, int(row["n"]), ranked)
             found.setdefault(names[row["metric"]], []).append(pair)

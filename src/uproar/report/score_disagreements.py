@@ -14,7 +14,7 @@ from uproar.report.score_findings import score
 from uproar.report.score_metrics import Metric
 from uproar.report.style import Style
 from uproar.results.scores import Scores
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 MOST_IMAGES = 4
 MOST_METRICS = 12

@@ -14,7 +14,7 @@ from uproar.report.score_findings import metric_title, score
 from uproar.report.score_metrics import Metric, axes_of
 from uproar.report.style import Style
 from uproar.results.scores import Line
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 
 @dataclass(frozen=True)

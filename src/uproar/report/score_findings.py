@@ -8,7 +8,7 @@ from uproar.report.findings import Answer
 from uproar.report.formatting import NOTHING, count, known, listed, number, shortened
 from uproar.report.score_board import Board
 from uproar.report.score_metrics import Metric
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 
 def score(value: float | None) -> str:

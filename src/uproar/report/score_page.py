@@ -19,7 +19,7 @@ from uproar.report.score_parts import (
     table_view,
 )
 from uproar.results.scores import Scores
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 
 def page(scores: Scores, document: Document) -> str:

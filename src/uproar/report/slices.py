@@ -12,7 +12,8 @@ import pandas as pd
 from uproar.errors import BadInput
 from uproar.report.formatting import clean, protocol_label, retrains
 from uproar.report.style import Style, styles
-from uproar.results.study import BASELINE, Picture, Results
+from uproar.results.study import Picture, Results
+from uproar.statistics.design import BASELINE
 from uproar.statistics.verdicts import intervals
 
 Kind = Literal["better", "worse", "unclear"]

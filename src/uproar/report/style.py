@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pandas as pd
 from uproar.report.findings import replicates
 from uproar.report.formatting import count, known, listed, number, percent, protocol_label, shortened
 from uproar.report.slices import Section
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 
 def verdict_title(section: Section, protocol: str) -> str:

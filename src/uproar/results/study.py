@@ -13,13 +13,12 @@ from uproar.results.finding import Finding, Mark, nothing_against
 from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
-from uproar.statistics.comparisons import ALPHA, compare_pairs
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
-from uproar.statistics.interim import LOOKS
-from uproar.statistics.sequential import OPEN, sequential
+from uproar.statistics.comparisons import compare_pairs
+from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES
+from uproar.statistics.sequential import sequential
 from uproar.statistics.verdicts import compare, intervals
 
-BASELINE = "random"
 _PLACE = ["task", "model", "protocol", "estimator"]
 
 COLUMNS = {
@@ -169,7 +168,7 @@ class Results:
     @property
     def comparison_alpha(self) -> float:
         """The error rate that the pairs of a protocol share."""
-        return ALPHA / len(LOOKS) if self.study.get("until_decided") else ALPHA
+        return ALPHA / len(INTERIM_ANALYSES) if self.study.get("until_decided") else ALPHA
 
     def _compared_areas(self) -> pd.DataFrame:
         def pairs(tidy: pd.DataFrame, protocol: str) -> pd.DataFrame:
@@ -195,8 +194,8 @@ class Results:
             return pd.DataFrame(columns=[*_PLACE, "replicates", "look", "open"])
         own = self._measured().groupby([*_PLACE, "seed"])["fraction"].nunique()
         counts = (own > 1).groupby(_PLACE).sum().rename("replicates")  # more than the plain training
-        table = verdicts[[*_PLACE, "look", "verdict"]].join(counts, on=_PLACE)
-        return table.assign(open=table.pop("verdict").str.startswith(OPEN))
+        table = verdicts[[*_PLACE, "look", "side"]].join(counts, on=_PLACE)
+        return table.assign(open=table.pop("side") == 0)
 
     @property
     def trust(self) -> pd.DataFrame:

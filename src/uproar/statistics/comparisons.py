@@ -20,12 +20,10 @@ from scipy import stats
 
 from uproar.errors import BadInput
 from uproar.statistics.curve_table import areas_of, checked
+from uproar.statistics.design import ALPHA
 from uproar.statistics.twoway import ROUNDING, holm
 from uproar.statistics.variance_components import Estimate, estimate
 
-ALPHA = 0.05
-UNRANKED = "not ranked"
-"""How the verdict on a pair begins where one of the two is not ranked."""
 COLUMNS = {
     "better": "the method with the better value",
     "worse": "the other",
@@ -35,6 +33,8 @@ COLUMNS = {
     "p": "of no difference",
     "p_holm": "the same, adjusted by Holm's method over all pairs of ranked methods; NaN for others",
     "verdict": "`<method> better`, that it cannot be told, or that a method is not ranked",
+    "side": "1 where `better` is decidedly better, else 0",
+    "ranked": "whether both methods are ranked; other pairs are not tested",
     "n": "what was paired: replicates under a protocol, images under a metric",
     "replicates": "replicates in which both have a value",
 }
@@ -135,7 +135,7 @@ def comparisons_with(frame: pd.DataFrame, name: str, of: str, alpha: float = ALP
     """The pairs of one method, corrected over these alone: for a question that was asked beforehand.
 
     >>> frame = pd.DataFrame({"better": ["a", "a", "b"], "worse": ["b", "c", "c"], "p": [0.02, 0.3, 0.4],
-    ...     "n": 5, "replicates": 5})
+    ...     "ranked": True, "verdict": "", "n": 5, "replicates": 5})
     >>> comparisons_with(frame, "a", "replicates")[["worse", "p_holm", "verdict"]].values.tolist()
     [['b', 0.04, 'a better'], ['c', 0.3, 'cannot tell with 5 replicates']]
     """
@@ -143,8 +143,7 @@ def comparisons_with(frame: pd.DataFrame, name: str, of: str, alpha: float = ALP
     if own.empty:
         known = ", ".join(dict.fromkeys([*frame["better"], *frame["worse"]]))
         raise BadInput(f"There is no {name!r} to compare with; there are {known or 'no pairs'}.")
-    said = own["verdict"].astype(str) if "verdict" in own else pd.Series("", index=own.index)
-    reasons = said.where(said.str.startswith(UNRANKED), "").tolist()
+    reasons = [("" if row.ranked else row.verdict) for row in own.itertuples()]
     return _judged(own.reset_index(drop=True), of, alpha, reasons)
 
 
@@ -155,8 +154,8 @@ def leading_method(frame: pd.DataFrame) -> tuple[str, int] | None:
 
 
 def decided_pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows whose verdict names the better method."""
-    return frame[frame["verdict"].astype(str) == frame["better"].astype(str) + " better"]
+    """The rows in which one method is decidedly better."""
+    return frame[frame["side"] == 1]
 
 
 def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
@@ -199,13 +198,14 @@ def _row(pair: Comparison, higher_is_better: bool) -> dict[str, object]:
 
 def _judged(frame: pd.DataFrame, of: str, alpha: float, reasons: Sequence[str]) -> pd.DataFrame:
     """Holm over the rows that have no reason against them, and the verdict in words."""
-    against = np.array([bool(reason) for reason in reasons], dtype=bool)
-    adjusted = holm(np.where(against, np.nan, frame["p"].to_numpy(dtype=float)))
+    ranked = np.array([not reason for reason in reasons], dtype=bool)
+    adjusted = holm(np.where(ranked, frame["p"].to_numpy(dtype=float), np.nan))
+    side = (adjusted < alpha).astype(int)
     verdicts = [
-        reason or (f"{row.better} better" if p < alpha else _unclear(int(row.n), int(row.replicates), of))
-        for row, p, reason in zip(frame.itertuples(), adjusted, reasons, strict=True)
+        reason or (f"{row.better} better" if decided else _unclear(int(row.n), int(row.replicates), of))
+        for row, decided, reason in zip(frame.itertuples(), side, reasons, strict=True)
     ]
-    return frame.assign(p_holm=adjusted, verdict=pd.Series(verdicts, dtype=object))
+    return frame.assign(p_holm=adjusted, verdict=pd.Series(verdicts, dtype=object), side=side, ranked=ranked)
 
 
 def _unclear(n: int, replicates: int, of: str) -> str:

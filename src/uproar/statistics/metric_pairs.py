@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from uproar.audits.values_per_image import Judged
 from uproar.statistics.correlation import Mean, association_matrix, mean_of, partial_spearman, rank_correlations
+from uproar.statistics.design import ALPHA
 from uproar.statistics.twoway import holm
 
 Numbers = NDArray[np.float64]
 
 DRAWS = 100
 """Resamples of the images for the interval of a correlation."""
-ALPHA = 0.05
 OPPOSED = -0.1
 """Two metrics contradict each other where their mean rank correlation within images is decidedly below this."""
 

@@ -13,18 +13,16 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from uproar.statistics.interim import LOOKS
+from uproar.statistics.design import BASELINE, INTERIM_ANALYSES
 from uproar.statistics.verdicts import compare
-
-OPEN = "cannot tell"
 
 
 def sequential(
     table: pd.DataFrame,
-    baseline: str = "random",
+    baseline: str = BASELINE,
     higher_is_better: bool = False,
     alpha: float = 0.05,
-    looks: Sequence[int] = LOOKS,
+    looks: Sequence[int] = INTERIM_ANALYSES,
 ) -> pd.DataFrame:
     """The verdicts of `compare`, each as of the look that decided it (column `look`), best first.
 
@@ -42,13 +40,13 @@ def sequential(
         if not still or len(replicates) < n or not _whole(part, still | {baseline}, n):
             break
         found = compare(part, baseline, higher_is_better, alpha, looks).assign(look=n)
-        decided = ~found["verdict"].str.startswith(OPEN)
+        decided = found["side"] != 0
         frames.append(found[decided])
         last = found[~decided]
         still -= set(found.loc[decided, "estimator"])
     if last is None:
         last = compare(table, baseline, higher_is_better, alpha / len(looks)).assign(look=0)
-        last["verdict"] = f"{OPEN} before {looks[0]} whole replicates"
+        last = last.assign(verdict=f"cannot tell before {looks[0]} whole replicates", side=0)
     frames.append(last[last["estimator"].isin(still)])
     kept = [frame for frame in frames if len(frame)]
     result = pd.concat(kept, ignore_index=True)
@@ -57,7 +55,7 @@ def sequential(
 
 def undecided(verdicts: pd.DataFrame) -> list[str]:
     """The estimators that are still open."""
-    return list(verdicts.loc[verdicts["verdict"].str.startswith(OPEN), "estimator"])
+    return list(verdicts.loc[verdicts["side"] == 0, "estimator"])
 
 
 def _first(table: pd.DataFrame, names: Sequence[str], replicates: Sequence[object]) -> pd.DataFrame:

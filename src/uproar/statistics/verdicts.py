@@ -16,19 +16,19 @@ import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.statistics.curve_table import areas_of, checked
-from uproar.statistics.interim import LOOKS
+from uproar.statistics.design import BASELINE, INTERIM_ANALYSES
 from uproar.statistics.twoway import Contrasts, contrasts, holm, noncentrality, t_quantile
 
 COLUMNS = (
     *("estimator", "n", "area", "baseline_area", "advantage", "low", "high", "p", "p_holm"),
-    *("verdict", "detectable", "p_own", "missing", "note"),
+    *("verdict", "side", "detectable", "p_own", "missing", "note"),
 )
 POWER = 0.8
 
 
 def compare(
     table: pd.DataFrame,
-    baseline: str = "random",
+    baseline: str = BASELINE,
     higher_is_better: bool = False,
     alpha: float = 0.05,
     looks: Sequence[int] | bool | None = None,
@@ -47,6 +47,7 @@ def compare(
     low, high      its interval at level 1 - alpha, for this estimator alone (not Holm's)
     p, p_holm      t-test with the pooled residual variance; adjusted by Holm over the estimators
     verdict        "better than random", "worse than random" or "cannot tell with 5 replicates"
+    side           1 for better, -1 for worse, 0 where it cannot be told
     detectable     the advantage this design finds with 80 % power (see `minimum_detectable`)
     p_own          paired t-test from this estimator's differences alone: n - 1 degrees of freedom
     missing        replicates of the study that are not in n
@@ -84,7 +85,7 @@ def compare(
     return result
 
 
-def look_alpha(n: int, alpha: float = 0.05, looks: Sequence[int] = LOOKS) -> float:
+def look_alpha(n: int, alpha: float = 0.05, looks: Sequence[int] = INTERIM_ANALYSES) -> float:
     """Share of `alpha` to spend on the look with `n` replicates: the same at every look.
 
     The shares add up to `alpha`, so all looks together err no more often than one whole test.
@@ -151,6 +152,7 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
     p_holm[rows] = holm(fit.p[rows])
     tests = int(np.isfinite(fit.p[rows]).sum())
     advantage = sign * fit.difference
+    side = np.where(p_holm <= level, np.where(advantage > 0, 1, -1), 0)
     half = t_quantile(1 - level, fit.df) * fit.se
     found = noncentrality(fit.df, level / tests, POWER) if tests else np.nan
     frame = pd.DataFrame(
@@ -164,10 +166,8 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
             "high": advantage + half,
             "p": fit.p,
             "p_holm": p_holm,
-            "verdict": [
-                _verdict(float(a), bool(p <= level), int(n), baseline)
-                for a, p, n in zip(advantage, p_holm, fit.n, strict=True)
-            ],
+            "verdict": [_verdict(s, n, baseline) for s, n in zip(side.tolist(), fit.n.tolist(), strict=True)],
+            "side": side,
             "detectable": found * fit.se,
             "p_own": fit.p_own,
             "missing": fit.replicates - fit.n,
@@ -178,9 +178,9 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
     return best.reset_index(drop=True)[list(COLUMNS)]
 
 
-def _verdict(advantage: float, decided: bool, n: int, baseline: str) -> str:
-    if decided:
-        return f"{'better' if advantage > 0 else 'worse'} than {baseline}"
+def _verdict(side: int, n: int, baseline: str) -> str:
+    if side:
+        return f"{'better' if side > 0 else 'worse'} than {baseline}"
     return f"cannot tell with {n} replicate{'' if n == 1 else 's'}"
 
 
@@ -203,7 +203,7 @@ def _level(alpha: float, looks: Sequence[int] | bool | None, n: int) -> float:
     _check_share("alpha", alpha)
     if looks is None or looks is False:
         return alpha
-    return look_alpha(n, alpha, LOOKS if looks is True else looks)
+    return look_alpha(n, alpha, INTERIM_ANALYSES if looks is True else looks)
 
 
 def _check_share(name: str, value: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from uproar.models import ModelSpec
-from uproar.statistics.interim import LOOKS
+from uproar.statistics.design import INTERIM_ANALYSES
 from uproar.statistics.sequential import undecided
 from uproar.storage.store import Store
 from uproar.study.collect import collect
@@ -23,7 +23,7 @@ def looks(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
     random ranking that all are compared with.
     """
     before = 0
-    for n in (n for n in LOOKS if n <= len(study.seeds)):
+    for n in (n for n in INTERIM_ANALYSES if n <= len(study.seeds)):
         found = _verdicts(study, before, store) if before else None
         before = n
         asked = False
@@ -50,7 +50,7 @@ def looks(study: Study, store: str | Path) -> Iterator[tuple[str, Study]]:
                         estimators=names,
                         seeds=study.seeds[:n],
                         audits=(),
-                        metrics=study.metrics if n == LOOKS[0] else (),
+                        metrics=study.metrics if n == INTERIM_ANALYSES[0] else (),
                     ),
                 )
         if not asked:

@@ -12,12 +12,13 @@ from uproar.models import build
 from uproar.models.weights import load_weights
 from uproar.protocols import Protocol, protocol_named
 from uproar.protocols.mask_assignment import FOLDS
+from uproar.statistics.design import BASELINE
 from uproar.storage.store import Store
 from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
 from uproar.study.job import Job, place
 from uproar.study.score_jobs import score_jobs
 from uproar.study.settings import ImageRanking, Setting
-from uproar.study.spec import BASELINE, Study
+from uproar.study.spec import Study
 from uproar.study.steps import Bench, bench_for
 
 STACK = 8

@@ -27,12 +27,11 @@ from uproar.plugins.loading import file_at
 from uproar.protocols import Protocol, protocol_named
 from uproar.removal.fill import fills
 from uproar.removal.order import check_fraction
-from uproar.statistics.interim import LOOKS
+from uproar.statistics.design import BASELINE, INTERIM_ANALYSES
 from uproar.training.recipe import Recipe
 
-BASELINE = "random"
 DEMO_ESTIMATORS = (
-    "random",
+    BASELINE,
     "block_random",
     "sobel",
     "grad",
@@ -153,10 +152,10 @@ class Study(BaseModel):
         for seed in self.seeds:
             if not -LARGEST_SEED <= seed <= LARGEST_SEED:
                 raise BadInput(f"A seed lies between ±{LARGEST_SEED}, not at {seed}.")
-        if self.until_decided and len(self.seeds) < LOOKS[0]:
+        if self.until_decided and len(self.seeds) < INTERIM_ANALYSES[0]:
             raise BadInput(
-                f"until_decided looks first at {LOOKS[0]} replicates, but the study has {len(self.seeds)} "
-                f"seeds: give at least {LOOKS[0]}, at best {LOOKS[-1]}."
+                f"until_decided looks first at {INTERIM_ANALYSES[0]} replicates, but the study has {len(self.seeds)} "
+                f"seeds: give at least {INTERIM_ANALYSES[0]}, at best {INTERIM_ANALYSES[-1]}."
             )
         _distinct("estimator", self.estimators)
         _distinct("estimator", [chain.name for chain in self.chains])

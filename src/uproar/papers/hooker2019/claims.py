@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from uproar.claims.base import claim, every
-from uproar.claims.evidence import BASELINE, ClaimEvidence
+from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
 from uproar.results.judgement import Decision, Measure
+from uproar.statistics.design import BASELINE
 
 SINGLE = ("grad", "ig", "guided_backprop")
 SG_GB = "sg(guided_backprop)"

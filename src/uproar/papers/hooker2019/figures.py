@@ -15,7 +15,7 @@ from uproar.report.formatting import LEVEL, listed, percent, points
 from uproar.report.pictures import Panel, Tile
 from uproar.report.small_multiples import Multiples, Window
 from uproar.report.style import Style, styles
-from uproar.results.study import BASELINE
+from uproar.statistics.design import BASELINE
 
 PAPER = "hooker2019"
 NAMES = {"grad": "Grad", "guided_backprop": "GB", "ig": "IG"}

@@ -11,11 +11,12 @@ import pandas as pd
 from uproar.audits.filtered import SQUARES
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.claims.base import claim, every, most
-from uproar.claims.evidence import BASELINE, ClaimEvidence
+from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.names import bare
 from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.results.judgement import Decision, Measure, Range
+from uproar.statistics.design import BASELINE
 
 Of = Literal["maps", "masks"]
 

@@ -16,8 +16,8 @@ from uproar.report.figures import Series, series_of, some, x_label, y_range
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
 from uproar.report.small_multiples import Cells, Cloud, Dot, Multiples, Window
 from uproar.report.style import styles
-from uproar.results.study import BASELINE
 from uproar.statistics.claim_intervals import Interval
+from uproar.statistics.design import BASELINE
 
 PAPER = "song2023"
 PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}

@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-
 from tests.reference import anova_slow
+
 from uproar.errors import BadInput
-from uproar.statistics.interim import LOOKS
+from uproar.statistics.design import INTERIM_ANALYSES
 from uproar.statistics.twoway import contrasts, holm
 from uproar.statistics.verdicts import COLUMNS, compare, intervals, look_alpha, minimum_detectable
 
@@ -445,9 +445,9 @@ def test_the_guard_costs_little_where_nothing_is_uneven():
 
 
 def test_all_looks_together_err_within_the_budget_and_whole_tests_at_each_look_do_not():
-    areas = simulated(27, 3000, 5, LOOKS[-1])
+    areas = simulated(27, 3000, 5, INTERIM_ANALYSES[-1])
     shared, whole = np.zeros(3000, bool), np.zeros(3000, bool)
-    for n in LOOKS:
+    for n in INTERIM_ANALYSES:
         p = holm(contrasts(areas[..., :n], 0).p[:, 1:]).min(-1)
         shared |= p <= look_alpha(n)
         whole |= p <= 0.05
@@ -467,7 +467,7 @@ def test_the_smallest_detectable_difference_is_found_four_times_in_five(estimato
 
 
 def test_the_shares_of_the_looks_add_up_to_alpha():
-    for looks in (LOOKS, (4,), (2, 9)):
+    for looks in (INTERIM_ANALYSES, (4,), (2, 9)):
         assert sum(look_alpha(n, 0.1, looks) for n in looks) == pytest.approx(0.1)
         assert all(look_alpha(n, 0.1, looks) > 0 for n in looks)
 
@@ -476,7 +476,9 @@ def test_a_look_that_lost_a_replicate_spends_no_more_than_planned():
     assert look_alpha(4) <= look_alpha(5)
 
 
-@pytest.mark.parametrize(("n", "looks"), [(21, LOOKS), (0, LOOKS), (5, ()), (5, (5, 5)), (5, (8, 5)), (5, (0, 5))])
+@pytest.mark.parametrize(
+    ("n", "looks"), [(21, INTERIM_ANALYSES), (0, INTERIM_ANALYSES), (5, ()), (5, (5, 5)), (5, (8, 5)), (5, (0, 5))]
+)
 def test_a_look_that_was_not_planned_is_refused(n, looks):
     with pytest.raises(BadInput, match="ooks"):
         look_alpha(n, looks=looks)
@@ -544,3 +546,14 @@ def test_the_given_table_is_left_as_it_was():
     compare(table)
     intervals(table)
     pd.testing.assert_frame_equal(table, before)
+
+
+def test_a_verdict_has_a_side_and_the_words_follow_it():
+    rng = np.random.default_rng(0)
+    shifts = {"random": 0.0, "good": -0.2, "bad": 0.2, "same": 0.0}
+    rows = [(e, s, 0.5, 0.5 + d + rng.normal(0, 0.01)) for e, d in shifts.items() for s in range(5)]
+    table = pd.DataFrame(rows, columns=["estimator", "replicate", "fraction", "value"])
+    verdicts = compare(table).set_index("estimator")
+    assert verdicts["side"].to_dict() == {"good": 1, "same": 0, "bad": -1}
+    assert verdicts["verdict"].str.startswith("better").tolist() == (verdicts["side"] == 1).tolist()
+    assert verdicts["verdict"].str.startswith("worse").tolist() == (verdicts["side"] == -1).tolist()

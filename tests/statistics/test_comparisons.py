@@ -122,7 +122,7 @@ def test_the_sentence_names_who_beats_most_and_how_much_is_decided():
     assert pairs_sentence(found, "replicates") == (
         "m1 beats 3 of 3 other methods; 3 of 6 pairs decided with 5 replicates (Holm over the pairs)"
     )
-    open_ones = found.assign(verdict="cannot tell with 5 replicates")
+    open_ones = found.assign(verdict="cannot tell with 5 replicates", side=0)
     assert pairs_sentence(open_ones, "replicates") == (
         "no two of 4 methods can be told apart with 5 replicates (Holm over 6 pairs)"
     )
