@@ -62,12 +62,12 @@ def run(name: str, batch: Batch, **options) -> Mapping[str, Tensor]:
     """The responses of a metric, the model asked as it wishes."""
     entry = metrics[name]
     bound = entry.bind(**options)
-    if "seen" not in entry.inputs:
+    if "outputs" not in entry.inputs:
         return entry.function(batch, **bound)
     changes = entry.facts["asks"](tuple(batch.x.shape[1:]), **bound)
     with torch.no_grad():
-        seen = {change: batch.model(change.images(batch)) for change in changes}
-    return entry.function(batch, seen, **bound)
+        outputs = {change: batch.model(change.images(batch)) for change in changes}
+    return entry.function(batch, outputs, **bound)
 
 
 def value(name: str, batch: Batch, **options) -> Tensor:

@@ -111,9 +111,9 @@ def test_passes_hold_many_images_but_no_more_than_asked_and_never_one(batch):
 
 
 def test_the_unchanged_images_are_not_shown_again(batch):
-    seen, shown = answers(batch, [Unchanged(), Removed("most", 3), Unchanged()])
+    outputs, shown = answers(batch, [Unchanged(), Removed("most", 3), Unchanged()])
     assert shown == 7
-    assert torch.equal(seen[Unchanged()], batch.clean)
+    assert torch.equal(outputs[Unchanged()], batch.clean)
 
 
 def test_a_change_from_elsewhere_is_shown_like_any_other(batch):
@@ -122,9 +122,9 @@ def test_a_change_from_elsewhere_is_shown_like_any_other(batch):
         def images(self, batch):
             return batch.x.flip(-1)
 
-    seen, _ = answers(batch, [Mirrored(), Removed("most", 4)], rows=14)
+    outputs, _ = answers(batch, [Mirrored(), Removed("most", 4)], rows=14)
     with torch.no_grad():
-        torch.testing.assert_close(seen[Mirrored()], batch.model(batch.x.flip(-1)))
+        torch.testing.assert_close(outputs[Mirrored()], batch.model(batch.x.flip(-1)))
 
 
 def test_the_model_is_given_back_as_it_came_and_what_it_does_to_its_input_stays_there(batch):

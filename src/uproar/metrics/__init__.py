@@ -3,14 +3,14 @@
 from uproar.metrics import confidence, insertion, localisation, randomisation, road, shape, stability
 from uproar.metrics import soundness as sound
 from uproar.metrics.axis import Axis
-from uproar.metrics.base import Batch, Change, Responses, Seen, metric, metrics
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metric, metrics
 
 __all__ = [
     "Axis",
     "Batch",
     "Change",
+    "Outputs",
     "Responses",
-    "Seen",
     "confidence",
     "insertion",
     "localisation",

@@ -1,6 +1,6 @@
 """How a metric is declared: what it asks of the model, what it says of each image, what it says of a data set.
 
-A metric is a function `(batch, seen) -> responses`, one row per image. `seen` holds the model's answers to the
+A metric is a function `(batch, outputs) -> responses`, one row per image. `outputs` holds the model's answers to the
 changed images that the metric asked for (`asks=`); asking for the same change as another metric costs nothing, since
 each changed image is shown to the model once. Responses are tensors by name; `value` is the number of the image, NaN
 where it is not defined there. A metric of a whole data set (`whole=`) also has a statistic of all responses together,
@@ -61,7 +61,7 @@ class Change(Protocol):
         """The changed images."""
 
 
-Seen = Mapping[Change, Tensor]
+Outputs = Mapping[Change, Tensor]
 """The model's answers by change, (n, k) each."""
 
 
@@ -85,7 +85,7 @@ def metric(
     version: int = 1,
     name: str | None = None,
 ) -> Callable[[Callable], Callable]:
-    """Declare `(batch, [seen], *, options) -> responses` under a name.
+    """Declare `(batch, [outputs], *, options) -> responses` under a name.
 
     `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of
     images shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random
@@ -116,8 +116,8 @@ def metric(
     def keep(function: Callable) -> Callable:
         entry = Entry("metric", name or function.__name__, function)
         for given in entry.inputs:
-            if given not in ("batch", "seen"):
-                raise BadInput(f"{entry.name}: a metric takes batch, seen and options after a *, not {given!r}.")
+            if given not in ("batch", "outputs", "seen"):  # `seen`: the name of outputs in earlier plug-ins
+                raise BadInput(f"{entry.name}: a metric takes batch, outputs and options after a *, not {given!r}.")
         metrics.add(entry.name, function, **facts)
         return function
 

@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Blended, removed
 from uproar.metrics.prepared_batch import Prepared, Scale, with_values
 from uproar.metrics.probabilities import measured, only
@@ -42,10 +42,10 @@ def drop_of(before: Tensor, after: Tensor) -> Tensor:
     return torch.where(before > 0, (before - after).clamp_min(0) / before, torch.nan)
 
 
-def probabilities_of(batch: Batch, seen: Seen, change: Change) -> tuple[Tensor, Tensor]:
+def probabilities_of(batch: Batch, outputs: Outputs, change: Change) -> tuple[Tensor, Tensor]:
     """The target's probability before and after a change."""
     before = measured(batch.clean, batch.target, "probability")
-    return before, measured(seen[change], batch.target, "probability")
+    return before, measured(outputs[change], batch.target, "probability")
 
 
 def drop_responses(defined: Tensor, value: Tensor, before: Tensor, after: Tensor) -> Responses:
@@ -64,26 +64,26 @@ def _asks(shape: Sequence[int], *, scale: Scale, binarise: float | None) -> list
     return [_change(shape, scale, binarise)]
 
 
-def _own(batch: Batch, seen: Seen, scale: Scale, binarise: float | None) -> tuple[Tensor, ...]:
-    before, after = probabilities_of(batch, seen, _change(batch.x.shape[1:], scale, binarise))
+def _own(batch: Batch, outputs: Outputs, scale: Scale, binarise: float | None) -> tuple[Tensor, ...]:
+    before, after = probabilities_of(batch, outputs, _change(batch.x.shape[1:], scale, binarise))
     ready = Prepared.of(batch)
     return ready.usable if binarise is not None else with_values(ready.maps), before, after
 
 
 @metric(higher_is_better=False, formula=DROP, paper=_CHATTOPADHYAY, asks=_asks, **FACTS)
-def average_drop(batch: Batch, seen: Seen, *, scale: Scale = "max", binarise: Share | None = None) -> Responses:
+def average_drop(batch: Batch, outputs: Outputs, *, scale: Scale = "max", binarise: Share | None = None) -> Responses:
     """Lost share of the target's probability when pixels fade as far as the map says they do not matter.
 
     `binarise=0.7` keeps the most important 30 % of the pixels as they are, exactly that many, and nothing else.
     """
-    defined, before, after = _own(batch, seen, scale, binarise)
+    defined, before, after = _own(batch, outputs, scale, binarise)
     return drop_responses(defined, drop_of(before, after), before, after)
 
 
 @metric(higher_is_better=True, formula=INCREASE, paper=_CHATTOPADHYAY, asks=_asks, **FACTS)
 def increase_in_confidence(
-    batch: Batch, seen: Seen, *, scale: Scale = "max", binarise: Share | None = None
+    batch: Batch, outputs: Outputs, *, scale: Scale = "max", binarise: Share | None = None
 ) -> Responses:
     """Whether the target's probability grows when pixels fade as far as the map says they do not matter."""
-    defined, before, after = _own(batch, seen, scale, binarise)
+    defined, before, after = _own(batch, outputs, scale, binarise)
     return drop_responses(defined, (after > before).double(), before, after)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Side, removed
 from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, Prepared
 from uproar.metrics.probabilities import area_of, curve_of, only
@@ -83,13 +83,13 @@ def flat(points: Callable[..., Points]) -> Callable[..., list[Change]]:
 
 
 def area_responses(
-    batch: Batch, seen: Seen, points: Callable[..., Points], axis: Callable[..., list[float]], **options: Any
+    batch: Batch, outputs: Outputs, points: Callable[..., Points], axis: Callable[..., list[float]], **options: Any
 ) -> Responses:
     """The curve of the target's probability over some points, and the area under it."""
     shape = tuple(batch.x.shape[1:])
-    values = curve_of(batch, seen, points(shape, **options))
-    found = only(Prepared.of(batch).usable, area_of(axis(shape, **options), values))
-    return {"value": found, "curve": values}
+    values = curve_of(batch, outputs, points(shape, **options))
+    area = only(Prepared.of(batch).usable, area_of(axis(shape, **options), values))
+    return {"value": area, "curve": values}
 
 
 _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
@@ -108,7 +108,7 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
 )
 def deletion(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     steps: Steps = 100,
     fill: str = "mean",
@@ -121,7 +121,7 @@ def deletion(
     `unit="region"` takes window×window pixels around the most important pixel at a time, still with exact counts.
     """
     return area_responses(
-        batch, seen, _DELETED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
+        batch, outputs, _DELETED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
     )
 
 
@@ -138,7 +138,7 @@ def deletion(
 )
 def insertion(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     steps: Steps = 100,
     fill: str = "mean",
@@ -148,5 +148,5 @@ def insertion(
 ) -> Responses:
     """Mean probability of the target while the most important pixels come first, on a canvas made by the fill."""
     return area_responses(
-        batch, seen, _INSERTED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
+        batch, outputs, _INSERTED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
     )

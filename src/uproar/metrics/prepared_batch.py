@@ -222,13 +222,13 @@ def first_windows(places: np.ndarray, h: int, w: int, size: int) -> np.ndarray:
     Windows are placed around the most important pixel that is not covered yet; at the border they are cut off. Even
     sizes reach one further up and left.
     """
-    found = np.full((len(places), h, w), -1, dtype=np.int32)
+    windows = np.full((len(places), h, w), -1, dtype=np.int32)
     before, after = size // 2, (size - 1) // 2 + 1
-    for image, order in zip(found, np.argsort(places, axis=1), strict=True):
+    for image, order in zip(windows, np.argsort(places, axis=1), strict=True):
         number = 0
         for row, column in zip(*(part.tolist() for part in np.divmod(order, w)), strict=True):
             if image[row, column] < 0:
                 part = image[max(row - before, 0) : row + after, max(column - before, 0) : column + after]
                 part[part < 0] = number
                 number += 1
-    return found.reshape(len(places), h * w)
+    return windows.reshape(len(places), h * w)

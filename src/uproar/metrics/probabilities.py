@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.metrics.base import Batch, Change, Seen
+from uproar.metrics.base import Batch, Change, Outputs
 from uproar.statistics.areas import area
 from uproar.types import Labels
 
@@ -26,9 +26,11 @@ def measured(answers: Tensor, target: Labels, by: By) -> Tensor:
     return scores.gather(-1, target.expand(scores.shape[:-1])[..., None])[..., 0]
 
 
-def curve_of(batch: Batch, seen: Seen, points: Sequence[Sequence[Change]], by: By = "probability") -> Tensor:
+def curve_of(batch: Batch, outputs: Outputs, points: Sequence[Sequence[Change]], by: By = "probability") -> Tensor:
     """One number per image and point, (n, points): the mean over the changes of the point."""
-    columns = [measured(torch.stack([seen[change] for change in point]), batch.target, by).mean(0) for point in points]
+    columns = [
+        measured(torch.stack([outputs[change] for change in point]), batch.target, by).mean(0) for point in points
+    ]
     return torch.stack(columns, 1)
 
 
@@ -39,4 +41,4 @@ def area_of(fractions: Sequence[float], values: Tensor) -> Tensor:
 
 def only(defined: Tensor, values: Tensor) -> Tensor:
     """The values where they are defined, NaN elsewhere."""
-    return torch.where(defined, values, torch.full_like(values, torch.nan))
+    return torch.where(defined, values, torch.nan)

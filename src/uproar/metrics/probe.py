@@ -20,7 +20,7 @@ from uproar.batches import spans
 from uproar.containment import contained, guarded_call, is_builtin, private_copy
 from uproar.errors import BadInput, BadShape
 from uproar.expression import Call
-from uproar.metrics.base import Batch, Change, Responses, Seen, metrics, read_metric, statistic
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metrics, read_metric, statistic
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared_batch import Prepared
 from uproar.models.borrow import borrowed
@@ -48,17 +48,17 @@ def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dic
         asked.update(dict.fromkeys(_changes(call, shape, options)))
     ready = Prepared.of(batch)
     with borrowed(batch.model):
-        seen, shown = answers(ready, asked, rows)
-        responses = {str(call): _respond(call, ready, seen, bound[call]) for call in calls}
+        outputs, shown = answers(ready, asked, rows)
+        responses = {str(call): _respond(call, ready, outputs, bound[call]) for call in calls}
     beside = sum(_beside(call, options) for call, options in bound.items())
     return responses, shown + round(beside * len(batch.x))
 
 
-def answers(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[Seen, int]:
+def answers(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[Outputs, int]:
     """The model's answers by change, (n, k) each, and how many images it was shown."""
     wanted = list(dict.fromkeys(changes))
     fresh = [change for change in wanted if not isinstance(change, Unchanged)]
-    seen: dict[Change, Tensor] = {c: batch.clean for c in wanted if isinstance(c, Unchanged)}
+    outputs: dict[Change, Tensor] = {c: batch.clean for c in wanted if isinstance(c, Unchanged)}
     n, k = batch.clean.shape
     table = torch.empty(len(fresh), n, k, dtype=batch.clean.dtype)
     with torch.inference_mode():
@@ -75,8 +75,8 @@ def answers(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[
                     held[i] = change
                 answer = _forward(batch, images[: len(changes) * size])
                 table[some, where] = answer.view(len(changes), size, k).to(table)
-    seen.update(zip(fresh, table, strict=True))
-    return seen, len(fresh) * n
+    outputs.update(zip(fresh, table, strict=True))
+    return outputs, len(fresh) * n
 
 
 def joined(parts: Sequence[dict[str, Responses]]) -> dict[str, Responses]:
@@ -180,8 +180,8 @@ def _changed_by_user(change: Change, batch: Prepared) -> Images:
     cls = type(change)
     own = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
     with contained(f"The change {cls.__name__} of a metric", batch.model):
-        found = change.images(own)
-    return private_copy(found)
+        images = change.images(own)
+    return private_copy(images)
 
 
 def _forward(batch: Batch, x: Images) -> Tensor:
@@ -191,20 +191,20 @@ def _forward(batch: Batch, x: Images) -> Tensor:
     return forward(batch.model, x.contiguous(memory_format=torch.channels_last))
 
 
-def _respond(call: Call, batch: Batch, seen: Seen, options: dict[str, Any]) -> Responses:
+def _respond(call: Call, batch: Batch, outputs: Outputs, options: dict[str, Any]) -> Responses:
     """What a metric says of each image; one of the user gets copies."""
     entry = metrics[call.name]
-    given = [batch, seen] if "seen" in entry.inputs else [batch]
+    given = [batch, outputs] if len(entry.inputs) > 1 else [batch]
     owner = f"The metric {entry.name}"
-    found = guarded_call(owner, entry.function, given, options, batch.model)
+    responses = guarded_call(owner, entry.function, given, options, batch.model)
     n = len(batch.x)
-    if not isinstance(found, dict) or not isinstance(found.get("value"), Tensor):
+    if not isinstance(responses, dict) or not isinstance(responses.get("value"), Tensor):
         raise BadShape(f"{owner} must return a dictionary of tensors with one called 'value'.")
-    for name, each in found.items():
+    for name, each in responses.items():
         if not isinstance(each, Tensor) or each.shape[:1] != (n,):
             got = tuple(each.shape) if isinstance(each, Tensor) else type(each).__name__
             raise BadShape(f"{owner} returned {name!r} as {got}; for {n} images it must have {n} rows.")
-    return found
+    return responses
 
 
 def _changes(call: Call, shape: Sequence[int], options: dict[str, Any]) -> Sequence[Change]:

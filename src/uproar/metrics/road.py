@@ -16,7 +16,7 @@ from torch import Tensor
 
 from uproar.errors import BadOption
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Side
 from uproar.metrics.insertion import Points, flat, nested
 from uproar.metrics.prepared_batch import Prepared
@@ -76,11 +76,16 @@ def _respond(batch: Batch, fractions: Fractions, values: Tensor) -> Responses:
     axis=of_pixels(axis, "removed"),
 )
 def road(
-    batch: Batch, seen: Seen, *, fractions: Fractions = (0.0, *PAPER, 1.0), fill: str = "linear", by: By = "accuracy"
+    batch: Batch,
+    outputs: Outputs,
+    *,
+    fractions: Fractions = (0.0, *PAPER, 1.0),
+    fill: str = "linear",
+    by: By = "accuracy",
 ) -> Responses:
     """Mean accuracy (or probability) of the target while the most important pixels are interpolated away."""
     points = _MOST(batch.x.shape[1:], fractions=fractions, fill=fill)
-    return _respond(batch, fractions, curve_of(batch, seen, points, by))
+    return _respond(batch, fractions, curve_of(batch, outputs, points, by))
 
 
 @metric(
@@ -95,11 +100,16 @@ def road(
     axis=of_pixels(axis, "removed", "The least important pixels go first."),
 )
 def road_lerf(
-    batch: Batch, seen: Seen, *, fractions: Fractions = (0.0, *PAPER, 1.0), fill: str = "linear", by: By = "accuracy"
+    batch: Batch,
+    outputs: Outputs,
+    *,
+    fractions: Fractions = (0.0, *PAPER, 1.0),
+    fill: str = "linear",
+    by: By = "accuracy",
 ) -> Responses:
     """Mean accuracy (or probability) of the target while the least important pixels are interpolated away."""
     points = _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill)
-    return _respond(batch, fractions, curve_of(batch, seen, points, by))
+    return _respond(batch, fractions, curve_of(batch, outputs, points, by))
 
 
 @metric(
@@ -114,9 +124,14 @@ def road_lerf(
     axis=of_pixels(axis, "removed", "", "{by}, least − most first"),
 )
 def road_gap(
-    batch: Batch, seen: Seen, *, fractions: Fractions = (0.0, *PAPER, 1.0), fill: str = "linear", by: By = "accuracy"
+    batch: Batch,
+    outputs: Outputs,
+    *,
+    fractions: Fractions = (0.0, *PAPER, 1.0),
+    fill: str = "linear",
+    by: By = "accuracy",
 ) -> Responses:
     """How much longer the class survives when the least important pixels go first than when the most do."""
-    most = curve_of(batch, seen, _MOST(batch.x.shape[1:], fractions=fractions, fill=fill), by)
-    least = curve_of(batch, seen, _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill), by)
+    most = curve_of(batch, outputs, _MOST(batch.x.shape[1:], fractions=fractions, fill=fill), by)
+    least = curve_of(batch, outputs, _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill), by)
     return _respond(batch, fractions, least - most)

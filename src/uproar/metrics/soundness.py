@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.metrics.axis import Axis, Trace
-from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Thresholded
 from uproar.metrics.insertion import Points, flat, nested
 from uproar.metrics.prepared_batch import Prepared, with_values
@@ -109,12 +109,19 @@ def included_at(values: Tensor, kept: Sequence[int]) -> Tensor:
 
 
 def sound_responses(
-    batch: Batch, seen: Seen, points: Points, kept: Sequence[int], by: By, rule: Rule, level: Level, defined: Tensor
+    batch: Batch,
+    outputs: Outputs,
+    points: Points,
+    kept: Sequence[int],
+    by: By,
+    rule: Rule,
+    level: Level,
+    defined: Tensor,
 ) -> Responses:
     """The score and the attribution included at each step, and the soundness of each image by itself."""
     ready = Prepared.of(batch)
     included = included_at(ready.values("max"), kept)
-    score = curve_of(batch, seen, points, by)
+    score = curve_of(batch, outputs, points, by)
     alone = sound_shares(_steps_of(score), score, included, rule)
     value = only(defined, at_levels(score, alone, level))
     return {"value": value, "curve": score, "included": included, "defined": defined}
@@ -178,7 +185,7 @@ def sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
 )
 def soundness(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     level: Level = 0.5,
     epsilon: float = 0.01,
@@ -193,7 +200,7 @@ def soundness(
     shape = tuple(batch.x.shape[1:])
     points = _points(shape, steps=steps, fill=fill)
     kept = [shape[1] * shape[2] - k for k in _hidden(shape, steps)]
-    return sound_responses(batch, seen, points, kept, by, Rule(epsilon), level, with_values(batch.maps))
+    return sound_responses(batch, outputs, points, kept, by, Rule(epsilon), level, with_values(batch.maps))
 
 
 def _ratio_axis(shape: Sequence[int], *, ratios: Ratios, **_: Any) -> list[float]:
@@ -216,11 +223,11 @@ def above_threshold(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any
     return [Thresholded("most", r, fill) for r in ratios]
 
 
-def accuracy_lost(batch: Batch, seen: Seen, ratios: Ratios, fill: str, by: By) -> Tensor:
+def accuracy_lost(batch: Batch, outputs: Outputs, ratios: Ratios, fill: str, by: By) -> Tensor:
     """What is lost at each ratio, (n, ratios)."""
     points = [(change,) for change in above_threshold((), ratios=ratios, fill=fill)]
     before = measured(batch.clean, batch.target, by)
-    return before[:, None] - curve_of(batch, seen, points, by)
+    return before[:, None] - curve_of(batch, outputs, points, by)
 
 
 @metric(
@@ -237,12 +244,12 @@ def accuracy_lost(batch: Batch, seen: Seen, ratios: Ratios, fill: str, by: By) -
 )
 def completeness(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     ratios: Ratios = TENTHS,
     fill: str = "linear",
     by: Literal["accuracy", "probability"] = "accuracy",
 ) -> Responses:
     """Accuracy (or probability) lost when pixels go whose value exceeds the threshold (1 − r) · maximum."""
-    values = accuracy_lost(batch, seen, ratios, fill, by)
+    values = accuracy_lost(batch, outputs, ratios, fill, by)
     return {"value": only(with_values(batch.maps), area_of(ratios, values)), "curve": values}

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import NotApplicable
-from uproar.metrics.base import Batch, Responses, Seen, metric
+from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.shape import where_defined
 from uproar.removal.fill import FillContext, filled
 from uproar.types import Images, Labels, Maps
@@ -98,7 +98,7 @@ _INFIDELITY = "which changes are tried decides what counts; changed images may b
 )
 def infidelity(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     samples: Samples = 50,
     perturb: Perturb = "squares",
@@ -115,7 +115,7 @@ def infidelity(
     scale; here the best factor is used, and a map of the wrong sign gets 1.
     """
     expected, fall = _compared(
-        batch, seen, perturbations((), samples=samples, perturb=perturb, side=side, sigma=sigma, fill=fill), output
+        batch, outputs, perturbations((), samples=samples, perturb=perturb, side=side, sigma=sigma, fill=fill), output
     )
     power, total = expected.square().mean(1), fall.square().mean(1)
     product = (expected * fall).mean(1).clamp_min(0)
@@ -137,7 +137,7 @@ def infidelity(
 )
 def infidelity_raw(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     samples: Samples = 50,
     perturb: Perturb = "squares",
@@ -148,7 +148,7 @@ def infidelity_raw(
 ) -> Responses:
     """Mean squared difference between the score's change and what the map predicts, on the map's own scale."""
     expected, fall = _compared(
-        batch, seen, perturbations((), samples=samples, perturb=perturb, side=side, sigma=sigma, fill=fill), output
+        batch, outputs, perturbations((), samples=samples, perturb=perturb, side=side, sigma=sigma, fill=fill), output
     )
     value = (expected - fall).square().mean(1)
     return {"value": where_defined(value, value.isfinite())}
@@ -194,12 +194,14 @@ def explainer(batch: Batch, name: str) -> Callable[[Images, Labels], Maps]:
     return lambda x, target: explain(batch.model, x, target, batch.draws).double()
 
 
-def _compared(batch: Batch, seen: Seen, changes: Sequence[Square | Noise], output: Output) -> tuple[Tensor, Tensor]:
+def _compared(
+    batch: Batch, outputs: Outputs, changes: Sequence[Square | Noise], output: Output
+) -> tuple[Tensor, Tensor]:
     """What the map says the score falls by, and what it falls by, for each change, (n, samples)."""
     maps = batch.maps.double()
     before = _scores(batch.clean, batch.target, output)
     expected = [(maps * change.shift(batch)).sum((1, 2)) for change in changes]
-    fall = [before - _scores(seen[change], batch.target, output) for change in changes]
+    fall = [before - _scores(outputs[change], batch.target, output) for change in changes]
     return torch.stack(expected, 1), torch.stack(fall, 1)
 
 

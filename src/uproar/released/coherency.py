@@ -11,7 +11,7 @@ from pydantic import Field
 
 from uproar.errors import BadOption
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Blended, Regions, Side
 from uproar.metrics.confidence import DROP, FACTS, INCREASE, drop_of, drop_responses, probabilities_of
 from uproar.metrics.insertion import (
@@ -78,7 +78,7 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
 )
 def deletion_coherency(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     steps: Steps = 100,
     fill: str = "mean",
@@ -88,7 +88,7 @@ def deletion_coherency(
 ) -> Responses:
     """Deletion as in the code released with the coherency study; the last points may all be empty images."""
     return area_responses(
-        batch, seen, _DELETED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
+        batch, outputs, _DELETED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
     )
 
 
@@ -106,7 +106,7 @@ def deletion_coherency(
 )
 def insertion_coherency(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     steps: Steps = 100,
     fill: str = "blur",
@@ -116,7 +116,7 @@ def insertion_coherency(
 ) -> Responses:
     """Insertion as in the code released with the coherency study, on the blurred image by default."""
     return area_responses(
-        batch, seen, _INSERTED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
+        batch, outputs, _INSERTED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
     )
 
 
@@ -132,10 +132,10 @@ def _asks(shape: Sequence[int], **options: Any) -> list[Change]:
 
 @metric(name="average_drop:coherency", higher_is_better=False, formula=DROP, paper=_CODE, asks=_asks, **FACTS)
 def average_drop_coherency(
-    batch: Batch, seen: Seen, *, threshold: float | None = None, percentile: Percentile | None = None
+    batch: Batch, outputs: Outputs, *, threshold: float | None = None, percentile: Percentile | None = None
 ) -> Responses:
     """Average drop of maps taken as they are, or as 0 and 1 at a value or at each map's percentile (reached = 1)."""
-    before, after = probabilities_of(batch, seen, _blended(threshold, percentile))
+    before, after = probabilities_of(batch, outputs, _blended(threshold, percentile))
     return drop_responses(Prepared.of(batch).usable, drop_of(before, after), before, after)
 
 
@@ -143,10 +143,10 @@ def average_drop_coherency(
     name="increase_in_confidence:coherency", higher_is_better=True, paper=_CODE, formula=INCREASE, asks=_asks, **FACTS
 )
 def increase_in_confidence_coherency(
-    batch: Batch, seen: Seen, *, threshold: float | None = None, percentile: Percentile | None = None
+    batch: Batch, outputs: Outputs, *, threshold: float | None = None, percentile: Percentile | None = None
 ) -> Responses:
     """Increase in confidence of maps taken as they are, or as 0 and 1 at a value or at each map's percentile."""
-    before, after = probabilities_of(batch, seen, _blended(threshold, percentile))
+    before, after = probabilities_of(batch, outputs, _blended(threshold, percentile))
     return drop_responses(Prepared.of(batch).usable, (after > before).double(), before, after)
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.metrics.axis import Axis
-from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import AtPercentile, Blended, Side
 from uproar.metrics.confidence import FACTS, INCREASE, drop_responses, probabilities_of
 from uproar.metrics.prepared_batch import Prepared
@@ -40,9 +40,9 @@ def _at(*sides: Side) -> Callable[..., list[Change]]:
     return asks
 
 
-def _difference(batch: Batch, seen: Seen, side: Side, percentiles: Percentiles, fill: str) -> Tensor:
+def _difference(batch: Batch, outputs: Outputs, side: Side, percentiles: Percentiles, fill: str) -> Tensor:
     """Probability after minus before, (n, percentiles)."""
-    after = curve_of(batch, seen, [(AtPercentile(side, q, fill),) for q in percentiles])
+    after = curve_of(batch, outputs, [(AtPercentile(side, q, fill),) for q in percentiles])
     return after - measured(batch.clean, batch.target, "probability")[:, None]
 
 
@@ -58,9 +58,11 @@ def _difference(batch: Batch, seen: Seen, side: Side, percentiles: Percentiles, 
     axis=_PERCENTILES,
     formula="mean over q of p'_c − p_c, pixels from the q-th percentile up removed",
 )
-def road_morf_gradcam(batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear") -> Responses:
+def road_morf_gradcam(
+    batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"
+) -> Responses:
     """Change of the target's probability when values from a percentile up go, so (100 − q) % of the pixels."""
-    values = _difference(batch, seen, "most", percentiles, fill)
+    values = _difference(batch, outputs, "most", percentiles, fill)
     return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
 
 
@@ -76,9 +78,11 @@ def road_morf_gradcam(batch: Batch, seen: Seen, *, percentiles: Percentiles = _T
     axis=_PERCENTILES,
     formula="mean over q of p'_c − p_c, pixels of 1 − map from the q-th percentile up removed",
 )
-def road_lerf_gradcam(batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear") -> Responses:
+def road_lerf_gradcam(
+    batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"
+) -> Responses:
     """Change of the target's probability when the lowest (100 − q) % of the pixels go."""
-    values = _difference(batch, seen, "least", percentiles, fill)
+    values = _difference(batch, outputs, "least", percentiles, fill)
     return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
 
 
@@ -94,10 +98,12 @@ def road_lerf_gradcam(batch: Batch, seen: Seen, *, percentiles: Percentiles = _T
     axis=_PERCENTILES,
     formula="(road_lerf:gradcam − road_morf:gradcam) / 2",
 )
-def road_gradcam(batch: Batch, seen: Seen, *, percentiles: Percentiles = _TENS, fill: str = "linear") -> Responses:
+def road_gradcam(
+    batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"
+) -> Responses:
     """Half the difference between removing the least and the most important pixels."""
-    most = _difference(batch, seen, "most", percentiles, fill)
-    least = _difference(batch, seen, "least", percentiles, fill)
+    most = _difference(batch, outputs, "most", percentiles, fill)
+    least = _difference(batch, outputs, "least", percentiles, fill)
     values = (least - most) / 2
     value = (least.mean(1) - most.mean(1)) / 2
     return {"value": only(Prepared.of(batch).usable, value), "curve": values}
@@ -115,9 +121,9 @@ def _always(change: Change) -> Callable[..., list[Change]]:
     asks=_always(Blended("none")),
     **FACTS,
 )
-def average_drop_gradcam(batch: Batch, seen: Seen) -> Responses:
+def average_drop_gradcam(batch: Batch, outputs: Outputs) -> Responses:
     """Lost probability itself, not its share: what that library calls the drop in confidence."""
-    before, after = probabilities_of(batch, seen, Blended("none"))
+    before, after = probabilities_of(batch, outputs, Blended("none"))
     return drop_responses(Prepared.of(batch).usable, (before - after).clamp_min(0), before, after)
 
 
@@ -129,7 +135,7 @@ def average_drop_gradcam(batch: Batch, seen: Seen) -> Responses:
     asks=_always(Blended("none")),
     **FACTS,
 )
-def increase_in_confidence_gradcam(batch: Batch, seen: Seen) -> Responses:
+def increase_in_confidence_gradcam(batch: Batch, outputs: Outputs) -> Responses:
     """Whether the probability grows, with the map taken as it is."""
-    before, after = probabilities_of(batch, seen, Blended("none"))
+    before, after = probabilities_of(batch, outputs, Blended("none"))
     return drop_responses(Prepared.of(batch).usable, (after > before).double(), before, after)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Responses, Seen, metric
+from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.changes import Side, removed
 from uproar.metrics.insertion import Points, flat
 from uproar.metrics.prepared_batch import Jittered, Prepared
@@ -47,7 +47,7 @@ _JITTER = "noise added to the map reorders real differences below 1e-4 of its ra
 )
 def road_leemann(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     fractions: Fractions = PAPER,
     fill: str = "linear",
@@ -56,7 +56,7 @@ def road_leemann(
 ) -> Responses:
     """ROAD as in its released code: one field of noise on all maps, `int(p·h·w)` pixels, the mean over p."""
     points = _MOST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
-    values = curve_of(batch, seen, points, by)
+    values = curve_of(batch, outputs, points, by)
     return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
 
 
@@ -74,7 +74,7 @@ def road_leemann(
 )
 def road_lerf_leemann(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     fractions: Fractions = PAPER,
     fill: str = "linear",
@@ -83,5 +83,5 @@ def road_lerf_leemann(
 ) -> Responses:
     """ROAD's other order as in its released code, where a fraction is the share of pixels that is *kept*."""
     points = _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
-    values = curve_of(batch, seen, points, by)
+    values = curve_of(batch, outputs, points, by)
     return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}

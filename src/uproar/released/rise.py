@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Responses, Seen, metric
+from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.insertion import BIASES, CHANCE, Points, Steps, area_responses, flat, nested, steps_axis
 
 
@@ -49,9 +49,9 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
     asks=flat(_DELETED),
     axis=of_pixels(rise_axis, "deleted"),
 )
-def deletion_rise(batch: Batch, seen: Seen, *, step: Steps | None = None, fill: str = "mean") -> Responses:
+def deletion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, fill: str = "mean") -> Responses:
     """Deletion with the step of the code released with RISE: as many pixels as the image is wide."""
-    return area_responses(batch, seen, _DELETED, rise_axis, step=step, fill=fill)
+    return area_responses(batch, outputs, _DELETED, rise_axis, step=step, fill=fill)
 
 
 @metric(
@@ -66,6 +66,6 @@ def deletion_rise(batch: Batch, seen: Seen, *, step: Steps | None = None, fill: 
     asks=flat(_INSERTED),
     axis=of_pixels(rise_axis, "inserted"),
 )
-def insertion_rise(batch: Batch, seen: Seen, *, step: Steps | None = None, fill: str = "blur:rise") -> Responses:
+def insertion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, fill: str = "blur:rise") -> Responses:
     """Insertion with the step and the blurred canvas of the code released with RISE."""
-    return area_responses(batch, seen, _INSERTED, rise_axis, step=step, fill=fill)
+    return area_responses(batch, outputs, _INSERTED, rise_axis, step=step, fill=fill)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from uproar.metrics.base import Batch, Responses, Seen, metric
+from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.insertion import Points, flat, nested
 from uproar.metrics.prepared_batch import Prepared
 from uproar.metrics.probabilities import By, only
@@ -68,7 +68,7 @@ def curve(
 )
 def soundness_soco(
     batch: Batch,
-    seen: Seen,
+    outputs: Outputs,
     *,
     level: Level = 0.5,
     epsilon: float = 0.01,
@@ -82,7 +82,7 @@ def soundness_soco(
     kept = [features - int(features * r) for r in RATIOS]
     points, rule = _points(shape, fill=fill), _rule(epsilon, gate)
     usable = Prepared.of(batch).usable
-    return sound_responses(batch, seen, points, kept, by, rule, level, usable)
+    return sound_responses(batch, outputs, points, kept, by, rule, level, usable)
 
 
 @metric(
@@ -98,7 +98,7 @@ def soundness_soco(
     paper=f"{LI}, released code",
     formula="as completeness, maps of zeros included",
 )
-def completeness_soco(batch: Batch, seen: Seen, *, ratios: Ratios = TENTHS, fill: str = "linear") -> Responses:
+def completeness_soco(batch: Batch, outputs: Outputs, *, ratios: Ratios = TENTHS, fill: str = "linear") -> Responses:
     """Completeness as in its released code: maps without values count, and remove nothing."""
-    values = accuracy_lost(batch, seen, ratios, fill, "accuracy")
+    values = accuracy_lost(batch, outputs, ratios, fill, "accuracy")
     return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uproar.metrics.base import Batch, Change, Responses, Seen, metric
+from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Blended
 from uproar.metrics.confidence import DROP, FACTS, INCREASE, Share, drop_of, drop_responses, probabilities_of
 from uproar.metrics.prepared_batch import with_values
@@ -17,9 +17,9 @@ def _tame(shape: Sequence[int], *, top: float) -> list[Change]:
 @metric(
     name="average_drop:tame", higher_is_better=False, formula=DROP, asks=_tame, paper="Ntrougkas et al. 2022", **FACTS
 )
-def average_drop_tame(batch: Batch, seen: Seen, *, top: Share = 1.0) -> Responses:
+def average_drop_tame(batch: Batch, outputs: Outputs, *, top: Share = 1.0) -> Responses:
     """Average drop of the min-max scaled map, of which only the highest share of pixels (1, 0.5, 0.15) is used."""
-    before, after = probabilities_of(batch, seen, _tame(batch.x.shape[1:], top=top)[0])
+    before, after = probabilities_of(batch, outputs, _tame(batch.x.shape[1:], top=top)[0])
     return drop_responses(with_values(batch.maps), drop_of(before, after), before, after)
 
 
@@ -31,7 +31,7 @@ def average_drop_tame(batch: Batch, seen: Seen, *, top: Share = 1.0) -> Response
     paper="Ntrougkas et al. 2022",
     **FACTS,
 )
-def increase_in_confidence_tame(batch: Batch, seen: Seen, *, top: Share = 1.0) -> Responses:
+def increase_in_confidence_tame(batch: Batch, outputs: Outputs, *, top: Share = 1.0) -> Responses:
     """Increase in confidence of the min-max scaled map, of which only the highest share of pixels is used."""
-    before, after = probabilities_of(batch, seen, _tame(batch.x.shape[1:], top=top)[0])
+    before, after = probabilities_of(batch, outputs, _tame(batch.x.shape[1:], top=top)[0])
     return drop_responses(with_values(batch.maps), (after > before).double(), before, after)
