@@ -9,6 +9,10 @@
     @extend.model()                                 (shape, classes, mean, std) -> torch.nn.Module
     @extend.protocol(keeps=False)                   (x, removed, filled) -> images
     @extend.audit(title=..., question=...)          (evidence) -> Finding
+    @extend.paper(title=...)                        () -> study files
+    @extend.claim("paper:what", says=..., ...)      (evidence) -> Decision
+    @extend.paper_figure("paper", place=...)        (source) -> PaperFigure
+    @extend.recipe()                                () -> settings of a training
 
 Keyword-only arguments of a function are its options. A file with such functions is given as `--plugin FILE`, or in a
 study as `plugins = ["FILE"]`; an installed package names them as entry points (`uproar.estimators`, `uproar.tasks`, …).
@@ -21,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from uproar.bibliography import paper, papers
 from uproar.containment import loading
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
@@ -33,15 +38,19 @@ from uproar.protocols.declare import protocol, protocols, redeclare
 from uproar.protocols.protocol import Masks
 from uproar.registry import Entry, Registry
 from uproar.removal.fill import fills
+from uproar.training.recipe import recipe, recipes
 
 if TYPE_CHECKING:
     from uproar.audits.base import audit
+    from uproar.claims.base import claim
+    from uproar.report.paper_figures import paper_figure
     from uproar.results.finding import Finding
 
 __all__ = [
     "Finding",
     "Masks",
     "audit",
+    "claim",
     "direct",
     "ensemble",
     "estimator",
@@ -50,13 +59,21 @@ __all__ = [
     "metric",
     "model",
     "over_classes",
+    "paper",
+    "paper_figure",
     "postprocess",
     "protocol",
+    "recipe",
     "task",
     "transform",
 ]
 
-_LATE = {"audit": "uproar.audits.base", "Finding": "uproar.results.finding"}
+_LATE = {
+    "audit": "uproar.audits.base",
+    "Finding": "uproar.results.finding",
+    "claim": "uproar.claims.base",
+    "paper_figure": "uproar.report.paper_figures",
+}
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -121,12 +138,13 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
     if not any(found.values()):
         raise BadInput(
             f"{Path(path).name} declares nothing: write a function (model, x, target) that returns one map per image, "
-            "or declare an estimator, metric, task, fill, model, protocol or audit (from uproar import extend)."
+            "or declare an estimator, metric, task, fill, model, protocol, audit, paper, claim, figure or recipe (from "
+            "uproar import extend)."
         )
     return found
 
 
 def _registries() -> list[Registry]:
-    loaded = sys.modules.get("uproar.audits.base")  # who declares an audit has imported it
-    audits = [] if loaded is None else [loaded.audits]
-    return [estimators, metrics, tasks, fills, models, protocols, *audits]
+    late = {"uproar.audits.base": "audits", "uproar.claims.base": "claims", "uproar.report.paper_figures": "figures"}
+    loaded = [getattr(sys.modules[m], name) for m, name in late.items() if m in sys.modules]  # by who declares one
+    return [estimators, metrics, tasks, fills, models, protocols, papers, recipes, *loaded]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
-from uproar.claims import PAPERS, claim, claims, claims_named, every, judge, most
+from uproar.claims import claim, claims, claims_named, every, judge, most, papers_with_claims
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.names import bare
 from uproar.errors import NotApplicable, UproarError
@@ -597,9 +597,9 @@ def test_two_ways_of_measuring_the_same_agree_exactly():
 
 
 def test_there_are_many_claims_and_each_says_where_it_stands():
-    known = claims_named(tuple(PAPERS))
+    known = claims_named(tuple(papers_with_claims()))
     assert len(known) >= 24
-    assert {c.name.partition(":")[0] for c in known} == set(PAPERS)
+    assert {c.name.partition(":")[0] for c in known} == set(papers_with_claims())
     for one in known:
         assert one.says.endswith("."), one.name
         assert one.place and one.published, one.name
@@ -624,7 +624,7 @@ def test_an_unknown_paper_is_refused_with_what_is_near():
 
 def test_a_study_that_lacks_everything_is_not_asked_and_says_why():
     cells = accuracies({"roar": {"random": {0.5: 0.5}, "sobel": {0.5: 0.5}}}, 0.01)
-    judged = judge(results(cells), tuple(PAPERS))
+    judged = judge(results(cells), tuple(papers_with_claims()))
     theorems = {"song2023:theorem-1", "song2023:theorem-2"}
     assert {one.claim for one in judged if one.outcome != UNASKED} == theorems
     assert all(one.reason for one in judged if one.outcome == UNASKED)

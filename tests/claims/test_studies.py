@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.claims import PAPERS, claims_named
+from uproar.claims import claims_named, papers_with_claims
 from uproar.cli.app import _exit_code
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
 from uproar.statistics.bootstrap import DRAWS
-from uproar.study.bundled import FOLDER, shipped, study_named, summary
+from uproar.study.bundled import shipped, study_named, summary
 from uproar.study.outline import SPEED, outline
 from uproar.study.plan import cells_of
 from uproar.study.settings import Setting
@@ -24,6 +24,7 @@ from uproar.study.shards import SQUEEZED
 from uproar.study.spec import study_of
 
 STUDIES = shipped()
+PAPERS = papers_with_claims()
 TINY = [name for name in STUDIES if name.endswith("-tiny")]
 
 
@@ -52,7 +53,7 @@ def test_every_study_is_read_and_says_what_it_is(name):
 
 
 def test_a_study_is_found_by_name_and_by_path(no_data):
-    assert study_named("hooker2019-tiny") == study_of(FOLDER / "hooker2019-tiny.toml")
+    assert study_named("hooker2019-tiny") == study_of(STUDIES["hooker2019-tiny"])
     with pytest.raises(UproarError, match="hooker2019-tiny"):
         study_named("hooker2019-tyni")
     with pytest.raises(BadInput, match="Cannot read the study"):

@@ -14,7 +14,7 @@ from uproar.claims import ClaimEvidence, judge
 from uproar.report.document import chapters_of
 from uproar.report.draw import drawn
 from uproar.report.figures import Curves, Series
-from uproar.report.papers import Seen, exhibits_of
+from uproar.report.paper_figures import FigureSource, figures_of_papers
 from uproar.report.score_document import Document
 from uproar.report.slices import sections_of
 from uproar.report.style import styles
@@ -34,14 +34,14 @@ def hooker(make_cells, make_results, make_picture):
 
 def shown(found) -> dict:
     (chapter,) = chapters_of(found)
-    return {one.name.removeprefix("paper-hooker2019-"): one for one in chapter.exhibits}
+    return {one.name.removeprefix("paper-hooker2019-"): one for one in chapter.paper_figures}
 
 
 def exhibits(found, paper: str) -> dict:
     """The figures alone, without the rest of a report."""
     (section,) = sections_of(found)
-    seen = Seen(ClaimEvidence(found, TASK, MODEL), section, (), None)
-    return {one.name.removeprefix(f"paper-{paper}-"): one for one in exhibits_of(seen, [paper])[0]}
+    source = FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), None)
+    return {one.name.removeprefix(f"paper-{paper}-"): one for one in figures_of_papers(source, [paper])[0]}
 
 
 def test_hooker_has_a_plot_per_estimate_and_protocol_with_its_ensembles(hooker):
@@ -97,13 +97,13 @@ def test_retraining_shows_single_estimates_only(hooker):
 def test_what_a_study_lacks_is_said_and_nothing_is_drawn_without_claims(make_cells, make_results):
     found = make_results(make_cells({"roar": {"random": 0.8, "grad": 0.7}}))
     (chapter,) = chapters_of(found)
-    assert not chapter.exhibits
-    assert not chapter.missing
+    assert not chapter.paper_figures
+    assert not chapter.undrawn
     asked = replace(found, claims=tuple(judge(found, ["hooker2019"])))
     (chapter,) = chapters_of(asked)
-    assert [one.name for one in chapter.exhibits] == ["paper-hooker2019-roar-kar"]
-    assert {m.place for m in chapter.missing} == {"Figure 4", "Figures 2 and 8", "Figure 7"}
-    assert any("add protocol 'roar:no-retrain'" in m.reason for m in chapter.missing)
+    assert [one.name for one in chapter.paper_figures] == ["paper-hooker2019-roar-kar"]
+    assert {m.place for m in chapter.undrawn} == {"Figure 4", "Figures 2 and 8", "Figure 7"}
+    assert any("add protocol 'roar:no-retrain'" in m.reason for m in chapter.undrawn)
 
 
 @pytest.mark.parametrize("paper", ["hooker2019", "song2023", "li2024", "vandersmissen2023"])
@@ -112,7 +112,7 @@ def test_a_study_that_has_only_begun_draws_nothing_and_says_why(paper):
     begun = {p: {name: {} for name in names} for p in ("roar", "kar", "roar:no-retrain")}
     found = results(accuracies(begun, 0.0))  # the plain network alone
     (section,) = sections_of(found)
-    drawn_now, missing = exhibits_of(Seen(ClaimEvidence(found, TASK, MODEL), section, (), None), [paper])
+    drawn_now, missing = figures_of_papers(FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), None), [paper])
     assert not drawn_now
     assert all(one.reason for one in missing)
 
@@ -238,13 +238,13 @@ def test_settings_and_binary_maps(coherency):
     assert found["binary"].figure.windows[0].words == (("−1.00", "1.00"), ("−1.00", "1.00"))
 
 
-def _with_curves(found, *metrics: str) -> Seen:
+def _with_curves(found, *metrics: str) -> FigureSource:
     """What the figures see, with a flat curve of every estimator under some metrics."""
     (section,) = sections_of(found)
     names = dict.fromkeys(found.scores["estimator"])
     lines = tuple(Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40)) for n in names)
     curves = {m: Curves(m, "", "", "", "", "", (0, 1), lines) for m in metrics}
-    return Seen(ClaimEvidence(found, TASK, MODEL), section, (), Mock(spec=Document, curves=curves))
+    return FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), Mock(spec=Document, curves=curves))
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,8 @@ def test_blurred_maps_are_those_of_the_claims(blurs, drawn_blur):
     names = ["ig(steps=8)", "sg(grad)", *(f"{how}(ig(steps=8))" for how in blurs)]
     wave = np.linspace(-0.1, 0.1, 20)
     values = {(m, n): levels[n] + wave for m in ("insertion", "deletion", "average_drop(scale=minmax)") for n in names}
-    seen = _with_curves(results(**scored(values)), "insertion", "deletion")
-    (one,) = (e for e in exhibits_of(seen, ["vandersmissen2023"])[0] if e.name.endswith("-blurred"))
+    source = _with_curves(results(**scored(values)), "insertion", "deletion")
+    (one,) = (e for e in figures_of_papers(source, ["vandersmissen2023"])[0] if e.name.endswith("-blurred"))
     level = levels[f"{drawn_blur}(ig(steps=8))"]
     assert f"insertion of IG 0.20 to {level:.2f}; deletion of IG 0.20 to {level:.2f}" in one.title
     assert [s.label for s in one.figure.windows[0].series] == ["IG", "blurred IG"]

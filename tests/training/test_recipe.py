@@ -11,12 +11,12 @@ from torch import nn
 from uproar.data import load
 from uproar.errors import BadInput, UnknownName
 from uproar.models import ModelSpec, build
-from uproar.papers.recipes import RECIPES
 from uproar.seeds import generator
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, accuracy, fit, predict
 from uproar.training.augment import augmented
 from uproar.training.ghost import ghosts
+from uproar.training.recipe import recipes
 
 
 def test_settings_that_came_later_leave_older_identities_alone():
@@ -39,7 +39,7 @@ def test_settings_that_came_later_leave_older_identities_alone():
     assert Recipe(**spelled).identity == Recipe.named("li2024").identity
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", list(recipes))
 def test_a_named_recipe_survives_being_written_and_read(name):
     recipe = Recipe.named(name)
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe

@@ -1,6 +1,6 @@
 """How a claim of a paper is declared, and how its outcome follows from what a study found.
 
-    @claim("hooker2019:sg-sq", place="4.2.3, Figure 5", says="Squaring and averaging ... far outperforms ...",
+    @claim("author2030:sg-sq", place="4.2.3, Figure 5", says="Squaring and averaging ... far outperforms ...",
            published="10.78 ± 7.85 % at 90 % removed, random 63.71")
     def sg_sq(found):
         return every(found.area("roar", "sg_sq(grad)", above=0.05))
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from uproar.bibliography import title_of
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.registry import Registry
@@ -25,16 +26,8 @@ from uproar.results.judgement import Decision, Judgement, Measure, Outcome
 if TYPE_CHECKING:
     from uproar.results.study import Results
 
-claims = Registry("claim")
+claims = Registry("claim", "uproar.claims", ("uproar.papers.*.claims",))
 _ORDER = itertools.count()
-
-PAPERS = {
-    "hooker2019": "Hooker et al. 2019",
-    "song2023": "Song et al. 2023",
-    "li2024": "Li et al. 2024",
-    "vandersmissen2023": "Vandersmissen and Oramas 2023",
-}
-"""By the name that studies use."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +42,8 @@ class Claim:
 
     @property
     def paper(self) -> str:
-        """The paper's name in full; that of a claim from elsewhere is the first half of its own."""
-        key = self.name.partition(":")[0]
-        return PAPERS.get(key, key)
+        """The paper's title, or the first half of the claim's name where nobody has declared the paper."""
+        return title_of(paper_of(self.name))
 
     def judged(self, found: ClaimEvidence) -> Judgement:
         """What became of it on one task and model."""
@@ -89,18 +81,36 @@ def claim(
     return keep
 
 
+def paper_of(claim: str) -> str:
+    """The key of the paper that a claim is of.
+
+    >>> paper_of("author2030:sg-sq")
+    'author2030'
+    """
+    return claim.partition(":")[0]
+
+
+def _declared() -> list[Claim]:
+    """All claims, paper by paper, each paper's in the order of their declaration."""
+    entries = sorted(claims.values(), key=lambda entry: entry.facts["order"])
+    return sorted((entry.facts["claim"] for entry in entries), key=lambda one: paper_of(one.name))
+
+
+def papers_with_claims() -> dict[str, str]:
+    """The titles of the papers that make claims, by key."""
+    return {paper_of(one.name): one.paper for one in _declared()}
+
+
 def claims_named(names: Sequence[str]) -> list[Claim]:
     """The claims that names stand for: a paper for all of its claims as it makes them, or single ones, each once."""
-    entries = sorted(claims.values(), key=lambda entry: entry.facts["order"])
-    known: list[Claim] = [entry.facts["claim"] for entry in entries]
-    found: dict[str, Claim] = {}
+    known = _declared()
+    chosen: dict[str, Claim] = {}
     for name in names:
-        mine = [c for c in known if name in (c.name, c.name.partition(":")[0])]
+        mine = [one for one in known if name in (one.name, paper_of(one.name))]
         if not mine:
-            papers = dict.fromkeys(c.name.partition(":")[0] for c in known)
-            raise unknown("claim or paper", name, [*papers, *(c.name for c in known)])
-        found |= {c.name: c for c in mine}
-    return list(found.values())
+            raise unknown("claim or paper", name, [*papers_with_claims(), *(one.name for one in known)])
+        chosen |= {one.name: one for one in mine}
+    return list(chosen.values())
 
 
 def judge(results: Results, names: Sequence[str]) -> list[Judgement]:

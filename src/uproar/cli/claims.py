@@ -27,18 +27,18 @@ def claims(
 ) -> int:
     """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
     check_run(folder)
-    from uproar.claims import PAPERS, claims_named, judge  # torch and tables load slowly
+    from uproar.claims import claims_named, judge, papers_with_claims  # torch and tables load slowly
     from uproar.cli.next_steps import command, print_next
     from uproar.cli.print_results import print_claims
     from uproar.runs.folder import gathered, recall
     from uproar.study.progress import left_in
 
     study, place, facts = recall(folder, weights, store, trust)
-    chosen = some("--claims", names, study.claims or PAPERS)
+    chosen = some("--claims", names, study.claims or list(papers_with_claims()))
     claims_named(chosen)  # an unknown name is refused before results are gathered
     with watched(f"collecting what {folder} found"):
         judged = judge(gathered(study, place, left_in(folder), facts), chosen)
     print_claims(judged)
     page = f"{command('report', folder, '--markdown', 'FOLDER')} keeps them as a page"
-    print_next(page if study.claims else 'claims = ["hooker2019"] in a study puts them into its report')
+    print_next(page if study.claims else f'claims = ["{chosen[0]}"] in a study puts them into its report')
     return 0

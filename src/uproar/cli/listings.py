@@ -11,18 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 from uproar.audits import audits
-from uproar.claims import PAPERS, claims_named
+from uproar.claims import claims_named, papers_with_claims
 from uproar.cli.listing import LISTINGS, Kind
 from uproar.data import tasks
 from uproar.estimators import estimators
 from uproar.expression import shown_value
 from uproar.metrics import metrics
 from uproar.models import models
-from uproar.papers.recipes import RECIPES
 from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills
 from uproar.study.bundled import shipped, summary
+from uproar.training.recipe import recipes
 
 Table = dict[str, Any]
 
@@ -108,12 +108,15 @@ def _audits() -> list[Table]:
 
 
 def _recipes() -> list[Table]:
-    rows = [[name, recipe.summary] for name, recipe in RECIPES.items()]
+    rows = [[entry.name, " ".join((entry.function.__doc__ or "").split())] for entry in recipes.values()]
     return [_table("recipes", ["name", "what it is"], rows)]
 
 
 def _claims() -> list[Table]:
-    rows = [[one.name, f"{one.says} ({one.paper}, {one.place})", one.published] for one in claims_named(tuple(PAPERS))]
+    rows = [
+        [one.name, f"{one.says} ({one.paper}, {one.place})", one.published]
+        for one in claims_named(tuple(papers_with_claims()))
+    ]
     return [_table("claims", ["name", "what it says", "published"], rows)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from uproar.report.audits import AuditPart
 from uproar.report.document import Chapter
 from uproar.report.formatting import NOTHING, clean, number
-from uproar.report.papers import Exhibit, Missing
+from uproar.report.paper_figures import PaperFigure, UndrawnFigure
 from uproar.report.pictures import Panel
 from uproar.results.judgement import Judgement, Measure
 
@@ -68,7 +68,7 @@ def _anchor(one: Judgement, chapter: Chapter, identity: str) -> str:
     return f"{identity}-verdicts" if chapter.retrains else ""
 
 
-def exhibit_view(chapter: Chapter, one: Exhibit, files: Mapping[str, bytes]) -> dict[str, Any]:
+def paper_figure_view(chapter: Chapter, one: PaperFigure, files: Mapping[str, bytes]) -> dict[str, Any]:
     """A figure of a paper as the template prints it, drawn into the page."""
     stem = "" if one.figure is None else chapter.stem(one.figure)
     kind = "png" if isinstance(one.figure, Panel) else "svg"  # pictures are pixels already
@@ -94,7 +94,7 @@ def _width(png: bytes) -> int:
     return round(int.from_bytes(png[16:20], "big") * 96 / 150)
 
 
-def missing_views(missing: Sequence[Missing]) -> list[dict[str, str]]:
+def undrawn_views(missing: Sequence[UndrawnFigure]) -> list[dict[str, str]]:
     """The figures that could not be drawn, by reason."""
     places: dict[tuple[str, str], list[str]] = {}
     for one in missing:

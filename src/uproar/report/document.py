@@ -14,7 +14,7 @@ from uproar.report.findings import Answer, leak_facts
 from uproar.report.formatting import clean, slug
 from uproar.report.headline import answer_of, scores_of
 from uproar.report.pairs import PairFigure, pair_figures
-from uproar.report.papers import Exhibit, Missing, Seen, exhibits_of
+from uproar.report.paper_figures import FigureSource, PaperFigure, UndrawnFigure, figures_of_papers
 from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
 from uproar.report.score_document import Document, document_of
 from uproar.report.slices import Section, sections_of
@@ -48,9 +48,9 @@ class Chapter:
     """What the audits found."""
     claims: tuple[Judgement, ...] = ()
     """What became of the claims of papers."""
-    exhibits: tuple[Exhibit, ...] = ()
+    paper_figures: tuple[PaperFigure, ...] = ()
     """The figures and tables of those papers, from this study's numbers."""
-    missing: tuple[Missing, ...] = ()
+    undrawn: tuple[UndrawnFigure, ...] = ()
     """Those that the study cannot draw."""
 
     def drawings(self) -> Iterator[Drawable]:
@@ -65,12 +65,12 @@ class Chapter:
                 yield figure
         for part in self.audits:
             yield from part.figures
-        for shown in self.exhibits:
+        for shown in self.paper_figures:
             if shown.figure is not None:
                 yield shown.figure
 
     def stem(self, figure: Drawable) -> str:
-        """Where a figure's file is, seen from the page, without its ending."""
+        """Where a figure's file is, source from the page, without its ending."""
         return f"figures/{self.prefix}{figure.name}"
 
     @property
@@ -100,8 +100,8 @@ def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
     found = answer_of(results, section)
     panels = tuple(panel_figures(section))
     task, model = next(place for place in results.settings if own(*place))
-    seen = Seen(ClaimEvidence(results, task, model), section, panels, metrics)
-    exhibits, missing = exhibits_of(seen, papers_of(results))
+    source = FigureSource(ClaimEvidence(results, task, model), section, panels, metrics)
+    figures, undrawn = figures_of_papers(source, papers_of(results))
     return Chapter(
         prefix,
         section,
@@ -119,8 +119,8 @@ def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
         next((found for place, found in results.quality.items() if own(*place)), None),
         audit_parts(findings, section.looks),
         claims,
-        exhibits,
-        missing,
+        figures,
+        undrawn,
     )
 
 

@@ -48,8 +48,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def anchor(heading: str) -> str:
     """The address of a heading inside its page, as the usual viewers make it.
 
-    >>> anchor("`hooker2019:sg-sq` on Fashion-MNIST")
-    'hooker2019sg-sq-on-fashion-mnist'
+    >>> anchor("`author2030:sg-sq` on Fashion-MNIST")
+    'author2030sg-sq-on-fashion-mnist'
     """
     kept = [c for c in heading.strip().lower() if c.isalnum() or c in " -_"]
     return "".join(kept).replace(" ", "-")

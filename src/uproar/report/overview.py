@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.claims.base import PAPERS, claims_named
+from uproar.claims.base import claims_named, papers_with_claims
 from uproar.errors import BadInput
 from uproar.report.formatting import NOTHING
 from uproar.report.markdown import anchor, code, table, text
@@ -100,7 +100,7 @@ def _tables(studies: Sequence[Kept], causes: Mapping[str, str]) -> str:
     if large:
         once = "A claim that several studies ask counts once for each of them."
         parts += ["### What became of the claims", once, _counts(large)]
-    for key, paper in PAPERS.items():
+    for key, paper in papers_with_claims().items():
         rows = _claim_rows(key, large, causes)
         if rows:
             heads = ["claim", "outcome", "why", "study", "the number that decides, 95 % interval", "claimed", "n"]
@@ -131,7 +131,7 @@ def _studies(studies: Sequence[Kept]) -> str:
 def _counts(studies: Sequence[Kept]) -> str:
     """By paper: the outcomes of its claims; one that was asked several times counts each time."""
     rows = []
-    for key, paper in PAPERS.items():
+    for key, paper in papers_with_claims().items():
         outcomes = [str(row["outcome"]) for _, row in _asked(key, studies)]
         unasked = len(_unasked(key, studies))
         counts = [str(outcomes.count(o)) for o in OUTCOMES if o != "not asked"]

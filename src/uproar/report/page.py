@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 
 from uproar.report.audit_figures import plot_view
 from uproar.report.audits import audit_view, trust_view
-from uproar.report.claims import claim_views, exhibit_view, missing_views
+from uproar.report.claims import claim_views, paper_figure_view, undrawn_views
 from uproar.report.document import Chapter
 from uproar.report.figures import Curves, Pair, Retraining
 from uproar.report.formatting import NOTHING, clean, count, listed, number, pieces, protocol_label
@@ -138,8 +138,8 @@ def _view(place: int, chapter: Chapter, files: Mapping[str, bytes]) -> dict[str,
         "metrics": _metrics_view(identity, chapter.metrics),
         "audits": [audit_view(part, chapter.prefix, identity) for part in chapter.audits],
         "claims": claim_views(chapter, identity),
-        "exhibits": [exhibit_view(chapter, one, files) for one in chapter.exhibits],
-        "missing": missing_views(chapter.missing),
+        "paper_figures": [paper_figure_view(chapter, one, files) for one in chapter.paper_figures],
+        "undrawn": undrawn_views(chapter.undrawn),
     }
 
 
@@ -199,7 +199,7 @@ def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
             ("retraining", "Retraining", view["retraining"]),
             ("audits", "Audits", view["audits"]),
             ("claims", "Claims", view["claims"]),
-            ("papers", "As in the paper", view["exhibits"]),
+            ("papers", "As in the paper", view["paper_figures"]),
             ("metrics", "Metrics", view["metrics"]),
             ("pictures", "Pictures", view["panels"]),
             ("maps", "Maps", view["gallery"]),

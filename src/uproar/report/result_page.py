@@ -20,7 +20,7 @@ from uproar.report.document import Chapter, chapters_of
 from uproar.report.draw import drawn
 from uproar.report.formatting import NOTHING, count, number, p_value, points, protocol_label, retrains, slug, span
 from uproar.report.markdown import code, table, text
-from uproar.report.papers import Exhibit
+from uproar.report.paper_figures import PaperFigure
 from uproar.report.pictures import Panel
 from uproar.report.score_board import Cell
 from uproar.report.slices import own_cells
@@ -52,7 +52,7 @@ def result_files(results: Results, told: Told) -> dict[str, bytes]:
     if not len(results.done):
         files.pop(f"{name}/verdicts.csv", None)
     for chapter in chapters:
-        for one in chapter.exhibits:
+        for one in chapter.paper_figures:
             if one.figure is not None:
                 kind = _kind(one)
                 content = drawn(one.figure)[f"{one.figure.name}.{kind}"]
@@ -74,7 +74,7 @@ def linked_files(page: Path) -> set[str]:
     return set(re.findall(rf"\]\(({re.escape(page.stem)}/[^)/]+)\)", page.read_text("utf-8")))
 
 
-def _kind(one: Exhibit) -> str:
+def _kind(one: PaperFigure) -> str:
     return "png" if isinstance(one.figure, Panel) else "svg"
 
 
@@ -118,7 +118,7 @@ def _page(name: str, results: Results, told: Told, chapters: Sequence[Chapter], 
         parts += ["## Claims", *_claims(results.claims)]
     for chapter in chapters:
         own = f" ({text(chapter.section.name)})" if several else ""
-        parts += _exhibits(name, chapter, own)
+        parts += _paper_figures(name, chapter, own)
         parts += [*_verdicts(chapter, own), *_metrics(chapter, own), *_audits(name, chapter, own)]
     parts += _not_drawn(chapters)
     parts += _problems(results)
@@ -251,11 +251,11 @@ def effect(value: float, low: float, high: float) -> str:
 # figures and tables
 
 
-def _exhibits(name: str, chapter: Chapter, own: str) -> list[str]:
-    if not chapter.exhibits:
+def _paper_figures(name: str, chapter: Chapter, own: str) -> list[str]:
+    if not chapter.paper_figures:
         return []
     found = [f"## As in the paper{own}"]
-    for one in chapter.exhibits:
+    for one in chapter.paper_figures:
         found += [f"### {text(one.title)}", f"*{text(one.paper)}, {text(one.place)}.* {text(one.reading)}"]
         if one.figure is not None:
             file = f"{name}/{chapter.prefix}{one.figure.name}.{_kind(one)}"
@@ -270,9 +270,9 @@ def _exhibits(name: str, chapter: Chapter, own: str) -> list[str]:
 
 def _not_drawn(chapters: Sequence[Chapter]) -> list[str]:
     """The figures of the papers that no task and model of the study could draw, by reason."""
-    drawn_places = {(one.paper, one.place) for chapter in chapters for one in chapter.exhibits}
+    drawn_places = {(one.paper, one.place) for chapter in chapters for one in chapter.paper_figures}
     reasons: dict[tuple[str, str], str] = {}
-    for one in (m for chapter in chapters for m in chapter.missing):
+    for one in (m for chapter in chapters for m in chapter.undrawn):
         if (one.paper, one.place) not in drawn_places:
             reasons.setdefault((one.paper, one.place), one.reason)
     by_reason: dict[tuple[str, str], list[str]] = {}

@@ -19,7 +19,7 @@ from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Curves, Line, Scores
 
 FACTS, ARRAYS = "scores.json", "scores.npz"
-"""Beside scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""
+"""ComparisonTable scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""
 
 
 def archive_files(scores: Scores) -> dict[str, bytes]:

@@ -1,20 +1,19 @@
-"""The studies that come with the package, by name: `hooker2019-tiny` is as good as a path."""
+"""The studies of papers, by name: the name of one is as good as a path."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from uproar.bibliography import papers
 from uproar.errors import BadInput, unknown
 from uproar.study.spec import Study, study_of
 
-FOLDER = Path(__file__).parents[1] / "studies"
-"""Inside the package; `studies` at the top of a checkout is a link to it."""
-
 
 def shipped() -> Mapping[str, Path]:
-    """The study files by name."""
-    return {file.stem: file for file in sorted(FOLDER.glob("*.toml"))}
+    """The study files of all papers by name."""
+    files = {file.stem: file for entry in papers.values() for file in entry.function()}
+    return dict(sorted(files.items()))
 
 
 def summary(text: str) -> str:

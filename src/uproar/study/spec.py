@@ -75,6 +75,12 @@ def _recipe(value: Any) -> Any:
     raise BadInput(f"recipe is a table of settings or the name of a recipe, not {value!r}.")
 
 
+def _load_plugins(files: tuple[str, ...]) -> tuple[str, ...]:
+    for file in files:
+        load_plugin(file)
+    return files
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
@@ -108,7 +114,7 @@ class Study(BaseModel):
     audits: Names = ()
     """Questions about the benchmark itself, e.g. `blur`, `leakage`; each runs what it needs beside the study."""
     claims: Names = ()
-    """Papers whose claims are tested on what was found, e.g. `hooker2019`, or single claims; nothing more is run."""
+    """Papers whose claims are tested on the results (`uproar ls claims`), or single claims; nothing more is run."""
     fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = (0.1, 0.3, 0.5, 0.7, 0.9)
     random_fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = ()
     """Further fractions that are removed at random alone: how much can go before nothing is learned?"""
@@ -128,7 +134,8 @@ class Study(BaseModel):
     limit: Annotated[int | None, Field(ge=1)] = None
     device: Annotated[str, AfterValidator(check_name)] = "auto"
     """Where networks run: auto, cpu, cuda, cuda:1, mps. No part of any result's identity."""
-    plugins: Names = ()
+    plugins: Annotated[Names, AfterValidator(_load_plugins)] = ()
+    """Before the recipe, which a plug-in may declare."""
     recipe: Annotated[Recipe, BeforeValidator(_recipe)] = Field(default_factory=Recipe)
     resources: Resources = Field(default_factory=Resources)
     """What every job takes on a cluster (`--ray`)."""
@@ -142,8 +149,6 @@ class Study(BaseModel):
     def model_post_init(self, _: Any) -> None:
         """Refuse what could only fail later."""
         self._check_size()
-        for file in self.plugins:
-            load_plugin(file)
         _distinct("fraction", [check_fraction(t) for t in self.fractions])
         if self.random_fractions:
             more = [check_fraction(t) for t in self.random_fractions]

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from uproar.errors import BadInput, unknown
-from uproar.papers.recipes import RECIPES
+from uproar.errors import BadInput
+from uproar.registry import Registry
+
+recipes = Registry("recipe", "uproar.recipes", ("uproar.papers.*.recipes",))
 
 Augmentation = Literal["flip", "shift", "crop", "resized-crop"]
 Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+def recipe(*, name: str | None = None) -> Callable[[Callable], Callable]:
+    """Declare `() -> settings` under the function's name: how the networks of a paper were trained.
+
+    Its docstring says where it comes from, what goes with it, and where it departs from the paper. Shares of the
+    training stand for epochs, so that a shorter training keeps its shape.
+    """
+    return recipes.declare(name)
 
 
 class Recipe(BaseModel):
@@ -71,11 +83,7 @@ class Recipe(BaseModel):
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> Recipe:
-        """The recipe of a paper, with some settings changed.
-
-        >>> Recipe.named("li2024", epochs=5).batch
-        256
-        """
+        """A declared recipe with some settings changed."""
         _settings(name)
         return cls(name=name, **changes)
 
@@ -138,6 +146,4 @@ _FIRST = frozenset(
 def _settings(name: Any) -> dict[str, Any]:
     if not isinstance(name, str):
         raise BadInput(f"The name of a recipe is a text, not {name!r}.")
-    if name not in RECIPES:
-        raise unknown("recipe", name, RECIPES)
-    return dict(RECIPES[name].settings)
+    return recipes[name].function()

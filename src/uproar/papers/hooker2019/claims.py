@@ -34,14 +34,14 @@ FAR = 0.05
 """Five points, mean over the curve, count as far better."""
 
 
-def _wrapped(found: ClaimEvidence, how: str, protocol: str) -> list[str]:
-    return found.there([f"{how}({name})" for name in SINGLE], protocol)
+def _wrapped(evidence: ClaimEvidence, how: str, protocol: str) -> list[str]:
+    return evidence.there([f"{how}({name})" for name in SINGLE], protocol)
 
 
-def _kept(found: ClaimEvidence, fraction: float) -> pd.Series:
+def _kept(evidence: ClaimEvidence, fraction: float) -> pd.Series:
     """Of what plain training learns beyond chance, the share that is left after random removal."""
-    removed, plain = found.at(ROAR, BASELINE, fraction), found.at(ROAR, BASELINE, 0.0)
-    return (removed - found.chance) / (plain - found.chance)
+    removed, plain = evidence.at(ROAR, BASELINE, fraction), evidence.at(ROAR, BASELINE, 0.0)
+    return (removed - evidence.chance) / (plain - evidence.chance)
 
 
 @claim(
@@ -51,10 +51,10 @@ def _kept(found: ClaimEvidence, fraction: float) -> pd.Series:
     "chance.",
     published="63.71 ± 0.13 % of 76.16 ± 0.15 %",
 )
-def random_90(found: ClaimEvidence) -> Decision:
+def random_90(evidence: ClaimEvidence) -> Decision:
     """The share kept, replicate by replicate."""
     what = "share of the accuracy beyond chance left by random removal of 90 %"
-    return every(found.over_replicates(what, _kept(found, 0.9), above=0.5))
+    return every(evidence.over_replicates(what, _kept(evidence, 0.9), above=0.5))
 
 
 @claim(
@@ -63,10 +63,10 @@ def random_90(found: ClaimEvidence) -> Decision:
     says="Even with a random 99 % removed, more than a quarter of what was learned beyond chance is left.",
     published="45.40 % of 76.16 %",
 )
-def random_99(found: ClaimEvidence) -> Decision:
+def random_99(evidence: ClaimEvidence) -> Decision:
     """The share kept, replicate by replicate."""
     what = "share of the accuracy beyond chance left by random removal of 99 %"
-    return every(found.over_replicates(what, _kept(found, 0.99), above=0.25))
+    return every(evidence.over_replicates(what, _kept(evidence, 0.99), above=0.25))
 
 
 def ranking(name: str, *, place: str, says: str, published: str) -> Callable[[Test], Test]:
@@ -88,20 +88,20 @@ def ranking(name: str, *, place: str, says: str, published: str) -> Callable[[Te
 
 
 def _asked(test: Test, protocol: str) -> Callable[[ClaimEvidence], Decision]:
-    def asked(found: ClaimEvidence) -> Decision:
-        return test(found, protocol)
+    def asked(evidence: ClaimEvidence) -> Decision:
+        return test(evidence, protocol)
 
     asked.__doc__ = test.__doc__
     return asked
 
 
-def _no_better(found: ClaimEvidence, names: Sequence[str], protocol: str) -> Decision:
-    return every(*(found.area(protocol, name, below=NEGLIGIBLE) for name in names))
+def _no_better(evidence: ClaimEvidence, names: Sequence[str], protocol: str) -> Decision:
+    return every(*(evidence.area(protocol, name, below=NEGLIGIBLE) for name in names))
 
 
-def _far_better(found: ClaimEvidence, how: str, protocol: str) -> Decision:
-    names = _wrapped(found, how, protocol)
-    return every(*(found.area(protocol, name, above=FAR) for name in names))
+def _far_better(evidence: ClaimEvidence, how: str, protocol: str) -> Decision:
+    names = _wrapped(evidence, how, protocol)
+    return every(*(evidence.area(protocol, name, above=FAR) for name in names))
 
 
 @ranking(
@@ -110,9 +110,9 @@ def _far_better(found: ClaimEvidence, how: str, protocol: str) -> Decision:
     says="Gradient, integrated gradients and guided backprop rank pixels no better than a random order {where}.",
     published="at 90 %: Grad 67.76, IG 67.52, random 63.71; worse than random at all fractions",
 )
-def single(found: ClaimEvidence, protocol: str) -> Decision:
+def single(evidence: ClaimEvidence, protocol: str) -> Decision:
     """Their areas against random."""
-    return _no_better(found, found.there(SINGLE, protocol), protocol)
+    return _no_better(evidence, evidence.there(SINGLE, protocol), protocol)
 
 
 @ranking(
@@ -121,9 +121,9 @@ def single(found: ClaimEvidence, protocol: str) -> Decision:
     says="Without a transform, gradient and integrated gradients hardly differ, even at 90 %, {where}.",
     published="67.76 and 67.52 %",
 )
-def grad_like_ig(found: ClaimEvidence, protocol: str) -> Decision:
+def grad_like_ig(evidence: ClaimEvidence, protocol: str) -> Decision:
     """Their difference at 90 %."""
-    return every(found.area(protocol, "ig", "grad", at=0.9, above=-0.02, below=0.02))
+    return every(evidence.area(protocol, "ig", "grad", at=0.9, above=-0.02, below=0.02))
 
 
 @ranking(
@@ -132,10 +132,10 @@ def grad_like_ig(found: ClaimEvidence, protocol: str) -> Decision:
     says="Averaging over noise (SG) makes gradient and integrated gradients no better than they are alone {where}.",
     published="at 90 %: SG-Grad 2.52 and SG-IG 2.6 points worse",
 )
-def sg(found: ClaimEvidence, protocol: str) -> Decision:
+def sg(evidence: ClaimEvidence, protocol: str) -> Decision:
     """SG against its own base."""
-    names = [n for n in _wrapped(found, "sg", protocol) if n != SG_GB]
-    return every(*(found.area(protocol, n, n[3:-1], below=NEGLIGIBLE) for n in names))
+    names = [n for n in _wrapped(evidence, "sg", protocol) if n != SG_GB]
+    return every(*(evidence.area(protocol, n, n[3:-1], below=NEGLIGIBLE) for n in names))
 
 
 @ranking(
@@ -144,9 +144,9 @@ def sg(found: ClaimEvidence, protocol: str) -> Decision:
     says="Averaging over noise (SG) improves guided backprop {where}.",
     published="4.13 points better at 90 %, better at every fraction",
 )
-def sg_gb(found: ClaimEvidence, protocol: str) -> Decision:
+def sg_gb(evidence: ClaimEvidence, protocol: str) -> Decision:
     """SG-GB against GB."""
-    return every(found.area(protocol, SG_GB, "guided_backprop", above=0.0))
+    return every(evidence.area(protocol, SG_GB, "guided_backprop", above=0.0))
 
 
 @ranking(
@@ -155,9 +155,9 @@ def sg_gb(found: ClaimEvidence, protocol: str) -> Decision:
     says="Averaging over noise (SG) leaves estimators no better than a random order {where}.",
     published="below random at almost all fractions",
 )
-def sg_random(found: ClaimEvidence, protocol: str) -> Decision:
+def sg_random(evidence: ClaimEvidence, protocol: str) -> Decision:
     """SG against random."""
-    return _no_better(found, _wrapped(found, "sg", protocol), protocol)
+    return _no_better(evidence, _wrapped(evidence, "sg", protocol), protocol)
 
 
 @ranking(
@@ -166,10 +166,10 @@ def sg_random(found: ClaimEvidence, protocol: str) -> Decision:
     says="Squaring alone (SQ) improves every estimator by a little {where}.",
     published="at 90 %: SQ-Grad 5.45 points better than Grad, SQ-GB 8.43 ± 0.97 better than GB",
 )
-def sq(found: ClaimEvidence, protocol: str) -> Decision:
+def sq(evidence: ClaimEvidence, protocol: str) -> Decision:
     """SQ against its own base; a little is less than ten points, mean over the curve, as the published gains are."""
-    names = _wrapped(found, "sq", protocol)
-    return every(*(found.area(protocol, n, n[3:-1], above=0.0, below=0.1) for n in names))
+    names = _wrapped(evidence, "sq", protocol)
+    return every(*(evidence.area(protocol, n, n[3:-1], above=0.0, below=0.1) for n in names))
 
 
 @ranking(
@@ -178,10 +178,10 @@ def sq(found: ClaimEvidence, protocol: str) -> Decision:
     says="Squared estimates (SQ) are slightly better than a random order {where}.",
     published="slightly better",
 )
-def sq_random(found: ClaimEvidence, protocol: str) -> Decision:
+def sq_random(evidence: ClaimEvidence, protocol: str) -> Decision:
     """SQ against random."""
-    names = _wrapped(found, "sq", protocol)
-    return every(*(found.area(protocol, n, above=0.0) for n in names))
+    names = _wrapped(evidence, "sq", protocol)
+    return every(*(evidence.area(protocol, n, above=0.0) for n in names))
 
 
 @ranking(
@@ -190,9 +190,9 @@ def sq_random(found: ClaimEvidence, protocol: str) -> Decision:
     says="Squared and averaged estimates (SG-SQ) are far better than a random order {where}.",
     published="at 90 %: SG-SQ-Grad 10.78 ± 7.85, SG-SQ-GB 17 ± 3.45, random 63.71 ± 0.13",
 )
-def sg_sq(found: ClaimEvidence, protocol: str) -> Decision:
+def sg_sq(evidence: ClaimEvidence, protocol: str) -> Decision:
     """SG-SQ against random."""
-    return _far_better(found, "sg_sq", protocol)
+    return _far_better(evidence, "sg_sq", protocol)
 
 
 @ranking(
@@ -201,14 +201,14 @@ def sg_sq(found: ClaimEvidence, protocol: str) -> Decision:
     says="The variance over noise (VarGrad) is far better than a random order {where}.",
     published="far better, as SG-SQ",
 )
-def var(found: ClaimEvidence, protocol: str) -> Decision:
+def var(evidence: ClaimEvidence, protocol: str) -> Decision:
     """VAR against random."""
-    return _far_better(found, "var", protocol)
+    return _far_better(evidence, "var", protocol)
 
 
-def _widest(found: ClaimEvidence, protocol: str, names: Sequence[str]) -> tuple[float, pd.Series]:
+def _widest(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> tuple[float, pd.Series]:
     """The fraction at which estimators differ most on average, and their range there by replicate."""
-    curves = {name: found.accuracy(protocol, name) for name in names}
+    curves = {name: evidence.accuracy(protocol, name) for name in names}
     shared = sorted(set.intersection(*(set(curve.columns) for curve in curves.values())))
     ranges = {}
     for t in shared:
@@ -225,15 +225,15 @@ def _widest(found: ClaimEvidence, protocol: str, names: Sequence[str]) -> tuple[
     says="Keeping (KAR) separates estimators less than removing (ROAR), each where it separates them most.",
     published="7.08 points at 10 % kept against 59.6 at 90 % removed",
 )
-def kar(found: ClaimEvidence) -> Decision:
+def kar(evidence: ClaimEvidence) -> Decision:
     """Range over estimators at the fraction where they differ most, ROAR's minus KAR's, replicate by replicate."""
-    names = found.there([*SINGLE, *_wrapped(found, "sg_sq", ROAR)], ROAR)
-    names = found.there(names, KAR)
+    names = evidence.there([*SINGLE, *_wrapped(evidence, "sg_sq", ROAR)], ROAR)
+    names = evidence.there(names, KAR)
     if len(names) < 3:
         raise NotApplicable(f"{len(names)} estimators have both ROAR and KAR; use at least 3")
-    (removed, roar), (kept, kar_) = (_widest(found, protocol, names) for protocol in (ROAR, KAR))
+    (removed, roar), (kept, kar_) = (_widest(evidence, protocol, names) for protocol in (ROAR, KAR))
     what = f"range over {len(names)} estimators: roar at {removed:g} minus kar at {kept:g}, accuracy"
-    return every(found.over_replicates(what, roar - kar_, above=0.0))
+    return every(evidence.over_replicates(what, roar - kar_, above=0.0))
 
 
 @claim(
@@ -242,17 +242,17 @@ def kar(found: ClaimEvidence) -> Decision:
     says="Without retraining accuracy falls far further than with it, and further at every fraction.",
     published="far further at all fractions (figure)",
 )
-def retrain(found: ClaimEvidence) -> Decision:
+def retrain(evidence: ClaimEvidence) -> Decision:
     """The original network minus the retrained one, at every fraction and in the mean of them."""
-    return every(*(m for name in found.there(SINGLE, UNTRAINED) for m in _falls(found, name)))
+    return every(*(m for name in evidence.there(SINGLE, UNTRAINED) for m in _falls(evidence, name)))
 
 
-def _falls(found: ClaimEvidence, name: str) -> list[Measure]:
-    after, before = found.accuracy(UNTRAINED, name), found.accuracy(ROAR, name)
+def _falls(evidence: ClaimEvidence, name: str) -> list[Measure]:
+    after, before = evidence.accuracy(UNTRAINED, name), evidence.accuracy(ROAR, name)
     shared = [t for t in before.columns if t in after.columns and t > 0]
     if not shared:
         raise NotApplicable(f"{name} has no fraction with and without retraining")
     gaps = after[shared] - before[shared]
     what = f"{name}: without retraining minus with, accuracy"
-    at_each = [found.over_replicates(f"{what} at {t:g}", gaps[t], below=0.0) for t in shared]
-    return [*at_each, found.over_replicates(what, gaps.mean(axis=1), below=-FAR)]
+    at_each = [evidence.over_replicates(f"{what} at {t:g}", gaps[t], below=0.0) for t in shared]
+    return [*at_each, evidence.over_replicates(what, gaps.mean(axis=1), below=-FAR)]

@@ -8,10 +8,19 @@ from dataclasses import replace
 import pandas as pd
 
 from uproar.errors import NotApplicable
-from uproar.papers.figure import BRACKETS, Beside, Exhibit, Seen, exhibit, gap, over_replicates, share
 from uproar.papers.hooker2019.claims import CONTROLLED, KAR, ROAR, SINGLE, UNTRAINED
 from uproar.report.figures import Series, retraining_figures, series_of, x_label, y_range
 from uproar.report.formatting import LEVEL, listed, percent, points
+from uproar.report.paper_figures import (
+    BRACKETS,
+    ComparisonTable,
+    FigureSource,
+    PaperFigure,
+    gap,
+    over_replicates,
+    paper_figure,
+    share,
+)
 from uproar.report.pictures import Panel, Tile
 from uproar.report.small_multiples import Multiples, Window
 from uproar.report.style import Style, styles
@@ -42,36 +51,36 @@ def _looks() -> dict[str, Style]:
     return styles([BASELINE, *VARIANTS])
 
 
-def _variants(seen: Seen, base: str, protocol: str) -> dict[str, str]:
+def _variants(source: FigureSource, base: str, protocol: str) -> dict[str, str]:
     """Those that have a curve, by variant; the report's names."""
-    there = set(seen.section.curves[protocol]["estimator"]) if protocol in seen.section.curves else ()
-    found = {}
+    there = set(source.section.curves[protocol]["estimator"]) if protocol in source.section.curves else ()
+    labels = {}
     for variant, form in VARIANTS.items():
-        for wanted in seen.found.there([form.format(base)], protocol):
-            if (label := seen.label(wanted, protocol)) in there:
-                found[variant] = label
-    return found
+        for wanted in source.evidence.there([form.format(base)], protocol):
+            if (label := source.label(wanted, protocol)) in there:
+                labels[variant] = label
+    return labels
 
 
-def _window(seen: Seen, base: str, protocol: str) -> Window | None:
-    names = _variants(seen, base, protocol)
+def _window(source: FigureSource, base: str, protocol: str) -> Window | None:
+    names = _variants(source, base, protocol)
     if not names:
         return None
     looks, lines = _looks(), [BASELINE, *names]
-    series = [_line(seen, protocol, names.get(v, BASELINE), v, looks[v]) for v in lines]
+    series = [_line(source, protocol, names.get(v, BASELINE), v, looks[v]) for v in lines]
     also = " and ensembles" if len(names) > 1 else ""
     return Window(
         f"{TITLES[protocol]}: {NAMES[base]}{also}",
         tuple(series),
-        x_label(seen.section, protocol),
+        x_label(source.section, protocol),
         "test accuracy",
         (0.0, 1.0),
-        level=seen.section.chance,
+        level=source.section.chance,
     )
 
 
-def _line(seen: Seen, protocol: str, label: str, name: str, style: Style) -> Series:
-    return replace(series_of(seen.section, protocol, label), label=name, style=style)
+def _line(source: FigureSource, protocol: str, label: str, name: str, style: Style) -> Series:
+    return replace(series_of(source.section, protocol, label), label=name, style=style)
 
 
 def _share_axis(windows: Sequence[Window], chance: float | None) -> tuple[Window, ...]:
@@ -80,34 +89,34 @@ def _share_axis(windows: Sequence[Window], chance: float | None) -> tuple[Window
     return tuple(replace(w, y_range=limits) for w in windows)
 
 
-def _deepest(seen: Seen, protocol: str) -> float:
+def _deepest(source: FigureSource, protocol: str) -> float:
     """The fraction at which estimators differ most in the paper, or the nearest that the study has."""
     wanted = 0.1 if protocol == KAR else 0.9
-    return min(_fractions(seen, protocol), key=lambda t: abs(t - wanted))
+    return min(_fractions(source, protocol), key=lambda t: abs(t - wanted))
 
 
-def _fractions(seen: Seen, protocol: str) -> list[float]:
-    table = seen.found.accuracy(protocol, BASELINE)
+def _fractions(source: FigureSource, protocol: str) -> list[float]:
+    table = source.evidence.accuracy(protocol, BASELINE)
     plain = 1.0 if protocol == KAR else 0.0
-    found = [float(t) for t in table.columns if abs(t - plain) > 1e-9]
-    if not found:
+    fractions = [float(t) for t in table.columns if abs(t - plain) > 1e-9]
+    if not fractions:
         raise NotApplicable(f"no fraction of {protocol} is finished for random")
-    return found
+    return fractions
 
 
-def _reached(seen: Seen, protocol: str, t: float) -> dict[str, float]:
+def _reached(source: FigureSource, protocol: str, t: float) -> dict[str, float]:
     """Mean accuracy by the paper's names at one fraction."""
-    found = {"random": seen.section.accuracy(protocol, BASELINE, t)}
+    reached = {"random": source.section.accuracy(protocol, BASELINE, t)}
     for base in SINGLE:
-        for variant, label in _variants(seen, base, protocol).items():
-            found[name_of(base, variant)] = seen.section.accuracy(protocol, label, t)
-    return found
+        for variant, label in _variants(source, base, protocol).items():
+            reached[name_of(base, variant)] = source.section.accuracy(protocol, label, t)
+    return reached
 
 
-@exhibit(PAPER, "Figures 5 and 6")
-def ensembles(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figures 5 and 6")
+def ensembles(source: FigureSource) -> PaperFigure:
     """ROAR above KAR, a plot per single estimate with its ensembles and random."""
-    rows = [[w for base in NAMES if (w := _window(seen, base, protocol)) is not None] for protocol in TITLES]
+    rows = [[w for base in NAMES if (w := _window(source, base, protocol)) is not None] for protocol in TITLES]
     if not rows[0]:
         raise NotApplicable("the study has no ROAR of gradient, guided backprop or integrated gradients")
     windows, columns = [window for row in rows for window in row], max(map(len, rows))
@@ -116,18 +125,18 @@ def ensembles(seen: Seen) -> Exhibit:
         "Decoupled ROAR, which the paper does not have, removes so that masks cannot give the class away. "
         f"Dashed: a random ranking. Dotted: chance. Bands: {LEVEL} interval over replicates."
     )
-    return Exhibit(
+    return PaperFigure(
         "roar-kar",
-        _curves_title(seen),
+        _curves_title(source),
         reading,
-        Multiples("", "", _share_axis(windows, seen.section.chance), columns),
-        _published(seen),
+        Multiples("", "", _share_axis(windows, source.section.chance), columns),
+        _published(source),
     )
 
 
-def _curves_title(seen: Seen) -> str:
-    t = _deepest(seen, ROAR)
-    reached = _reached(seen, ROAR, t)
+def _curves_title(source: FigureSource) -> str:
+    t = _deepest(source, ROAR)
+    reached = _reached(source, ROAR, t)
     parts = [f"random {percent(reached.pop('random'))}"]
     for what, variants in (("best single estimate", ["single"]), ("best ensemble", ENSEMBLES)):
         names = [name_of(base, variant) for base in SINGLE for variant in variants]
@@ -141,32 +150,32 @@ def _curves_title(seen: Seen) -> str:
 # published numbers
 
 
-def _at(seen: Seen, wanted: str, t: float, protocol: str = ROAR) -> pd.Series:
-    return seen.found.at(protocol, wanted, t)
+def _at(source: FigureSource, wanted: str, t: float, protocol: str = ROAR) -> pd.Series:
+    return source.evidence.at(protocol, wanted, t)
 
 
-def _accuracy(wanted: str, t: float) -> Callable[[Seen], str]:
-    return lambda seen: share(over_replicates(_at(seen, wanted, t)))
+def _accuracy(wanted: str, t: float) -> Callable[[FigureSource], str]:
+    return lambda source: share(over_replicates(_at(source, wanted, t)))
 
 
-def _difference(wanted: str, other: str, t: float = 0.9) -> Callable[[Seen], str]:
-    return lambda seen: gap(over_replicates(_at(seen, wanted, t) - _at(seen, other, t)))
+def _difference(wanted: str, other: str, t: float = 0.9) -> Callable[[FigureSource], str]:
+    return lambda source: gap(over_replicates(_at(source, wanted, t) - _at(source, other, t)))
 
 
-def _range(protocol: str, t: float) -> Callable[[Seen], str]:
+def _range(protocol: str, t: float) -> Callable[[FigureSource], str]:
     """Between the highest and the lowest of the single estimates and their SG-SQ ensembles."""
 
-    def told(seen: Seen) -> str:
-        names = seen.found.there([f.format(b) for b in SINGLE for f in ("{}", "sg_sq({})")], protocol)
+    def told(source: FigureSource) -> str:
+        names = source.evidence.there([f.format(b) for b in SINGLE for f in ("{}", "sg_sq({})")], protocol)
         if len(names) < 2:
             raise NotApplicable("fewer than two estimators")
-        table = pd.DataFrame({n: _at(seen, n, t, protocol) for n in names})
+        table = pd.DataFrame({n: _at(source, n, t, protocol) for n in names})
         return gap(over_replicates(table.max(axis=1) - table.min(axis=1)))
 
     return told
 
 
-PUBLISHED: tuple[tuple[str, str, Callable[[Seen], str]], ...] = (
+PUBLISHED: tuple[tuple[str, str, Callable[[FigureSource], str]], ...] = (
     ("nothing removed", "76.16 ± 0.15 %", _accuracy(BASELINE, 0.0)),
     ("random, 90 % removed", "63.71 ± 0.13 %", _accuracy(BASELINE, 0.9)),
     ("random, 99 % removed", "45.40 %", _accuracy(BASELINE, 0.99)),
@@ -183,18 +192,18 @@ PUBLISHED: tuple[tuple[str, str, Callable[[Seen], str]], ...] = (
     ("range of estimators under ROAR, 90 % removed, points", "59.6", _range(ROAR, 0.9)),
     ("range of estimators under KAR, 10 % kept, points", "7.08", _range(KAR, 0.1)),
 )
-"""What, as published (ImageNet, ResNet-50), and how it is found here."""
+"""What, as published (ImageNet, ResNet-50), and how it is computed here."""
 
 
-def _published(seen: Seen) -> Beside:
+def _published(source: FigureSource) -> ComparisonTable:
     rows = []
     for what, published, here in PUBLISHED:
         try:
-            rows.append((what, published, here(seen)))
+            rows.append((what, published, here(source)))
         except NotApplicable:
             rows.append((what, published, "not asked"))
-    data = f"{seen.section.task}, {seen.section.model}"
-    return Beside(
+    data = f"{source.section.task}, {source.section.model}"
+    return ComparisonTable(
         ("test accuracy after retraining", "published (ImageNet, ResNet-50)", f"here ({data})"),
         tuple(rows),
         f"{BRACKETS} The paper does not say what its ± is. VAR is not in this version of it.",
@@ -204,24 +213,25 @@ def _published(seen: Seen) -> Beside:
 # retraining
 
 
-@exhibit(PAPER, "Figure 4")
-def retraining(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 4")
+def retraining(source: FigureSource) -> PaperFigure:
     """Single estimates with and without retraining."""
-    figures = {f.protocol: f for f in retraining_figures(seen.section)}
-    names = [seen.label(n, UNTRAINED) for n in seen.found.there((BASELINE, *NAMES), UNTRAINED)]
+    figures = {f.protocol: f for f in retraining_figures(source.section)}
+    names = [source.label(n, UNTRAINED) for n in source.evidence.there((BASELINE, *NAMES), UNTRAINED)]
     pairs = tuple(p for n in names for p in figures[ROAR].pairs if p.label == n) if ROAR in figures else ()
     if not any(pair.label != BASELINE for pair in pairs):
         raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
-    t = _deepest(seen, ROAR)
+    t = _deepest(source, ROAR)
     gaps = {
-        p.label: seen.section.accuracy(ROAR, p.label, t) - seen.section.accuracy(UNTRAINED, p.label, t) for p in pairs
+        p.label: source.section.accuracy(ROAR, p.label, t) - source.section.accuracy(UNTRAINED, p.label, t)
+        for p in pairs
     }
     title = (
         f"With {percent(t, 0)} removed, retraining brings back {points(min(gaps.values()), signed=False)} to "
         f"{points(max(gaps.values()), signed=False)} accuracy points"
     )
     whole = figures[ROAR]
-    return Exhibit("retraining", title, whole.reading, replace(whole, pairs=pairs))
+    return PaperFigure("retraining", title, whole.reading, replace(whole, pairs=pairs))
 
 
 # pictures
@@ -230,17 +240,17 @@ ROWS = (BASELINE, *(form.format(base) for base in NAMES for form in ("{}", "sg_s
 """In the paper's order, with random on top."""
 
 
-def _pictures(seen: Seen, protocol: str) -> Exhibit:
-    panel = next((p for p in seen.panels if p.protocol == protocol), None)
+def _pictures(source: FigureSource, protocol: str) -> PaperFigure:
+    panel = next((p for p in source.panels if p.protocol == protocol), None)
     if panel is None:
         raise NotApplicable(f"the study has no pictures of {protocol}")
-    names = [seen.label(n, protocol) for n in seen.found.there(ROWS, protocol)]
+    names = [source.label(n, protocol) for n in source.evidence.there(ROWS, protocol)]
     rows = {label: (label, style, tiles) for label, style, tiles in panel.rows}
     kept = [rows[n] for n in names if n in rows]
     if len(kept) < 2:
         raise NotApplicable("fewer than two of its estimators have pictures")
     shown = replace(panel, rows=_with_best(kept, higher=protocol == KAR))
-    return Exhibit(f"{protocol}-pictures", _pictures_title(shown), panel.reading, shown)
+    return PaperFigure(f"{protocol}-pictures", _pictures_title(shown), panel.reading, shown)
 
 
 def _pictures_title(panel: Panel) -> str:
@@ -282,13 +292,13 @@ def _with_best(
     )
 
 
-@exhibit(PAPER, "Figures 2 and 8")
-def roar_pictures(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figures 2 and 8")
+def roar_pictures(source: FigureSource) -> PaperFigure:
     """One image as ROAR leaves it, the accuracy reached on such images above each."""
-    return _pictures(seen, ROAR)
+    return _pictures(source, ROAR)
 
 
-@exhibit(PAPER, "Figure 7")
-def kar_pictures(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 7")
+def kar_pictures(source: FigureSource) -> PaperFigure:
     """One image as KAR leaves it, the accuracy reached on such images above each."""
-    return _pictures(seen, KAR)
+    return _pictures(source, KAR)

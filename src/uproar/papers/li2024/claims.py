@@ -27,10 +27,10 @@ NONE = 0.01
 # known answers
 
 
-def _trial(found: ClaimEvidence, better: str, worse: str, metric: str, **claimed: Unpack[Range]) -> Decision:
+def _trial(evidence: ClaimEvidence, better: str, worse: str, metric: str, **claimed: Unpack[Range]) -> Decision:
     """The difference of two kinds of maps over trials; they share their data, which the interval leaves out."""
     title = "known answer: 200 features whose sum is the class"
-    rows = [found.row("values", title, map=name, metric=metric) for name in (better, worse)]
+    rows = [evidence.row("values", title, map=name, metric=metric) for name in (better, worse)]
     gap = float(rows[0]["mean"] - rows[1]["mean"])
     n = int(rows[0]["trials"])
     half = 1.959964 * math.sqrt(sum(float(r["sd"]) ** 2 for r in rows) / n)
@@ -45,9 +45,9 @@ def _trial(found: ClaimEvidence, better: str, worse: str, metric: str, **claimed
     says="Where the answer is known, taking attribution away from the true map lowers completeness.",
     published="a clear gap (figure; the sentence in the text says the reverse)",
 )
-def synthetic_completeness(found: ClaimEvidence) -> Decision:
+def synthetic_completeness(evidence: ClaimEvidence) -> Decision:
     """True maps against maps with attribution removed."""
-    return _trial(found, "truth", "removed", "completeness", above=0.0)
+    return _trial(evidence, "truth", "removed", "completeness", above=0.0)
 
 
 @claim(
@@ -56,9 +56,9 @@ def synthetic_completeness(found: ClaimEvidence) -> Decision:
     says="Where the answer is known, introducing false attribution raises completeness.",
     published="a clear gap (figure; the sentence in the text says the reverse)",
 )
-def synthetic_introduced(found: ClaimEvidence) -> Decision:
+def synthetic_introduced(evidence: ClaimEvidence) -> Decision:
     """Maps with attribution introduced against true ones."""
-    return _trial(found, "introduced", "truth", "completeness", above=0.0)
+    return _trial(evidence, "introduced", "truth", "completeness", above=0.0)
 
 
 @claim(
@@ -67,9 +67,9 @@ def synthetic_introduced(found: ClaimEvidence) -> Decision:
     says="Where the answer is known, introducing false attribution lowers soundness.",
     published="a clear gap (figure)",
 )
-def synthetic_soundness(found: ClaimEvidence) -> Decision:
+def synthetic_soundness(evidence: ClaimEvidence) -> Decision:
     """True maps against maps with attribution introduced."""
-    return _trial(found, "truth", "introduced", "soundness", above=0.0)
+    return _trial(evidence, "truth", "introduced", "soundness", above=0.0)
 
 
 @claim(
@@ -78,20 +78,20 @@ def synthetic_soundness(found: ClaimEvidence) -> Decision:
     says="Where the answer is known, taking attribution away leaves soundness as it is.",
     published="both 1 (figure)",
 )
-def synthetic_removed(found: ClaimEvidence) -> Decision:
+def synthetic_removed(evidence: ClaimEvidence) -> Decision:
     """Maps with attribution removed against true ones."""
-    return _trial(found, "removed", "truth", "soundness", above=-NONE, below=NONE)
+    return _trial(evidence, "removed", "truth", "soundness", above=-NONE, below=NONE)
 
 
 # which metrics see values
 
 
-def _distances(found: ClaimEvidence, metrics: Sequence[str], **claimed: Unpack[Range]) -> Decision:
+def _distances(evidence: ClaimEvidence, metrics: Sequence[str], **claimed: Unpack[Range]) -> Decision:
     """The smallest distance of the curves, over estimators and the paper's three schemes, values cut to [0, 1].
 
     Where they are not cut, adding a constant changes no order, and a metric that goes by the order sees nothing.
     """
-    table = found.table("values", "by estimator and scheme")
+    table = evidence.table("values", "by estimator and scheme")
     parts = []
     for name in metrics:
         rows = table[(table["metric"] == name) & table["clipped"]]
@@ -108,9 +108,9 @@ def _distances(found: ClaimEvidence, metrics: Sequence[str], **claimed: Unpack[R
     says="Completeness and soundness tell maps apart whose values were removed or introduced.",
     published="Hausdorff distances .503 ± .112 and .183 ± .046",
 )
-def values_seen(found: ClaimEvidence) -> Decision:
+def values_seen(evidence: ClaimEvidence) -> Decision:
     """Distances of their curves."""
-    return _distances(found, ("completeness", "soundness"), above=BLIND)
+    return _distances(evidence, ("completeness", "soundness"), above=BLIND)
 
 
 @claim(
@@ -119,16 +119,16 @@ def values_seen(found: ClaimEvidence) -> Decision:
     says="Deletion and ROAD, which go by the order alone, cannot tell such maps apart.",
     published="Hausdorff distances .019 ± .011 and .014 ± .009",
 )
-def values_unseen(found: ClaimEvidence) -> Decision:
+def values_unseen(evidence: ClaimEvidence) -> Decision:
     """Distances of their curves."""
-    return _distances(found, ("deletion", "road"), below=BLIND)
+    return _distances(evidence, ("deletion", "road"), below=BLIND)
 
 
 # retraining on spurious cues
 
 
-def _cue(found: ClaimEvidence, what: str, **claimed: Unpack[Range]) -> Decision:
-    row = found.row("spurious", "differences of accuracy", what=what)
+def _cue(evidence: ClaimEvidence, what: str, **claimed: Unpack[Range]) -> Decision:
+    row = evidence.row("spurious", "differences of accuracy", what=what)
     part = Measure(
         what, float(row["mean"]), float(row["low"]), float(row["high"]), int(row["n"]), "replicates", **claimed
     )
@@ -142,9 +142,9 @@ def _cue(found: ClaimEvidence, what: str, **claimed: Unpack[Range]) -> Decision:
     "was removed.",
     published=".88 with the cue, .60 without (.66 in the caption)",
 )
-def cue_retrained(found: ClaimEvidence) -> Decision:
+def cue_retrained(evidence: ClaimEvidence) -> Decision:
     """With the cue minus without."""
-    return _cue(found, "retrained: with cue minus without", above=0.1)
+    return _cue(evidence, "retrained: with cue minus without", above=0.1)
 
 
 @claim(
@@ -153,9 +153,9 @@ def cue_retrained(found: ClaimEvidence) -> Decision:
     says="The original network gains little by the same cue.",
     published=".29 with the cue, .24 without",
 )
-def cue_original(found: ClaimEvidence) -> Decision:
+def cue_original(evidence: ClaimEvidence) -> Decision:
     """With the cue minus without."""
-    return _cue(found, "original: with cue minus without", above=-0.1, below=0.1)
+    return _cue(evidence, "original: with cue minus without", above=-0.1, below=0.1)
 
 
 @claim(
@@ -164,26 +164,26 @@ def cue_original(found: ClaimEvidence) -> Decision:
     says="A network trained on images with a cue at their edge fails on clean ones.",
     published=".322 against .887",
 )
-def cue_clean(found: ClaimEvidence) -> Decision:
+def cue_clean(evidence: ClaimEvidence) -> Decision:
     """Trained clean minus trained with the cue, on clean images."""
-    return _cue(found, "clean test images: trained clean minus trained with the cue", above=0.1)
+    return _cue(evidence, "clean test images: trained clean minus trained with the cue", above=0.1)
 
 
 # marked images
 
 
-def kind_of_marks(found: ClaimEvidence) -> str:
+def kind_of_marks(evidence: ClaimEvidence) -> str:
     """How the images of a task are marked: number, stripes or not at all."""
-    call = parse(found.task)
+    call = parse(evidence.task)
     if call.name != "semi-natural":
         return ""
     return str(tasks[call.name].bind(**dict(call.options))["kind"])
 
 
-def _on(found: ClaimEvidence, kind: str) -> None:
-    if kind_of_marks(found) != kind:
+def _on(evidence: ClaimEvidence, kind: str) -> None:
+    if kind_of_marks(evidence) != kind:
         wanted = f"semi-natural(..., kind={kind})" if kind else "a task without marks"
-        raise NotApplicable(f"it is about {wanted}, not {found.task}")
+        raise NotApplicable(f"it is about {wanted}, not {evidence.task}")
 
 
 @claim(
@@ -192,10 +192,10 @@ def _on(found: ClaimEvidence, kind: str) -> None:
     says="Where a number in a rectangle marks the class, Rect puts more of its attribution on the mark than Pooling.",
     published="Attr % .92 against .60",
 )
-def rect(found: ClaimEvidence) -> Decision:
+def rect(evidence: ClaimEvidence) -> Decision:
     """Attr % on number marks."""
-    _on(found, "number")
-    return every(found.gap(found.metric("attr_percent"), RECT, POOLING, above=0.0))
+    _on(evidence, "number")
+    return every(evidence.gap(evidence.metric("attr_percent"), RECT, POOLING, above=0.0))
 
 
 @claim(
@@ -204,10 +204,10 @@ def rect(found: ClaimEvidence) -> Decision:
     says="Where stripes mark the class, Pooling puts more of its attribution on the mark than Rect.",
     published="Attr % .93 against .31",
 )
-def pooling(found: ClaimEvidence) -> Decision:
+def pooling(evidence: ClaimEvidence) -> Decision:
     """Attr % on stripes."""
-    _on(found, "stripes")
-    return every(found.gap(found.metric("attr_percent"), POOLING, RECT, above=0.0))
+    _on(evidence, "stripes")
+    return every(evidence.gap(evidence.metric("attr_percent"), POOLING, RECT, above=0.0))
 
 
 OTHERS = ("ig", "grad_cam", "deep_shap")
@@ -219,11 +219,11 @@ OTHERS = ("ig", "grad_cam", "deep_shap")
     says="By ROAD, Rect is the best map where a number marks the class.",
     published="the lowest curve (figure)",
 )
-def rect_road_marked(found: ClaimEvidence) -> Decision:
+def rect_road_marked(evidence: ClaimEvidence) -> Decision:
     """Rect against the others on number marks."""
-    _on(found, "number")
-    road = found.metric("road")
-    return every(*(found.gap(road, RECT, name, above=0.0) for name in found.there(OTHERS)))
+    _on(evidence, "number")
+    road = evidence.metric("road")
+    return every(*(evidence.gap(road, RECT, name, above=0.0) for name in evidence.there(OTHERS)))
 
 
 @claim(
@@ -232,20 +232,20 @@ def rect_road_marked(found: ClaimEvidence) -> Decision:
     says="By ROAD, Rect is the worst map on real images.",
     published="the highest curve (figure)",
 )
-def rect_road_real(found: ClaimEvidence) -> Decision:
+def rect_road_real(evidence: ClaimEvidence) -> Decision:
     """Rect against the others on images without marks."""
-    _on(found, "")
-    road = found.metric("road")
-    return every(*(found.gap(road, RECT, name, below=0.0) for name in found.there(OTHERS)))
+    _on(evidence, "")
+    road = evidence.metric("road")
+    return every(*(evidence.gap(road, RECT, name, below=0.0) for name in evidence.there(OTHERS)))
 
 
 # benchmarks
 
 
 def _ensembles(
-    found: ClaimEvidence, metric: str, names: Sequence[str] = ENSEMBLES, **claimed: Unpack[Range]
+    evidence: ClaimEvidence, metric: str, names: Sequence[str] = ENSEMBLES, **claimed: Unpack[Range]
 ) -> list[Measure]:
-    return [found.gap(metric, name, "ig", **claimed) for name in found.there(names)]
+    return [evidence.gap(metric, name, "ig", **claimed) for name in evidence.there(names)]
 
 
 @claim(
@@ -254,9 +254,9 @@ def _ensembles(
     says="Ensembles over noise (SG, SG-SQ, VAR) make integrated gradients sounder.",
     published="higher curves (figure)",
 )
-def ensembles_sounder(found: ClaimEvidence) -> Decision:
+def ensembles_sounder(evidence: ClaimEvidence) -> Decision:
     """Each ensemble against IG."""
-    return every(*_ensembles(found, found.metric("soundness"), above=0.0))
+    return every(*_ensembles(evidence, evidence.metric("soundness"), above=0.0))
 
 
 @claim(
@@ -265,10 +265,10 @@ def ensembles_sounder(found: ClaimEvidence) -> Decision:
     says="Squared ensembles and variances do not make integrated gradients more complete.",
     published="only IG-SG is more complete (figure)",
 )
-def ensembles_completeness(found: ClaimEvidence) -> Decision:
+def ensembles_completeness(evidence: ClaimEvidence) -> Decision:
     """SG-SQ and VAR against IG."""
     names = ENSEMBLES[1:]
-    return every(*_ensembles(found, found.metric("completeness"), names, below=NONE))
+    return every(*_ensembles(evidence, evidence.metric("completeness"), names, below=NONE))
 
 
 @claim(
@@ -277,9 +277,9 @@ def ensembles_completeness(found: ClaimEvidence) -> Decision:
     says="Averaging over noise (SG) makes integrated gradients more complete.",
     published="the only ensemble that is more complete (figure)",
 )
-def sg_completeness(found: ClaimEvidence) -> Decision:
+def sg_completeness(evidence: ClaimEvidence) -> Decision:
     """SG against IG."""
-    return every(*_ensembles(found, found.metric("completeness"), ENSEMBLES[:1], above=0.0))
+    return every(*_ensembles(evidence, evidence.metric("completeness"), ENSEMBLES[:1], above=0.0))
 
 
 @claim(
@@ -288,9 +288,9 @@ def sg_completeness(found: ClaimEvidence) -> Decision:
     says="Under ROAD, most relevant first, ensembles have no notable advantage.",
     published="no notable advantage (figure)",
 )
-def ensembles_road(found: ClaimEvidence) -> Decision:
+def ensembles_road(evidence: ClaimEvidence) -> Decision:
     """Each ensemble against IG."""
-    return every(*_ensembles(found, found.metric("road", fill="linear"), below=LITTLE))
+    return every(*_ensembles(evidence, evidence.metric("road", fill="linear"), below=LITTLE))
 
 
 @claim(
@@ -299,9 +299,9 @@ def ensembles_road(found: ClaimEvidence) -> Decision:
     says="Under ROAD, least relevant first, ensembles have no notable advantage.",
     published="no notable advantage (figure)",
 )
-def ensembles_road_lerf(found: ClaimEvidence) -> Decision:
+def ensembles_road_lerf(evidence: ClaimEvidence) -> Decision:
     """Each ensemble against IG."""
-    return every(*_ensembles(found, found.metric("road_lerf"), below=LITTLE))
+    return every(*_ensembles(evidence, evidence.metric("road_lerf"), below=LITTLE))
 
 
 @claim(
@@ -310,15 +310,15 @@ def ensembles_road_lerf(found: ClaimEvidence) -> Decision:
     says="Under deletion by accuracy, ensembles have no notable advantage.",
     published="no notable advantage (figure)",
 )
-def ensembles_deletion(found: ClaimEvidence) -> Decision:
+def ensembles_deletion(evidence: ClaimEvidence) -> Decision:
     """Each ensemble against IG; their deletion is ROAD with the mean colour."""
-    return every(*_ensembles(found, found.metric("road", fill="mean"), below=LITTLE))
+    return every(*_ensembles(evidence, evidence.metric("road", fill="mean"), below=LITTLE))
 
 
-def _sounder(found: ClaimEvidence, name: str) -> Decision:
-    metric = found.metric("soundness")
-    others = found.there(("extremal_perturbation", "deep_shap", "deep_lift", "ig", "input_iba"))
-    return most(*(found.gap(metric, name, other, above=0.0) for other in others))
+def _sounder(evidence: ClaimEvidence, name: str) -> Decision:
+    metric = evidence.metric("soundness")
+    others = evidence.there(("extremal_perturbation", "deep_shap", "deep_lift", "ig", "input_iba"))
+    return most(*(evidence.gap(metric, name, other, above=0.0) for other in others))
 
 
 @claim(
@@ -327,9 +327,9 @@ def _sounder(found: ClaimEvidence, name: str) -> Decision:
     says="Grad-CAM is sounder than most other methods.",
     published="among the highest curves (figure)",
 )
-def cam_sounder(found: ClaimEvidence) -> Decision:
+def cam_sounder(evidence: ClaimEvidence) -> Decision:
     """Against each of the others."""
-    return _sounder(found, "grad_cam")
+    return _sounder(evidence, "grad_cam")
 
 
 @claim(
@@ -338,9 +338,9 @@ def cam_sounder(found: ClaimEvidence) -> Decision:
     says="IBA is sounder than most other methods.",
     published="among the highest curves (figure)",
 )
-def iba_sounder(found: ClaimEvidence) -> Decision:
+def iba_sounder(evidence: ClaimEvidence) -> Decision:
     """Against each of the others."""
-    return _sounder(found, "iba")
+    return _sounder(evidence, "iba")
 
 
 @claim(
@@ -349,11 +349,11 @@ def iba_sounder(found: ClaimEvidence) -> Decision:
     says="Extremal perturbation is less sound than Grad-CAM and IBA.",
     published="lower soundness",
 )
-def extremal_less_sound(found: ClaimEvidence) -> Decision:
+def extremal_less_sound(evidence: ClaimEvidence) -> Decision:
     """Against each of the two."""
-    metric = found.metric("soundness")
-    names = found.there(("grad_cam", "iba"))
-    return every(*(found.gap(metric, "extremal_perturbation", n, below=0.0) for n in names))
+    metric = evidence.metric("soundness")
+    names = evidence.there(("grad_cam", "iba"))
+    return every(*(evidence.gap(metric, "extremal_perturbation", n, below=0.0) for n in names))
 
 
 @claim(
@@ -362,8 +362,8 @@ def extremal_less_sound(found: ClaimEvidence) -> Decision:
     says="Extremal perturbation is more complete than Grad-CAM and IBA.",
     published="higher curves (figure)",
 )
-def more_complete(found: ClaimEvidence) -> Decision:
+def more_complete(evidence: ClaimEvidence) -> Decision:
     """Against each of the two."""
-    metric = found.metric("completeness")
-    names = found.there(("grad_cam", "iba"))
-    return every(*(found.gap(metric, "extremal_perturbation", n, above=0.0) for n in names))
+    metric = evidence.metric("completeness")
+    names = evidence.there(("grad_cam", "iba"))
+    return every(*(evidence.gap(metric, "extremal_perturbation", n, above=0.0) for n in names))

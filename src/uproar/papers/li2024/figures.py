@@ -8,10 +8,10 @@ import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
-from uproar.papers.figure import BRACKETS, Beside, Exhibit, Seen, exhibit, plain
 from uproar.papers.li2024.claims import POOLING, RECT, kind_of_marks
-from uproar.papers.metric_curves import metric_window, trace_window
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent
+from uproar.report.paper_curves import metric_window, trace_window
+from uproar.report.paper_figures import BRACKETS, ComparisonTable, FigureSource, PaperFigure, paper_figure, plain
 from uproar.report.small_multiples import Multiples, Window
 from uproar.statistics.claim_intervals import Interval
 
@@ -34,40 +34,40 @@ _READING = (
 )
 
 
-def _windows(seen: Seen, wanted: Mapping[str, Callable[[], Window]]) -> dict[str, Window]:
+def _windows(source: FigureSource, wanted: Mapping[str, Callable[[], Window]]) -> dict[str, Window]:
     """Those that the study has."""
-    found = {}
+    windows = {}
     for name, make in wanted.items():
         try:
-            found[name] = make()
+            windows[name] = make()
         except NotApplicable:
             continue
-    return found
+    return windows
 
 
-def _benchmark(seen: Seen, names: Mapping[str, str]) -> dict[str, Window]:
-    found = seen.found
+def _benchmark(source: FigureSource, names: Mapping[str, str]) -> dict[str, Window]:
+    evidence = source.evidence
     return _windows(
-        seen,
+        source,
         {
-            "soundness": lambda: trace_window(seen, found.metric("soundness"), "soundness ↑", names),
-            "completeness": lambda: metric_window(seen, found.metric("completeness"), "completeness ↑", names),
+            "soundness": lambda: trace_window(source, evidence.metric("soundness"), "soundness ↑", names),
+            "completeness": lambda: metric_window(source, evidence.metric("completeness"), "completeness ↑", names),
         },
     )
 
 
-def _value(found: ClaimEvidence, metric: str, name: str) -> float:
+def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
     """A metric's number for an estimator, whatever its options; NaN where there is none."""
-    judged = found.results.judged.get((found.task, found.model))
-    if judged is None or not found.there([name]):
+    judged = evidence.results.judged.get((evidence.task, evidence.model))
+    if judged is None or not evidence.there([name]):
         return float("nan")
-    rows = judged.table[(judged.table["metric"] == metric) & (judged.table["method"] == found.estimator(name))]
+    rows = judged.table[(judged.table["metric"] == metric) & (judged.table["method"] == evidence.estimator(name))]
     return float(rows["value"].iloc[0]) if len(rows) else float("nan")
 
 
-def _best(seen: Seen, kind: str, names: Mapping[str, str]) -> str:
-    metric = seen.found.metric(kind)
-    values = {label: _value(seen.found, metric, name) for name, label in names.items()}
+def _best(source: FigureSource, kind: str, names: Mapping[str, str]) -> str:
+    metric = source.evidence.metric(kind)
+    values = {label: _value(source.evidence, metric, name) for name, label in names.items()}
     real = {label: v for label, v in values.items() if known(v)}
     if not real:
         return f"{kind} of none is known"
@@ -79,30 +79,32 @@ def _best(seen: Seen, kind: str, names: Mapping[str, str]) -> str:
 # Figures 8 and 15
 
 
-@exhibit(PAPER, "Figures 8 and 15")
-def ensembles(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figures 8 and 15")
+def ensembles(source: FigureSource) -> PaperFigure:
     """IG and its ensembles under all benchmarks."""
-    found = seen.found
-    windows = _benchmark(seen, ENSEMBLES) | _windows(
-        seen,
+    evidence = source.evidence
+    windows = _benchmark(source, ENSEMBLES) | _windows(
+        source,
         {
-            "road": lambda: metric_window(seen, found.metric("road", fill="linear"), "ROAD, most first ↓", ENSEMBLES),
-            "lerf": lambda: metric_window(seen, found.metric("road_lerf"), "ROAD, least first ↑", ENSEMBLES),
-            "deletion": lambda: metric_window(seen, found.metric("road", fill="mean"), "deletion ↓", ENSEMBLES),
+            "road": lambda: metric_window(
+                source, evidence.metric("road", fill="linear"), "ROAD, most first ↓", ENSEMBLES
+            ),
+            "lerf": lambda: metric_window(source, evidence.metric("road_lerf"), "ROAD, least first ↑", ENSEMBLES),
+            "deletion": lambda: metric_window(source, evidence.metric("road", fill="mean"), "deletion ↓", ENSEMBLES),
         },
     )
     if "soundness" not in windows and "completeness" not in windows:
         raise NotApplicable("the study has not IG and its ensembles under soundness or completeness")
-    parts = [_gain(seen, kind) for kind in ("soundness", "completeness") if kind in windows]
+    parts = [_gain(source, kind) for kind in ("soundness", "completeness") if kind in windows]
     title = f"Ensembles of IG: {listed([part for part in parts if part])}"
     reading = f"{_READING}Arrows show the better direction. Dashed: a random map. Bands: {LEVEL} interval over images."
-    return Exhibit("ensembles", title, reading, Multiples("", "", tuple(windows.values()), 3))
+    return PaperFigure("ensembles", title, reading, Multiples("", "", tuple(windows.values()), 3))
 
 
-def _gain(seen: Seen, kind: str) -> str:
-    metric = seen.found.metric(kind)
-    start = _value(seen.found, metric, "ig")
-    rest = [_value(seen.found, metric, name) for name in ENSEMBLES if name != "ig"]
+def _gain(source: FigureSource, kind: str) -> str:
+    metric = source.evidence.metric(kind)
+    start = _value(source.evidence, metric, "ig")
+    rest = [_value(source.evidence, metric, name) for name in ENSEMBLES if name != "ig"]
     better = sum(v > start for v in rest if known(v))
     there = sum(known(v) for v in rest)
     return f"{better} of {there} have more {kind} than IG" if there and known(start) else ""
@@ -111,15 +113,15 @@ def _gain(seen: Seen, kind: str) -> str:
 # Figure 9
 
 
-@exhibit(PAPER, "Figure 9")
-def methods(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 9")
+def methods(source: FigureSource) -> PaperFigure:
     """Soundness and completeness of different methods."""
-    windows = _benchmark(seen, METHODS)
+    windows = _benchmark(source, METHODS)
     if not windows:
         raise NotApplicable("the study has not two of its methods under soundness or completeness")
-    title = listed([_best(seen, kind, METHODS) for kind in windows])
+    title = listed([_best(source, kind, METHODS) for kind in windows])
     reading = f"{_READING}Dashed: a random map. Bands: {LEVEL} interval over images."
-    return Exhibit("methods", title, reading, Multiples("", "", tuple(windows.values()), 2), _numbers(seen))
+    return PaperFigure("methods", title, reading, Multiples("", "", tuple(windows.values()), 2), _numbers(source))
 
 
 NUMBERS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -132,19 +134,19 @@ NUMBERS: tuple[tuple[str, dict[str, str]], ...] = (
 """Metrics and their options; deletion by accuracy is ROAD with the mean colour."""
 
 
-def _numbers(seen: Seen) -> Beside:
-    names = {n: label for n, label in (ENSEMBLES | METHODS).items() if seen.found.there([n])}
+def _numbers(source: FigureSource) -> ComparisonTable:
+    names = {n: label for n, label in (ENSEMBLES | METHODS).items() if source.evidence.there([n])}
     rows = []
     for kind, options in NUMBERS:
         try:
-            metric = seen.found.metric(kind, **options)
+            metric = source.evidence.metric(kind, **options)
         except NotApplicable:
             continue
-        values = [_value(seen.found, metric, n) for n in names]
+        values = [_value(source.evidence, metric, n) for n in names]
         label = "deletion (accuracy)" if options.get("fill") == "mean" else kind.replace("_", " ")
         rows.append((label, *(f"{v:.3f}" if known(v) else NOTHING for v in values)))
     note = "Soundness at the level of the metric, the others as areas; the paper prints no numbers for these figures."
-    return Beside(("here", *names.values()), tuple(rows), note)
+    return ComparisonTable(("here", *names.values()), tuple(rows), note)
 
 
 # Table 1
@@ -157,12 +159,12 @@ DISTANCES = {
 }
 
 
-@exhibit(PAPER, "Table 1")
-def distances(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Table 1")
+def distances(source: FigureSource) -> PaperFigure:
     """How far apart the curves of changed maps are, by metric."""
     rows, here = [], {}
     for metric, published in DISTANCES.items():
-        row = seen.found.row("values", "smallest Hausdorff distance by metric", metric=metric)
+        row = source.evidence.row("values", "smallest Hausdorff distance by metric", metric=metric)
         interval = Interval(float(row["distance"]), float(row["low"]), float(row["high"]), int(row["n"]))
         here[metric] = interval.value
         rows.append((metric, published, plain(interval, 3), str(interval.n)))
@@ -172,28 +174,28 @@ def distances(seen: Seen) -> Exhibit:
         f"Curves of maps with changed values lie at least {least:.3f} apart under completeness and soundness, at most "
         f"{most:.3f} under deletion and ROAD"
     )
-    figure = seen.audit_figure("values", "values-distance")
+    figure = source.audit_figure("values", "values-distance")
     heads = ("smallest Hausdorff distance", "published (ImageNet, VGG-16)", "here", "estimators and schemes")
-    return Exhibit(
+    return PaperFigure(
         "distances",
         title,
         figure.reading,
         figure,
-        Beside(heads, tuple(rows), f"{BRACKETS} The paper does not say what its ± is."),
+        ComparisonTable(heads, tuple(rows), f"{BRACKETS} The paper does not say what its ± is."),
     )
 
 
 # Figure 6
 
 
-@exhibit(PAPER, "Figure 6")
-def synthetic(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 6")
+def synthetic(source: FigureSource) -> PaperFigure:
     """Maps whose errors are known."""
     title = "known answer: 200 features whose sum is the class"
     maps, kinds = ("truth", "removed", "introduced"), ("completeness", "soundness")
     rows, means = [], dict[tuple[str, str], float]()
     for kind in kinds:
-        row = [seen.found.row("values", title, map=name, metric=kind) for name in maps]
+        row = [source.evidence.row("values", title, map=name, metric=kind) for name in maps]
         means |= {(kind, n): float(r["mean"]) for n, r in zip(maps, row, strict=True)}
         rows.append((kind, *(f"{r['mean']:.3f} ± {r['sd']:.3f}" for r in row), str(int(row[0]["trials"]))))
     said = (
@@ -207,7 +209,7 @@ def synthetic(seen: Seen) -> Exhibit:
     )
     heads = ("mean ± standard deviation", "true map", "removed", "introduced", "trials")
     note = "The paper prints no numbers; its sentence about completeness says the reverse of its figure."
-    return Exhibit("synthetic", said, reading, table=Beside(heads, tuple(rows), note))
+    return PaperFigure("synthetic", said, reading, table=ComparisonTable(heads, tuple(rows), note))
 
 
 # Figures 1 and 10
@@ -220,10 +222,10 @@ CUES = (
 )
 
 
-@exhibit(PAPER, "Figures 1 and 10")
-def cues(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figures 1 and 10")
+def cues(source: FigureSource) -> PaperFigure:
     """Accuracy with and without a cue of the class in the hole."""
-    plots = {plot.name: plot.data for plot in seen.found.finding("spurious").plots}
+    plots = {plot.name: plot.data for plot in source.evidence.finding("spurious").plots}
     holes, edge = plots["spurious"], plots["spurious-edge"]
     rows, here = [], {}
     for what, network, removed, published in CUES:
@@ -241,10 +243,10 @@ def cues(seen: Seen) -> Exhibit:
         f"A hole that gives the class away is worth {100 * gains[0]:+.0f} accuracy points to a retrained network and "
         f"{100 * gains[1]:+.0f} to the original one; published: +28 and +5"
     ).replace("-", "−")
-    figure = seen.audit_figure("spurious", "spurious")
-    heads = ("accuracy", "published (CIFAR-10)", f"here ({seen.section.task})")
+    figure = source.audit_figure("spurious", "spurious")
+    heads = ("accuracy", "published (CIFAR-10)", f"here ({source.section.task})")
     note = "In brackets the smallest and the largest of the replicates."
-    return Exhibit("cues", title, figure.reading, figure, Beside(heads, tuple(rows), note))
+    return PaperFigure("cues", title, figure.reading, figure, ComparisonTable(heads, tuple(rows), note))
 
 
 def _bar(row: pd.Series) -> str:
@@ -257,13 +259,13 @@ ATTRIBUTION = {"number": ("0.92", "0.60"), "stripes": ("0.31", "0.93")}
 """Rect and Pooling, by how images are marked."""
 
 
-@exhibit(PAPER, "Figure 2")
-def marks(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 2")
+def marks(source: FigureSource) -> PaperFigure:
     """How much of a map lies on what was marked."""
-    kind, metric = kind_of_marks(seen.found), seen.found.metric("attr_percent")
+    kind, metric = kind_of_marks(source.evidence), source.evidence.metric("attr_percent")
     if kind not in ATTRIBUTION:
-        raise NotApplicable(f"it is about marked images, not {seen.found.task}")
-    here = {label: _value(seen.found, metric, name) for name, label in MARKED.items()}
+        raise NotApplicable(f"it is about marked images, not {source.evidence.task}")
+    here = {label: _value(source.evidence, metric, name) for name, label in MARKED.items()}
     published = dict(zip(("Rect", "Pooling"), ATTRIBUTION[kind], strict=True))
     rows = tuple(
         (label, published.get(label, NOTHING), f"{value:.3f}") for label, value in here.items() if known(value)
@@ -276,26 +278,26 @@ def marks(seen: Seen) -> Exhibit:
         f"{percent(here[second], 0)}"
     )
     reading = "Rect knows that a rectangle marks the class, Pooling that stripes do: each should win on its own images."
-    heads = ("share of attribution on the mark", "published (CIFAR-100)", f"here ({seen.section.task})")
-    return Exhibit("marks", title, reading, table=Beside(heads, rows))
+    heads = ("share of attribution on the mark", "published (CIFAR-100)", f"here ({source.section.task})")
+    return PaperFigure("marks", title, reading, table=ComparisonTable(heads, rows))
 
 
 # Figures 3 and 12
 
 
-@exhibit(PAPER, "Figures 3 and 12")
-def road(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figures 3 and 12")
+def road(source: FigureSource) -> PaperFigure:
     """ROAD of crafted and real maps."""
-    found = seen.found
-    if not found.there([RECT]):
+    evidence = source.evidence
+    if not evidence.there([RECT]):
         raise NotApplicable("the study has no rect(ig)")
-    kind = kind_of_marks(found)
-    metric = found.metric("road")
+    kind = kind_of_marks(evidence)
+    metric = evidence.metric("road")
     what = f"ROAD on images marked by {kind}" if kind else "ROAD on images without marks"
-    window = metric_window(seen, metric, "ROAD, most important first", MARKED)
-    values = {label: _value(found, metric, name) for name, label in MARKED.items()}
+    window = metric_window(source, metric, "ROAD, most important first", MARKED)
+    values = {label: _value(evidence, metric, name) for name, label in MARKED.items()}
     real = {label: v for label, v in values.items() if known(v)}
     order = sorted(real, key=lambda label: real[label])
     title = f"{what}, best to worst: {', '.join(order)}"
     reading = f"Accuracy while pixels go, most important first: lower is better. Bands: {LEVEL} interval over images."
-    return Exhibit("road", title, reading, Multiples("", "", (window,), 1))
+    return PaperFigure("road", title, reading, Multiples("", "", (window,), 1))

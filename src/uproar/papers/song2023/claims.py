@@ -32,23 +32,23 @@ LINEAR = 0.5
 """R² from which a line counts as strong, a correlation of .7."""
 
 
-def _plain(found: ClaimEvidence, how: str, protocol: str | None = None) -> list[str]:
+def _plain(evidence: ClaimEvidence, how: str, protocol: str | None = None) -> list[str]:
     """The estimators beside Grad-CAM and random that the study has with a filter and without."""
-    names = found.cells["estimator"] if protocol else found.values["estimator"]
+    names = evidence.cells["estimator"] if protocol else evidence.values["estimator"]
     wanted = [bare(str(n)) for n in dict.fromkeys(names)]
     mine = [n for n in wanted if n not in (*CAM, BASELINE) and parse(n).name not in FILTERS]
-    return [n for n in mine if found.there([f"{how}({n})"], protocol)]
+    return [n for n in mine if evidence.there([f"{how}({n})"], protocol)]
 
 
-def _roar_gains(found: ClaimEvidence, how: str) -> Decision:
-    rates = tuple(_rates(found))
-    names = _plain(found, how, ROAR)
-    return most(*(found.area(ROAR, f"{how}({n})", n, at=rates, above=0.0) for n in names))
+def _roar_gains(evidence: ClaimEvidence, how: str) -> Decision:
+    rates = tuple(_rates(evidence))
+    names = _plain(evidence, how, ROAR)
+    return most(*(evidence.area(ROAR, f"{how}({n})", n, at=rates, above=0.0) for n in names))
 
 
-def _road_gains(found: ClaimEvidence, how: str) -> Decision:
-    road = found.metric(ROAD)
-    return most(*(found.gap(road, f"{how}({n})", n, above=0.0) for n in _plain(found, how)))
+def _road_gains(evidence: ClaimEvidence, how: str) -> Decision:
+    road = evidence.metric(ROAD)
+    return most(*(evidence.gap(road, f"{how}({n})", n, above=0.0) for n in _plain(evidence, how)))
 
 
 @claim(
@@ -57,9 +57,9 @@ def _road_gains(found: ClaimEvidence, how: str) -> Decision:
     says="A Gaussian filter, which knows nothing of the model, improves most estimators under ROAR.",
     published="most cells of the figure",
 )
-def gaussian_roar(found: ClaimEvidence) -> Decision:
+def gaussian_roar(evidence: ClaimEvidence) -> Decision:
     """Filtered against plain, estimator by estimator."""
-    return _roar_gains(found, "gaussian")
+    return _roar_gains(evidence, "gaussian")
 
 
 @claim(
@@ -68,9 +68,9 @@ def gaussian_roar(found: ClaimEvidence) -> Decision:
     says="A max filter, which knows nothing of the model, improves most estimators under ROAR.",
     published="most cells of the figure",
 )
-def max_roar(found: ClaimEvidence) -> Decision:
+def max_roar(evidence: ClaimEvidence) -> Decision:
     """Filtered against plain, estimator by estimator."""
-    return _roar_gains(found, "max")
+    return _roar_gains(evidence, "max")
 
 
 @claim(
@@ -79,9 +79,9 @@ def max_roar(found: ClaimEvidence) -> Decision:
     says="The Gaussian filter improves most estimators under ROAD too.",
     published="most cells of the figure",
 )
-def gaussian_road(found: ClaimEvidence) -> Decision:
+def gaussian_road(evidence: ClaimEvidence) -> Decision:
     """Filtered against plain, estimator by estimator."""
-    return _road_gains(found, "gaussian")
+    return _road_gains(evidence, "gaussian")
 
 
 @claim(
@@ -90,9 +90,9 @@ def gaussian_road(found: ClaimEvidence) -> Decision:
     says="The max filter improves most estimators under ROAD too.",
     published="most cells of the figure",
 )
-def max_road(found: ClaimEvidence) -> Decision:
+def max_road(evidence: ClaimEvidence) -> Decision:
     """Filtered against plain, estimator by estimator."""
-    return _road_gains(found, "max")
+    return _road_gains(evidence, "max")
 
 
 @claim(
@@ -101,18 +101,18 @@ def max_road(found: ClaimEvidence) -> Decision:
     says="Under ROAR, filters do less for Grad-CAM, whose maps are smooth already, than for the other estimators.",
     published="no clear direction for Grad-CAM (figure)",
 )
-def cam_roar(found: ClaimEvidence) -> Decision:
+def cam_roar(evidence: ClaimEvidence) -> Decision:
     """What a filter gains for the others minus what it gains for Grad-CAM, replicate by replicate."""
-    rates = _rates(found)
+    rates = _rates(evidence)
 
     def gain(name: str, how: str) -> pd.Series:
-        plain, filtered = found.accuracy(ROAR, name), found.accuracy(ROAR, f"{how}({name})")
+        plain, filtered = evidence.accuracy(ROAR, name), evidence.accuracy(ROAR, f"{how}({name})")
         return (plain[rates] - filtered[rates]).mean(axis=1)
 
     return every(
         *(
-            found.over_replicates(f"roar: {what}, accuracy", _apart(gain, how, name, others), above=0.0)
-            for what, how, name, others in _beside_cam(found, ROAR)
+            evidence.over_replicates(f"roar: {what}, accuracy", _apart(gain, how, name, others), above=0.0)
+            for what, how, name, others in _beside_cam(evidence, ROAR)
         )
     )
 
@@ -123,29 +123,29 @@ def cam_roar(found: ClaimEvidence) -> Decision:
     says="Under ROAD, filters do less for Grad-CAM than for the other estimators.",
     published="no clear direction for Grad-CAM (figure)",
 )
-def cam_road(found: ClaimEvidence) -> Decision:
+def cam_road(evidence: ClaimEvidence) -> Decision:
     """What a filter gains for the others minus what it gains for Grad-CAM, image by image."""
-    road = found.metric(ROAD)
+    road = evidence.metric(ROAD)
 
     def gain(name: str, how: str) -> pd.Series:
-        filtered = found.per_image(road, found.estimator(f"{how}({name})"))
-        return filtered - found.per_image(road, found.estimator(name))
+        filtered = evidence.per_image(road, evidence.estimator(f"{how}({name})"))
+        return filtered - evidence.per_image(road, evidence.estimator(name))
 
     return every(
         *(
-            found.over_images(f"road: {what}", _apart(gain, how, name, others), above=0.0)
-            for what, how, name, others in _beside_cam(found)
+            evidence.over_images(f"road: {what}", _apart(gain, how, name, others), above=0.0)
+            for what, how, name, others in _beside_cam(evidence)
         )
     )
 
 
-def _beside_cam(found: ClaimEvidence, protocol: str | None = None) -> list[tuple[str, str, str, list[str]]]:
+def _beside_cam(evidence: ClaimEvidence, protocol: str | None = None) -> list[tuple[str, str, str, list[str]]]:
     """By filter and kind of Grad-CAM that the study has: in words, the filter, Grad-CAM, and the others."""
     return [
         (f"what {how} gains for {len(others)} estimators minus what it gains for {name}", how, name, others)
         for how in FILTERS
         for name in CAM
-        if (others := _plain(found, how, protocol)) and len(found.there([name, f"{how}({name})"], protocol)) == 2
+        if (others := _plain(evidence, how, protocol)) and len(evidence.there([name, f"{how}({name})"], protocol)) == 2
     ]
 
 
@@ -159,16 +159,16 @@ def _apart(gain: Callable[[str, str], pd.Series], how: str, name: str, others: S
     says="Removing random blocks costs far more accuracy than removing as many random pixels.",
     published="CUB-200, 10 to 90 %: pixels .7556 .7269 .7099 .6772 .6195, blocks .6586 .4384 .2815 .1705 .0533",
 )
-def blocks(found: ClaimEvidence) -> Decision:
+def blocks(evidence: ClaimEvidence) -> Decision:
     """Random blocks against random pixels: worse at every fraction, and far worse at the largest."""
-    shared = found.accuracy(ROAR, BASELINE).columns.intersection(found.accuracy(ROAR, BLOCKS).columns)
+    shared = evidence.accuracy(ROAR, BASELINE).columns.intersection(evidence.accuracy(ROAR, BLOCKS).columns)
     rates = sorted(float(t) for t in shared if t > 0)
-    return every(*(found.area(ROAR, BLOCKS, BASELINE, at=t, above=FAR if t == rates[-1] else 0.0) for t in rates))
+    return every(*(evidence.area(ROAR, BLOCKS, BASELINE, at=t, above=FAR if t == rates[-1] else 0.0) for t in rates))
 
 
-def _smoother(found: ClaimEvidence, how: str) -> Decision:
-    metric = found.metric(VARIATION)
-    return most(*(found.gap(metric, f"{how}({n})", n, above=0.0) for n in _plain(found, how)))
+def _smoother(evidence: ClaimEvidence, how: str) -> Decision:
+    metric = evidence.metric(VARIATION)
+    return most(*(evidence.gap(metric, f"{how}({n})", n, above=0.0) for n in _plain(evidence, how)))
 
 
 @claim(
@@ -177,9 +177,9 @@ def _smoother(found: ClaimEvidence, how: str) -> Decision:
     says="The Gaussian filter lowers the total variation of the maps of most estimators.",
     published="most estimators and rates, not Grad-CAM",
 )
-def gaussian_smooth(found: ClaimEvidence) -> Decision:
+def gaussian_smooth(evidence: ClaimEvidence) -> Decision:
     """Filtered against plain, lower variation counting as better."""
-    return _smoother(found, "gaussian")
+    return _smoother(evidence, "gaussian")
 
 
 @claim(
@@ -188,9 +188,9 @@ def gaussian_smooth(found: ClaimEvidence) -> Decision:
     says="The max filter lowers the total variation of the maps of most estimators.",
     published="most estimators and rates, not Grad-CAM",
 )
-def max_smooth(found: ClaimEvidence) -> Decision:
+def max_smooth(evidence: ClaimEvidence) -> Decision:
     """Filtered against plain, lower variation counting as better."""
-    return _smoother(found, "max")
+    return _smoother(evidence, "max")
 
 
 @dataclass(frozen=True)
@@ -203,40 +203,42 @@ class Line:
     beside: tuple[str, ...]
 
 
-def variation_lines(found: ClaimEvidence, squared: bool, of: Of = "maps", baselines: bool = False) -> dict[float, Line]:
+def variation_lines(
+    evidence: ClaimEvidence, squared: bool, of: Of = "maps", baselines: bool = False
+) -> dict[float, Line]:
     """The line of accuracy under ROAR over total variation at every rate, through unfiltered estimators.
 
     Of the maps, or of the masks of what is removed at that rate. What knows no model is not on the line unless
     `baselines` asks for it; random blocks never are, the paper has them in a table of their own.
     """
-    return {t: _line(found, squared, of, baselines, t) for t in _rates(found)}
+    return {t: _line(evidence, squared, of, baselines, t) for t in _rates(evidence)}
 
 
-def _rates(found: ClaimEvidence) -> list[float]:
+def _rates(evidence: ClaimEvidence) -> list[float]:
     """The paper's rates that the study has, or all of the study's."""
-    own = [float(t) for t in found.accuracy(ROAR, BASELINE).columns if t > 0]
+    own = [float(t) for t in evidence.accuracy(ROAR, BASELINE).columns if t > 0]
     return [t for t in own if any(abs(t - rate) < 1e-9 for rate in RATES)] or own
 
 
-def _line(found: ClaimEvidence, squared: bool, of: Of, baselines: bool, t: float) -> Line:
-    variation = variation_by_name(found, of, t)
-    chosen = [n for n in found.there(variation, ROAR) if _unfiltered(n, squared)]
+def _line(evidence: ClaimEvidence, squared: bool, of: Of, baselines: bool, t: float) -> Line:
+    variation = variation_by_name(evidence, of, t)
+    chosen = [n for n in evidence.there(variation, ROAR) if _unfiltered(n, squared)]
     if squared:
         chosen = [n for n in chosen if f"sq({n})" not in chosen]
-    reached = {n: found.accuracy(ROAR, n) for n in chosen}
+    reached = {n: evidence.accuracy(ROAR, n) for n in chosen}
     y = pd.DataFrame({n: reached[n][t] for n in chosen if t in reached[n]})
     x = pd.Series({n: variation[n] for n in y}, dtype=float)
     beside = [n for n in y if n == BLOCKS or not (baselines or read_chain(n).needs_model)]
     what = f"R² of accuracy over total variation of {of} at {t:g}"
-    r2 = found.line(what, x.drop(beside), y, above=LINEAR)
+    r2 = evidence.line(what, x.drop(beside), y, above=LINEAR)
     return Line(dict(x), dict(y.mean()), r2, tuple(beside))
 
 
-def variation_by_name(found: ClaimEvidence, of: Of = "maps", t: float = 0.0) -> dict[str, float]:
+def variation_by_name(evidence: ClaimEvidence, of: Of = "maps", t: float = 0.0) -> dict[str, float]:
     """Mean total variation of the maps, or of the masks at a rate, by estimator without options."""
-    metric = found.metric(VARIATION) if of == "maps" else found.metric(MASKS, fraction=t)
-    names = found.values[found.values["metric"] == metric]["estimator"].unique()
-    return {bare(str(n)): -float(found.per_image(metric, str(n)).mean()) for n in names}
+    metric = evidence.metric(VARIATION) if of == "maps" else evidence.metric(MASKS, fraction=t)
+    names = evidence.values[evidence.values["metric"] == metric]["estimator"].unique()
+    return {bare(str(n)): -float(evidence.per_image(metric, str(n)).mean()) for n in names}
 
 
 def _unfiltered(name: str, squared: bool) -> bool:
@@ -249,8 +251,8 @@ def _unfiltered(name: str, squared: bool) -> bool:
 def _line_claim(name: str, place: str, says: str, squared: bool, of: Of = "maps", baselines: bool = False) -> None:
     """Declare that accuracy lies on a line over total variation at every rate."""
 
-    def test(found: ClaimEvidence) -> Decision:
-        lines = variation_lines(found, squared, of, baselines)
+    def test(evidence: ClaimEvidence) -> Decision:
+        lines = variation_lines(evidence, squared, of, baselines)
         return every(*(line.r2 for line in lines.values()))
 
     published = "R² 0.83 to 0.96" if squared else "similar (figure)"
@@ -296,7 +298,7 @@ def _counted(what: str, bits: float, **claimed: Unpack[Range]) -> Measure:
     says="Processing an attribution without looking at the model adds no information about the model.",
     published="a theorem",
 )
-def theorem_1(found: ClaimEvidence) -> Decision:
+def theorem_1(evidence: ClaimEvidence) -> Decision:
     """The largest gain over every processing of a small world, enumerated; rounding aside it is not positive."""
     return every(*(_counted(name, bits, below=1e-9) for name, bits in theorem_one().items()))
 
@@ -307,7 +309,7 @@ def theorem_1(found: ClaimEvidence) -> Decision:
     says="An attribution can lose all it says of the model and score better under ROAR.",
     published="a theorem",
 )
-def theorem_2(found: ClaimEvidence) -> Decision:
+def theorem_2(evidence: ClaimEvidence) -> Decision:
     """What the proof's world loses about the model, and what its score gains, enumerated."""
     bits = theorem_two()
     lost = bits["I(Z; A | X)"] - bits["I(Z; Ã | X)"]

@@ -10,10 +10,19 @@ import numpy as np
 
 from uproar.claims.names import bare
 from uproar.errors import NotApplicable
-from uproar.papers.figure import BRACKETS, Beside, Exhibit, Seen, exhibit, over_replicates, plain, share
 from uproar.papers.song2023.claims import BLOCKS, FILTERS, RATES, ROAD, ROAR, Of, variation_by_name, variation_lines
 from uproar.report.figures import Series, series_of, some, x_label, y_range
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
+from uproar.report.paper_figures import (
+    BRACKETS,
+    ComparisonTable,
+    FigureSource,
+    PaperFigure,
+    over_replicates,
+    paper_figure,
+    plain,
+    share,
+)
 from uproar.report.small_multiples import Cells, Cloud, Dot, Multiples, Window
 from uproar.report.style import styles
 from uproar.statistics.claim_intervals import Interval
@@ -28,22 +37,21 @@ BLOCKS_PUBLISHED = {0.1: 0.6586, 0.3: 0.4384, 0.5: 0.2815, 0.7: 0.1705, 0.9: 0.0
 # Table 1
 
 
-@exhibit(PAPER, "Table 1")
-def blocks(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Table 1")
+def blocks(source: FigureSource) -> PaperFigure:
     """Random blocks beside random pixels, as published and here."""
-    found = seen.found
-    here = {name: found.accuracy(ROAR, name) for name in (BASELINE, BLOCKS)}
-    if ROAR not in seen.section.curves or not any(t > 0 and t in here[BLOCKS] for t in here[BASELINE]):
+    here = {name: source.evidence.accuracy(ROAR, name) for name in (BASELINE, BLOCKS)}
+    if ROAR not in source.section.curves or not any(t > 0 and t in here[BLOCKS] for t in here[BASELINE]):
         raise NotApplicable("no fraction of ROAR is finished for random pixels and random blocks")
     looks = styles([BASELINE, BLOCKS])
-    ours = [series_of(seen.section, ROAR, seen.label(name, ROAR)) for name in here]
+    ours = [series_of(source.section, ROAR, source.label(name, ROAR)) for name in here]
     theirs = [
         Series(name, looks[name], tuple(curve), tuple(curve.values()), *((None,) * len(curve),) * 2, (1,) * len(curve))
         for name, curve in ((BASELINE, PIXELS_PUBLISHED), (BLOCKS, BLOCKS_PUBLISHED))
     ]
     windows = tuple(
-        Window(title, tuple(lines), x_label(seen.section, ROAR), "test accuracy", y_range(lines, None))
-        for title, lines in ((f"here: {seen.section.task}", ours), ("published: CUB-200, ResNet-50", theirs))
+        Window(title, tuple(lines), x_label(source.section, ROAR), "test accuracy", y_range(lines, None))
+        for title, lines in ((f"here: {source.section.task}", ours), ("published: CUB-200, ResNet-50", theirs))
     )
     rates = sorted({*PIXELS_PUBLISHED, *(t for t in here[BASELINE] if t in here[BLOCKS] and t > 0)})
     rows = [
@@ -51,8 +59,8 @@ def blocks(seen: Seen) -> Exhibit:
         for what, cell in (
             ("pixels, published", _of(PIXELS_PUBLISHED)),
             ("blocks, published", _of(BLOCKS_PUBLISHED)),
-            ("pixels, here", lambda t: _reached(seen, BASELINE, t)),
-            ("blocks, here", lambda t: _reached(seen, BLOCKS, t)),
+            ("pixels, here", lambda t: _reached(source, BASELINE, t)),
+            ("blocks, here", lambda t: _reached(source, BLOCKS, t)),
         )
     ]
     t = max(t for t in here[BASELINE] if t in here[BLOCKS])
@@ -68,16 +76,18 @@ def blocks(seen: Seen) -> Exhibit:
         f"Bands: {LEVEL} interval over replicates."
     )
     heads = ("accuracy after retraining", *(f"{percent(t, 0)} removed" for t in rates))
-    return Exhibit("blocks", title, reading, Multiples("", "", windows, 2), Beside(heads, tuple(rows), BRACKETS))
+    return PaperFigure(
+        "blocks", title, reading, Multiples("", "", windows, 2), ComparisonTable(heads, tuple(rows), BRACKETS)
+    )
 
 
 def _of(curve: dict[float, float]) -> Callable[[float], str]:
     return lambda t: f"{100 * curve[t]:.2f}" if t in curve else NOTHING
 
 
-def _reached(seen: Seen, name: str, t: float) -> str:
+def _reached(source: FigureSource, name: str, t: float) -> str:
     try:
-        return share(over_replicates(seen.found.at(ROAR, name, t)))
+        return share(over_replicates(source.evidence.at(ROAR, name, t)))
     except NotApplicable:
         return NOTHING
 
@@ -128,23 +138,23 @@ _READING = (
 )
 
 
-@exhibit(PAPER, "Figure 4")
-def roar_differences(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 4")
+def roar_differences(source: FigureSource) -> PaperFigure:
     """What filters change under ROAR."""
-    rates = [t for t in seen.found.accuracy(ROAR, BASELINE).columns if t > 0]
-    labels = {bare(str(n)): str(n) for n in seen.found.cells["estimator"].unique()}
-    label = {name: seen.label(name, ROAR) for name in seen.found.there(labels, ROAR)}
+    rates = [t for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0]
+    labels = {bare(str(n)): str(n) for n in source.evidence.cells["estimator"].unique()}
+    label = {name: source.label(name, ROAR) for name in source.evidence.there(labels, ROAR)}
 
     def accuracy(name: str, t: float) -> float:
-        return seen.section.accuracy(ROAR, label[name], t)
+        return source.section.accuracy(ROAR, label[name], t)
 
     return _differences(accuracy, list(label), rates, "roar", "ROAR")
 
 
-@exhibit(PAPER, "Figure 5")
-def road_differences(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 5")
+def road_differences(source: FigureSource) -> PaperFigure:
     """What filters change under ROAD."""
-    curves = None if seen.metrics is None else seen.metrics.curves.get(seen.found.metric(ROAD))
+    curves = None if source.metrics is None else source.metrics.curves.get(source.evidence.metric(ROAD))
     if curves is None:
         raise NotApplicable("the study has no curves of road")
     reached = {
@@ -160,27 +170,27 @@ def road_differences(seen: Seen) -> Exhibit:
 
 def _differences(
     accuracy: Callable[[str, float], float], names: Sequence[str], rates: Sequence[float], name: str, where: str
-) -> Exhibit:
+) -> PaperFigure:
     tables, changes = _difference_tables(accuracy, names, rates)
     if not tables or not tables[0].rows:
         raise NotApplicable(f"no estimator has a filtered form under {where}")
-    return Exhibit(f"{name}-differences", _filters_title(changes, where), _READING, Multiples("", "", tables))
+    return PaperFigure(f"{name}-differences", _filters_title(changes, where), _READING, Multiples("", "", tables))
 
 
 # Figures 6 to 10
 
 
-@exhibit(PAPER, "Figures 6, 8 and 9")
-def trajectories(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figures 6, 8 and 9")
+def trajectories(source: FigureSource) -> PaperFigure:
     """Total variation and accuracy of an estimator, from plain to filtered, a plot per rate."""
-    variation = variation_by_name(seen.found)
-    names = seen.found.there(variation, ROAR)
+    variation = variation_by_name(source.evidence)
+    names = source.evidence.there(variation, ROAR)
     rows = _filtered(names)
     if not rows:
         raise NotApplicable("no estimator has a filtered form under ROAR")
     windows = []
-    for t in (t for t in seen.found.accuracy(ROAR, BASELINE).columns if t > 0):
-        lines = [_trajectory(seen, variation, names, name, t) for name in rows]
+    for t in (t for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0):
+        lines = [_trajectory(source, variation, names, name, t) for name in rows]
         windows.append(
             Window(
                 f"{percent(t, 0)} removed",
@@ -209,16 +219,16 @@ def trajectories(seen: Seen) -> Exhibit:
         "Each line goes from the plain map (ring) over the max filter to the Gaussian one; down and to the left is "
         "what the paper saw."
     )
-    return Exhibit("trajectories", title, reading, Multiples("", "", tuple(windows), 3))
+    return PaperFigure("trajectories", title, reading, Multiples("", "", tuple(windows), 3))
 
 
-def _trajectory(seen: Seen, variation: dict[str, float], names: Sequence[str], name: str, t: float) -> Series:
+def _trajectory(source: FigureSource, variation: dict[str, float], names: Sequence[str], name: str, t: float) -> Series:
     steps = [n for n in (name, f"max({name})", f"gaussian({name})") if n in names]
-    reached = [seen.section.accuracy(ROAR, seen.label(n, ROAR), t) for n in steps]
-    label, none = seen.label(name, ROAR), (None,) * len(steps)
+    reached = [source.section.accuracy(ROAR, source.label(n, ROAR), t) for n in steps]
+    label, none = source.label(name, ROAR), (None,) * len(steps)
     return Series(
         label,
-        replace(seen.style(label), dash="solid"),
+        replace(source.style(label), dash="solid"),
         tuple(variation[n] for n in steps),
         tuple(some(v) for v in reached),
         none,
@@ -227,15 +237,15 @@ def _trajectory(seen: Seen, variation: dict[str, float], names: Sequence[str], n
     )
 
 
-def _scatter(seen: Seen, squared: bool, of: Of, published: str) -> Exhibit:
+def _scatter(source: FigureSource, squared: bool, of: Of, published: str) -> PaperFigure:
     """Accuracy over the total variation of maps or masks, a plot per rate."""
     kind = f"{of} of squared estimators" if squared else f"{of} of estimators that are not squared"
-    lines = variation_lines(seen.found, squared, of)
+    lines = variation_lines(source.evidence, squared, of)
     if not lines:
         raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
     clouds = []
     for t, line in lines.items():
-        dots = {n: Dot(label := seen.label(n, ROAR), seen.style(label), line.x[n], line.y[n]) for n in line.x}
+        dots = {n: Dot(label := source.label(n, ROAR), source.style(label), line.x[n], line.y[n]) for n in line.x}
         on = [dot for n, dot in dots.items() if n not in line.beside]
         falls = ", falling" if line.r2.effect < 0 else ""
         title = f"{percent(t, 0)} removed, R² = {abs(line.r2.effect):.2f}{falls}"
@@ -256,9 +266,9 @@ def _scatter(seen: Seen, squared: bool, of: Of, published: str) -> Exhibit:
         f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
     )
     note = f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
-    table = Beside(("R² of the line", "published", "here", "replicates"), rows, note)
+    table = ComparisonTable(("R² of the line", "published", "here", "replicates"), rows, note)
     name = f"variation-{of}-squared" if squared else f"variation-{of}"
-    return Exhibit(name, title, reading, Multiples("", "", tuple(clouds), 3), table)
+    return PaperFigure(name, title, reading, Multiples("", "", tuple(clouds), 3), table)
 
 
 def _fit(dots: Sequence[Dot]) -> tuple[tuple[float, float], tuple[float, float]] | None:
@@ -270,25 +280,25 @@ def _fit(dots: Sequence[Dot]) -> tuple[tuple[float, float], tuple[float, float]]
     return ends, (float(start + slope * ends[0]), float(start + slope * ends[1]))
 
 
-@exhibit(PAPER, "Figure 7")
-def scatter_squared(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 7")
+def scatter_squared(source: FigureSource) -> PaperFigure:
     """Accuracy over total variation, squared maps."""
-    return _scatter(seen, True, "maps", "0.83 to 0.96")
+    return _scatter(source, True, "maps", "0.83 to 0.96")
 
 
-@exhibit(PAPER, "Figure 7, by masks")
-def scatter_squared_masks(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 7, by masks")
+def scatter_squared_masks(source: FigureSource) -> PaperFigure:
     """Accuracy over total variation, masks of squared maps."""
-    return _scatter(seen, True, "masks", "0.83 to 0.96")
+    return _scatter(source, True, "masks", "0.83 to 0.96")
 
 
-@exhibit(PAPER, "Figure 10")
-def scatter_plain(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 10")
+def scatter_plain(source: FigureSource) -> PaperFigure:
     """Accuracy over total variation, maps that are not squared."""
-    return _scatter(seen, False, "maps", "similar (figure)")
+    return _scatter(source, False, "maps", "similar (figure)")
 
 
-@exhibit(PAPER, "Figure 10, by masks")
-def scatter_plain_masks(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 10, by masks")
+def scatter_plain_masks(source: FigureSource) -> PaperFigure:
     """Accuracy over total variation, masks of maps that are not squared."""
-    return _scatter(seen, False, "masks", "similar (figure)")
+    return _scatter(source, False, "masks", "similar (figure)")

@@ -34,51 +34,51 @@ MAIN = {"unit": "pixel", "fill": "mean"}
 """The paper's main setting of insertion and deletion."""
 
 
-def insertion(found: ClaimEvidence, **options: str) -> str:
+def insertion(evidence: ClaimEvidence, **options: str) -> str:
     """The study's insertion, by pixels and from the mean colour unless said otherwise."""
-    return found.metric("insertion", **(MAIN | options))
+    return evidence.metric("insertion", **(MAIN | options))
 
 
-def deletion(found: ClaimEvidence, **options: str) -> str:
+def deletion(evidence: ClaimEvidence, **options: str) -> str:
     """The study's deletion, by pixels and to the mean colour unless said otherwise."""
-    return found.metric("deletion", **(MAIN | options))
+    return evidence.metric("deletion", **(MAIN | options))
 
 
-def road(found: ClaimEvidence) -> str:
+def road(evidence: ClaimEvidence) -> str:
     """ROAD by the probability of the class, as insertion and deletion go, else by accuracy."""
     try:
-        return found.metric("road", by="probability")
+        return evidence.metric("road", by="probability")
     except NotApplicable:
-        return found.metric("road")
+        return evidence.metric("road")
 
 
-def average_drop(found: ClaimEvidence) -> str:
+def average_drop(evidence: ClaimEvidence) -> str:
     """Average drop with the values of the maps."""
     for options in ({"binarise": None}, {"threshold": None, "percentile": None}):
         try:
-            return found.metric("average_drop", **options)
+            return evidence.metric("average_drop", **options)
         except NotApplicable:
             continue
     raise NotApplicable("the study has no metric average_drop")
 
 
-def binary_drop(found: ClaimEvidence, level: float = 0.5) -> str:
+def binary_drop(evidence: ClaimEvidence, level: float = 0.5) -> str:
     """Average drop with maps that were made binary at their median, or at another level."""
     for options in ({"binarise": level}, {"percentile": 100 * level}):
         try:
-            return found.metric("average_drop", **options)
+            return evidence.metric("average_drop", **options)
         except NotApplicable:
             continue
     raise NotApplicable(f"the study has no average_drop(binarise={level:g})")
 
 
-def methods(found: ClaimEvidence, *metrics: str) -> list[str]:
+def methods(evidence: ClaimEvidence, *metrics: str) -> list[str]:
     """The estimators beside random with values of all these metrics; blurred versions are no methods of their own."""
-    return [name for name in found.scored_by(*metrics) if not read_chain(name).filters]
+    return [name for name in evidence.scored_by(*metrics) if not read_chain(name).filters]
 
 
-def _correlation(found: ClaimEvidence, a: str, b: str, **claimed: Unpack[Range]) -> Measure:
-    return found.correlation(a, b, methods(found, a, b), **claimed)
+def _correlation(evidence: ClaimEvidence, a: str, b: str, **claimed: Unpack[Range]) -> Measure:
+    return evidence.correlation(a, b, methods(evidence, a, b), **claimed)
 
 
 # do metrics agree?
@@ -90,9 +90,9 @@ def _correlation(found: ClaimEvidence, a: str, b: str, **claimed: Unpack[Range])
     says="Over images, the negative correlation of insertion and deletion, both with higher as better, is high.",
     published="-.64 to -.72",
 )
-def insertion_deletion(found: ClaimEvidence) -> Decision:
+def insertion_deletion(evidence: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
-    return every(_correlation(found, insertion(found), deletion(found), below=-HIGH))
+    return every(_correlation(evidence, insertion(evidence), deletion(evidence), below=-HIGH))
 
 
 @claim(
@@ -101,9 +101,9 @@ def insertion_deletion(found: ClaimEvidence) -> Decision:
     says="Over images, the correlation of deletion and ROAD is high.",
     published=".70 to .93",
 )
-def deletion_road(found: ClaimEvidence) -> Decision:
+def deletion_road(evidence: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
-    return every(_correlation(found, deletion(found), road(found), above=HIGH))
+    return every(_correlation(evidence, deletion(evidence), road(evidence), above=HIGH))
 
 
 @claim(
@@ -112,9 +112,9 @@ def deletion_road(found: ClaimEvidence) -> Decision:
     says="Over images, the negative correlation of insertion and ROAD is high.",
     published="-.67 to -.90",
 )
-def insertion_road(found: ClaimEvidence) -> Decision:
+def insertion_road(evidence: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
-    return every(_correlation(found, insertion(found), road(found), below=-HIGH))
+    return every(_correlation(evidence, insertion(evidence), road(evidence), below=-HIGH))
 
 
 @claim(
@@ -123,10 +123,10 @@ def insertion_road(found: ClaimEvidence) -> Decision:
     says="ROAD, which solves for what it fills in, agrees with deletion to a blurred image.",
     published="a significant correlation (text)",
 )
-def road_blur_deletion(found: ClaimEvidence) -> Decision:
+def road_blur_deletion(evidence: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
-    blurred = deletion(found, fill="blur")
-    return every(_correlation(found, road(found), blurred, above=HIGH))
+    blurred = deletion(evidence, fill="blur")
+    return every(_correlation(evidence, road(evidence), blurred, above=HIGH))
 
 
 @claim(
@@ -136,24 +136,27 @@ def road_blur_deletion(found: ClaimEvidence) -> Decision:
     "average drop.",
     published="-.30 to .09, the mean over methods -.16 to .03",
 )
-def pointing(found: ClaimEvidence) -> Decision:
+def pointing(evidence: ClaimEvidence) -> Decision:
     """Point-biserial correlations over images, mean over estimators."""
-    game = found.metric("pointing_game")
-    others = [insertion(found), deletion(found), road(found), average_drop(found)]
+    game = evidence.metric("pointing_game")
+    others = [insertion(evidence), deletion(evidence), road(evidence), average_drop(evidence)]
     return every(
-        *(found.correlation(m, game, methods(found, m, game), binary=True, above=-WEAK, below=WEAK) for m in others)
+        *(
+            evidence.correlation(m, game, methods(evidence, m, game), binary=True, above=-WEAK, below=WEAK)
+            for m in others
+        )
     )
 
 
-def _configurations(found: ClaimEvidence, kind: str) -> Decision:
+def _configurations(evidence: ClaimEvidence, kind: str) -> Decision:
     names = []
     for unit, fill in itertools.product(("pixel", "region"), ("mean", "blur", "uniform")):
         try:
-            names.append(found.metric(kind, unit=unit, fill=fill))
+            names.append(evidence.metric(kind, unit=unit, fill=fill))
         except NotApplicable:
             continue
     pairs = itertools.combinations(dict.fromkeys(names), 2)
-    return every(*(_correlation(found, a, b, above=AGREE) for a, b in pairs))
+    return every(*(_correlation(evidence, a, b, above=AGREE) for a, b in pairs))
 
 
 @claim(
@@ -162,9 +165,9 @@ def _configurations(found: ClaimEvidence, kind: str) -> Decision:
     says="The settings of insertion (fill, pixel or region) agree on which maps of images are better.",
     published="means over methods .770 to .959",
 )
-def insertion_settings(found: ClaimEvidence) -> Decision:
+def insertion_settings(evidence: ClaimEvidence) -> Decision:
     """Spearman's correlation of every two settings, mean over estimators."""
-    return _configurations(found, "insertion")
+    return _configurations(evidence, "insertion")
 
 
 @claim(
@@ -173,17 +176,17 @@ def insertion_settings(found: ClaimEvidence) -> Decision:
     says="The settings of deletion (fill, pixel or region) agree on which maps of images are better.",
     published="means over methods .750 to .966",
 )
-def deletion_settings(found: ClaimEvidence) -> Decision:
+def deletion_settings(evidence: ClaimEvidence) -> Decision:
     """Spearman's correlation of every two settings, mean over estimators."""
-    return _configurations(found, "deletion")
+    return _configurations(evidence, "deletion")
 
 
 # sparse and coarse maps
 
 
-def _blurring(found: ClaimEvidence, metric: str, **claimed: Unpack[Range]) -> Decision:
-    pairs = [(found.there([f"{how}({n})" for how in BLURS])[:1], n) for n in found.there(BLURRED)]
-    return every(*(found.gap(metric, blurred, n, **claimed) for some, n in pairs for blurred in some))
+def _blurring(evidence: ClaimEvidence, metric: str, **claimed: Unpack[Range]) -> Decision:
+    pairs = [(evidence.there([f"{how}({n})" for how in BLURS])[:1], n) for n in evidence.there(BLURRED)]
+    return every(*(evidence.gap(metric, blurred, n, **claimed) for some, n in pairs for blurred in some))
 
 
 @claim(
@@ -192,9 +195,9 @@ def _blurring(found: ClaimEvidence, metric: str, **claimed: Unpack[Range]) -> De
     says="Blurring IG and SmoothGrad maps improves insertion.",
     published="clearly higher curves (figure)",
 )
-def blur_insertion(found: ClaimEvidence) -> Decision:
+def blur_insertion(evidence: ClaimEvidence) -> Decision:
     """Blurred against plain."""
-    return _blurring(found, insertion(found), above=0.0)
+    return _blurring(evidence, insertion(evidence), above=0.0)
 
 
 @claim(
@@ -203,9 +206,9 @@ def blur_insertion(found: ClaimEvidence) -> Decision:
     says="Blurring IG and SmoothGrad maps improves average drop.",
     published="IG 96.85 to 44.99 %, SmoothGrad 96.99 to 49.11 %",
 )
-def blur_drop(found: ClaimEvidence) -> Decision:
+def blur_drop(evidence: ClaimEvidence) -> Decision:
     """Blurred against plain."""
-    return _blurring(found, average_drop(found), above=0.0)
+    return _blurring(evidence, average_drop(evidence), above=0.0)
 
 
 @claim(
@@ -214,9 +217,9 @@ def blur_drop(found: ClaimEvidence) -> Decision:
     says="Blurring IG and SmoothGrad maps worsens deletion.",
     published="slightly higher curves (figure)",
 )
-def blur_deletion(found: ClaimEvidence) -> Decision:
+def blur_deletion(evidence: ClaimEvidence) -> Decision:
     """Blurred against plain."""
-    return _blurring(found, deletion(found), below=0.0)
+    return _blurring(evidence, deletion(evidence), below=0.0)
 
 
 @claim(
@@ -225,15 +228,15 @@ def blur_deletion(found: ClaimEvidence) -> Decision:
     says="Blurring IG and SmoothGrad maps hardly changes the pointing game.",
     published="IG 81.72 to 82.12 %, SmoothGrad 89.45 to 88.96 %",
 )
-def blur_pointing(found: ClaimEvidence) -> Decision:
+def blur_pointing(evidence: ClaimEvidence) -> Decision:
     """Blurred against plain."""
-    game = found.metric("pointing_game")
-    return _blurring(found, game, above=-SAME_HITS, below=SAME_HITS)
+    game = evidence.metric("pointing_game")
+    return _blurring(evidence, game, above=-SAME_HITS, below=SAME_HITS)
 
 
-def _sides(found: ClaimEvidence, metric: str, **claimed: Unpack[Range]) -> Sequence[Measure]:
-    coarse, fine = found.there(COARSE), found.there(FINE)
-    return [found.gap(metric, a, b, **claimed) for a in coarse for b in fine]
+def _sides(evidence: ClaimEvidence, metric: str, **claimed: Unpack[Range]) -> Sequence[Measure]:
+    coarse, fine = evidence.there(COARSE), evidence.there(FINE)
+    return [evidence.gap(metric, a, b, **claimed) for a in coarse for b in fine]
 
 
 @claim(
@@ -243,9 +246,9 @@ def _sides(found: ClaimEvidence, metric: str, **claimed: Unpack[Range]) -> Seque
     "occlusion) by insertion.",
     published="higher curves (figure)",
 )
-def coarse_insertion(found: ClaimEvidence) -> Decision:
+def coarse_insertion(evidence: ClaimEvidence) -> Decision:
     """Every coarse map against every fine one."""
-    return most(*_sides(found, insertion(found), above=0.0))
+    return most(*_sides(evidence, insertion(evidence), above=0.0))
 
 
 @claim(
@@ -254,9 +257,9 @@ def coarse_insertion(found: ClaimEvidence) -> Decision:
     says="Coarse maps are mostly better than fine ones by average drop.",
     published="14.0 to 47.1 % against 66.3 to 97.0 %",
 )
-def coarse_drop(found: ClaimEvidence) -> Decision:
+def coarse_drop(evidence: ClaimEvidence) -> Decision:
     """Every coarse map against every fine one."""
-    return most(*_sides(found, average_drop(found), above=0.0))
+    return most(*_sides(evidence, average_drop(evidence), above=0.0))
 
 
 @claim(
@@ -265,24 +268,24 @@ def coarse_drop(found: ClaimEvidence) -> Decision:
     says="Coarse maps are mostly worse than fine ones by deletion.",
     published="higher curves (figure)",
 )
-def coarse_deletion(found: ClaimEvidence) -> Decision:
+def coarse_deletion(evidence: ClaimEvidence) -> Decision:
     """Every coarse map against every fine one."""
-    return most(*_sides(found, deletion(found), below=0.0))
+    return most(*_sides(evidence, deletion(evidence), below=0.0))
 
 
-def _regions(found: ClaimEvidence, kind: str, **claimed: Unpack[Range]) -> Decision:
+def _regions(evidence: ClaimEvidence, kind: str, **claimed: Unpack[Range]) -> Decision:
     """Regions against pixels for each sparse map, and for all of them together against the coarse ones."""
-    region, pixel = (found.metric(kind, unit=unit, fill="mean") for unit in ("region", "pixel"))
+    region, pixel = (evidence.metric(kind, unit=unit, fill="mean") for unit in ("region", "pixel"))
 
     def gain(names: Sequence[str]) -> pd.Series:
-        own = [found.estimator(n) for n in names]
-        return pd.DataFrame({n: found.per_image(region, n) - found.per_image(pixel, n) for n in own}).mean(axis=1)
+        own = [evidence.estimator(n) for n in names]
+        return pd.DataFrame({n: evidence.per_image(region, n) - evidence.per_image(pixel, n) for n in own}).mean(axis=1)
 
-    sparse, coarse = found.there(SPARSE), found.there(COARSE)
-    parts = [found.between(region, pixel, n, **claimed) for n in sparse]
+    sparse, coarse = evidence.there(SPARSE), evidence.there(COARSE)
+    parts = [evidence.between(region, pixel, n, **claimed) for n in sparse]
     if sparse and coarse:
         what = f"{region} minus {pixel}: {len(sparse)} sparse against {len(coarse)} coarse maps"
-        parts.append(found.over_images(what, gain(sparse) - gain(coarse), **claimed))
+        parts.append(evidence.over_images(what, gain(sparse) - gain(coarse), **claimed))
     return every(*parts)
 
 
@@ -293,9 +296,9 @@ def _regions(found: ClaimEvidence, kind: str, **claimed: Unpack[Range]) -> Decis
     "gain more by it than coarse maps.",
     published="higher curves; little difference for the others (figure)",
 )
-def region_insertion(found: ClaimEvidence) -> Decision:
+def region_insertion(evidence: ClaimEvidence) -> Decision:
     """Regions against pixels, image by image."""
-    return _regions(found, "insertion", above=0.0)
+    return _regions(evidence, "insertion", above=0.0)
 
 
 @claim(
@@ -305,9 +308,9 @@ def region_insertion(found: ClaimEvidence) -> Decision:
     "maps.",
     published="slightly higher curves; little difference for the others (figure)",
 )
-def region_deletion(found: ClaimEvidence) -> Decision:
+def region_deletion(evidence: ClaimEvidence) -> Decision:
     """Regions against pixels, image by image."""
-    return _regions(found, "deletion", below=0.0)
+    return _regions(evidence, "deletion", below=0.0)
 
 
 # average drop with binary maps
@@ -320,11 +323,11 @@ def region_deletion(found: ClaimEvidence) -> Decision:
     "method.",
     published="with insertion -.35 to .24 with values, .02 to .26 at the 50th percentile; generally more coherent",
 )
-def binary_coherent(found: ClaimEvidence) -> Decision:
+def binary_coherent(evidence: ClaimEvidence) -> Decision:
     """The spread over methods of the correlation with each metric: with values minus binary."""
-    first, second = average_drop(found), binary_drop(found)
-    others = [insertion(found), deletion(found), road(found)]
-    return most(*(found.spread(m, first, second, methods(found, m, first, second), above=0.0) for m in others))
+    first, second = average_drop(evidence), binary_drop(evidence)
+    others = [insertion(evidence), deletion(evidence), road(evidence)]
+    return most(*(evidence.spread(m, first, second, methods(evidence, m, first, second), above=0.0) for m in others))
 
 
 @claim(
@@ -334,7 +337,7 @@ def binary_coherent(found: ClaimEvidence) -> Decision:
     "percentile.",
     published="exactly 1",
 )
-def binary_same(found: ClaimEvidence) -> Decision:
+def binary_same(evidence: ClaimEvidence) -> Decision:
     """Spearman's correlation over images, mean over estimators."""
-    levels = [binary_drop(found), binary_drop(found, 0.75)]
-    return every(*(_correlation(found, average_drop(found), m, above=0.99) for m in levels))
+    levels = [binary_drop(evidence), binary_drop(evidence, 0.75)]
+    return every(*(_correlation(evidence, average_drop(evidence), m, above=0.99) for m in levels))

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from uproar.claims.names import bare, read_higher
 from uproar.errors import NotApplicable
-from uproar.papers.figure import Beside, Exhibit, Seen, exhibit
-from uproar.papers.metric_curves import metric_window
 from uproar.papers.vandersmissen2023.claims import (
     BLURRED,
     BLURS,
@@ -33,31 +31,33 @@ from uproar.papers.vandersmissen2023.published import (
 )
 from uproar.report.figures import some
 from uproar.report.formatting import LEVEL, NOTHING, known, number
+from uproar.report.paper_curves import metric_window
+from uproar.report.paper_figures import ComparisonTable, FigureSource, PaperFigure, paper_figure
 from uproar.report.small_multiples import Cells, Multiples
 
 PAPER = "vandersmissen2023"
 
 
-def _areas(seen: Seen, metric: str, names: Sequence[str]) -> dict[str, float]:
+def _areas(source: FigureSource, metric: str, names: Sequence[str]) -> dict[str, float]:
     """The mean over images by what an estimator is; those the study has."""
-    found = {bare(n): n for n in seen.found.scored_by(metric)}
+    names_here = {bare(n): n for n in source.evidence.scored_by(metric)}
     sign = 1 if read_higher(metric) else -1
-    return {n: sign * float(seen.found.per_image(metric, found[n]).mean()) for n in names if n in found}
+    return {n: sign * float(source.evidence.per_image(metric, names_here[n]).mean()) for n in names if n in names_here}
 
 
 # Figure 2
 
 
-@exhibit(PAPER, "Figure 2")
-def scores(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 2")
+def scores(source: FigureSource) -> PaperFigure:
     """Insertion and deletion curves, and the other metrics as a table."""
     windows = (
-        metric_window(seen, insertion(seen.found), "insertion (higher is better)", METHODS),
-        metric_window(seen, deletion(seen.found), "deletion (lower is better)", METHODS),
+        metric_window(source, insertion(source.evidence), "insertion (higher is better)", METHODS),
+        metric_window(source, deletion(source.evidence), "deletion (lower is better)", METHODS),
     )
     parts = []
-    for what, metric in (("Insertion", insertion(seen.found)), ("deletion", deletion(seen.found))):
-        areas = _areas(seen, metric, list(METHODS))
+    for what, metric in (("Insertion", insertion(source.evidence)), ("deletion", deletion(source.evidence))):
+        areas = _areas(source, metric, list(METHODS))
         if not areas:
             raise NotApplicable(f"{metric} has no value of its estimators yet")
         best = (min if what == "deletion" else max)(areas, key=lambda n: areas[n])
@@ -66,33 +66,34 @@ def scores(seen: Seen) -> Exhibit:
         f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "
         "interval. Dashed: a random map."
     )
-    return Exhibit("curves", ", ".join(parts), reading, Multiples("", "", windows, 2), _scores(seen))
+    return PaperFigure("curves", ", ".join(parts), reading, Multiples("", "", windows, 2), _scores(source))
 
 
-def _metric(seen: Seen, kind: str) -> str:
+def _metric(source: FigureSource, kind: str) -> str:
     """The study's metric of a kind, in the setting of the claims where there are several."""
     chosen = {"average_drop": average_drop, "road": road}
-    return chosen[kind](seen.found) if kind in chosen else seen.found.metric(kind)
+    return chosen[kind](source.evidence) if kind in chosen else source.evidence.metric(kind)
 
 
-def _scores(seen: Seen) -> Beside:
-    there = {bare(n) for m in seen.found.values["metric"].unique() for n in seen.found.scored_by(str(m))}
+def _scores(source: FigureSource) -> ComparisonTable:
+    there = {bare(n) for m in source.evidence.values["metric"].unique() for n in source.evidence.scored_by(str(m))}
     rows = []
     for what, kind, published in TABLE:
         rows.append((f"{what}, published", *(number(v, 4) for v in published)))
         scale = 1 if kind == "road" else 100
         try:
-            metric = _metric(seen, kind)
-            areas = _areas(seen, metric, list(METHODS))
+            metric = _metric(source, kind)
+            areas = _areas(source, metric, list(METHODS))
         except NotApplicable:
             areas = {}
         rows.append((f"{what}, here", *(number(scale * areas[n], 3) if n in areas else NOTHING for n in METHODS)))
     missing = [label for name, label in METHODS.items() if name not in there]
     without = f" The study has no {', '.join(missing)}." if missing else ""
-    return Beside(
+    return ComparisonTable(
         ("", *METHODS.values()),
         tuple(rows),
-        f"Published: ResNet-50 on 5,000 ImageNet images; here: {seen.section.model} on {seen.section.task}.{without}",
+        f"Published: ResNet-50 on 5,000 ImageNet images; here: {source.section.model} on {source.section.task}."
+        + without,
     )
 
 
@@ -102,23 +103,23 @@ KINDS: dict[str, Callable[..., str]] = {
     "insertion": insertion,
     "deletion": deletion,
     "avg. drop": average_drop,
-    "pointing": lambda found: found.metric("pointing_game"),
+    "pointing": lambda evidence: evidence.metric("pointing_game"),
     "ROAD": road,
 }
 
 
-@exhibit(PAPER, "Table 2")
-def agreement(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Table 2")
+def agreement(source: FigureSource) -> PaperFigure:
     """Correlations of metrics over images, by estimator, here and as published."""
     ours: list[tuple[str, dict[str, float]]] = []
     for pair, _ in PAIRS:
         a, b = pair.split(" & ")
         try:
-            first, second = KINDS[a](seen.found), KINDS[b](seen.found)
-            found = seen.found.correlations(first, second, binary="pointing" in (a, b))
+            first, second = KINDS[a](source.evidence), KINDS[b](source.evidence)
+            correlations = source.evidence.correlations(first, second, binary="pointing" in (a, b))
         except NotApplicable:
             continue
-        ours.append((pair, {bare(n): v for n, v in found.items() if bare(n) in METHODS}))
+        ours.append((pair, {bare(n): v for n, v in correlations.items() if bare(n) in METHODS}))
     columns = [n for n in METHODS if any(n in row for _, row in ours)]
     if not ours or not columns:
         raise NotApplicable("the study has no two of its metrics and none of its estimators")
@@ -136,7 +137,7 @@ def agreement(seen: Seen) -> Exhibit:
         "Spearman's correlation over images, every metric turned so that higher is better; with the pointing game the "
         "point-biserial one. Blue: the metrics agree; red: they contradict each other."
     )
-    return Exhibit("agreement", title, reading, Multiples("", "", (here, published)))
+    return PaperFigure("agreement", title, reading, Multiples("", "", (here, published)))
 
 
 def _cells(
@@ -175,45 +176,47 @@ def _same_signs(a: Cells, b: Cells) -> tuple[int, int]:
 SETTINGS = tuple(itertools.product(("pixel", "region"), ("mean", "blur", "uniform")))
 
 
-def _settings(seen: Seen, kind: str) -> dict[str, str]:
+def _settings(source: FigureSource, kind: str) -> dict[str, str]:
     """The study's metric by setting, those it has."""
-    found = {}
+    settings = {}
     for unit, fill in SETTINGS:
         try:
-            found[f"{fill} + {unit}"] = seen.found.metric(kind, unit=unit, fill=fill)
+            settings[f"{fill} + {unit}"] = source.evidence.metric(kind, unit=unit, fill=fill)
         except NotApplicable:
             continue
-    return found
+    return settings
 
 
-def _mean_correlation(seen: Seen, a: str, b: str) -> float:
-    own = set(methods(seen.found, a, b))
-    values = [v for n, v in seen.found.correlations(a, b).items() if n in own and known(v)]
+def _mean_correlation(source: FigureSource, a: str, b: str) -> float:
+    own = set(methods(source.evidence, a, b))
+    values = [v for n, v in source.evidence.correlations(a, b).items() if n in own and known(v)]
     return sum(values) / len(values) if values else math.nan
 
 
-@exhibit(PAPER, "Tables 1 and A1")
-def consistency(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Tables 1 and A1")
+def consistency(source: FigureSource) -> PaperFigure:
     """Correlations of the settings of one metric, mean over estimators, with the published ones."""
     tables, rows, lowest = [], [], 1.0
     for kind, published in (("insertion", INSERTION_PUBLISHED), ("deletion", DELETION_PUBLISHED)):
-        names = _settings(seen, kind)
+        names = _settings(source, kind)
         if len(names) < 2:
             continue
-        found = {(a, b): _mean_correlation(seen, names[a], names[b]) for a, b in itertools.combinations(names, 2)}
-        lowest = min([lowest, *(v for v in found.values() if known(v))])
-        values = [[found.get((a, b), found.get((b, a), math.nan)) for b in names] for a in names]
+        correlations = {
+            (a, b): _mean_correlation(source, names[a], names[b]) for a, b in itertools.combinations(names, 2)
+        }
+        lowest = min([lowest, *(v for v in correlations.values() if known(v))])
+        values = [[correlations.get((a, b), correlations.get((b, a), math.nan)) for b in names] for a in names]
         tables.append(_cells(kind, list(names), list(names), values))
         rows += [
-            (f"{kind}: {a} and {b}", f"{value:.3f}", _three(found.get((a, b), math.nan)))
+            (f"{kind}: {a} and {b}", f"{value:.3f}", _three(correlations.get((a, b), math.nan)))
             for (a, b), value in published.items()
         ]
     if not tables:
         raise NotApplicable("the study has neither insertion nor deletion in two settings")
     title = f"Settings of one metric correlate by at least {lowest:.2f} over images; published: at least 0.750"
     reading = "Spearman's correlation over images of two settings (fill + pixel or region), mean over methods."
-    table = Beside(("settings", "published (ResNet-50, ImageNet)", "here"), tuple(rows))
-    return Exhibit("consistency", title, reading, Multiples("", "", tuple(tables)), table)
+    table = ComparisonTable(("settings", "published (ResNet-50, ImageNet)", "here"), tuple(rows))
+    return PaperFigure("consistency", title, reading, Multiples("", "", tuple(tables)), table)
 
 
 def _three(value: float) -> str:
@@ -223,16 +226,16 @@ def _three(value: float) -> str:
 # Figure 4
 
 
-def _pairs(seen: Seen) -> dict[str, str]:
+def _pairs(source: FigureSource) -> dict[str, str]:
     """What each of IG and SmoothGrad is called blurred, where the study has both; the paper's blur comes first."""
-    blurs = {n: seen.found.there([f"{how}({n})" for how in BLURS]) for n in seen.found.there(BLURRED)}
-    return {name: found[0] for name, found in blurs.items() if found}
+    blurs = {n: source.evidence.there([f"{how}({n})" for how in BLURS]) for n in source.evidence.there(BLURRED)}
+    return {name: blurred[0] for name, blurred in blurs.items() if blurred}
 
 
-@exhibit(PAPER, "Figure 4")
-def blurred(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure 4")
+def blurred(source: FigureSource) -> PaperFigure:
     """IG and SmoothGrad before and after blurring."""
-    pairs = _pairs(seen)
+    pairs = _pairs(source)
     if not pairs:
         raise NotApplicable(
             "the study has neither IG nor SmoothGrad both plain and blurred; add coarse(ig) or coarse(sg(grad))"
@@ -240,15 +243,15 @@ def blurred(seen: Seen) -> Exhibit:
     names = {n: METHODS[n] for n in pairs}
     names |= {blur: f"blurred {METHODS[n]}" for n, blur in pairs.items()}
     windows = tuple(
-        metric_window(seen, metric, f"{kind} ({better} is better)", names)
+        metric_window(source, metric, f"{kind} ({better} is better)", names)
         for kind, metric, better in (
-            ("insertion", insertion(seen.found), "higher"),
-            ("deletion", deletion(seen.found), "lower"),
+            ("insertion", insertion(source.evidence), "higher"),
+            ("deletion", deletion(source.evidence), "lower"),
         )
     )
     parts = []
-    for kind, metric in (("insertion", insertion(seen.found)), ("deletion", deletion(seen.found))):
-        areas = _areas(seen, metric, list(names))
+    for kind, metric in (("insertion", insertion(source.evidence)), ("deletion", deletion(source.evidence))):
+        areas = _areas(source, metric, list(names))
         told = [
             f"{METHODS[n]} {areas[n]:.2f} to {areas[blur]:.2f}"
             for n, blur in pairs.items()
@@ -260,58 +263,58 @@ def blurred(seen: Seen) -> Exhibit:
     reading = (
         f"Curves as in Figure 2, before and after a Gaussian blur of the maps. Bands: {LEVEL} interval over images."
     )
-    return Exhibit(
+    return PaperFigure(
         "blurred",
         f"Blurring maps moves {'; '.join(parts)}",
         reading,
         Multiples("", "", windows, 2),
-        _blurred(seen, pairs),
+        _blurred(source, pairs),
     )
 
 
-def _blurred(seen: Seen, pairs: Mapping[str, str]) -> Beside:
+def _blurred(source: FigureSource, pairs: Mapping[str, str]) -> ComparisonTable:
     rows = []
     for name, published in BLUR_PUBLISHED.items():
         both = (name, pairs.get(name, ""))
         for kind, before, after in published:
             scale = 1 if kind == "road" else 100
             try:
-                metric = _metric(seen, kind)
-                found = _areas(seen, metric, both)
+                metric = _metric(source, kind)
+                areas = _areas(source, metric, both)
             except NotApplicable:
-                found = {}
-            here = [number(scale * found[n], 3) if n in found else NOTHING for n in both]
+                areas = {}
+            here = [number(scale * areas[n], 3) if n in areas else NOTHING for n in both]
             what = f"{METHODS[name]}: {kind.replace('_', ' ')}{'' if scale == 1 else ' %'}"
             rows.append((what, number(before, 4), number(after, 4), *here))
     heads = ("", "published, plain", "published, blurred", "here, plain", "here, blurred")
-    return Beside(heads, tuple(rows))
+    return ComparisonTable(heads, tuple(rows))
 
 
 # Tables 3 and A3
 
 
-@exhibit(PAPER, "Tables 3 and A3")
-def binary(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Tables 3 and A3")
+def binary(source: FigureSource) -> PaperFigure:
     """Average drop against insertion, with values and with binary maps."""
-    metric = insertion(seen.found)
-    found = {}
-    for place, drop in enumerate((average_drop(seen.found), binary_drop(seen.found))):
-        for name, value in seen.found.correlations(metric, drop).items():
-            found[bare(name), place] = value
-    names = [n for n in METHODS if (n, 0) in found and (n, 1) in found]
+    metric = insertion(source.evidence)
+    correlations = {}
+    for place, drop in enumerate((average_drop(source.evidence), binary_drop(source.evidence))):
+        for name, value in source.evidence.correlations(metric, drop).items():
+            correlations[bare(name), place] = value
+    names = [n for n in METHODS if (n, 0) in correlations and (n, 1) in correlations]
     if not names:
         raise NotApplicable("the study has none of its estimators")
     columns = ("with values", "binary at 50\u00a0%")
     rows = [METHODS[n] for n in names]
-    here = _cells("here", rows, columns, [[found[n, k] for k in (0, 1)] for n in names])
+    here = _cells("here", rows, columns, [[correlations[n, k] for k in (0, 1)] for n in names])
     theirs = _cells("published (ResNet-50, ImageNet)", rows, columns, [BINARY_PUBLISHED[n] for n in names])
-    ends = [_range([found[n, k] for n in names]) for k in (0, 1)]
+    ends = [_range([correlations[n, k] for n in names]) for k in (0, 1)]
     title = f"Average drop and insertion correlate by {ends[0]} with values, by {ends[1]} with binary maps"
     reading = (
         "Spearman's correlation over images, both turned so that higher is better. Published: −0.35 to 0.24 with "
         "values, 0.02 to 0.26 with binary maps."
     )
-    return Exhibit("binary", title, reading, Multiples("", "", (here, theirs)))
+    return PaperFigure("binary", title, reading, Multiples("", "", (here, theirs)))
 
 
 def _range(values: Sequence[float]) -> str:
@@ -322,30 +325,30 @@ def _range(values: Sequence[float]) -> str:
 # Figures A1 and A2
 
 
-def _configurations(seen: Seen, kind: str, better: str) -> Exhibit:
-    names = _settings(seen, kind)
+def _configurations(source: FigureSource, kind: str, better: str) -> PaperFigure:
+    names = _settings(source, kind)
     if len(names) < 2:
         raise NotApplicable(f"the study has {kind} in fewer than two settings")
-    windows = tuple(metric_window(seen, metric, setting, METHODS) for setting, metric in names.items())
+    windows = tuple(metric_window(source, metric, setting, METHODS) for setting, metric in names.items())
     title = f"{kind.capitalize()} in {len(names)} settings ({better} is better)"
     if {"mean + pixel", "mean + region"} <= set(names):
-        pixel, region = (_areas(seen, names[f"mean + {u}"], SPARSE) for u in ("pixel", "region"))
+        pixel, region = (_areas(source, names[f"mean + {u}"], SPARSE) for u in ("pixel", "region"))
         moved = [f"{METHODS[n]} from {pixel[n]:.2f} to {region[n]:.2f}" for n in pixel if n in region]
         title = f"{kind.capitalize()} by regions instead of pixels: {', '.join(moved)}"
     reading = (
         f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
         f"Sparse maps: {', '.join(METHODS[n] for n in SPARSE)}; coarse: {', '.join(METHODS[n] for n in COARSE)}."
     )
-    return Exhibit(f"{kind}-settings", title, reading, Multiples("", "", windows, 2 if len(windows) == 4 else 3))
+    return PaperFigure(f"{kind}-settings", title, reading, Multiples("", "", windows, 2 if len(windows) == 4 else 3))
 
 
-@exhibit(PAPER, "Figure A1")
-def insertion_settings(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure A1")
+def insertion_settings(source: FigureSource) -> PaperFigure:
     """Insertion by fill, and by pixels or regions."""
-    return _configurations(seen, "insertion", "higher")
+    return _configurations(source, "insertion", "higher")
 
 
-@exhibit(PAPER, "Figure A2")
-def deletion_settings(seen: Seen) -> Exhibit:
+@paper_figure(PAPER, "Figure A2")
+def deletion_settings(source: FigureSource) -> PaperFigure:
     """Deletion by fill, and by pixels or regions."""
-    return _configurations(seen, "deletion", "lower")
+    return _configurations(source, "deletion", "lower")

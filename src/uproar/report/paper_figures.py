@@ -1,23 +1,25 @@
-"""How a figure of a paper is declared: drawn from what a study found, in the paper's layout, beside its numbers.
+"""How a figure of a paper is declared: drawn from a study's results, in the paper's layout, beside its numbers.
 
-    @exhibit("hooker2019", "Figures 5 and 6")
-    def ensembles(seen):
-        return Exhibit("roar-kar", title, reading, figure=Multiples(...), table=Beside(...))
+    @paper_figure("author2030", "Figures 5 and 6")
+    def ensembles(source):
+        return PaperFigure("roar-kar", title, reading, figure=Multiples(...), table=ComparisonTable(...))
 
 A function raises `NotApplicable` where the study lacks what the figure is of; the reason is shown in its place.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from uproar.claims.base import PAPERS
+from uproar.bibliography import title_of
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line
+from uproar.registry import Registry
 from uproar.report.audit_figures import AuditFigure, audit_figure
 from uproar.report.figures import Retraining
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points
@@ -30,7 +32,7 @@ from uproar.statistics.claim_intervals import Interval, mean_interval
 
 
 @dataclass(frozen=True)
-class Beside:
+class ComparisonTable:
     """Numbers of a paper and of this study, side by side, as they are printed."""
 
     heads: tuple[str, ...]
@@ -39,7 +41,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Exhibit:
+class PaperFigure:
     """What a paper shows, from the numbers of a study."""
 
     name: str
@@ -49,14 +51,14 @@ class Exhibit:
     reading: str
     """How to read it."""
     figure: Multiples | Retraining | Panel | AuditFigure | None = None
-    table: Beside | None = None
+    table: ComparisonTable | None = None
     paper: str = ""
     place: str = ""
     """Where the paper has it."""
 
 
 @dataclass(frozen=True)
-class Missing:
+class UndrawnFigure:
     """A figure of a paper that the study cannot draw."""
 
     paper: str
@@ -65,21 +67,21 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Seen:
+class FigureSource:
     """One task and model of a study, in the words of claims and in those of the report."""
 
-    found: ClaimEvidence
+    evidence: ClaimEvidence
     section: Section
     panels: tuple[Panel, ...]
     metrics: Document | None
 
     def label(self, wanted: str, protocol: str | None = None) -> str:
         """The name under which the report has an estimator, whatever its options."""
-        return clean(self.found.estimator(wanted, protocol))
+        return clean(self.evidence.estimator(wanted, protocol))
 
     def audit_figure(self, audit: str, plot: str) -> AuditFigure:
         """A plot of one of the study's audits, with the report's looks."""
-        for one in self.found.finding(audit).plots:
+        for one in self.evidence.finding(audit).plots:
             if one.name == plot:
                 return audit_figure(one, audit, self.section.looks)
         raise NotApplicable(f"the audit {audit} has no plot {plot!r} here")
@@ -89,42 +91,42 @@ class Seen:
         return self.section.looks.get(label) or styles([label])[label]
 
 
-@dataclass(frozen=True)
-class _Declared:
-    paper: str
-    place: str
-    make: Callable[[Seen], Exhibit]
+figures = Registry("figure", "uproar.figures", ("uproar.papers.*.figures",))
+_ORDER = itertools.count()
+
+Draw = Callable[[FigureSource], PaperFigure]
 
 
-_DECLARED: list[_Declared] = []
-
-
-def exhibit(paper: str, place: str) -> Callable[[Callable[[Seen], Exhibit]], Callable[[Seen], Exhibit]]:
+def paper_figure(paper: str, place: str) -> Callable[[Draw], Draw]:
     """Declare a figure or table of a paper; they are shown in the order of their declaration."""
 
-    def keep(make: Callable[[Seen], Exhibit]) -> Callable[[Seen], Exhibit]:
-        _DECLARED.append(_Declared(paper, place, make))
-        return make
+    def keep(draw: Draw) -> Draw:
+        name = f"{paper}:{draw.__name__}"
+        figures.add(name, draw, paper=paper, place=place, order=next(_ORDER))
+        return draw
 
     return keep
 
 
-def exhibits_of(seen: Seen, papers: Sequence[str]) -> tuple[tuple[Exhibit, ...], tuple[Missing, ...]]:
+def figures_of_papers(
+    source: FigureSource, papers: Sequence[str]
+) -> tuple[tuple[PaperFigure, ...], tuple[UndrawnFigure, ...]]:
     """The figures of some papers as far as the study can draw them, and what it cannot."""
-    shown, missing = [], []
-    for one in _DECLARED:
-        if one.paper not in papers:
+    drawn, undrawn = [], []
+    for entry in sorted(figures.values(), key=lambda entry: entry.facts["order"]):
+        key, place = entry.facts["paper"], entry.facts["place"]
+        if key not in papers:
             continue
-        paper = PAPERS[one.paper]
+        paper = title_of(key)
         try:
-            made = one.make(seen)
+            made = entry.function(source)
         except NotApplicable as error:
-            missing.append(Missing(paper, one.place, one_line(error)))
+            undrawn.append(UndrawnFigure(paper, place, one_line(error)))
             continue
-        name = f"paper-{one.paper}-{made.name}"
+        name = f"paper-{key}-{made.name}"
         figure = None if made.figure is None else _named(made.figure, name, made.title)
-        shown.append(replace(made, name=name, figure=figure, paper=paper, place=one.place))
-    return tuple(shown), tuple(missing)
+        drawn.append(replace(made, name=name, figure=figure, paper=paper, place=place))
+    return tuple(drawn), tuple(undrawn)
 
 
 def _named(figure: Any, name: str, title: str) -> Any:

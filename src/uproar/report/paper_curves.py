@@ -10,26 +10,26 @@ import numpy as np
 from uproar.claims.names import bare
 from uproar.errors import NotApplicable
 from uproar.metrics.base import metrics, read_metric
-from uproar.papers.figure import Seen
 from uproar.report.figures import Series, some
 from uproar.report.formatting import clean
+from uproar.report.paper_figures import FigureSource
 from uproar.report.score_figures import limits
 from uproar.report.small_multiples import Window
 from uproar.statistics.design import BASELINE
 
 
-def metric_window(seen: Seen, metric: str, title: str, names: Mapping[str, str]) -> Window:
+def metric_window(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Window:
     """The mean curves of some estimators under a metric, and random's; `names` are theirs in the paper."""
-    figure = None if seen.metrics is None else seen.metrics.curves.get(clean(metric))
+    figure = None if source.metrics is None else source.metrics.curves.get(clean(metric))
     if figure is None:
         raise NotApplicable(f"{metric} has no curve yet")
     whole = Window(title, figure.series, figure.x_label, figure.y_label, (0, 1), figure.x_range, percent=(True, False))
     return _window(whole, names)
 
 
-def trace_window(seen: Seen, metric: str, title: str, names: Mapping[str, str]) -> Window:
+def trace_window(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Window:
     """The same for a statistic of the data set over its levels."""
-    judged = seen.found.results.judged.get((seen.found.task, seen.found.model))
+    judged = source.evidence.results.judged.get((source.evidence.task, source.evidence.model))
     curves = None if judged is None else judged.traces.get(metric)
     if curves is None:
         raise NotApplicable(f"{metric} has no curve over levels")
@@ -41,7 +41,7 @@ def trace_window(seen: Seen, metric: str, title: str, names: Mapping[str, str]) 
         mean, low, high = (tuple(some(round(float(v), 5)) for v in side) for side in within)
         x = tuple(float(level) for level in curves.fractions)
         label = clean(method)
-        series.append(Series(label, seen.style(label), x, mean, low, high, tuple(line.n.tolist())))
+        series.append(Series(label, source.style(label), x, mean, low, high, tuple(line.n.tolist())))
     return _window(
         Window(title, tuple(series), facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False)), names
     )

@@ -1,0 +1,95 @@
+"""A paper that a user's plug-in file declares: its claim, recipe, figure and study are like those of the package."""
+
+from __future__ import annotations
+
+import pytest
+
+import uproar
+from uproar.bibliography import papers
+from uproar.claims.base import claims, papers_with_claims
+from uproar.cli.app import _exit_code
+from uproar.report.document import chapters_of
+from uproar.report.paper_figures import figures
+from uproar.study.bundled import shipped, study_named
+from uproar.training.recipe import Recipe, recipes
+
+PLUGIN = """
+from uproar import extend
+from uproar.bibliography import study_files
+from uproar.claims import every
+from uproar.report.paper_figures import ComparisonTable, PaperFigure
+
+
+@extend.paper(title="Author et al. 2030")
+def author2030():
+    return study_files(__file__)
+
+
+@extend.recipe()
+def author2030_short():
+    "Two epochs."
+    return {"epochs": 2}
+
+
+@extend.claim("author2030:grad", place="section 1", says="The gradient does no harm.", published="none")
+def grad(evidence):
+    return every(evidence.area("roar", "grad", above=-1.0))
+
+
+@extend.paper_figure("author2030", "Table 1")
+def numbers(source):
+    return PaperFigure("numbers", "Two numbers", "As printed.", table=ComparisonTable(("here",), (("1",),)))
+"""
+
+STUDY = """# A made-up paper, so small that it runs in seconds.
+task = "planted(size=8, train=64, test=16)"
+estimators = ["random", "grad"]
+protocols = ["roar"]
+fractions = [0.5]
+seeds = 2
+claims = ["author2030"]
+plugins = ["author.py"]
+recipe = "author2030_short"
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """The folder of the plug-in, which is the working folder; what it declares is forgotten afterwards."""
+    registries = (papers, claims, recipes, figures)
+    for registry in registries:
+        registry.load_entry_points()
+    before = [dict(registry._entries) for registry in registries]
+    (tmp_path / "author.py").write_text(PLUGIN)
+    (tmp_path / "author2030-tiny.toml").write_text(STUDY)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for registry, entries in zip(registries, before, strict=True):
+        registry._entries.clear()
+        registry._entries.update(entries)
+
+
+def test_a_plugin_declares_a_paper_with_claim_recipe_figure_and_study(plugin):
+    uproar.extend.load_plugin("author.py")
+    assert papers_with_claims()["author2030"] == "Author et al. 2030"
+    assert Recipe.named("author2030_short").epochs == 2
+    assert shipped()["author2030-tiny"] == plugin / "author2030-tiny.toml"
+    results = uproar.run(study_named("author2030-tiny"))
+    (judgement,) = results.claims
+    assert (judgement.claim, judgement.paper) == ("author2030:grad", "Author et al. 2030")
+    assert judgement.outcome == "holds"
+    (chapter,) = chapters_of(results)
+    (drawn,) = chapter.paper_figures
+    assert (drawn.name, drawn.paper, drawn.place) == ("paper-author2030-numbers", "Author et al. 2030", "Table 1")
+
+
+def test_the_command_line_lists_what_a_plugin_declares_for_a_paper(plugin, capsys):
+    for kind, name in (("claims", "author2030:grad"), ("recipes", "author2030_short"), ("studies", "author2030-tiny")):
+        assert _exit_code(["ls", kind, "--plugin", "author.py"]) == 0
+        assert name in capsys.readouterr().out
+
+
+def test_a_study_and_a_recipe_of_a_plugin_are_known_to_the_command_line(plugin, capsys):
+    assert _exit_code(["validate", "author2030-tiny", "--plugin", "author.py"]) == 0
+    assert _exit_code(["validate", "--plugin", "author.py", "--recipe", "author2030_short"]) == 0
+    capsys.readouterr()
