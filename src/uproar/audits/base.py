@@ -25,7 +25,7 @@ import pandas as pd
 from uproar.errors import BadInput
 from uproar.expression import Call, parse
 from uproar.registry import Registry
-from uproar.results.finding import Finding
+from uproar.results.finding import Finding, State
 
 if TYPE_CHECKING:
     from uproar.data import Task
@@ -170,8 +170,7 @@ def trials_of(call: Call) -> Trials | None:
     """The trials an audit needs, if it needs any."""
     entry = audits[call.name]
     wanted = entry.facts["trials"]
-    found: Trials | None = wanted(**entry.bind(**dict(call.options))) if wanted else None
-    return found
+    return wanted(**entry.bind(**dict(call.options))) if wanted else None
 
 
 def merged(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
@@ -181,3 +180,17 @@ def merged(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     ('grad', 'ig', 'random')
     """
     return tuple(dict.fromkeys([*names, *more]))
+
+
+def state_of(misleads: bool, holds: bool) -> State:
+    """What an audit concludes: the benchmark misleads, or else it holds, or else the data cannot tell."""
+    return "misleads" if misleads else "holds" if holds else "cannot tell"
+
+
+def several(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> several(1, "replicate"), several(3, "replicate")
+    ('1 replicate', '3 replicates')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"

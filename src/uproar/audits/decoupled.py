@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from uproar.audits.predictions import Answered, stacked
+from uproar.audits.plots import REMOVED, lines
+from uproar.audits.predictions import Predictions
 from uproar.results.finding import Plot
 from uproar.statistics.crossed import Mean, mean_of
 from uproar.statistics.design import BASELINE
@@ -15,8 +16,8 @@ DECOUPLED = ("decoupled", "decoupled:permuted", "decoupled:class")
 
 
 @dataclass(frozen=True)
-class Worn:
-    """One estimator under decoupled ROAR, averaged over the fractions: whose mask an image wears, and what it costs."""
+class DonorEffects:
+    """What the donor of a mask changes in the accuracy of decoupled ROAR for one estimator, mean over fractions."""
 
     estimator: str
     own: Mean
@@ -34,22 +35,21 @@ class Worn:
         return {"estimator": self.estimator, **ends}
 
 
-def worn_by(answered: Answered, name: str) -> Worn | None:
-    """The tests of an estimator, if they are finished at all fractions."""
-    fractions = answered.part.study.fractions
-    own, permuted, within = (stacked([answered.right(p, name, t) for t in fractions]) for p in DECOUPLED)
+def donor_effects(predictions: Predictions, name: str) -> DonorEffects | None:
+    """The effects for an estimator whose tests are finished at all fractions."""
+    own, permuted, within = (predictions.over_fractions(predictions.correct, p, name) for p in DECOUPLED)
     if own is None or permuted is None or within is None:
         return None
-    return Worn(name, mean_of(own - permuted), mean_of(within - permuted), mean_of(own - within))
+    return DonorEffects(name, mean_of(own - permuted), mean_of(within - permuted), mean_of(own - within))
 
 
-def distance(worn: list[Worn]) -> str:
+def distance(effects: list[DonorEffects]) -> str:
     """How far own-mask tests are from what was trained, as the end of the sentence."""
-    named = [each for each in worn if each.estimator != BASELINE]
+    named = [each for each in effects if each.estimator != BASELINE]
     if not named:
         return "."
     most = max(named, key=lambda each: abs(each.shift.mean))
-    control = next((each.own for each in worn if each.estimator == BASELINE), None)
+    control = next((each.own for each in effects if each.estimator == BASELINE), None)
     measured = (
         ""
         if control is None
@@ -62,71 +62,62 @@ def distance(worn: list[Worn]) -> str:
     )
 
 
-def warnings(worn: list[Worn]) -> list[str]:
+def warnings(effects: list[DonorEffects]) -> list[str]:
     """Where decoupled ROAR is not to be read as quality."""
-    found = []
-    for each in worn:
+    texts = []
+    for each in effects:
         if each.estimator == BASELINE and (each.own.low > 0 or each.own.high < 0):
-            found.append(
+            texts.append(
                 "Own and permuted masks differ for a random ranking, where they must not: read decoupled differences "
                 f"below {100 * max(abs(each.own.low), abs(each.own.high)):.1f} points as nothing."
             )
         elif each.shift.low > 0:
-            found.append(
+            texts.append(
                 f"{each.estimator}: masks of one's own class help the decoupled network by {each.shift.text(100, 1)} "
                 "points, so own minus permuted makes its ranking look worse than it is; read own minus class."
             )
-    return found
+    return texts
 
 
-def by_fraction(answered: Answered) -> pd.DataFrame:
+def by_fraction(predictions: Predictions) -> pd.DataFrame:
     """Accuracy with own masks, other images' and those of the class, a row per fraction and estimator."""
+    random = {t: predictions.accuracy("decoupled", BASELINE, t) for t in predictions.fractions}
     rows = []
-    for t in answered.part.study.fractions:
-        random = answered.accuracy("decoupled", BASELINE, t)
-        for name in answered.part.estimators:
-            own, permuted, within = (answered.right(p, name, t) for p in DECOUPLED)
-            if own is None or permuted is None or within is None:
-                continue
-            gain, off = mean_of(own - permuted), mean_of(within - permuted)
-            rows.append(
-                {
-                    "estimator": name,
-                    "fraction": t,
-                    "own mask": own.mean(),
-                    "permuted": permuted.mean(),
-                    "of its class": within.mean(),
-                    "random ranking": random,
-                    "own minus permuted": gain.mean,
-                    "low": gain.low,
-                    "high": gain.high,
-                    "class minus permuted": off.mean,
-                    "class low": off.low,
-                    "class high": off.high,
-                }
-            )
-    return pd.DataFrame(rows)
+    for name, t, (own, permuted, within) in predictions.finished(predictions.correct, DECOUPLED):
+        gain, off = mean_of(own - permuted), mean_of(within - permuted)
+        rows.append(
+            {
+                "estimator": name,
+                "fraction": t,
+                "own mask": own.mean(),
+                "permuted": permuted.mean(),
+                "of its class": within.mean(),
+                "random ranking": random[t],
+                "own minus permuted": gain.mean,
+                "low": gain.low,
+                "high": gain.high,
+                "class minus permuted": off.mean,
+                "class low": off.low,
+                "class high": off.high,
+            }
+        )
+    return pd.DataFrame(sorted(rows, key=lambda row: predictions.fractions.index(row["fraction"])))
 
 
-def decoupled_plot(decoupled: pd.DataFrame, worn: list[Worn]) -> Plot:
+def decoupled_plot(decoupled: pd.DataFrame, effects: list[DonorEffects]) -> Plot:
     """Own minus permuted over the fractions."""
-    named = [each for each in worn if each.estimator != BASELINE]
+    named = [each for each in effects if each.estimator != BASELINE]
     better = sum(each.own.high < 0 for each in named)
-    return Plot(
+    return lines(
         "leakage-decoupled",
-        "lines",
         f"Without the leak {better} of {len(named)} estimators find pixels that count",
         "Decoupled ROAR: accuracy with each image's own mask minus that with other images' masks. Below the dashed "
         "line the ranking finds what counts in this image; on it, only the geometry of its masks costs accuracy.",
         decoupled,
-        "fraction",
-        "own minus permuted",
-        "share removed",
-        "accuracy, own minus permuted",
+        REMOVED,
+        ("own minus permuted", "accuracy, own minus permuted"),
         "estimator",
-        "low",
-        "high",
-        reference=0.0,
-        reference_label="geometry alone",
+        band=True,
+        reference=(0.0, "geometry alone"),
         percent=True,
     )

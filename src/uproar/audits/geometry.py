@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, audit
+from uproar.audits.base import Evidence, audit, state_of
+from uproar.audits.plots import REMOVED, lines
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.design import BASELINE
@@ -57,9 +58,8 @@ def geometry(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
 
 def state(gap: Difference, margin: float) -> State:
     """Misled by a decided gap; sound if the gap is below the margin either way."""
-    if -margin < gap.low and gap.high < margin:
-        return "holds"
-    return "misleads" if gap.decided else "cannot tell"
+    sound = -margin < gap.low and gap.high < margin
+    return state_of(misleads=gap.decided and not sound, holds=sound)
 
 
 def _than(gap: Difference) -> str:
@@ -83,18 +83,14 @@ def _plot(accuracy: Mapping[str, pd.DataFrame], gap: Difference) -> Plot:
         for name, frame in accuracy.items()
         for t, v in frame.items()
     ]
-    return Plot(
+    return lines(
         "geometry",
-        "lines",
         f"Blocks leave {gap.in_points} points {_than(gap)} pixels do",
         "Accuracy after retraining without the removed share; the band spans the replicates.",
         pd.DataFrame(rows),
-        "fraction",
-        "accuracy",
-        "share removed",
-        "accuracy",
+        REMOVED,
+        ("accuracy", "accuracy"),
         "ranking",
-        "low",
-        "high",
+        band=True,
         percent=True,
     )

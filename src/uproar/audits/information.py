@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from uproar.audits.base import Evidence, audit
-from uproar.audits.predictions import Answered
+from uproar.audits.base import Evidence, audit, state_of
+from uproar.audits.plots import REMOVED, lines
+from uproar.audits.predictions import Predictions
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
@@ -34,15 +35,14 @@ def _studies(study: Study) -> Mapping[str, Study]:
     paper="Song et al., Theorems 3.1 and 3.2",
 )
 def information(evidence: Evidence) -> Finding:
-    """H(Y) minus the held-out surprise of a network that sees the masks alone: a lower bound of I(M; Y)."""
+    """H(Y) minus the held-out loss in bits of a network that sees the masks alone: a lower bound of I(M; Y)."""
     part = evidence["masks"]
-    answered = Answered(part)
-    rows = []
-    for estimator in part.estimators:
-        for t in part.study.fractions:
-            surprise = answered.surprise(MASK, estimator, t)
-            if surprise is not None:
-                rows.append({"estimator": estimator, "fraction": t, **vars(mean_of(answered.bits - surprise))})
+    predictions = Predictions(part)
+    bits = predictions.entropy
+    rows = [
+        {"estimator": estimator, "fraction": t, **vars(mean_of(bits - nll))}
+        for estimator, t, (nll,) in predictions.finished(predictions.nll_bits, (MASK,))
+    ]
     if not rows:
         raise NotApplicable("no network that sees masks alone is finished")
     table = pd.DataFrame(rows)
@@ -50,21 +50,21 @@ def information(evidence: Evidence) -> Finding:
     top = (others if len(others) else table).sort_values("low").iloc[-1]
     most = Mean(top["mean"], top["low"], top["high"])
     sentence = (
-        f"A removed-mask alone tells at least {most.text()} of the {answered.bits:.2f} bits of the class "
+        f"A removed-mask alone tells at least {most.text()} of the {bits:.2f} bits of the class "
         f"({top['estimator']} at t = {top['fraction']:g}), and a random mask "
         f"{_random(table, top['fraction'])}."
     )
     return Finding(
-        _state(others, answered.bits),
+        _state(others, bits),
         sentence,
-        plots=(_plot(table, answered.bits, most, str(top["estimator"])),),
+        plots=(_plot(table, bits, most, str(top["estimator"])),),
         tables={
             "information of the mask about the class, bits, at least": table,
             "Theorem 3.2: a better score by knowing less, bits": _listed(theorem_two()),
             "Theorem 3.1: the most that any processing gained, bits": _listed(theorem_one()),
         },
         notes=(
-            "The surprise of a trained network is never less than what is really missing, so these are lower bounds: "
+            "The loss of a trained network is never less than what is really missing, so these are lower bounds: "
             "a stronger network may read more from the masks.",
             "Theorem 3.2 is a world of two pixels, enumerated: post-processing erases all that the attribution said of "
             "the explainer, 1 bit, and ROAR calls it better, 0 bits left instead of 0.344.",
@@ -74,16 +74,17 @@ def information(evidence: Evidence) -> Finding:
 
 
 def _state(table: pd.DataFrame, bits: float) -> State:
-    if len(table) and bool((table["low"] > MUCH * bits).any()):
-        return "misleads"
-    return "holds" if len(table) and bool((table["high"] < MUCH * bits).all()) else "cannot tell"
+    much = MUCH * bits
+    return state_of(
+        misleads=bool((table["low"] > much).any()), holds=len(table) > 0 and bool((table["high"] < much).all())
+    )
 
 
 def _random(table: pd.DataFrame, fraction: float) -> str:
-    found = table[(table["estimator"] == BASELINE) & (table["fraction"] == fraction)]
-    if found.empty:
+    rows = table[(table["estimator"] == BASELINE) & (table["fraction"] == fraction)]
+    if rows.empty:
         return "was not measured"
-    row = found.iloc[0]
+    row = rows.iloc[0]
     return Mean(row["mean"], row["low"], row["high"]).text()
 
 
@@ -92,20 +93,15 @@ def _listed(values: Mapping[str, float]) -> pd.DataFrame:
 
 
 def _plot(table: pd.DataFrame, bits: float, most: Mean, name: str) -> Plot:
-    return Plot(
+    return lines(
         "information",
-        "lines",
         f"The masks of {name} alone tell at least {most.text(digits=1)} of {bits:.1f} bits",
         "Bits about the class that a network reads from the removed-mask without any pixel; 0: nothing, the dashed "
         "line: all. The band is a 95 % interval over replicates and images.",
         table,
-        "fraction",
-        "mean",
-        "share removed",
-        "bits",
+        REMOVED,
+        ("mean", "bits"),
         "estimator",
-        "low",
-        "high",
-        reference=bits,
-        reference_label="all there is to know",
+        band=True,
+        reference=(bits, "all there is to know"),
     )

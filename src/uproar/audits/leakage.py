@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from uproar.audits.base import Evidence, audit, merged
-from uproar.audits.decoupled import DECOUPLED, by_fraction, decoupled_plot, distance, warnings, worn_by
-from uproar.audits.predictions import Answered, stacked
+from uproar.audits.base import Evidence, audit, merged, state_of
+from uproar.audits.decoupled import DECOUPLED, by_fraction, decoupled_plot, distance, donor_effects, warnings
+from uproar.audits.plots import REMOVED, lines
+from uproar.audits.predictions import Predictions, Reader
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.crossed import Mean, mean_of
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from uproar.study.spec import Study
 
 DIAGNOSIS = ("roar", "roar:mask", "roar:mask-other", "roar:mask+pixels")
+NLL = ("roar:mask", "roar:mask+pixels")
+"""Networks that see the mask alone, and mask and pixels: their losses differ by what the pixels add."""
 OTHER_WAYS = ("roar:hidden", "roar:find-mask", "roar:hidden:find-mask", "roar:cross-fitted")
 BLIND = (BASELINE, "class_sum(grad)", "random_class(grad)", "sobel")
 NEAR_ZERO = 0.05
@@ -30,10 +33,10 @@ def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
     asked = ("kar",) if "kar" in study.protocols else ()
     protocols = (*DIAGNOSIS, *asked, *DECOUPLED, *(OTHER_WAYS if ways_out else ()))
     names = merged((BASELINE,), study.estimators)
-    found = {"masks": study.with_changes(protocols=protocols, estimators=names, metrics=())}
+    parts = {"masks": study.with_changes(protocols=protocols, estimators=names, metrics=())}
     if ways_out:
-        found["blind"] = study.with_changes(protocols=("roar", "roar:mask"), estimators=BLIND, metrics=())
-    return found
+        parts["blind"] = study.with_changes(protocols=("roar", "roar:mask"), estimators=BLIND, metrics=())
+    return parts
 
 
 @audit(
@@ -45,40 +48,39 @@ def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
 def leakage(evidence: Evidence, *, ways_out: bool = True) -> Finding:
     """Networks that see masks and no pixel, what pixels add to a mask, and ways to measure without the leak."""
     part = evidence["masks"]
-    answered = Answered(part)
-    known, kept = (_known(answered, protocol) for protocol in ("roar", "kar"))
+    predictions = Predictions(part)
+    known, kept = (_leaks(predictions, protocol) for protocol in ("roar", "kar"))
     if not known:
         raise NotApplicable("no estimator beside random has all its masks-alone trainings; run the audit to the end")
-    masks, pixels, decoupled = _masks(answered), _pixels(answered), by_fraction(answered)
-    worn = [each for name in part.estimators if (each := worn_by(answered, name)) is not None]
+    masks, pixels, decoupled = _masks(predictions), _pixels(predictions), by_fraction(predictions)
+    effects = [each for name in part.estimators if (each := donor_effects(predictions, name)) is not None]
     tables = {
         "masks alone against ROAR, accuracy": masks,
         "what pixels add to the mask, bits: I(Y; X' | M)": pixels,
         "decoupled ROAR, accuracy": decoupled,
     }
     far = "how far own masks are from what the decoupled network was trained with, accuracy, mean over fractions"
-    tables[far] = pd.DataFrame([each.row for each in worn])
-    plots = [_mask_plot(masks, answered.chance, known), _pixel_plot(pixels, answered.bits)]
+    tables[far] = pd.DataFrame([each.row for each in effects])
+    plots = [_mask_plot(masks, predictions.chance, known), _pixel_plot(pixels, predictions.entropy)]
     if len(decoupled):
-        plots.append(decoupled_plot(decoupled, worn))
+        plots.append(decoupled_plot(decoupled, effects))
     if ways_out:
-        ways = _ways(answered)
-        tables["ways out, accuracy of each, and how well the mask is found (area under ROC)"] = ways
-        blind = _masks(Answered(evidence["blind"]))
+        tables["ways out, accuracy of each, and how well the mask is found (area under ROC)"] = _ways(predictions)
+        blind = _masks(Predictions(evidence["blind"]))
         if len(blind):
             tables["maps that do not depend on the class, accuracy"] = blind
     leaking = [each for each in known if each.leaks]
     return Finding(
         _state(known),
-        _sentence(known, leaking, answered) + _also(kept) + distance(worn),
+        _sentence(known, leaking, predictions.chance) + _also(kept) + distance(effects),
         plots=tuple(plots),
         tables=tables,
         marks=tuple(
-            Mark(each.protocol, each.estimator, "leaks", each.why(answered.chance))
+            Mark(each.protocol, each.estimator, "leaks", each.why(predictions.chance))
             for each in (*known, *kept)
             if each.leaks
         ),
-        notes=(*_NOTES, *warnings(worn)),
+        notes=(*_NOTES, *warnings(effects)),
     )
 
 
@@ -90,15 +92,15 @@ _NOTES = (
     "Decoupled ROAR trains with masks permuted across images, so that a mask says nothing of the class, and tests with "
     "each image's own. Own below permuted: the ranking finds what counts; own equal to it: geometry alone.",
     "Own masks are not quite what the decoupled network was trained with: there a mask had nothing to do with the "
-    "image that wears it. How much that matters is measured twice: own minus permuted of a random ranking, whose masks "
-    "have nothing to do with any image, must be zero; and `class minus permuted` is what a mask of one's own class "
-    "changes without being one's own. The rest, `own minus class`, is due to the image alone.",
+    "image it is assigned to. How much that matters is measured twice: own minus permuted of a random ranking, whose "
+    "masks have nothing to do with any image, must be zero; and `class minus permuted` is what a mask of one's own "
+    "class changes without being one's own. The rest, `own minus class`, is due to the image alone.",
     "`ROAR minus decoupled` is the leak as it is used: the same pixels are gone, but only ROAR can use the masks.",
     "Part of what a mask tells is the honest shape of the object: Sobel, which knows no model, leaks that part too.",
 )
 
 
-class _Judged:
+class _Leak:
     """One estimator: how far its masks alone go, and what pixels add."""
 
     def __init__(
@@ -142,124 +144,108 @@ class _Judged:
         return text + ("" if self.added is None else f"; pixels add {self.added.text()} bits")
 
 
-def _known(answered: Answered, protocol: str) -> list[_Judged]:
+def _leaks(predictions: Predictions, protocol: str) -> list[_Leak]:
     """Every estimator but random of which all networks of a protocol, and those without pixels, are there."""
-    fractions, found = answered.part.study.fractions, []
-    for name in answered.part.estimators:
-        mask = stacked([answered.right("roar:mask", name, t) for t in fractions])
-        shown = stacked([answered.right(protocol, name, t) for t in fractions])
+    leaks, over = [], predictions.over_fractions
+    for name in predictions.part.estimators:
+        mask = over(predictions.correct, "roar:mask", name)
+        shown = over(predictions.correct, protocol, name)
         if name == BASELINE or mask is None or shown is None:
             continue
-        bits = [_added(answered, name, t) for t in fractions] if protocol == "roar" else [None]
-        chance = answered.chance
-        found.append(_Judged(protocol, name, mask, shown, stacked(bits), chance, answered.bits))
-    return found
+        added = over(_added_bits(predictions), protocol, name) if protocol == "roar" else None
+        leaks.append(_Leak(protocol, name, mask, shown, added, predictions.chance, predictions.entropy))
+    return leaks
 
 
-def _also(kept: list[_Judged]) -> str:
+def _added_bits(predictions: Predictions) -> Reader:
+    """Reads the bits that pixels add to the mask, per replicate and image."""
+
+    def read(_: str, name: str, fraction: float) -> np.ndarray | None:
+        alone, both = (predictions.nll_bits(protocol, name, fraction) for protocol in NLL)
+        return None if alone is None or both is None else alone - both
+
+    return read
+
+
+def _also(kept: list[_Leak]) -> str:
     if not kept:
         return ""
     count = sum(each.leaks for each in kept)
     return f"; by the same measure KAR reads the mask for {count} of {len(kept)}"
 
 
-def _added(answered: Answered, name: str, fraction: float) -> np.ndarray | None:
-    """Bits that pixels add to the mask, per replicate and image."""
-    alone = answered.surprise("roar:mask", name, fraction)
-    both = answered.surprise("roar:mask+pixels", name, fraction)
-    return None if alone is None or both is None else alone - both
+def _state(known: list[_Leak]) -> State:
+    return state_of(misleads=any(each.leaks for each in known), holds=all(each.keeps_quiet for each in known))
 
 
-def _state(known: list[_Judged]) -> State:
-    if any(each.leaks for each in known):
-        return "misleads"
-    return "holds" if all(each.keeps_quiet for each in known) else "cannot tell"
-
-
-def _sentence(known: list[_Judged], leaking: list[_Judged], answered: Answered) -> str:
+def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:
     worst = max(leaking or known, key=lambda each: each.size)
-    found = (
+    text = (
         f"For {len(leaking)} of {len(known)} estimators the removed-masks alone, without a single pixel, reach more "
         f"than half of the accuracy above chance that ROAR leaves; most for {worst.estimator}: masks "
-        f"{worst.mask:.3f}, ROAR {worst.shown:.3f}, chance {answered.chance:.3f}"
+        f"{worst.mask:.3f}, ROAR {worst.shown:.3f}, chance {chance:.3f}"
     )
     lost = [each.estimator for each in known if each.unrankable]
     if lost:
         few = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
         added = max((each.added for each in known if each.unrankable and each.added), key=lambda m: m.mean)
-        return f"{found}; given the mask the pixels add at most {added.text()} bits for {few}: ROAR cannot rank there"
-    return found
+        return f"{text}; given the mask the pixels add at most {added.text()} bits for {few}: ROAR cannot rank there"
+    return text
 
 
-def _masks(answered: Answered) -> pd.DataFrame:
+def _masks(predictions: Predictions) -> pd.DataFrame:
     rows = []
-    for name in answered.part.estimators:
-        for t in answered.part.study.fractions:
-            mask = answered.right("roar:mask", name, t)
-            if mask is None:
-                continue
-            alone = mean_of(mask)
-            rows.append(
-                {
-                    "estimator": name,
-                    "fraction": t,
-                    "ROAR": answered.accuracy("roar", name, t),
-                    "masks alone": alone.mean,
-                    "low": alone.low,
-                    "high": alone.high,
-                    "masks of another base model": answered.accuracy("roar:mask-other", name, t),
-                    "chance": answered.chance,
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def _pixels(answered: Answered) -> pd.DataFrame:
-    rows = []
-    for name in answered.part.estimators:
-        for t in answered.part.study.fractions:
-            added = _added(answered, name, t)
-            if added is not None:
-                rows.append({"estimator": name, "fraction": t, **vars(mean_of(added))})
-    return pd.DataFrame(rows, columns=["estimator", "fraction", "mean", "low", "high"])
-
-
-def _ways(answered: Answered) -> pd.DataFrame:
-    protocols = ("roar", "decoupled", "roar:hidden", "roar:cross-fitted")
-    finders = {"mask found": "roar:find-mask", "mask found, hidden": "roar:hidden:find-mask"}
-    return pd.DataFrame(
-        [
+    for name, t, (mask,) in predictions.finished(predictions.correct, ("roar:mask",)):
+        alone = mean_of(mask)
+        rows.append(
             {
                 "estimator": name,
                 "fraction": t,
-                **{p: answered.accuracy(p, name, t) for p in protocols},
-                "ROAR minus decoupled": answered.accuracy("roar", name, t) - answered.accuracy("decoupled", name, t),
-                **{title: answered.accuracy(p, name, t) for title, p in finders.items()},
+                "ROAR": predictions.accuracy("roar", name, t),
+                "masks alone": alone.mean,
+                "low": alone.low,
+                "high": alone.high,
+                "masks of another base model": predictions.accuracy("roar:mask-other", name, t),
+                "chance": predictions.chance,
             }
-            for name in answered.part.estimators
-            for t in answered.part.study.fractions
-        ]
-    )
+        )
+    return pd.DataFrame(rows)
 
 
-def _mask_plot(masks: pd.DataFrame, chance: float, known: list[_Judged]) -> Plot:
+def _pixels(predictions: Predictions) -> pd.DataFrame:
+    rows = [
+        {"estimator": name, "fraction": t, **vars(mean_of(added))}
+        for name, t, (added,) in predictions.finished(_added_bits(predictions), ("roar",))
+    ]
+    return pd.DataFrame(rows, columns=["estimator", "fraction", "mean", "low", "high"])
+
+
+def _ways(predictions: Predictions) -> pd.DataFrame:
+    protocols = ("roar", "decoupled", "roar:hidden", "roar:cross-fitted")
+    detectors = {"mask found": "roar:find-mask", "mask found, hidden": "roar:hidden:find-mask"}
+    rows = []
+    for name in predictions.part.estimators:
+        for t in predictions.fractions:
+            accuracy = {p: predictions.accuracy(p, name, t) for p in protocols}
+            accuracy["ROAR minus decoupled"] = accuracy["roar"] - accuracy["decoupled"]
+            accuracy |= {title: predictions.accuracy(p, name, t) for title, p in detectors.items()}
+            rows.append({"estimator": name, "fraction": t, **accuracy})
+    return pd.DataFrame(rows)
+
+
+def _mask_plot(masks: pd.DataFrame, chance: float, known: list[_Leak]) -> Plot:
     leaking = sum(each.leaks for each in known)
-    return Plot(
+    return lines(
         "leakage-masks",
-        "lines",
         f"Masks without a pixel tell the class for {leaking} of {len(known)} estimators",
         "Accuracy of a network that sees which pixels were removed and nothing else; at the dashed line it guesses. "
         "The band is a 95 % interval over replicates and images.",
         masks,
-        "fraction",
-        "masks alone",
-        "share removed",
-        "accuracy of masks alone",
+        REMOVED,
+        ("masks alone", "accuracy of masks alone"),
         "estimator",
-        "low",
-        "high",
-        reference=chance,
-        reference_label="chance",
+        band=True,
+        reference=(chance, "chance"),
         percent=True,
     )
 
@@ -272,19 +258,14 @@ def _pixel_plot(pixels: pd.DataFrame, bits: float) -> Plot:
         if bool(nothing.any())
         else f"Given the mask, pixels still add up to {named['mean'].max():.2f} of {bits:.2f} bits"
     )
-    return Plot(
+    return lines(
         "leakage-pixels",
-        "lines",
         title,
         "Bits about the class that the pixels left by ROAR add to what the mask tells; near 0, ROAR measures the mask.",
         pixels,
-        "fraction",
-        "mean",
-        "share removed",
-        "bits added by pixels",
+        REMOVED,
+        ("mean", "bits added by pixels"),
         "estimator",
-        "low",
-        "high",
-        reference=0.0,
-        reference_label="pixels add nothing",
+        band=True,
+        reference=(0.0, "pixels add nothing"),
     )

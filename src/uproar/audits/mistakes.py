@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, merged
-from uproar.audits.predictions import Answered, stacked
+from uproar.audits.base import Evidence, Part, audit, merged, state_of
+from uproar.audits.plots import lines
+from uproar.audits.predictions import Predictions
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
@@ -54,26 +55,26 @@ def mistakes(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
     `misleads` needs some estimator to repeat more than those, by `margin`, with 95 % confidence.
     """
     part = evidence["retrained"]
-    base = _Base(Answered(part))
-    judged = [
-        found
+    base = _BaseModels(Predictions(part))
+    measured = [
+        repetition
         for protocol in part.study.protocols
         for name in part.estimators
-        if read_chain(name).needs_model and (found := _judged(base, protocol, name)) is not None
+        if read_chain(name).needs_model and (repetition := _repetition(base, protocol, name)) is not None
     ]
-    if not judged:
+    if not measured:
         raise NotApplicable(
             "no estimator that asks the network has all its retrainings; name one, or run the audit to the end"
         )
-    repeating = [each for each in judged if each.beyond.low > margin]
-    table, state = _by_fraction(base), _state(judged, margin)
+    repeating = [each for each in measured if each.beyond.low > margin]
+    table, state = _by_fraction(base), _state(measured, margin)
     return Finding(
         state,
-        _sentence(judged, repeating, base, state),
-        plots=_plots(table, repeating, judged),
+        _sentence(measured, repeating, base, state),
+        plots=_plots(table, repeating, measured),
         tables={
             "mistakes of the explained network, shares that come again": table,
-            "mean over fractions": pd.DataFrame([each.row for each in judged]),
+            "mean over fractions": pd.DataFrame([each.row for each in measured]),
             "over rankings that ask the network, correlation of accuracy with repeated mistakes": _over_rankings(table),
         },
         marks=tuple(Mark(each.protocol, each.estimator, "repeats mistakes", each.why) for each in repeating),
@@ -99,7 +100,7 @@ _NOTES = (
 
 def _with_pixels(protocol: str) -> str:
     """The protocol whose networks see pixels, of one whose networks see masks."""
-    return protocol.partition(":")[0]
+    return protocol_named(protocol).family
 
 
 def _changing(part: Part, protocol: str) -> list[float]:
@@ -116,13 +117,13 @@ class _Yardstick:
     """For each replicate and mistake, how often it is repeated."""
 
 
-class _Base:
+class _BaseModels:
     """The networks that were explained: where they are wrong, and what they say there."""
 
-    def __init__(self, answered: Answered) -> None:
-        self.answered = answered
-        self.said = answered.explained()
-        self.wrong = self.said != answered.labels.numpy()
+    def __init__(self, predictions: Predictions) -> None:
+        self.predictions = predictions
+        self.classes = predictions.of_base_models()
+        self.wrong = self.classes != predictions.labels.numpy()
         mistakes = self.wrong.sum(axis=1).mean()
         if mistakes < FEWEST:
             raise NotApplicable(
@@ -135,36 +136,36 @@ class _Base:
         """The networks of a protocol that repeat most and cannot know; None where there are none."""
         pixels = _with_pixels(protocol)  # without pixels a random mask tells nothing at all
         if pixels not in self._yardsticks:
-            found = [*self._another_replicate(), *self._blind(pixels)]
-            largest = max(found, key=lambda each: float(each.counted.mean()), default=None)
+            candidates = [*self._another_replicate(), *self._blind(pixels)]
+            largest = max(candidates, key=lambda each: float(each.counted.mean()), default=None)
             self._yardsticks[pixels] = largest
         return self._yardsticks[pixels]
 
     def _another_replicate(self) -> list[_Yardstick]:
-        count, distinct = len(self.said), len({said.tobytes() for said in self.said})
+        count, distinct = len(self.classes), len({one.tobytes() for one in self.classes})
         if count < 2 or distinct < count:  # one network, or one file of weights for all
             return []
-        same = (self.said[:, None] == self.said[None]).astype(float)
+        same = (self.classes[:, None] == self.classes[None]).astype(float)
         return [_Yardstick("another replicate", self.wrong * (same.sum(1) - 1) / (count - 1))]
 
     def _blind(self, protocol: str) -> list[_Yardstick]:
         """The rankings that ask no network."""
-        part, found = self.answered.part, []
+        part, yardsticks = self.predictions.part, []
         for name in (name for name in part.estimators if not read_chain(name).needs_model):
             for t in _changing(part, protocol):
                 counted = self.repeated(protocol, name, t)
                 if counted is not None:
-                    found.append(_Yardstick(f"{name} at {t:.0%}", counted))
-        return found
+                    yardsticks.append(_Yardstick(f"{name} at {t:.0%}", counted))
+        return yardsticks
 
     def repeated(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """1 where a mistake comes again, (replicates, images)."""
-        said = self.answered.classes(protocol, estimator, fraction)
-        return None if said is None else (self.wrong & (said == self.said)).astype(float)
+        classes = self.predictions.classes(protocol, estimator, fraction)
+        return None if classes is None else (self.wrong & (classes == self.classes)).astype(float)
 
     def put_right(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """1 where a mistake becomes right."""
-        right = self.answered.right(protocol, estimator, fraction)
+        right = self.predictions.correct(protocol, estimator, fraction)
         return None if right is None else self.wrong * right
 
     def share(self, counted: np.ndarray) -> Mean:
@@ -176,7 +177,7 @@ class _Base:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _Repetition:
     """One estimator under one protocol, over all fractions."""
 
     protocol: str
@@ -214,19 +215,19 @@ class _Judged:
         return f"repeats {self.repeated.text(100, 1)} % of the explained network's mistakes, {natural}"
 
 
-def _judged(base: _Base, protocol: str, name: str) -> _Judged | None:
-    fractions = _changing(base.answered.part, protocol)
-    repeated = stacked([base.repeated(protocol, name, t) for t in fractions])
-    right = stacked([base.put_right(protocol, name, t) for t in fractions])
+def _repetition(base: _BaseModels, protocol: str, name: str) -> _Repetition | None:
+    over, fractions = base.predictions.over_fractions, _changing(base.predictions.part, protocol)
+    repeated = over(base.repeated, protocol, name, fractions)
+    corrected = over(base.put_right, protocol, name, fractions)
     yardstick = base.yardstick(protocol)
-    if repeated is None or right is None or yardstick is None:
+    if repeated is None or corrected is None or yardstick is None:
         return None
     beyond, natural = base.share(repeated - yardstick.counted), base.share(yardstick.counted)
-    return _Judged(protocol, name, base.share(repeated), beyond, yardstick, base.share(right), natural)
+    return _Repetition(protocol, name, base.share(repeated), beyond, yardstick, base.share(corrected), natural)
 
 
-def _by_fraction(base: _Base) -> pd.DataFrame:
-    part = base.answered.part
+def _by_fraction(base: _BaseModels) -> pd.DataFrame:
+    part = base.predictions.part
     rows = []
     for protocol in part.study.protocols:
         for name in part.estimators:
@@ -247,7 +248,7 @@ def _by_fraction(base: _Base) -> pd.DataFrame:
                         "high": high,
                         "put right": base.share(right).mean,
                         "mistakes": float(base.wrong.sum(axis=1).mean()),
-                        "accuracy": base.answered.accuracy(protocol, name, t),
+                        "accuracy": base.predictions.accuracy(protocol, name, t),
                     }
                 )
     return pd.DataFrame(rows)
@@ -260,8 +261,7 @@ def _over_rankings(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (protocol, t), group in table[table["estimator"].isin(known)].groupby(["protocol", "fraction"], sort=False):
         if len(group) >= FEW and group["accuracy"].nunique() > 1:
-            found = group["accuracy"].corr(group["repeated"])
-            rows.append((protocol, t, len(group), found))
+            rows.append((protocol, t, len(group), group["accuracy"].corr(group["repeated"])))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -270,17 +270,18 @@ def _shares(share: Mean) -> tuple[float, float]:
     return max(share.low, 0.0), min(share.high, 1.0)
 
 
-def _state(judged: list[_Judged], margin: float) -> State:
-    if any(each.beyond.low > margin for each in judged):
-        return "misleads"
-    return "holds" if all(each.beyond.high < margin for each in judged) else "cannot tell"
+def _state(measured: list[_Repetition], margin: float) -> State:
+    return state_of(
+        misleads=any(each.beyond.low > margin for each in measured),
+        holds=all(each.beyond.high < margin for each in measured),
+    )
 
 
-def _sentence(judged: list[_Judged], repeating: list[_Judged], base: _Base, state: State) -> str:
-    most = max(repeating or judged, key=lambda each: each.repeated.mean)
+def _sentence(measured: list[_Repetition], repeating: list[_Repetition], base: _BaseModels, state: State) -> str:
+    most = max(repeating or measured, key=lambda each: each.repeated.mean)
     count = round(float(base.wrong.sum(axis=1).mean()))
     ends: dict[State, str] = {
-        "misleads": f"under {len(repeating)} of {len(judged)} rankings and protocols masks hand its answers on",
+        "misleads": f"under {len(repeating)} of {len(measured)} rankings and protocols masks hand its answers on",
         "holds": "no ranking repeats more than these",
         "cannot tell": "whether masks hand its answers on cannot be told from these replicates",
     }
@@ -291,32 +292,27 @@ def _sentence(judged: list[_Judged], repeating: list[_Judged], base: _Base, stat
     )
 
 
-def _plots(table: pd.DataFrame, repeating: list[_Judged], judged: list[_Judged]) -> tuple[Plot, ...]:
-    found = []
+def _plots(table: pd.DataFrame, repeating: list[_Repetition], measured: list[_Repetition]) -> tuple[Plot, ...]:
+    plots = []
     for protocol, rows in table.groupby("protocol", sort=False):
-        own = [each for each in judged if each.protocol == protocol]
+        own = [each for each in measured if each.protocol == protocol]
         if not own:
             continue
         marked = sum(each.protocol == protocol for each in repeating)
-        found.append(
-            Plot(
+        plots.append(
+            lines(
                 f"mistakes-{str(protocol).replace(':', '-')}",
-                "lines",
                 f"{protocol}: {marked} of {len(own)} rankings hand the explained network's mistakes on",
                 "Share of the explained network's mistakes that the retrained network repeats. Dashed: the most that "
                 "networks repeat which cannot know them; above it, masks hand answers on. Bands are 95 % intervals "
                 "over replicates and images.",
                 rows,
-                "fraction",
-                "repeated",
-                "share removed" if str(protocol).startswith("roar") else "share kept",
-                "mistakes repeated",
+                ("fraction", f"share {protocol_named(str(protocol)).fraction_means}"),
+                ("repeated", "mistakes repeated"),
                 "estimator",
-                "low",
-                "high",
-                reference=own[0].natural.mean,
-                reference_label=own[0].yardstick.name,
+                band=True,
+                reference=(own[0].natural.mean, own[0].yardstick.name),
                 percent=True,
             )
         )
-    return tuple(found)
+    return tuple(plots)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit
-from uproar.audits.rankings import several
+from uproar.audits.base import Evidence, Part, audit, several, state_of
+from uproar.audits.plots import bars
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call
@@ -64,14 +64,16 @@ def spurious(
     `holds` needs the gain to be below `margin` with 95 % confidence.
     """
     part, cue = evidence["holes"], _cue(share)
-    seen = {
+    accuracy = {
         (protocol, name): _at(part, protocol, name, fraction)
         for protocol in (RETRAINED, ORIGINAL)
         for name in (CENTRE, cue)
     }
-    retrained = paired(seen[RETRAINED, cue], seen[RETRAINED, CENTRE])
-    original = paired(seen[ORIGINAL, cue], seen[ORIGINAL, CENTRE])
-    fooled = paired(seen[RETRAINED, cue] - seen[RETRAINED, CENTRE], seen[ORIGINAL, cue] - seen[ORIGINAL, CENTRE])
+    retrained = paired(accuracy[RETRAINED, cue], accuracy[RETRAINED, CENTRE])
+    original = paired(accuracy[ORIGINAL, cue], accuracy[ORIGINAL, CENTRE])
+    fooled = paired(
+        accuracy[RETRAINED, cue] - accuracy[RETRAINED, CENTRE], accuracy[ORIGINAL, cue] - accuracy[ORIGINAL, CENTRE]
+    )
     edge = _at(evidence["edge"], CLEAN, cue, share)
     plain = _at(evidence["edge"], CLEAN, cue, 0.0)
     lost = paired(plain, edge)
@@ -90,7 +92,7 @@ def spurious(
     return Finding(
         state(fooled, margin),
         _sentence(fooled, retrained, original, lost, share),
-        plots=(_holes(seen, cue, fraction, retrained, chance), _edge(plain, edge, share, lost, chance)),
+        plots=(_holes(accuracy, cue, fraction, retrained, chance), _edge(plain, edge, share, lost, chance)),
         tables={"differences of accuracy": table},
         notes=(
             f"Strategies: `{CENTRE}` and `{cue}`, {100 * fraction:g} % of the pixels each, filled as in the study "
@@ -103,18 +105,16 @@ def spurious(
 
 def state(fooled: Difference, margin: float) -> State:
     """Fooled if retraining gains by the cue what the original network does not."""
-    if fooled.decided and fooled.mean > 0:
-        return "misleads"
-    return "holds" if fooled.high < margin else "cannot tell"
+    return state_of(misleads=fooled.decided and fooled.mean > 0, holds=fooled.high < margin)
 
 
 def _at(part: Part, protocol: str, estimator: str, fraction: float) -> pd.Series:
-    found = part.accuracy(protocol, estimator)
-    if fraction not in found.columns:
+    accuracy = part.accuracy(protocol, estimator)
+    if fraction not in accuracy.columns:
         raise NotApplicable(
             f"{protocol} of {estimator} at t={fraction:g} is not finished; see the report's list of problems"
         )
-    return found[fraction]
+    return accuracy[fraction]
 
 
 def _signed(gap: Difference) -> str:
@@ -133,17 +133,12 @@ def _sentence(fooled: Difference, retrained: Difference, original: Difference, l
 
 
 def _bar(group: str, series: str, values: pd.Series) -> dict[str, object]:
-    return {
-        "network": group,
-        "removed": series,
-        "accuracy": float(values.mean()),
-        "low": float(values.min()),
-        "high": float(values.max()),
-    }
+    spread = {"accuracy": float(values.mean()), "low": float(values.min()), "high": float(values.max())}
+    return {"network": group, "removed": series, **spread}
 
 
 def _holes(
-    seen: Mapping[tuple[str, str], pd.Series], cue: str, fraction: float, gap: Difference, chance: float
+    accuracy: Mapping[tuple[str, str], pd.Series], cue: str, fraction: float, gap: Difference, chance: float
 ) -> Plot:
     rows = [
         _bar(
@@ -151,43 +146,32 @@ def _holes(
             "centre and cue of the label" if name == cue else "centre",
             values,
         )
-        for (protocol, name), values in seen.items()
+        for (protocol, name), values in accuracy.items()
     ]
-    return Plot(
+    return bars(
         "spurious",
-        "bars",
         f"A cue of the label is worth {_signed(gap)} points to a retrained network",
         f"Accuracy with {100 * fraction:g} % of the pixels removed; bars of one network differ in what the hole tells.",
         pd.DataFrame(rows),
-        "network",
-        "accuracy",
-        "",
-        "accuracy",
+        ("network", ""),
+        ("accuracy", "accuracy"),
         "removed",
-        "low",
-        "high",
-        reference=chance,
-        reference_label="chance",
+        band=True,
+        reference=(chance, "chance"),
         percent=True,
     )
 
 
 def _edge(plain: pd.Series, edge: pd.Series, share: float, lost: Difference, chance: float) -> Plot:
     rows = [_bar("trained on whole images", "", plain), _bar(f"trained with the cue ({100 * share:g} %)", "", edge)]
-    return Plot(
+    return bars(
         "spurious-edge",
-        "bars",
         f"Trained with the cue, a network loses {_signed(lost).lstrip('+')} points on whole images",
         "Accuracy on unchanged test images; a network that learned from what was left would lose little.",
         pd.DataFrame(rows),
-        "network",
-        "accuracy",
-        "",
-        "accuracy",
-        None,
-        "low",
-        "high",
-        reference=chance,
-        reference_label="chance",
+        ("network", ""),
+        ("accuracy", "accuracy"),
+        band=True,
+        reference=(chance, "chance"),
         percent=True,
     )
