@@ -15,6 +15,7 @@ from uproar.errors import NotApplicable
 from uproar.metrics import metrics
 from uproar.metrics.base import read_metric
 from uproar.protocols import protocol_named
+from uproar.results.study import Results
 
 
 class Handmade(base.Part):
@@ -49,15 +50,21 @@ class Handmade(base.Part):
     def estimators(self):
         return self._estimators
 
-    @property
+    @functools.cached_property
+    def view(self):
+        known = {p.name: p for p in self.study.protocol_list}
+        return Results({}, self.cells, pd.DataFrame(), known).view("made up", "by hand")
+
+    @functools.cached_property
     def cells(self):
+        where = {"task": "made up", "model": "by hand", "status": "done"}
         rows = [
-            {"protocol": p, "estimator": e, "fraction": t, "seed": s, "accuracy": a}
+            {**where, "protocol": p, "estimator": e, "fraction": t, "seed": s, "accuracy": a}
             for (p, e), curve in self._accuracies.items()
             for t, values in curve.items()
             for s, a in enumerate(values)
         ]
-        return pd.DataFrame(rows, columns=["protocol", "estimator", "fraction", "seed", "accuracy"])
+        return pd.DataFrame(rows, columns=[*where, "protocol", "estimator", "fraction", "seed", "accuracy"])
 
     @functools.cached_property
     def scores(self):

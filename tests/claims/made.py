@@ -86,7 +86,7 @@ def results(cells: pd.DataFrame | None = None, findings: tuple[Finding, ...] = (
         study={"name": "made by hand"},
         table=pd.DataFrame(columns=list(COLUMNS)) if cells is None else cells,
         costs=pd.DataFrame(columns=["task", "model", "estimator"]),
-        higher_is_better={name: p.higher_is_better for name, p in PROTOCOLS.items()},
+        protocols=PROTOCOLS,
         provenance={"classes": {TASK: 10}},
         findings=findings,
         **more,

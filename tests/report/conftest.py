@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from uproar.protocols import PROTOCOLS
 from uproar.results.study import COLUMNS, Picture, Results
 
 DIRECTIONS = {"roar": False, "kar": True, "roar:no-retrain": False, "kar:no-retrain": True}
@@ -70,7 +71,7 @@ def results_of(rows: list[dict], **changes) -> Results:
         "study": {"name": "made by hand", "weights": None, "recipe": {"epochs": 2}},
         "table": table,
         "costs": costs,
-        "higher_is_better": DIRECTIONS,
+        "protocols": PROTOCOLS,
         "provenance": {"versions": {"uproar": "0.1.0"}, "python": "3.11.7"},
     }
     return Results(**{**settings, **changes})

@@ -29,6 +29,7 @@ from uproar.results.finding import Finding, State
 
 if TYPE_CHECKING:
     from uproar.data import Task
+    from uproar.results.view import StudyView
     from uproar.study.spec import Study
 
 audits = Registry("audit", "uproar.audits")
@@ -51,6 +52,11 @@ class Part(ABC):
     @abstractmethod
     def estimators(self) -> tuple[str, ...]:
         """The chains by name, in the order of the study."""
+
+    @property
+    @abstractmethod
+    def view(self) -> StudyView:
+        """Its results: curves, areas and the study's own verdicts."""
 
     @property
     @abstractmethod

@@ -12,9 +12,8 @@ from uproar.audits.base import Part
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.statistics.areas import area
-from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.design import ALPHA
 from uproar.statistics.twoway import contrasts, holm
-from uproar.statistics.verdicts import compare
 
 LEVEL = 0.95
 
@@ -63,16 +62,10 @@ def check_seeds(table: pd.DataFrame) -> None:
 
 def verdicts(part: Part, protocol: str) -> pd.DataFrame:
     """The study's own verdicts under a protocol, by estimator; empty where it has none."""
-    if protocol not in part.study.protocols:
+    table = part.view.verdicts.get(protocol)
+    if table is None:
         return pd.DataFrame(columns=["verdict", "advantage", "low", "high"])
-    found = curves(part, protocol, part.estimators)
-    if BASELINE not in found or len(found) < 2:
-        return pd.DataFrame(columns=["verdict", "advantage", "low", "high"])
-    tidy = pd.concat(
-        frame.melt(ignore_index=False, var_name="fraction").reset_index(names="replicate").assign(estimator=name)
-        for name, frame in found.items()
-    )
-    return compare(tidy, BASELINE, direction(protocol) > 0).set_index("estimator")
+    return table.set_index("estimator")
 
 
 def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> pd.DataFrame:

@@ -22,10 +22,9 @@ from uproar.metrics.base import judges, read_metric, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.correlation import Concordance, concordance, krippendorff_alpha
-from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.design import ALPHA
 from uproar.statistics.metric_pairs import OPPOSED, both_ways, pairwise, per_estimator
 from uproar.statistics.twoway import holm
-from uproar.statistics.verdicts import compare
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -189,15 +188,9 @@ def sides_of(part: Part, data: Judged, own: Part) -> pd.DataFrame:
 
 def _protocol_sides(own: Part, protocol: str) -> pd.DataFrame:
     """The study's own verdicts about a protocol."""
-    cells = own.cells
-    cells = cells[cells["protocol"] == protocol]
-    with_own = cells.groupby("estimator")["fraction"].transform("nunique") > 1
-    tidy = cells[with_own].rename(columns={"seed": "replicate", "accuracy": "value"})
-    if BASELINE not in set(tidy["estimator"]) or tidy["estimator"].nunique() < 2:
+    table = own.view.verdicts.get(protocol)
+    if table is None:
         return pd.DataFrame()
-    table = compare(
-        tidy[["estimator", "replicate", "fraction", "value"]], BASELINE, protocol_named(protocol).higher_is_better
-    )
     return pd.DataFrame(
         {
             "judge": protocol,

@@ -2,8 +2,8 @@
 
     @claim("author2030:sg-sq", place="4.2.3, Figure 5", says="Squaring and averaging ... far outperforms ...",
            published="10.78 ± 7.85 % at 90 % removed, random 63.71")
-    def sg_sq(found):
-        return every(found.area("roar", "sg_sq(grad)", above=0.05))
+    def sg_sq(evidence):
+        return every(evidence.area("roar", "sg_sq(grad)", above=0.05))
 
 The test is a function of what a study found for one task and model, and of nothing else. A claim holds where the whole
 95 % interval of its number lies in the claimed range, does not hold where all of the interval lies outside, and is
@@ -32,7 +32,7 @@ _ORDER = itertools.count()
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says and how it is tested."""
+    """What a paper says and how it is decision."""
 
     name: str
     place: str
@@ -45,7 +45,7 @@ class Claim:
         """The paper's title, or the first half of the claim's name where nobody has declared the paper."""
         return title_of(paper_of(self.name))
 
-    def judged(self, found: ClaimEvidence) -> Judgement:
+    def judged(self, evidence: ClaimEvidence) -> Judgement:
         """What became of it on one task and model."""
         about: dict[str, Any] = {
             "claim": self.name,
@@ -53,18 +53,18 @@ class Claim:
             "place": self.place,
             "says": self.says,
             "published": self.published,
-            "task": found.task,
-            "model": found.model,
+            "task": evidence.task,
+            "model": evidence.model,
         }
         try:
-            tested = self.test(found)
+            decision = self.test(evidence)
         except NotApplicable as error:
             return Judgement(outcome="not asked", reason=one_line(error), **about)
         return Judgement(
-            outcome=tested.outcome,
-            measures=tested.measures,
-            deciding=tested.deciding,
-            evidence=tested.evidence,
+            outcome=decision.outcome,
+            measures=decision.measures,
+            deciding=decision.deciding,
+            evidence=decision.evidence,
             **about,
         )
 
@@ -119,9 +119,9 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
     settings = [ClaimEvidence(results, task, model) for task, model in results.settings]
     judgements = []
     for one in claims_named(names):
-        every_setting = [one.judged(found) for found in settings]
-        asked = [found for found in every_setting if found.outcome != "not asked"]
-        judgements += asked or every_setting[:1]
+        every_setting = [one.judged(evidence) for evidence in settings]
+        answered = [judgement for judgement in every_setting if judgement.outcome != "not asked"]
+        judgements += answered or every_setting[:1]
     return judgements
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,6 @@ from uproar.statistics.verdicts import compare
 if TYPE_CHECKING:
     from uproar.results.study import Results
 
-
 At = float | tuple[float, ...] | None
 """One fraction, some, or all that the study has."""
 
@@ -41,42 +41,36 @@ class ClaimEvidence:
     """
 
     def __init__(self, results: Results, task: str, model: str) -> None:
+        self.view = results.view(task, model)
         self.results, self.task, self.model = results, task, model
         self._comparisons: dict[tuple[str, str, At], pd.DataFrame] = {}
 
     # what there is
 
-    @functools.cached_property
+    @property
     def cells(self) -> pd.DataFrame:
         """The finished cells."""
-        return self._own(self.results.done)
+        return self.view.cells
 
-    @functools.cached_property
+    @property
     def values(self) -> pd.DataFrame:
         """Every metric's value per test image, mean over replicates: metric, estimator, image, value."""
-        own = self._own(self.results.image_scores)
-        keys = ["metric", "estimator", "image"]
-        return own.groupby(keys, sort=False, observed=True)["value"].mean().reset_index()
-
-    def _own(self, table: pd.DataFrame) -> pd.DataFrame:
-        return table[(table["task"] == self.task) & (table["model"] == self.model)]
+        return self.view.image_means
 
     @property
     def chance(self) -> float:
         """The accuracy of guessing."""
-        classes = self.results.provenance.get("classes", {}).get(self.task)
-        if classes is None:
+        if self.view.chance is None:
             raise NotApplicable("the number of classes is not known")
-        return 1 / int(classes)
+        return self.view.chance
 
     def finding(self, audit: str) -> Finding:
         """What an audit of the study found."""
-        for found in self.results.findings:
-            mine = (found.task, found.model) == (self.task, self.model)
-            if mine and parse(found.audit).name == audit:
-                if found.state == "skipped":
-                    raise NotApplicable(f"the audit {audit} was not answered: {found.sentence}")
-                return found
+        for finding in self.view.findings:
+            if parse(finding.audit).name == audit:
+                if finding.state == "skipped":
+                    raise NotApplicable(f"the audit {audit} was not answered: {finding.sentence}")
+                return finding
         raise NotApplicable(f"the study does not ask the audit {audit!r}")
 
     # names
@@ -93,24 +87,20 @@ class ClaimEvidence:
 
     def there(self, wanted: Iterable[str], protocol: str | None = None) -> list[str]:
         """Those of some estimators that the study has, by what they are."""
-        found = []
+        names = []
         for name in wanted:
-            try:
+            with contextlib.suppress(NotApplicable):
                 self.estimator(name, protocol)
-            except NotApplicable:
-                continue
-            found.append(name)
-        return found
+                names.append(name)
+        return names
 
     @functools.cached_property
     def _scored(self) -> list[str]:
-        return [str(name) for name in dict.fromkeys(self._own(self.results.image_scores)["estimator"])]
+        return [str(name) for name in dict.fromkeys(self.view.image_scores["estimator"])]
 
     def metric(self, wanted: str, **options: Any) -> str:
         """The study's name of a metric, or of a variant of it (`insertion:coherency`), that has these options."""
-        own = self._own(self.results.scores)
-        done = own[own["status"] == "done"]
-        for name in (str(n) for n in dict.fromkeys(done["metric"])):
+        for name in (str(n) for n in dict.fromkeys(self.view.scores["metric"])):
             base, has = options_of(name)
             if base == wanted and all(k in has and has[k] == v for k, v in options.items()):
                 return name
@@ -118,18 +108,6 @@ class ClaimEvidence:
         raise NotApplicable(f"the study has no metric {wanted}{also}")
 
     # retraining: intervals over replicates
-
-    def _tidy(self, protocol: str, at: At = None) -> pd.DataFrame:
-        rows = self.cells[self.cells["protocol"] == protocol]
-        whole = 1.0 if self.results.higher_is_better[protocol] else 0.0
-        own = rows[rows["fraction"] != whole]
-        if at is not None:
-            wanted = np.atleast_1d(np.array(at, dtype=float))
-            own = own[np.isclose(own["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9).any(1)]
-        if own.empty:
-            raise NotApplicable(f"the study has no finished cells of {protocol}{_where(at)}")
-        tidy = own.rename(columns={"seed": "replicate", "accuracy": "value"})
-        return tidy[["estimator", "replicate", "fraction", "value"]]
 
     def area(
         self, protocol: str, estimator: str, over: str = BASELINE, *, at: At = None, **claimed: Unpack[Range]
@@ -158,16 +136,25 @@ class ClaimEvidence:
         """All estimators against one under a protocol; several claims ask for the same."""
         asked = (protocol, baseline, at)
         if asked not in self._comparisons:
-            higher = self.results.higher_is_better[protocol]
-            table = compare(self._tidy(protocol, at), baseline, higher)
+            higher = self.results.protocols[protocol].higher_is_better
+            table = compare(self._curves(protocol, at), baseline, higher)
             self._comparisons[asked] = table.set_index("estimator")
         return self._comparisons[asked]
 
+    def _curves(self, protocol: str, at: At) -> pd.DataFrame:
+        """The curves under a protocol without the plain training, at some fractions or all."""
+        curves = self.view.curves(protocol, plain=False)
+        if at is not None:
+            wanted = np.atleast_1d(np.array(at, dtype=float))
+            near = np.isclose(curves["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9).any(1)
+            curves = curves[near]
+        if curves.empty:
+            raise NotApplicable(f"the study has no finished cells of {protocol}{_where(at)}")
+        return curves
+
     def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
         """Accuracy by replicate (rows) and fraction (columns), whole columns only."""
-        name = self.estimator(estimator, protocol)
-        rows = self.cells[(self.cells["protocol"] == protocol) & (self.cells["estimator"] == name)]
-        return rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
+        return self.view.accuracy(protocol, self.estimator(estimator, protocol))
 
     def at(self, protocol: str, estimator: str, fraction: float) -> pd.Series:
         """Accuracy by replicate at one fraction."""
@@ -187,8 +174,8 @@ class ClaimEvidence:
     def gap(self, metric: str, estimator: str, other: str, **claimed: Unpack[Range]) -> Measure:
         """How much better one estimator is than another by a metric of the study; positive is better."""
         a, b = self.estimator(estimator), self.estimator(other)
-        judged = self.results.judged.get((self.task, self.model))
-        table = None if judged is None else judged.comparisons
+        scores = self.view.metric_scores
+        table = None if scores is None else scores.comparisons
         rows = [] if table is None else table[table["metric"] == metric].to_dict("records")
         for row in rows:
             if {row["better"], row["worse"]} == {a, b}:
@@ -207,29 +194,24 @@ class ClaimEvidence:
         raise NotApplicable(f"{metric} has no value of {a} or of {b} that could be compared")
 
     def _images(self, metric: str, estimator: str) -> int:
-        judged = self.results.judged[self.task, self.model].table
-        row = judged[(judged["metric"] == metric) & (judged["method"] == estimator)]
+        scores = self.view.metric_scores
+        if scores is None:
+            return 0
+        row = scores.table[(scores.table["metric"] == metric) & (scores.table["method"] == estimator)]
         return int(row["n"].iloc[0]) if len(row) else 0
 
     def per_image(self, metric: str, estimator: str) -> pd.Series:
         """A metric's values by image, oriented so that higher is better."""
-        values = self._by_map.get((metric, estimator), pd.Series(dtype=float))
+        values = self.view.values_per_image.get((metric, estimator), pd.Series(dtype=float))
         return (1 if read_higher(metric) else -1) * values
-
-    @functools.cached_property
-    def _by_map(self) -> dict[tuple[str, str], pd.Series]:
-        groups = self.values.groupby(["metric", "estimator"], sort=False, observed=True)
-        return {(str(m), str(e)): rows.set_index("image")["value"] for (m, e), rows in groups}
-
-    @functools.cached_property
-    def _by_replicate(self) -> dict[tuple[str, str, int], pd.Series]:
-        keys = ["metric", "estimator", "seed"]
-        groups = self._own(self.results.image_scores).groupby(keys, sort=False, observed=True)
-        return {(str(m), str(e), int(s)): r.set_index("image")["value"] for (m, e, s), r in groups}
 
     def scored_by(self, *metrics_: str) -> list[str]:
         """The estimators beside random that have values of all these metrics."""
-        return [name for name in self._scored if name != BASELINE and all((m, name) in self._by_map for m in metrics_)]
+        return [
+            name
+            for name in self._scored
+            if name != BASELINE and all((m, name) in self.view.values_per_image for m in metrics_)
+        ]
 
     def correlation(
         self,
@@ -274,13 +256,13 @@ class ClaimEvidence:
         if len(images) < 10 or not names:
             raise NotApplicable(f"fewer than 10 images have both {metric} and {other}")
         signs = [1 if read_higher(m) else -1 for m in (metric, other)]
-        found = self._by_replicate
-        seeds = sorted({seed for _, _, seed in found})
+        values = self.view.values_per_replicate
+        seeds = sorted({seed for _, _, seed in values})
         asked = [[(m, name, seed) for m in (metric, other)] for name in names for seed in seeds]
         tables = [
-            np.stack([sign * found[k].reindex(images).to_numpy(float) for sign, k in zip(signs, pair, strict=True)], 1)
+            np.stack([sign * values[k].reindex(images).to_numpy(float) for sign, k in zip(signs, pair, strict=True)], 1)
             for pair in asked
-            if all(k in found for k in pair)
+            if all(k in values for k in pair)
         ]
         if not tables:
             raise NotApplicable(f"no replicate has both {metric} and {other} yet")
@@ -311,10 +293,10 @@ class ClaimEvidence:
 
     def table(self, audit: str, title: str) -> pd.DataFrame:
         """A table of an audit."""
-        found = self.finding(audit)
-        if title not in found.tables:
+        tables = self.finding(audit).tables
+        if title not in tables:
             raise NotApplicable(f"the audit {audit} has no table {title!r} here")
-        return found.tables[title]
+        return tables[title]
 
     def row(self, audit: str, table: str, **where: Any) -> pd.Series:
         """The one row of an audit's table that has these values."""

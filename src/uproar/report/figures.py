@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from uproar.report.formatting import LEVEL, WITHOUT_RETRAINING, known, protocol_label, retrains
-from uproar.report.slices import Kind, Section, kind_of
+from uproar.report.slices import KINDS, Kind, Section
 from uproar.report.style import Style
 from uproar.report.titles import retraining_title, verdict_title
 from uproar.statistics.design import BASELINE
@@ -197,7 +197,7 @@ def _forest_rows(section: Section, protocol: str) -> tuple[ForestRow, ...]:
             some(row["low"]),
             some(row["high"]),
             some(row["p_holm"]),
-            kind_of(row["verdict"]),
+            KINDS[row["side"]],
             str(row["verdict"]),
             int(row["n"]),
             int(row["missing"]),

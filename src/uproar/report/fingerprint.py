@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.paths import user_path
+from uproar.protocols import Protocol
 from uproar.report.files import write_files
 
 RECORD = "report.json"
@@ -84,6 +85,8 @@ def _add(total: Any, value: Any) -> None:
     elif isinstance(value, np.ndarray) and value.dtype != object:
         total.update(f"{value.dtype}{value.shape}".encode())
         total.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, Protocol):  # the functions of users have a hash of their code
+        _add(total, (value.name, value.code))
     elif dataclasses.is_dataclass(value):
         for part in dataclasses.fields(value):
             _add(total, (part.name, getattr(value, part.name)))

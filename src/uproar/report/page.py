@@ -35,7 +35,6 @@ from uproar.report.page_parts import (
 from uproar.report.score_document import Document
 from uproar.report.score_metrics import guide_of
 from uproar.report.score_parts import curve_views, legend_view, matrix_view, pair_views, plot_data, table_view
-from uproar.report.slices import own_cells
 from uproar.report.style import DASH_ARRAYS, MARKER_PATHS
 from uproar.report.svg_charts import curve_chart, pair_chart
 from uproar.results.study import Results
@@ -215,7 +214,7 @@ def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 def _tiles(results: Results) -> list[dict[str, str]]:
     """The size of the study in a few numbers."""
-    cells, scores = own_cells(results), results.scores
+    cells, scores = results.own_cells, results.scores
     status = pd.concat([cells["status"], scores["status"]])
     images = sorted({int(n) for t in (results.done, scores) for n in t["images"] if n > 0})
     estimators = {e for t in (results.table, scores) for e in t["estimator"]}

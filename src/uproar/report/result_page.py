@@ -23,7 +23,6 @@ from uproar.report.markdown import code, table, text
 from uproar.report.paper_figures import PaperFigure
 from uproar.report.pictures import Panel
 from uproar.report.score_board import Cell
-from uproar.report.slices import own_cells
 from uproar.report.tables import table_files
 from uproar.results.judgement import OUTCOMES, Judgement
 from uproar.results.study import Results
@@ -81,7 +80,7 @@ def _kind(one: PaperFigure) -> str:
 def facts_of(results: Results, told: Told) -> dict[str, Any]:
     """What was run, on what, how often, how long."""
     known, wall = results.provenance, results.provenance.get("wall", {})
-    both = (own_cells(results), results.scores)
+    both = (results.own_cells, results.scores)
     images = sorted({int(n) for t in (results.done, results.scores) for n in t["images"] if n > 0})
     status = pd.concat([t["status"] for t in both])
     return {

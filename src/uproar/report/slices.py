@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import pandas as pd
 
-from uproar.errors import BadInput
-from uproar.report.formatting import clean, protocol_label, retrains
+from uproar.protocols import Protocol
+from uproar.report.formatting import clean, protocol_label
 from uproar.report.style import Style, styles
 from uproar.results.study import Picture, Results
+from uproar.results.view import StudyView
 from uproar.statistics.design import BASELINE
-from uproar.statistics.verdicts import intervals
 
 Kind = Literal["better", "worse", "unclear"]
+KINDS: Mapping[int, Kind] = {1: "better", -1: "worse", 0: "unclear"}
+"""By the side of a verdict."""
+
+NAMES = ("task", "model", "estimator", "better", "worse")
+"""Columns that hold names."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Section:
     """Mean and interval over the replicates by estimator and fraction."""
     costs: pd.DataFrame
     pictures: tuple[Picture, ...]
-    higher_is_better: Mapping[str, bool]
+    protocols: Mapping[str, Protocol]
     looks: Mapping[str, Style]
     chance: float | None
     remarks: tuple[str, ...]
@@ -43,13 +48,18 @@ class Section:
     """Replicates by protocol and estimator, where the study ran until it was decided."""
 
     @property
+    def higher_is_better(self) -> dict[str, bool]:
+        """By protocol."""
+        return {name: protocol.higher_is_better for name, protocol in self.protocols.items()}
+
+    @property
     def name(self) -> str:
         return f"{self.task} · {self.model}"
 
     @property
     def judged(self) -> list[str]:
         """The retrained protocols that have verdicts: they decide."""
-        return [name for name in self.verdicts if retrains(name)]
+        return [name for name in self.verdicts if self.protocols[name].retrains]
 
     @cached_property
     def estimators(self) -> list[str]:
@@ -74,7 +84,7 @@ class Section:
         frame = self.verdicts.get(protocol)
         if frame is None:
             return []
-        return [e for e, v in zip(frame["estimator"], frame["verdict"], strict=True) if kind_of(v) == kind]
+        return [e for e, side in zip(frame["estimator"], frame["side"], strict=True) if KINDS[side] == kind]
 
     def advantage(self, protocol: str, estimator: str) -> float:
         """How much better than random, in accuracy; NaN if it was not compared."""
@@ -95,111 +105,31 @@ class Section:
         }
 
 
-def kind_of(verdict: str) -> Kind:
-    """The three verdicts as words to sort by.
-
-    >>> kind_of("better than random"), kind_of("cannot tell with 3 replicates")
-    ('better', 'unclear')
-    """
-    first = str(verdict).partition(" ")[0]
-    return "better" if first == "better" else "worse" if first == "worse" else "unclear"
-
-
 def sections_of(results: Results) -> list[Section]:
     """One section per task and model, in the order of the study."""
     looks = styles(clean(n) for t in (results.table, results.scores) for n in t["estimator"])
-    table = _named(results.table)
-    return [
-        _section(results, task, model, table[(table["task"] == task) & (table["model"] == model)], looks)
-        for task, model in settings_of(results)
-    ]
+    return [_section(view, looks) for view in results.views]
 
 
-def settings_of(results: Results) -> list[tuple[str, str]]:
-    """The tasks and models that have cells or metrics, by printed names, in the order of the study."""
-    pairs = [
-        (clean(task), clean(model))
-        for frame in (results.table, results.scores)
-        for task, model in zip(frame["task"], frame["model"], strict=True)
-    ]
-    return list(dict.fromkeys(pairs))
-
-
-def _section(results: Results, task: str, model: str, table: pd.DataFrame, looks: Mapping[str, Style]) -> Section:
-    verdicts, curves, pairs, remarks = {}, {}, {}, []
-    for protocol, rows in table.groupby("protocol", sort=False):
-        name = str(protocol)
-        measured = _measured(rows, 1.0 if results.higher_is_better[name] else 0.0)
-        if measured.empty:
-            continue
-        try:
-            curves[name] = intervals(_tidy(measured))
-            own = replace(results, table=measured, judged={})
-            frame, compared = own.verdicts, own.comparisons
-        except BadInput as error:
-            remarks.append(f"{protocol_label(name)}: {error}")
-            continue
-        if not frame.empty:
-            verdicts[name] = frame
-        if not compared.empty:
-            pairs[name] = compared
-    pictures = tuple(p for p in results.pictures if (clean(p.task), clean(p.model)) == (task, model))
-    costs = results.costs
-    if not costs.empty:
-        costs = _named(costs)
-        costs = costs[(costs["task"] == task) & (costs["model"] == model)]
+def _section(view: StudyView, looks: Mapping[str, Style]) -> Section:
+    results, spent = view.results, view.results.spent
     return Section(
-        task,
-        model,
-        table,
-        verdicts,
-        pairs,
-        curves,
-        costs,
-        pictures,
-        results.higher_is_better,
+        clean(view.task),
+        clean(view.model),
+        _named(view.table),
+        {protocol: _named(frame) for protocol, frame in view.verdicts.items()},
+        {protocol: _named(frame) for protocol, frame in view.comparisons.items()},
+        {protocol: _named(frame) for protocol, frame in view.intervals.items()},
+        _named(view.own(results.costs)),
+        view.pictures,
+        results.protocols,
         looks,
-        _chance(results, task),
-        tuple(remarks),
-        _spent(results, task, model),
+        view.chance,
+        tuple(f"{protocol_label(protocol)}: {reason}" for protocol, reason in view.remarks.items()),
+        _named(view.own(spent)),
     )
-
-
-def _spent(results: Results, task: str, model: str) -> pd.DataFrame:
-    found = _named(results.spent)
-    return found[(found["task"] == task) & (found["model"] == model)]
 
 
 def _named(frame: pd.DataFrame) -> pd.DataFrame:
     """A table whose names can be shown anywhere."""
-    names = {c: frame[c].map(clean) for c in ("task", "model", "estimator")}
-    return frame.assign(**names)
-
-
-def _measured(rows: pd.DataFrame, plain: float) -> pd.DataFrame:
-    """Cells with a number, of estimators that have one of their own.
-
-    The plain training is shared by all estimators, also by those that were skipped: alone it is no
-    curve, and it would leave the others no fraction in common but its own.
-    """
-    done = rows[(rows["status"] == "done") & rows["accuracy"].notna()]
-    own = set(done.loc[(done["fraction"] - plain).abs() > 1e-9, "estimator"])
-    return done[done["estimator"].isin(own)]
-
-
-def _tidy(rows: pd.DataFrame) -> pd.DataFrame:
-    tidy = rows.rename(columns={"seed": "replicate", "accuracy": "value"})
-    return tidy[["estimator", "replicate", "fraction", "value"]]
-
-
-def _chance(results: Results, task: str) -> float | None:
-    """Accuracy of guessing, where the provenance says how many classes a task has."""
-    classes = results.provenance.get("classes")
-    size = classes.get(task) if isinstance(classes, Mapping) else None
-    return 1 / size if isinstance(size, int) and size > 1 else None
-
-
-def own_cells(results: Results) -> pd.DataFrame:
-    """The cells of the study's grid, without the plain training that all curves start from."""
-    plain = results.table["protocol"].map(lambda p: 1.0 if results.higher_is_better[p] else 0.0)
-    return results.table[(results.table["fraction"] - plain.astype(float)).abs() > 1e-9]
+    return frame.assign(**{column: frame[column].map(clean) for column in NAMES if column in frame})

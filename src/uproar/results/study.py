@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from uproar.protocols.protocol import Protocol
 from uproar.results.finding import Finding, Mark, nothing_against
 from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
+from uproar.results.view import StudyView, is_plain
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
-from uproar.statistics.comparisons import compare_pairs
-from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES
-from uproar.statistics.sequential import sequential
-from uproar.statistics.verdicts import compare, intervals
+from uproar.statistics.design import ALPHA, INTERIM_ANALYSES
 
 _PLACE = ["task", "model", "protocol", "estimator"]
 
@@ -100,17 +100,18 @@ class Picture:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything a report needs, and nothing it would have to compute with a model."""
+    """Everything a report needs, and nothing it would have to compute with a model.
+
+    `views` has it by task and model; what is computed there, e.g. verdicts, is computed once and kept.
+    """
 
     study: Mapping[str, Any]
     table: pd.DataFrame
     """One row per cell; see COLUMNS."""
     costs: pd.DataFrame
     """One row per task, model and estimator: passes per image, seconds to explain, constant maps."""
-    higher_is_better: Mapping[str, bool]
-    """By protocol."""
-    diagnoses: frozenset[str] = frozenset()
-    """Protocols of the study that rank nothing: controls and diagnoses have curves but no verdicts."""
+    protocols: Mapping[str, Protocol]
+    """By name; they say which direction is good, whether they retrain and at which fraction they are plain."""
     pictures: tuple[Picture, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
@@ -135,23 +136,45 @@ class Results:
         rows = pd.concat([self.table[["task", "model"]], self.scores[["task", "model"]]])
         return list(rows.drop_duplicates().itertuples(index=False, name=None))
 
+    @functools.cached_property
+    def views(self) -> tuple[StudyView, ...]:
+        """What was found, by task and model, in the order of the study."""
+        return tuple(StudyView(self, task, model) for task, model in self.settings)
+
+    def view(self, task: str, model: str) -> StudyView:
+        """What was found for one task and model."""
+        known = {(view.task, view.model): view for view in self.views}
+        return known.get((task, model)) or StudyView(self, task, model)
+
+    @property
+    def higher_is_better(self) -> dict[str, bool]:
+        """By protocol."""
+        return {name: protocol.higher_is_better for name, protocol in self.protocols.items()}
+
+    @property
+    def until_decided(self) -> bool:
+        """Whether replicates were added until the verdicts were decided."""
+        return bool(self.study.get("until_decided"))
+
     @property
     def done(self) -> pd.DataFrame:
         """The cells that have a number."""
         return self.table[self.table["status"] == "done"]
 
     @property
+    def own_cells(self) -> pd.DataFrame:
+        """The cells of the study's grid, without the plain training that all curves start from."""
+        return self.table[~is_plain(self.table, self.protocols)]
+
+    @functools.cached_property
     def verdicts(self) -> pd.DataFrame:
         """One row per task, model, protocol and estimator: its advantage over random, and the verdict.
 
         Where a study ran until it was decided, each verdict is that of the look which decided it (column `look`).
         """
-        judge = sequential if self.study.get("until_decided") else compare
-        return self._by_protocol(
-            lambda tidy, protocol: judge(tidy, BASELINE, self.higher_is_better[protocol]), without=self.diagnoses
-        )
+        return _joined(frame for view in self.views for frame in view.verdicts.values())
 
-    @property
+    @functools.cached_property
     def comparisons(self) -> pd.DataFrame:
         """Method against method: one row per pair under every protocol and metric; see RESULT_COMPARISON_COLUMNS.
 
@@ -159,88 +182,52 @@ class Results:
         metric values are paired over images and replicates. Holm's correction runs over the pairs of each measure.
         A study that ran until it was decided spends only a look's share of the error rate.
         """
-        parts = [self._compared_areas(), *self._compared_scores()]
-        there = [part for part in parts if len(part)]
-        if not there:
-            return pd.DataFrame(columns=list(RESULT_COMPARISON_COLUMNS))
-        return pd.concat(there, ignore_index=True)[list(RESULT_COMPARISON_COLUMNS)]
+        areas = [frame.rename(columns={"protocol": "measure"}) for v in self.views for frame in v.comparisons.values()]
+        values = [
+            scores.comparisons.rename(columns={"metric": "measure"}).assign(task=task, model=model)
+            for (task, model), scores in self.judged.items()
+        ]
+        return _joined([*areas, *values]).reindex(columns=list(RESULT_COMPARISON_COLUMNS))
 
     @property
     def comparison_alpha(self) -> float:
         """The error rate that the pairs of a protocol share."""
-        return ALPHA / len(INTERIM_ANALYSES) if self.study.get("until_decided") else ALPHA
+        return ALPHA / len(INTERIM_ANALYSES) if self.until_decided else ALPHA
 
-    def _compared_areas(self) -> pd.DataFrame:
-        def pairs(tidy: pd.DataFrame, protocol: str) -> pd.DataFrame:
-            methods = tidy[tidy["estimator"] != BASELINE]
-            if methods["estimator"].nunique() < 2:
-                return pd.DataFrame()
-            return compare_pairs(methods, self.higher_is_better[protocol], self.comparison_alpha)
-
-        found = self._by_protocol(pairs, without=self.diagnoses, needs_baseline=False)
-        return found.rename(columns={"protocol": "measure"})
-
-    def _compared_scores(self) -> list[pd.DataFrame]:
-        return [
-            found.comparisons.rename(columns={"metric": "measure"}).assign(task=task, model=model)
-            for (task, model), found in self.judged.items()
-        ]
+    @functools.cached_property
+    def intervals(self) -> pd.DataFrame:
+        """Mean and 95 % interval per task, model, protocol, estimator and fraction; descriptive."""
+        return _joined(frame for view in self.views for frame in view.intervals.values())
 
     @property
     def spent(self) -> pd.DataFrame:
         """Replicates by protocol and estimator in a study that ran until it was decided, and what is still open."""
-        verdicts = self.verdicts
-        if not self.study.get("until_decided") or verdicts.empty:
+        if not self.until_decided or self.verdicts.empty:
             return pd.DataFrame(columns=[*_PLACE, "replicates", "look", "open"])
-        own = self._measured().groupby([*_PLACE, "seed"])["fraction"].nunique()
-        counts = (own > 1).groupby(_PLACE).sum().rename("replicates")  # more than the plain training
-        table = verdicts[[*_PLACE, "look", "side"]].join(counts, on=_PLACE)
+        own = self.own_cells
+        counts = own[own["status"] == "done"].groupby(_PLACE)["seed"].nunique().rename("replicates")
+        table = self.verdicts[[*_PLACE, "look", "side"]].join(counts, on=_PLACE)
         return table.assign(open=table.pop("side") == 0)
 
     @property
     def trust(self) -> pd.DataFrame:
         """One row per verdict: `holds`, or what the audits say against it, and why; empty without audits."""
-        asked = [found for found in self.findings if found.state != "skipped"]
+        answered = [finding for finding in self.findings if finding.state != "skipped"]
         marks: dict[tuple[str, ...], list[Mark]] = {}
-        for found in asked:
-            for mark in found.marks:
-                place = (found.task, found.model, mark.protocol, mark.estimator)
+        for finding in answered:
+            for mark in finding.marks:
+                place = (finding.task, finding.model, mark.protocol, mark.estimator)
                 marks.setdefault(place, []).append(mark)
-        names = _PLACE
         rows = []
-        verdicts = self.verdicts if asked else pd.DataFrame()
-        for place in verdicts[names].itertuples(index=False) if len(verdicts) else ():
+        verdicts = self.verdicts if answered else pd.DataFrame()
+        for place in verdicts[_PLACE].itertuples(index=False) if len(verdicts) else ():
             against = marks.get(tuple(place), [])
             texts = list(dict.fromkeys(mark.text for mark in against))
             why = "; ".join(dict.fromkeys(mark.why for mark in against))
-            quiet = nothing_against(f for f in asked if (f.task, f.model) == tuple(place)[:2])
+            quiet = nothing_against(f for f in answered if (f.task, f.model) == tuple(place)[:2])
             trust = "; ".join(texts) or "holds"
             rows.append({**place._asdict(), "trust": trust, "why": why or quiet})
-        return pd.DataFrame(rows, columns=[*names, "trust", "why"])
-
-    @property
-    def intervals(self) -> pd.DataFrame:
-        """Mean and 95 % interval per task, model, protocol, estimator and fraction; descriptive."""
-        return self._by_protocol(lambda tidy, _: intervals(tidy))
-
-    def _by_protocol(self, analyse, without: frozenset[str] = frozenset(), needs_baseline: bool = True) -> pd.DataFrame:
-        parts = []
-        for names, group in self._measured().groupby(["task", "model", "protocol"], sort=False):
-            if names[2] in without or group["estimator"].nunique() < 2:
-                continue
-            if needs_baseline and BASELINE not in set(group["estimator"]):
-                continue
-            tidy = group.rename(columns={"seed": "replicate", "accuracy": "value"})
-            part = analyse(tidy[["estimator", "replicate", "fraction", "value"]], names[2])
-            for place, (column, value) in enumerate(zip(("task", "model", "protocol"), names, strict=True)):
-                part.insert(place, column, value)
-            parts.append(part)
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-
-    def _measured(self) -> pd.DataFrame:
-        """The finished cells of estimators that have a cell of their own, besides the plain training all share."""
-        own = ["task", "model", "protocol", "estimator"]
-        return self.done.groupby(own, sort=False).filter(lambda cells: cells["fraction"].nunique() > 1)
+        return pd.DataFrame(rows, columns=[*_PLACE, "trust", "why"])
 
     @property
     def problems(self) -> pd.DataFrame:
@@ -249,3 +236,9 @@ class Results:
         rest = pd.concat([t.loc[t["status"] != "done", ["status", "estimator", "reason"]] for t in tables])
         groups = rest.groupby(["status", "estimator", "reason"], dropna=False, sort=False)
         return groups.size().rename("cells").reset_index()
+
+
+def _joined(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Frames that have rows, one below the other."""
+    there = [frame for frame in frames if len(frame)]
+    return pd.concat(there, ignore_index=True) if there else pd.DataFrame()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,5 +54,5 @@ def collected(
     state.notices += taken
     notices = (*found.notices, *(notice for notice in taken if notice not in found.notices))
     parts = {"findings": audited, "place": str(store), "lost": len(lost), "notices": notices}
-    run = Run(**{**vars(found), **parts})
+    run = Run(**{**{f.name: getattr(found, f.name) for f in fields(found)}, **parts})
     return replace(run, claims=tuple(judge(run, study.claims)))

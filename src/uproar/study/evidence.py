@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from uproar.data import Task
 from uproar.errors import Absent, Damaged, NotApplicable
 from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of
+from uproar.results.view import StudyView
 from uproar.storage.store import Item, Store
 from uproar.study.cell import Cell, Outcome, Scored, Unit
 from uproar.study.collect import collect
@@ -47,25 +47,24 @@ class Part(base.Part):
         return tuple(chain.name for chain in self.study.chains)
 
     @functools.cached_property
-    def _found(self) -> Any:
-        return collect(self.study, self._store, self._outcomes, with_pictures=False)
+    def view(self) -> StudyView:
+        """Its results: curves, areas and the study's own verdicts."""
+        results = collect(self.study, self._store, self._outcomes, with_pictures=False)
+        return results.view(self._bench.setting.task, self._bench.spec.name)
 
-    @functools.cached_property
+    @property
     def cells(self) -> pd.DataFrame:
         """One row per finished cell: protocol, estimator, fraction, seed, accuracy, ..."""
-        return self._found.done
+        return self.view.cells
 
-    @functools.cached_property
+    @property
     def scores(self) -> pd.DataFrame:
         """One row per finished metric: metric, estimator, seed, value, higher_is_better, ..."""
-        found = self._found.scores
-        return found[found["status"] == "done"]
+        return self.view.scores
 
     def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
         """Accuracy by seed (rows) and fraction (columns), plain training included; only whole columns."""
-        rows = self.cells
-        rows = rows[(rows["protocol"] == protocol) & (rows["estimator"] == estimator)]
-        return rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
+        return self.view.accuracy(protocol, estimator)
 
     def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""

@@ -1,0 +1,217 @@
+"""What a study found for one task and model: the one place where finished cells become curves, areas and verdicts.
+
+    view = results.view("digits", "cnn-small")     # or: for view in results.views
+    view.verdicts["roar"]                          # every estimator against random, computed once
+    view.comparisons["roar"]                       # every pair of estimators, random apart
+    view.intervals["roar"]                         # mean and interval over replicates by estimator and fraction
+    view.curves("roar")                            # the tidy table all of these come from
+    view.areas("roar")                             # estimators × replicates, mean height of each curve
+    view.accuracy("roar", "grad")                  # replicates × fractions
+    view.values_per_image["road", "grad"]          # a metric's values, mean over replicates
+
+Which cells take part is decided by `StudyView.curves` alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from uproar.errors import BadInput
+from uproar.protocols.protocol import Protocol
+from uproar.results.finding import Finding
+from uproar.results.judgement import Judgement
+from uproar.results.quality import NetworkQuality
+from uproar.results.scores import Scores
+from uproar.statistics.comparisons import compare_pairs
+from uproar.statistics.curve_table import areas_of, checked
+from uproar.statistics.design import BASELINE
+from uproar.statistics.sequential import sequential
+from uproar.statistics.verdicts import compare, intervals
+
+if TYPE_CHECKING:
+    from uproar.results.study import Picture, Results
+
+CURVE_COLUMNS = ("estimator", "replicate", "fraction", "value")
+
+
+def is_plain(table: pd.DataFrame, protocols: Mapping[str, Protocol]) -> pd.Series:
+    """Which cells of a table are the plain training that all estimators share, as a mask."""
+    plain = table["protocol"].map({name: protocol.plain for name, protocol in protocols.items()}).astype(float)
+    return (table["fraction"] - plain).abs() < 1e-9
+
+
+class StudyView:
+    """One task and model of a study's results. Frames of verdicts, comparisons and intervals are by protocol."""
+
+    def __init__(self, results: Results, task: str, model: str) -> None:
+        self.results, self.task, self.model = results, task, model
+
+    def own(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table that are about this task and model."""
+        return table[(table["task"] == self.task) & (table["model"] == self.model)] if len(table) else table
+
+    @functools.cached_property
+    def table(self) -> pd.DataFrame:
+        """All cells, finished or not."""
+        return self.own(self.results.table)
+
+    @functools.cached_property
+    def cells(self) -> pd.DataFrame:
+        """The finished cells."""
+        return self.table[self.table["status"] == "done"]
+
+    @property
+    def protocols(self) -> list[str]:
+        """The protocols that have a cell of their own with a number, in the order of the study."""
+        names = dict.fromkeys(str(name) for name in self.table["protocol"])
+        return [name for name in names if len(self.curves(name))]
+
+    def curves(self, protocol: str, *, plain: bool = True) -> pd.DataFrame:
+        """The cells under a protocol that take part in comparisons: estimator, replicate, fraction, value.
+
+        These are the finished cells with a number, of estimators that have one of their own. The plain training is
+        shared by all estimators, also by those that were skipped: alone it is no curve, and it would leave the others
+        no fraction in common but its own. `plain=False` leaves it out of the curves.
+        """
+        rows = self.cells[(self.cells["protocol"] == protocol) & self.cells["accuracy"].notna()]
+        own = ~is_plain(rows, self.results.protocols)
+        rows = rows[rows["estimator"].isin(set(rows.loc[own, "estimator"]))] if plain else rows[own]
+        return rows.rename(columns={"seed": "replicate", "accuracy": "value"})[list(CURVE_COLUMNS)]
+
+    def areas(self, protocol: str) -> pd.DataFrame:
+        """Mean height of the curves over the fractions that all have: estimators × replicates, NaN where missing."""
+        return areas_of(checked(self.curves(protocol)))[0]
+
+    def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
+        """Accuracy by replicate (rows) and fraction (columns), plain training included; whole columns only."""
+        rows = self.cells[(self.cells["protocol"] == protocol) & (self.cells["estimator"] == estimator)]
+        return rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
+
+    @functools.cached_property
+    def remarks(self) -> Mapping[str, str]:
+        """By protocol: why its curves cannot be compared, e.g. because no fraction is common to all of them."""
+        reasons = {}
+        for name in self.protocols:
+            try:
+                self.areas(name)
+            except BadInput as error:
+                reasons[name] = str(error)
+        return reasons
+
+    @functools.cached_property
+    def verdicts(self) -> Mapping[str, pd.DataFrame]:
+        """Every estimator's advantage over random and the verdict, best first, as `compare` gives them.
+
+        In a study that ran until it was decided each verdict is that of the interim analysis which decided it.
+        """
+        judge = sequential if self.results.until_decided else compare
+
+        def against_baseline(curves: pd.DataFrame, higher_is_better: bool) -> pd.DataFrame:
+            names = set(curves["estimator"])
+            enough = BASELINE in names and len(names) > 1
+            return judge(curves, BASELINE, higher_is_better) if enough else pd.DataFrame()
+
+        return self._by_protocol(against_baseline)
+
+    @functools.cached_property
+    def comparisons(self) -> Mapping[str, pd.DataFrame]:
+        """Every pair of estimators, `random` apart, as `compare_pairs` gives them."""
+
+        def pairs(curves: pd.DataFrame, higher_is_better: bool) -> pd.DataFrame:
+            methods = curves[curves["estimator"] != BASELINE]
+            if methods["estimator"].nunique() < 2:
+                return pd.DataFrame()
+            return compare_pairs(methods, higher_is_better, self.results.comparison_alpha)
+
+        return self._by_protocol(pairs)
+
+    @functools.cached_property
+    def intervals(self) -> Mapping[str, pd.DataFrame]:
+        """Mean and 95 % interval over replicates by estimator and fraction; descriptive."""
+        return {name: self._placed(intervals(self.curves(name)), name) for name in self.protocols}
+
+    def _by_protocol(self, analyse: Callable[[pd.DataFrame, bool], pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        frames = {}
+        for name in self.protocols:
+            protocol = self.results.protocols[name]
+            if protocol.judges and name not in self.remarks:
+                frame = analyse(self.curves(name), protocol.higher_is_better)
+                if len(frame):
+                    frames[name] = self._placed(frame, name)
+        return frames
+
+    def _placed(self, frame: pd.DataFrame, protocol: str) -> pd.DataFrame:
+        """A frame that says in its first columns what it is about."""
+        for position, (column, value) in enumerate(
+            (("task", self.task), ("model", self.model), ("protocol", protocol))
+        ):
+            frame.insert(position, column, value)
+        return frame
+
+    @functools.cached_property
+    def scores(self) -> pd.DataFrame:
+        """The finished metrics: one row per metric, estimator and replicate."""
+        rows = self.own(self.results.scores)
+        return rows[rows["status"] == "done"]
+
+    @functools.cached_property
+    def image_scores(self) -> pd.DataFrame:
+        """Every metric's value per test image and replicate."""
+        return self.own(self.results.image_scores)
+
+    @functools.cached_property
+    def image_means(self) -> pd.DataFrame:
+        """Every metric's value per test image, mean over replicates: metric, estimator, image, value."""
+        keys = ["metric", "estimator", "image"]
+        return self.image_scores.groupby(keys, sort=False, observed=True)["value"].mean().reset_index()
+
+    @functools.cached_property
+    def values_per_image(self) -> dict[tuple[str, str], pd.Series]:
+        """By metric and estimator: the values by image, mean over replicates."""
+        groups = self.image_means.groupby(["metric", "estimator"], sort=False, observed=True)
+        return {(str(m), str(e)): rows.set_index("image")["value"] for (m, e), rows in groups}
+
+    @functools.cached_property
+    def values_per_replicate(self) -> dict[tuple[str, str, int], pd.Series]:
+        """By metric, estimator and replicate: the values by image."""
+        groups = self.image_scores.groupby(["metric", "estimator", "seed"], sort=False, observed=True)
+        return {(str(m), str(e), int(s)): rows.set_index("image")["value"] for (m, e, s), rows in groups}
+
+    @property
+    def metric_scores(self) -> Scores | None:
+        """What the metrics say of the estimators over all replicates, if any were asked."""
+        return self.results.judged.get((self.task, self.model))
+
+    @property
+    def quality(self) -> NetworkQuality | None:
+        """How often the base networks are right, where any is finished."""
+        return self.results.quality.get((self.task, self.model))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the audits found."""
+        return [finding for finding in self.results.findings if self._is_about(finding)]
+
+    @property
+    def claims(self) -> list[Judgement]:
+        """What became of the claims of papers."""
+        return [judgement for judgement in self.results.claims if self._is_about(judgement)]
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Test images as the protocols show them."""
+        return tuple(picture for picture in self.results.pictures if self._is_about(picture))
+
+    def _is_about(self, part: Finding | Judgement | Picture) -> bool:
+        return (part.task, part.model) == (self.task, self.model)
+
+    @property
+    def chance(self) -> float | None:
+        """The accuracy of guessing, where the number of classes is known."""
+        classes = self.results.provenance.get("classes")
+        size = classes.get(self.task) if isinstance(classes, Mapping) else None
+        return 1 / size if isinstance(size, int) and size > 1 else None
