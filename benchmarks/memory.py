@@ -26,9 +26,9 @@ import torch
 from uproar.data import Source, Split, Task, tasks
 from uproar.models import ModelSpec, build
 from uproar.storage.store import Store
+from uproar.study.bench import Bench
 from uproar.study.cell import Cell
 from uproar.study.settings import Setting
-from uproar.study.steps import Bench
 from uproar.training import Recipe
 
 SIZE, CLASSES, TEST = 224, 4, 200
@@ -86,13 +86,13 @@ def one_size(n: int, estimator: str) -> dict[str, float]:
         setting = Setting("made", MODEL, Recipe(), weights=f"{folder}/weights.safetensors")
         bench = Bench(setting, Store(f"{folder}/store"))
         save_weights(bench, setting)
-        bench.base(0)
+        bench.base_models.get(0)
         before, began = peak(), time.process_time()
-        bench.explain([estimator], 0, FRACTIONS)
+        bench.explainer.explain([estimator], 0, FRACTIONS)
         seconds = time.process_time() - began
         rows = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:256]
         began = time.process_time()
-        shown = bench.changed(Cell("made", MODEL, estimator, "roar", 0.5, 0), bench.task.train)
+        shown = bench.cells.changed_images(Cell("made", MODEL, estimator, "roar", 0.5, 0), bench.task.train)
         shown[rows]
         reading = time.process_time() - began
         files = [p for p in Path(folder).rglob("*.safetensors") if p.parts[-3] in ("shard", "levels")]

@@ -34,7 +34,7 @@ from uproar.removal import FillContext, Levels, ranks
 from uproar.removal.fill import filled
 from uproar.seeds import Draws
 from uproar.storage.store import Store
-from uproar.study.shards import Shard, ShardedLevels, Squeezing
+from uproar.study.shards import Shard, ShardBuilder, ShardedLevels
 from uproar.training.rows import ahead
 
 TRAIN, TEST, EPOCHS, ESTIMATORS, CUTS, SEEDS = 1_281_167, 50_000, 90, 18, 5, 3
@@ -106,7 +106,7 @@ def measure_network(model: nn.Module, x: Tensor) -> tuple[dict[str, float], Tens
 def measure_levels(maps: Tensor, folder: str) -> dict[str, float]:
     n = len(maps)
     draws, shard = Draws.of(0, n, "train"), Shard("train", 0, n)
-    kept = Squeezing(shard, FRACTIONS)
+    kept = ShardBuilder(shard, FRACTIONS)
     ranking = spent(lambda: kept.add(maps, draws, FRACTIONS, "map"), n)
     store = Store(folder)
     store.write("shard", shard.key("levels"), kept.item(0.0))
@@ -123,7 +123,7 @@ def measure_levels(maps: Tensor, folder: str) -> dict[str, float]:
 def measure_threads(photos: list[Path], maps: Tensor, folder: str) -> dict[int, float]:
     """Changed images per second on the clock, read by one thread and by as many as there are cores."""
     shard, store = Shard("train", 0, len(maps)), Store(folder)
-    kept = Squeezing(shard, FRACTIONS)
+    kept = ShardBuilder(shard, FRACTIONS)
     kept.add(maps, Draws.of(0, len(maps), "train"), FRACTIONS, "map")
     store.write("shard", shard.key("levels"), kept.item(0.0))
     levels = ShardedLevels(store, "levels", (shard,), FRACTIONS, SIZE * SIZE)

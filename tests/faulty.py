@@ -11,7 +11,7 @@ import pandas as pd
 
 import uproar
 from uproar.study import shards
-from uproar.study.steps import bench_for
+from uproar.study.bench import bench_for
 
 STUDY = {
     "name": "faults",

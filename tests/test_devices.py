@@ -13,10 +13,10 @@ from uproar.data import load
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.study import keys as identity
+from uproar.study.bench import bench_for
 from uproar.study.execute import Processes, default_jobs, executor
 from uproar.study.job import Job
 from uproar.study.settings import Setting
-from uproar.study.steps import bench_for
 from uproar.training import Recipe, fit, predict
 
 

@@ -14,13 +14,14 @@ import uproar
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput
 from uproar.estimators import estimators
+from uproar.expression import parse
 from uproar.extend import declared_in, load_plugin
 from uproar.runs.execute import run
 from uproar.storage.store import Store
+from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Failed, Scored
 from uproar.study.run_job import attempt
-from uproar.study.settings import Setting
-from uproar.study.steps import Bench, bench_for
+from uproar.study.settings import ImageRanking, Setting
 from uproar.training import Recipe
 
 TINY = {
@@ -183,13 +184,13 @@ def keys_of(bench, plain) -> dict[str, str]:
     cell = Cell(plain.setting.task, "cnn-small", "random", "roar", 0.5, 0)
     scored = Scored(plain.setting.task, "cnn-small", "random", "kinds_metric", 0)
     return {
-        "model": bench("kinds_model", "mean").model_key(0),
-        "fill": bench("cnn-small", "kinds_fill").cell_key(cell),
-        "protocol": plain.cell_key(replace(cell, protocol="kinds_protocol")),
-        "metric": plain.score_key(scored),
-        "fill of a metric": plain.score_key(replace(scored, metric="deletion(fill=kinds_fill)")),
-        **{name: plain.order_key(plain.chain(name), 0) for name in ESTIMATORS},
-        "state": plain.state_key("kinds_estimator", estimators["kinds_estimator"].version, 0),
+        "model": bench("kinds_model", "mean").keys.model(0),
+        "fill": bench("cnn-small", "kinds_fill").keys.cell(cell),
+        "protocol": plain.keys.cell(replace(cell, protocol="kinds_protocol")),
+        "metric": plain.keys.score(scored),
+        "fill of a metric": plain.keys.score(replace(scored, metric="deletion(fill=kinds_fill)")),
+        **{name: plain.keys.ranking(ImageRanking(plain.chain(name), 0)) for name in ESTIMATORS},
+        "state": plain.keys.state(parse("kinds_estimator"), 0),
         "task": bench("cnn-small", "mean", "kinds_task").task.fingerprint,
     }
 

@@ -14,10 +14,10 @@ from uproar.audits.base import read_audit, studies_of
 from uproar.audits.mistakes import mistakes
 from uproar.errors import NotApplicable
 from uproar.storage.store import Store
+from uproar.study.bench import Bench
 from uproar.study.cell import Cell
 from uproar.study.settings import Setting
 from uproar.study.spec import study_of
-from uproar.study.steps import Bench
 from uproar.training import predict
 
 CLASSES, IMAGES = 5, 400
@@ -183,9 +183,9 @@ def test_what_the_store_has_is_what_networks_said(tmp_path):
     task = bench.task
     again = all_of = 0
     for seed in (0, 1):
-        base = predict(bench.base(seed)[0], task.test.images).argmax(1)
+        base = predict(bench.base_models.get(seed)[0], task.test.images).argmax(1)
         cell = Cell(setting.task, setting.model, "grad", "roar", 0.3, seed)
-        said = bench.store.read("cell", bench.cell_key(cell)).arrays["test_scores"].argmax(1)
+        said = bench.store.read("cell", bench.keys.cell(cell)).arrays["test_scores"].argmax(1)
         for label, first, second in zip(task.test.labels, base, said, strict=True):
             all_of += int(first != label)
             again += int(first != label and first == second)

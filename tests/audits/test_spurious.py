@@ -75,16 +75,18 @@ def test_train_only_is_the_network_of_roar_tested_on_whole_images(tmp_path):
         "recipe": {"epochs": 1},
     }
     run = uproar.run(study, store=tmp_path, jobs=1)
+    from uproar.study.bench import bench_for
     from uproar.study.cell import Cell
     from uproar.study.settings import Setting
     from uproar.study.spec import study_of
-    from uproar.study.steps import bench_for
 
     (setting,) = Setting.all_of(study_of(study))
     bench = bench_for(setting, str(tmp_path))
     one, two = (Cell(setting.task, setting.model, "sobel", p, 0.5, 0) for p in study["protocols"])
-    assert bench.training_key(one) == bench.training_key(two)
-    assert bench.cell_key(one) != bench.cell_key(two)
-    assert torch.equal(bench.changed(two, bench.task.test), bench.task.test.read(slice(None)))
-    assert torch.equal(bench.changed(two, bench.task.train), bench.changed(one, bench.task.train))
+    assert bench.keys.training(one) == bench.keys.training(two)
+    assert bench.keys.cell(one) != bench.keys.cell(two)
+    assert torch.equal(bench.cells.changed_images(two, bench.task.test), bench.task.test.read(slice(None)))
+    assert torch.equal(
+        bench.cells.changed_images(two, bench.task.train), bench.cells.changed_images(one, bench.task.train)
+    )
     assert "roar:train-only" not in set(run.verdicts.get("protocol", ()))

@@ -16,10 +16,10 @@ from uproar.protocols.mask_detector import detection_auc
 from uproar.removal import FillContext
 from uproar.seeds import Draws
 from uproar.storage.store import Store
+from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.plan import plan
 from uproar.study.settings import ImageRanking, Setting
-from uproar.study.steps import bench_for
 
 
 def split_of(labels) -> Split:
@@ -141,38 +141,40 @@ def test_every_protocol_has_numbers_and_only_some_judge(bench):
 def test_tests_of_one_network_share_its_training(bench):
     bench = bench[0]
     together = ["decoupled", "decoupled:permuted", "decoupled:class"]
-    assert len({bench.training_key(cell(p)) for p in together}) == 1
-    assert bench.training_key(cell("roar:mask")) == bench.training_key(cell("roar:mask-other"))
-    assert len({bench.training_key(cell(p)) for p in ("roar", "decoupled", "roar:hidden")}) == 3
-    assert len({bench.cell_key(cell(p)) for p in PROTOCOLS}) == len(PROTOCOLS)
+    assert len({bench.keys.training(cell(p)) for p in together}) == 1
+    assert bench.keys.training(cell("roar:mask")) == bench.keys.training(cell("roar:mask-other"))
+    assert len({bench.keys.training(cell(p)) for p in ("roar", "decoupled", "roar:hidden")}) == 3
+    assert len({bench.keys.cell(cell(p)) for p in PROTOCOLS}) == len(PROTOCOLS)
 
 
 def test_a_cell_of_a_model_free_ranking_needs_no_cross_fitting(bench):
     bench = bench[0]
-    assert bench.cell_key(cell("roar:cross-fitted", "random")) == bench.cell_key(cell("roar", "random"))
+    assert bench.keys.cell(cell("roar:cross-fitted", "random")) == bench.keys.cell(cell("roar", "random"))
 
 
 def test_images_are_given_the_masks_the_protocol_says(bench):
     bench = bench[0]
     train, test = bench.task.train, bench.task.test
-    own, other = bench.removed(cell("roar"), train), bench.removed(cell("decoupled"), train)
+    own, other = bench.cells.removed(cell("roar"), train), bench.cells.removed(cell("decoupled"), train)
     assert torch.equal(other, own[mask_donors(train, Masks("permuted"), 0)])
-    assert torch.equal(bench.removed(cell("decoupled"), test), bench.removed(cell("roar"), test))
-    swapped = bench.removed(cell("decoupled:permuted"), test)
-    assert torch.equal(swapped, bench.removed(cell("roar"), test)[mask_donors(test, Masks("permuted"), 0)])
+    assert torch.equal(bench.cells.removed(cell("decoupled"), test), bench.cells.removed(cell("roar"), test))
+    swapped = bench.cells.removed(cell("decoupled:permuted"), test)
+    assert torch.equal(swapped, bench.cells.removed(cell("roar"), test)[mask_donors(test, Masks("permuted"), 0)])
     # masks of the other replicate's base model are what that replicate itself removes
-    assert torch.equal(bench.removed(cell("roar:mask-other"), test), bench.removed(cell("roar", seed=1), test))
+    assert torch.equal(
+        bench.cells.removed(cell("roar:mask-other"), test), bench.cells.removed(cell("roar", seed=1), test)
+    )
 
 
 def test_cross_fitted_images_are_explained_by_the_model_that_has_not_seen_them(bench):
     bench = bench[0]
     train = bench.task.train
     chain, fold = bench.chain("grad"), fold_of(train, 0)
-    crossed = bench.removed(cell("roar:cross-fitted"), train)
+    crossed = bench.cells.removed(cell("roar:cross-fitted"), train)
     for part in (0, 1):
         rows = (fold == part).nonzero()[:, 0]
-        model = bench.base(0, part)[0]
-        a = bench._maps(model, [ImageRanking(chain, 0)], train, rows, {})[0]
+        model = bench.base_models.get(0, part)[0]
+        a = bench.explainer.maps(model, [ImageRanking(chain, 0)], train, rows, {})[0]
         top = a.flatten(1).argsort(1, descending=True)[:, : round(0.3 * 64)]
         mine = torch.zeros(len(rows), 64, dtype=torch.bool).scatter_(1, top, True)
         assert torch.equal(crossed[rows], mine.view(-1, 8, 8))
@@ -198,7 +200,7 @@ def test_given_weights_refuse_what_needs_other_base_models(tmp_path):
 
     study = uproar.study_of({**SMALL, "seeds": 1})
     bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
-    weights = {n: v.contiguous() for n, v in bench.base(0)[0].state_dict().items()}
+    weights = {n: v.contiguous() for n, v in bench.base_models.get(0)[0].state_dict().items()}
     save_file(weights, tmp_path / "net.safetensors")
     given = study.with_changes(
         weights=str(tmp_path / "net.safetensors"), protocols=["roar:cross-fitted", "roar:mask-other"]

@@ -11,10 +11,10 @@ from uproar.cli.durations import seconds_of
 from uproar.errors import BadInput
 from uproar.runs.run import collected
 from uproar.statistics.sequential import sequential
+from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.run import Clock
 from uproar.study.settings import Setting
-from uproar.study.steps import bench_for
 
 SMALL = {
     "name": "small",
@@ -72,7 +72,7 @@ def test_what_a_look_asked_for_is_missing_when_it_is_lost_and_made_again(done, t
     study = uproar.study_of(SMALL)
     bench = bench_for(Setting.all_of(study)[0], str(copy))
     cell = Cell(bench.setting.task, bench.setting.model, "oracle", "roar", 0.45, study.seeds[1])
-    (copy / bench.store.name("cell", bench.cell_key(cell))).unlink()
+    (copy / bench.store.name("cell", bench.keys.cell(cell))).unlink()
     missing = collected(study, copy).table.query("status == 'missing'")
     # without it nobody knows what was decided: what the next look would then ask for is missing too
     assert study.seeds[1] in missing["seed"].tolist() and set(missing["estimator"]) == {"oracle"}

@@ -22,9 +22,9 @@ from uproar.protocols import PROTOCOLS
 from uproar.protocols.declare import protocols
 from uproar.removal.fill import fills
 from uproar.storage.store import Store
+from uproar.study.bench import Bench
 from uproar.study.plan import cells_of, scores_of
 from uproar.study.settings import Setting
-from uproar.study.steps import Bench
 
 FILE = Path(__file__).parent.parent / "misbehaving.py"
 CLEAN = ["random", "grad", "sg(grad, samples=2)"]
@@ -108,8 +108,8 @@ def stored(study, store):
     """Every array of the clean estimators' cells and scores."""
     setting = Setting.all_of(study)[0]
     bench = Bench(setting, Store(store))
-    keys = {cell: ("cell", bench.cell_key(cell)) for cell in cells_of(study, setting)}
-    keys |= {unit: ("score", bench.score_key(unit)) for unit in scores_of(study, setting)}
+    keys = {cell: ("cell", bench.keys.cell(cell)) for cell in cells_of(study, setting)}
+    keys |= {unit: ("score", bench.keys.score(unit)) for unit in scores_of(study, setting)}
     return {unit: bench.store.read(*key).arrays for unit, key in keys.items()}
 
 

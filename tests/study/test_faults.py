@@ -16,8 +16,8 @@ from uproar.audits.linear import NAME
 from uproar.errors import NotApplicable
 from uproar.runs.run import collected
 from uproar.storage.store import Store
+from uproar.study.bench import bench_for
 from uproar.study.plan import plan
-from uproar.study.steps import bench_for
 from uproar.study.trials import key, simulate, trials_in, units_of
 
 

@@ -9,8 +9,8 @@ from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.models.weights import read_weights
 from uproar.storage.store import Store
+from uproar.study.bench import Bench
 from uproar.study.settings import Setting
-from uproar.study.steps import Bench
 
 ONE = {"estimators": ["random"], "protocols": ["roar"], "fractions": [0.5], "seeds": 1}
 
@@ -30,7 +30,7 @@ def test_pretrained_weights_start_every_training_and_every_result_says_so(tmp_pa
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert any("pretrained weights (start.safetensors)" in notice for notice in results.notices)
     bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))
-    model = bench.base(0)[0]
+    model = bench.base_models.get(0)[0]
     start = build(ModelSpec.of("cnn-small(width=4)"), bench.task, 0).state_dict()
     given = dict(read_weights(pretrained))
     for name, value in model.named_parameters():
@@ -44,10 +44,10 @@ def test_other_pretrained_weights_are_other_results(small, pretrained, tmp_path)
     recipe = {"epochs": 1, "init": "pretrained"}
     study = small(**ONE, recipe=recipe, pretrained=str(pretrained))
     setting, store = Setting.all_of(study)[0], Store(tmp_path / "store")
-    before = Bench(setting, store).model_key(0)
+    before = Bench(setting, store).keys.model(0)
     weights = read_weights(pretrained)
     save_file({name: value + 1 for name, value in weights.items()}, pretrained)
-    assert Bench(setting, store).model_key(0) != before
+    assert Bench(setting, store).keys.model(0) != before
 
 
 def test_a_pretrained_start_needs_both_the_word_and_the_file(small, pretrained, tmp_path):
@@ -67,10 +67,10 @@ def test_a_named_recipe_runs_with_its_optimiser_and_a_sampled_fill(tmp_path, sma
     results = uproar.run(study, store=tmp_path / "store", jobs=1)
     assert (results.table["status"] == "done").all()
     bench = Bench(Setting.all_of(study)[0], Store(tmp_path / "store"))
-    assert not bench.stacks
+    assert not bench.inputs.stacks
     rows = torch.randperm(60, generator=uproar.seeds.generator("mean of images"))[:7]
     colour = bench.task.train.read(rows).mean((0, 2, 3))
-    torch.testing.assert_close(bench._colour, colour)
+    torch.testing.assert_close(bench.cells._colour, colour)
 
 
 def test_a_fill_that_draws_from_training_images_reaches_the_report(tmp_path, small):

@@ -22,13 +22,13 @@ from uproar.errors import BadInput, StoreError
 from uproar.removal import ranks
 from uproar.seeds import Draws
 from uproar.storage.store import Store
+from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Scored
 from uproar.study.collect import collect
 from uproar.study.execute import Processes, Serial, executor
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.settings import ImageRanking, Setting
-from uproar.study.steps import Bench, bench_for
 from uproar.training import accuracy, fit, predict
 
 ORDER = ["protocol", "estimator", "fraction", "seed"]
@@ -64,7 +64,7 @@ def test_roar_is_what_its_definition_says(done, small):
     study = small()
     bench = bench_for(Setting.all_of(study)[0], str(store))
     task, seed, fraction = bench.task, 1, 0.6
-    base, _ = bench.base(seed)
+    base, _ = bench.base_models.get(seed)
     for protocol, keep in (("roar", False), ("kar", True)):
         parts = {}
         for split in (task.train, task.test):
@@ -141,7 +141,7 @@ def test_replicates_are_whole_and_paired(done, small):
     cells = [
         Cell(bench.setting.task, bench.setting.model, e, "roar", 0.2, s) for e in ("grad", "random") for s in (0, 1)
     ]
-    assert len({bench.cell_key(cell) for cell in cells}) == 4
+    assert len({bench.keys.cell(cell) for cell in cells}) == 4
 
 
 def test_dear_maps_that_share_passes_are_scored_together_and_say_the_same_as_alone(tmp_path, small):
@@ -186,7 +186,7 @@ def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
         bench.task = replace(bench.task, test=test)
         scored = Scored(setting.task, setting.model, "oracle", "pointing_game", 0)
         chain = bench.chain("oracle")
-        return bench.model_key(0), bench.score_key(scored), bench.order_key(chain, 0)
+        return bench.keys.model(0), bench.keys.score(scored), bench.keys.ranking(ImageRanking(chain, 0))
 
     study = small(task="planted(size=8, classes=3, train=60, test=30)", seeds=1)
     setting = Setting.all_of(study)[0]
@@ -276,7 +276,7 @@ def test_channel_values_are_ranked_on_their_own_and_methods_without_channels_are
     status = results.table.query("fraction == 0.2").set_index("estimator")["status"].to_dict()
     assert status == {"random": "done", "grad": "done", "sobel": "skipped"}
     bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
-    gone = bench.important(ImageRanking(bench.chain("grad"), 0), 0.2, bench.task.test)
+    gone = bench.rankings.important(ImageRanking(bench.chain("grad"), 0), 0.2, bench.task.test)
     assert gone.shape == (30, 3, 8, 8)
     assert (gone.flatten(1).sum(1) == round(0.2 * 192)).all()
 

@@ -23,11 +23,11 @@ from uproar.seeds import Draws
 from uproar.storage import backends as place
 from uproar.storage.store import Store
 from uproar.study import shards as shards_module
-from uproar.study.changed_images import Shown
+from uproar.study.bench import bench_for
+from uproar.study.changed_images import ChangedImages
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.settings import ImageRanking, Setting
-from uproar.study.steps import bench_for
 
 HELD = "planted(size=8, classes=2, train=40, test=14)"
 READ = "read_planted"
@@ -83,7 +83,7 @@ def scores_of(study, root):
     bench = bench_for(setting, str(root))
     cells = [c for c in plan(study, Store(root)).cells]
     return {
-        (c.estimator, c.protocol, c.fraction): bench.store.read("cell", bench.cell_key(c)).arrays["test_scores"]
+        (c.estimator, c.protocol, c.fraction): bench.store.read("cell", bench.keys.cell(c)).arrays["test_scores"]
         for c in cells
     }
 
@@ -105,7 +105,7 @@ def test_streamed_and_sharded_numbers_are_those_of_memory_bit_for_bit(ask, tmp_p
     for cell, scores in expected.items():
         assert np.array_equal(scores, found[cell]), cell
     facts = [
-        bench_for(Setting.all_of(s)[0], str(tmp_path / d)).level_facts(read.chains[2], 0)[0]
+        bench_for(Setting.all_of(s)[0], str(tmp_path / d)).rankings.facts(read.chains[2], 0)[0]
         for s, d in ((held, "held"), (read, "read"))
     ]
     for name in ("ties_train", "ties_test", "constant", "fractions", "chain", "passes"):
@@ -132,7 +132,7 @@ def explained(ask, tmp_path, monkeypatch):
     run_study(study, tmp_path, jobs=1)
     bench = bench_for(Setting.all_of(study)[0], str(tmp_path))
     chain, train = bench.chain("grad"), bench.task.train
-    model, _ = bench.base(study.seeds[0])
+    model, _ = bench.base_models.get(study.seeds[0])
     x = train.images.pixels
     maps = uproar.explain(model, x.float(), "grad", seed=study.seeds[0])
     places = ranks(maps.flatten(1), Draws.of(study.seeds[0], len(x), "train"))
@@ -146,32 +146,32 @@ def test_one_sample_is_read_without_the_others(explained, monkeypatch):
     spans = place.Folder.spans
     monkeypatch.setattr(place.Folder, "spans", lambda *a: [asked.extend(a[2]), spans(*a)][1])
     for t in study.fractions:
-        one = bench.important(ImageRanking(chain, seed), t, train, slice(23, 24))
+        one = bench.rankings.important(ImageRanking(chain, seed), t, train, slice(23, 24))
         assert torch.equal(one, levels.removed(t, (8, 8))[23:24])
     # where images end, and the image twice, in whole chunks
     assert sum(b - a for a, b in asked) < 8 * 10 + 2 * 64 + 2 * 64
     mixed = torch.tensor([39, 0, 9, 8, 0, 26])
     assert torch.equal(
-        bench.important(ImageRanking(chain, seed), 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed)
+        bench.rankings.important(ImageRanking(chain, seed), 0.2, train, mixed), levels.removed(0.2, (8, 8), mixed)
     )
-    a = bench.test_map(chain, seed, 9)
+    a = bench.rankings.test_map(chain, seed, 9)
     x = bench.task.test.images.pixels[9:10].float()
-    raw = uproar.explain(bench.base(seed)[0], x, "grad", seed=seed)[0]
+    raw = uproar.explain(bench.base_models.get(seed)[0], x, "grad", seed=seed)[0]
     assert np.allclose(a, raw / raw.abs().max(), atol=1e-3)
 
 
 def test_lost_and_damaged_shards_are_made_again(explained):
     study, bench, chain, levels = explained
     seed, train, everything = study.seeds[0], bench.task.train, slice(None)
-    keys = [k for k in bench.store.keys("shard", bench.order_key(chain, seed)) if "train" in k]
+    keys = [k for k in bench.store.keys("shard", bench.keys.ranking(ImageRanking(chain, seed))) if "train" in k]
     files = [os.path.join(bench.store.root, bench.store.name("shard", key)) for key in keys]
     os.unlink(files[0])
     with open(files[1], "r+b") as file:
         file.seek(-40, 2)
         file.write(bytes(40))
     with pytest.raises((KeyError, Damaged)):
-        bench.important(ImageRanking(chain, seed), 0.6, train, everything, make=False)
-    again = bench.important(ImageRanking(chain, seed), 0.6, train, everything)
+        bench.rankings.important(ImageRanking(chain, seed), 0.6, train, everything, make=False)
+    again = bench.rankings.important(ImageRanking(chain, seed), 0.6, train, everything)
     assert torch.equal(again, levels.removed(0.6, (8, 8)))
     assert os.path.exists(files[0]) and any("set aside" in n for n in bench.store.faults.notices)
 
@@ -181,7 +181,7 @@ def test_only_missing_shards_are_planned(explained, tmp_path):
     for kind in ("levels", "cell"):
         for key in list(bench.store.keys(kind)):
             os.unlink(tmp_path / bench.store.name(kind, key))
-    order = bench.order_key(chain, study.seeds[0])
+    order = bench.keys.ranking(ImageRanking(chain, study.seeds[0]))
     keys = [k for k in bench.store.keys("shard", order) if k.endswith(("-0-9", "test-4-8"))]
     for key in keys:
         os.unlink(tmp_path / bench.store.name("shard", key))
@@ -199,12 +199,12 @@ def test_only_missing_shards_are_planned(explained, tmp_path):
 
 def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypatch):
     study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
-    write, room = place.write_file, [6]
+    write, budget = place.write_file, [6]
 
     def full(path, content, *apart):
         if "shard" in path.parts:
-            room[0] -= 1
-            if room[0] < 0:
+            budget[0] -= 1
+            if budget[0] < 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, content, *apart)
 
@@ -264,12 +264,12 @@ def test_shown_images_are_made_row_by_row():
         made.append(len(rows))
         return split.read(rows) * 0.5
 
-    lazy = Shown(split, change)
+    lazy = ChangedImages(split, change)
     assert len(lazy) == 40 and torch.equal(lazy[3:5], split.read(slice(3, 5)) * 0.5) and made == [2]
 
 
 def test_photos_of_few_of_the_classes_are_judged_and_pictured(tmp_path, monkeypatch):
-    """A network of many classes and a handful of photos: none of the first classes has an image."""
+    """A network of many classes and a rows_at_once of photos: none of the first classes has an image."""
     monkeypatch.chdir(tmp_path)
     rows = ["image,label"]
     for i in range(12):

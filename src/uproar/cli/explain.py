@@ -179,10 +179,10 @@ def _explain_both(
         raise BadOption(f"--target is predicted or label with --split both, not {target!r}.")
     from uproar.estimators import estimators
     from uproar.estimators.map_files import name_of
+    from uproar.study.bench import bench_for
     from uproar.study.mapfile import write_maps
     from uproar.study.settings import Setting
     from uproar.study.spec import study_of
-    from uproar.study.steps import bench_for
 
     changes: dict[str, Any] = {"estimators": [chain.name for chain in chains]}
     if limit is not None:
@@ -196,7 +196,7 @@ def _explain_both(
     files = _files(save, chains)
     with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
         bench = bench_for(Setting.all_of(chosen)[0], store)
-        bench.base(seed, listen=watch.counting("epochs", f"training {bench.spec.name}"))
+        bench.base_models.get(seed, listen=watch.counting("epochs", f"training {bench.spec.name}"))
         write_maps(bench, chains, seed, files, watch.counting("maps", "explaining"))
         stored = [name_of(file) for file in files]
         test = bench.task.test
@@ -206,7 +206,7 @@ def _explain_both(
         watch.say("drawing the maps")
         shown = dict(zip([c.name for c in chains], few, strict=True))
         images = test.read(slice(0, SHOWN))
-        answers = _answers(bench.base(seed)[0], images)
+        answers = _answers(bench.base_models.get(seed)[0], images)
         quality = _quality(answers, test.labels[:SHOWN])
         _draw(out, images, shown, _captions(titles, answers, bench.task.classes), quality)
     _print_quality(quality)

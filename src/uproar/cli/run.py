@@ -77,7 +77,7 @@ def run(
     from uproar.runs.folder import earlier, remember  # torch loads slowly
     from uproar.statistics.design import INTERIM_ANALYSES
     from uproar.study.bundled import file_named
-    from uproar.study.environment import surroundings
+    from uproar.study.environment import environment
     from uproar.study.progress import kept_in
 
     chosen = changes.study(study)
@@ -101,7 +101,7 @@ def run(
     file = file_named(study).read_text(encoding="utf-8") if study else None
     before = earlier(folder)
     wall = before["wall"]
-    facts |= {**surroundings(), "wall": {**wall, "begun": wall["begun"] + 1}}
+    facts |= {**environment(), "wall": {**wall, "begun": wall["begun"] + 1}}
     facts["executor"] = _executor_name(jobs, ray, chosen.device)
     with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         ready(chosen.fill, chosen.metrics, watch)

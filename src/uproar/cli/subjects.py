@@ -19,10 +19,10 @@ from uproar.models.weights import load_weights
 from uproar.plugins.loading import file_at
 from uproar.seeds import Draws
 from uproar.storage.store import Store
+from uproar.study.bench import Bench, bench_for
 from uproar.study.maps import Subject
 from uproar.study.settings import Setting
 from uproar.study.spec import study_of
-from uproar.study.steps import Bench, bench_for
 from uproar.training import predict
 
 
@@ -93,7 +93,7 @@ def subject_of_images(
     else:
         task = bench.task
         listen = watch.counting("epochs", f"training {model} on {images.source}")
-        net = bench.base(seed, listen=listen)[0]
+        net = bench.base_models.get(seed, listen=listen)[0]
         truth = task.test.truth(slice(0, len(x)))
         context = Context(Draws.of(seed, len(x)), task.mean, task.train, truth, samples=task.test)
         made = {**bench.spec.identity, "data": task.fingerprint}

@@ -1,4 +1,4 @@
-"""The base networks of a study: trained once per replicate, with what estimators prepare for them."""
+"""Base models: the networks that are explained, trained once per replicate, with what estimators prepare for them."""
 
 from __future__ import annotations
 
@@ -20,70 +20,75 @@ from uproar.models.weights import load_weights
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
 from uproar.storage.store import Item
-from uproar.study.changed_images import shown
-from uproar.study.keys import Identity
+from uproar.study.changed_images import changed_images
+from uproar.study.inputs import Inputs
+from uproar.study.keys import Keys
 from uproar.training import channels_last, fit, predict
 from uproar.training.calibrate import surprise
 
 
-class Bases(Identity):
-    """The networks that are explained."""
+class BaseModels:
+    """The base models of a setting, from the store or trained; the last one is held."""
 
-    def base(
+    def __init__(self, inputs: Inputs, keys: Keys) -> None:
+        self.inputs, self.keys = inputs, keys
+        self._last: tuple[str, tuple[nn.Module, Item]] | None = None
+
+    def get(
         self, seed: int, fold: int | None = None, listen: Callable[[int, int], None] | None = None
     ) -> tuple[nn.Module, Item]:
-        """The base model of a replicate, with its test scores; `fold` is a part of the data it has not seen.
+        """The base model of a replicate, with its test scores; `fold` is a part of the data it was not trained on.
 
-        `listen(done, epochs)` hears of its training, if it is not there already.
+        `listen(done, epochs)` is called during its training, if it is not in the store.
         """
-        key = self.model_key(seed, fold)
-        if self._base is not None and self._base[0] == key:
-            if not self.store.has("model", key):  # it was taken away since
-                self.store.write("model", key, self._base[1][1])
-            return self._base[1]
-        item = self.store.once("model", key, lambda: self._train_base(seed, fold, listen))
-        model = build(self.spec, self.task, seed)
+        key, store = self.keys.model(seed, fold), self.inputs.store
+        if self._last is not None and self._last[0] == key:
+            if not store.has("model", key):  # it was taken away since
+                store.write("model", key, self._last[1][1])
+            return self._last[1]
+        item = store.once("model", key, lambda: self._train(seed, fold, listen))
+        model = build(self.inputs.spec, self.inputs.task, seed)
         weights = {n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"}
         model.load_state_dict(weights)
-        self._base = (key, (channels_last(model.to(self.device)).eval(), item))
-        return self._base[1]
+        self._last = (key, (channels_last(model.to(self.inputs.device)).eval(), item))
+        return self._last[1]
 
-    _base: tuple[str, tuple[nn.Module, Item]] | None = None
-
-    def _train_base(self, seed: int, fold: int | None, listen: Callable[[int, int], None] | None = None) -> Item:
+    def _train(self, seed: int, fold: int | None, listen: Callable[[int, int], None] | None = None) -> Item:
         started = time.perf_counter()
-        model = build(self.spec, self.task, seed)
-        if self.setting.weights is not None:
-            load_weights(model, self.setting.weights).to(self.device)
+        task, setting, device = self.inputs.task, self.inputs.setting, self.inputs.device
+        model = build(self.inputs.spec, task, seed)
+        if setting.weights is not None:
+            load_weights(model, setting.weights).to(device)
         else:
-            self._start(model)
-            train = self.task.train
+            self.initialised(model)
+            train = task.train
             if fold is not None:
                 train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
-            fit(model.to(self.device), shown(train), train.labels, self.setting.recipe, seed, listen)
-        answers = predict(model, shown(self.task.test))
+            fit(model.to(device), changed_images(train), train.labels, setting.recipe, seed, listen)
+        answers = predict(model, changed_images(task.test))
         scores = kept_scores(answers)
-        check_logits(model, self.task.test.read(slice(0, 2)), answers)
+        check_logits(model, task.test.read(slice(0, 2)), answers)
         arrays = {name: _array(value) for name, value in model.state_dict().items()}
-        facts = answer_facts(scores, self.task.test.labels, time.perf_counter() - started)
-        return Item({**arrays, "test_scores": scores}, {**facts, "device": str(self.device)})
+        facts = answer_facts(scores, task.test.labels, time.perf_counter() - started)
+        return Item({**arrays, "test_scores": scores}, {**facts, "device": str(device)})
 
-    def _start(self, model: nn.Module) -> nn.Module:
+    def initialised(self, model: nn.Module) -> nn.Module:
         """A network at the start of its training: as it is, or with the pretrained weights."""
-        if self.setting.recipe.init == "pretrained" and self.setting.pretrained is not None:
-            load_weights(model, self.setting.pretrained, new_head=True)
+        setting = self.inputs.setting
+        if setting.recipe.init == "pretrained" and setting.pretrained is not None:
+            load_weights(model, setting.pretrained, new_head=True)
         return model
 
-    def _states(self, model: nn.Module, chains: Sequence[Chain], seed: int, fold: int | None = None) -> dict[str, Any]:
-        context = Context(Draws.of(seed, (), "train"), self.task.mean, self.task.train)
+    def states(self, model: nn.Module, chains: Sequence[Chain], seed: int, fold: int | None = None) -> dict[str, Any]:
+        """What the estimators of some chains prepare for a base model, by call; from the store or made."""
+        context = Context(Draws.of(seed, (), "train"), self.inputs.task.mean, self.inputs.task.train)
         states: dict[str, Any] = {}
         for chain in chains:
             for leaf in chain.leaves:
-                entry = estimators[leaf.name]
-                if entry.facts.get("prepare") and str(leaf) not in states:
-                    key = self.state_key(str(leaf), entry.version, seed, fold)
+                if estimators[leaf.name].facts.get("prepare") and str(leaf) not in states:
+                    key = self.keys.state(leaf, seed, fold)
                     make = functools.partial(_state_item, model, context, chain, str(leaf))
-                    item = self.store.once("state", key, make)
+                    item = self.inputs.store.once("state", key, make)
                     states[str(leaf)] = {name: torch.from_numpy(array.copy()) for name, array in item.arrays.items()}
         return states
 
@@ -132,7 +137,7 @@ def kept_scores(scores: Tensor) -> np.ndarray:
 
 
 def answer_facts(scores: np.ndarray, labels: Tensor, seconds: float) -> dict[str, Any]:
-    """What is kept beside the scores of test images: how many are right, and how surprising the labels were."""
+    """What is kept beside the scores of test images: accuracy, and the mean negative log-likelihood in bits."""
     correct = int((scores.argmax(1) == labels.numpy()).sum())
     bits = surprise(torch.from_numpy(scores), labels)
     return {

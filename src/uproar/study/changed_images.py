@@ -1,4 +1,4 @@
-"""Images as a network is to see them, made when they are read: what lets a network learn more than fits in memory."""
+"""Changed images: what a network is to see of a split, made when it is read where the split does not fit in memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from uproar.data.stream import Rows, row_numbers
 from uproar.types import Images
 
 
-class Shown:
+class ChangedImages:
     """The images of a split, changed row by row: `change(rows)` gives those of some rows.
 
-    Without a change they are shown as they are. Any row is the same in any company.
+    Without a change they are the images themselves. A row does not depend on which rows are read with it.
     """
 
     def __init__(self, split: Split, change: Callable[[Tensor], Images] | None = None) -> None:
@@ -28,7 +28,7 @@ class Shown:
         return self.change(row_numbers(rows, len(self)))
 
 
-def shown(split: Split, change: Callable[[Tensor], Images] | None = None) -> Images | Shown:
+def changed_images(split: Split, change: Callable[[Tensor], Images] | None = None) -> Images | ChangedImages:
     """The images of a split, changed: all at once if they are held in memory, else when they are read."""
-    lazy = Shown(split, change)
+    lazy = ChangedImages(split, change)
     return lazy if split.streams else lazy[:]

@@ -20,13 +20,13 @@ from uproar.results.scores import Scores
 from uproar.results.study import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
+from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Skipped, Unit
 from uproar.study.collect_scores import image_rows, judged, score_row
-from uproar.study.environment import surroundings
+from uproar.study.environment import environment
 from uproar.study.plan import cells_of, refusal, scores_of
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, bench_for
 from uproar.training.calibrate import surprise
 
 PICTURES = 4
@@ -90,11 +90,11 @@ def _work(study: Study, benches: Sequence[Bench], rows: Sequence[Mapping[str, An
     """Seconds by what was done, as the store has them: each step once, however often it is used."""
     base, maps, metrics = 0.0, 0.0, 0.0
     for bench in benches:
-        base += _seconds(bench, "model", [bench.model_key(seed) for seed in study.seeds])
+        base += _seconds(bench, "model", [bench.keys.model(seed) for seed in study.seeds])
         units = scores_of(study, bench.setting)
-        metrics += _seconds(bench, "score", [bench.score_key(unit) for unit in units])
+        metrics += _seconds(bench, "score", [bench.keys.score(unit) for unit in units])
         orders = ((chain, seed) for chain in study.chains for seed in study.seeds)
-        maps += sum(facts["seconds"] for order in orders for facts in bench.level_facts(*order))
+        maps += sum(facts["seconds"] for order in orders for facts in bench.rankings.facts(*order))
     cells = float(sum(row["seconds"] for row in rows))
     return {"base networks": base, "maps": maps, "cells": cells, "metrics": metrics}
 
@@ -107,7 +107,7 @@ def _seconds(bench: Bench, kind: str, keys: Sequence[str]) -> float:
 def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:
     """How the numbers were obtained: versions, machine, hashes."""
     return {
-        **surroundings(),
+        **environment(),
         "data": dict(data),
         "study": key_of("study", study.model_dump(mode="json", exclude={"resources"})),
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -121,7 +121,7 @@ def _cell_rows(
         (chain.name, seed, fraction): share
         for chain in study.chains
         for seed in study.seeds
-        for facts in bench.level_facts(chain, seed)
+        for facts in bench.rankings.facts(chain, seed)
         for fraction, share in zip(facts["fractions"], facts["ties_test"], strict=True)
     }
     rows = []
@@ -130,7 +130,7 @@ def _cell_rows(
         row["ties"] = ties.get((cell.estimator, cell.seed, cell.fraction), np.nan)
         row |= _measured(bench, cell, outcomes.get(cell))
         if (cell.estimator, cell.seed, cell.fraction) not in ties:
-            order = bench.order_key(bench.chain(cell.estimator), cell.seed)
+            order = bench.keys.ranking(ImageRanking(bench.chain(cell.estimator), cell.seed))
             bench.store.faults.absent.add(("levels", order))
         if row["status"] != "missing" or _expected(study, cell, asked):
             rows.append(row)
@@ -147,7 +147,7 @@ def _score_rows(
 ) -> list[dict[str, Any]]:
     rows = []
     for unit in scores_of(study, bench.setting):
-        item = bench.store.find("score", bench.score_key(unit))
+        item = bench.store.find("score", bench.keys.score(unit))
         row = score_row(unit, bench.spec.name, item)
         row = row if item is not None else row | _not_done(outcomes.get(unit))
         if row["status"] != "missing" or _expected(study, unit, asked):
@@ -166,7 +166,7 @@ def _not_done(outcome: Outcome | None) -> dict[str, Any]:
 def _measured(bench: Bench, cell: Cell, outcome: Outcome | None) -> dict[str, Any]:
     if (reason := refusal(bench, cell)) is not None:
         return {"status": "skipped", "reason": reason}
-    item = bench.store.find("cell", bench.cell_key(cell))
+    item = bench.store.find("cell", bench.keys.cell(cell))
     if item is not None:
         return {
             "status": "done",
@@ -193,7 +193,7 @@ def _numbers(item: Item, labels: torch.Tensor) -> dict[str, float]:
 def _quality(study: Study, bench: Bench) -> NetworkQuality | None:
     """How good the base networks are on the test images; None where none is finished."""
     labels = bench.task.test.labels.numpy()
-    items = [bench.store.find("model", bench.model_key(seed)) for seed in study.seeds]
+    items = [bench.store.find("model", bench.keys.model(seed)) for seed in study.seeds]
     found = [network_quality(i.arrays["test_scores"], labels) for i in items if i is not None]
     return over_replicates(found) if found else None
 
@@ -214,7 +214,7 @@ def _plain_rows(
     """The plain training as the first point of every curve: one network per replicate, shared by all."""
     rows = []
     for seed in study.seeds:
-        item = bench.store.find("model", bench.model_key(seed))
+        item = bench.store.find("model", bench.keys.model(seed))
         if item is not None:
             known = {
                 "status": "done",
@@ -263,7 +263,7 @@ def _row(bench: Bench, estimator: str, protocol: str, fraction: float, seed: int
 
 
 def _cost_row(study: Study, bench: Bench, chain: Chain) -> dict[str, Any]:
-    facts = [f for seed in study.seeds for f in bench.level_facts(chain, seed)]
+    facts = [f for seed in study.seeds for f in bench.rankings.facts(chain, seed)]
     images = len(bench.task.train) + len(bench.task.test)
     seconds = [f["seconds"] / images for f in facts]
     return {
@@ -292,17 +292,19 @@ def _pictures(study: Study, bench: Bench) -> list[Picture]:
 def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
     seed, test = study.seeds[0], bench.task.test
     x = test.read(slice(row, row + 1))
-    around = bench.around(Draws.of(seed, [row], "test"))
+    around = bench.cells.around(Draws.of(seed, [row], "test"))
     maps: dict[str, np.ndarray] = {}
     changed: dict[tuple[str, str, float], np.ndarray] = {}
     families: dict[bool, Protocol] = {p.keeps: p for p in reversed(study.protocol_list)}
     for chain in study.chains:
-        facts = bench.level_facts(chain, seed)
+        facts = bench.rankings.facts(chain, seed)
         if not facts and not chain.is_direct:
             continue
         for fraction in study.fractions:
             try:
-                important = bench.important(ImageRanking(chain, seed), fraction, test, slice(row, row + 1), make=False)
+                important = bench.rankings.important(
+                    ImageRanking(chain, seed), fraction, test, slice(row, row + 1), make=False
+                )
             except (UproarError, KeyError):
                 continue
             for protocol in families.values():
@@ -310,13 +312,13 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
                     shown = protocol.change(x, important, study.fill, around)[0]
                     changed[protocol.name, chain.name, fraction] = _bytes(shown)
         if not chain.is_direct:
-            a = bench.test_map(chain, seed, row)
+            a = bench.rankings.test_map(chain, seed, row)
             if a is not None:
                 maps[chain.name] = a
     if not changed:
         return None
     title = f"test image {row}: {bench.task.classes[int(test.labels[row])]}"
-    item = bench.store.find("model", bench.model_key(seed))
+    item = bench.store.find("model", bench.keys.model(seed))
     scores = np.zeros((0, 1)) if item is None else item.arrays["test_scores"][row : row + 1]
     said = next(iter(predictions(scores, bench.task.classes)), None)
     return Picture(bench.setting.task, bench.spec.name, title, _bytes(x[0]), maps, changed, said)

@@ -22,10 +22,11 @@ from uproar.statistics.bootstrap import interval
 from uproar.statistics.comparisons import Comparison, comparison_table, paired_means
 from uproar.statistics.variance_components import estimate, half_width
 from uproar.storage.store import Item
+from uproar.study.bench import Bench
 from uproar.study.cell import Scored
+from uproar.study.keys import RESAMPLES
 from uproar.study.plan import scores_of
 from uproar.study.spec import Study
-from uproar.study.steps import RESAMPLES, Bench
 
 TRACED = 40
 """Resamples of the images for the interval of a curve that is a statistic of the data set."""
@@ -151,7 +152,7 @@ def judged(study: Study, bench: Bench) -> Scores | None:
 
 
 def _item(bench: Bench, unit: Scored) -> Item | None:
-    return bench.store.find("score", bench.score_key(unit))
+    return bench.store.find("score", bench.keys.score(unit))
 
 
 def _number(item: Item) -> float:

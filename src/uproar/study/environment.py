@@ -12,7 +12,7 @@ import torch
 PACKAGES = ("uproar", "torch", "numpy", "scipy", "pandas")
 
 
-def surroundings() -> dict[str, Any]:
+def environment() -> dict[str, Any]:
     """Versions and machine as they are now."""
     system = f"{platform.system()} {platform.machine()}"
     return {

@@ -11,12 +11,12 @@ import torch
 from uproar.models import build
 from uproar.removal.levels import bits_for
 from uproar.storage.store import Store
+from uproar.study.bench import Bench, bench_for
 from uproar.study.job import Job
 from uproar.study.plan import plan, trainings
 from uproar.study.settings import Setting
 from uproar.study.shards import SQUEEZED
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, bench_for
 from uproar.training import fit
 
 PROBE = 0.4

@@ -17,11 +17,11 @@ from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of
 from uproar.results.view import StudyView
 from uproar.storage.store import Item, Store
+from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Outcome, Scored, Unit
 from uproar.study.collect import collect
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, bench_for
 from uproar.study.trials import trials_in
 
 
@@ -70,14 +70,14 @@ class Part(base.Part):
         """Log probabilities of the test images, (n, classes), float64."""
         setting = self._bench.setting
         cell = Cell(setting.task, setting.model, estimator, protocol, fraction, seed)
-        item = self._store.find("cell", self._bench.cell_key(cell))
+        item = self._store.find("cell", self._bench.keys.cell(cell))
         if item is None:
             raise NotApplicable(f"the cell {cell} is not finished")
         return _log_probabilities(item)
 
     def base_answers(self, seed: int) -> np.ndarray:
         """Log probabilities that the network which is explained gives the unchanged test images."""
-        item = self._store.find("model", self._bench.model_key(seed))
+        item = self._store.find("model", self._bench.keys.model(seed))
         if item is None:
             raise NotApplicable(f"the base network of seed {seed} is not finished")
         return _log_probabilities(item)
@@ -87,7 +87,7 @@ class Part(base.Part):
         setting = self._bench.setting
         name = str(read_metric(metric))
         unit = Scored(setting.task, setting.model, estimator, name, seed)
-        item = self._store.find("score", self._bench.score_key(unit))
+        item = self._store.find("score", self._bench.keys.score(unit))
         if item is None:
             raise NotApplicable(f"{unit} is not finished")
         return item.arrays
@@ -99,7 +99,7 @@ class Part(base.Part):
     def maps(self, estimator: str, seed: int) -> np.ndarray:
         """The maps of the test images, (n, h, w), each scaled so that its largest size is 1."""
         chain = self._bench.chain(estimator)
-        maps = self._bench.test_maps(chain, seed)
+        maps = self._bench.rankings.test_maps(chain, seed)
         if maps is not None:
             return maps.sum(1) if maps.ndim == 4 else maps
         raise NotApplicable(f"the maps of {estimator} for seed {seed} are not in the store")
@@ -109,7 +109,7 @@ class Part(base.Part):
         chosen = self.task.train if split == "train" else self.task.test
         chain = self._bench.chain(estimator)
         try:
-            gone = self._bench.important(ImageRanking(chain, seed), fraction, chosen, make=False)
+            gone = self._bench.rankings.important(ImageRanking(chain, seed), fraction, chosen, make=False)
         except (Absent, Damaged):
             raise NotApplicable(f"{estimator} was not ranked for seed {seed} at t={fraction:g}") from None
         return torch.as_tensor(gone).numpy()

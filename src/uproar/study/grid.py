@@ -6,9 +6,9 @@ import math
 
 from uproar.errors import BadInput
 from uproar.removal.order import count
+from uproar.study.bench import bench_for
 from uproar.study.settings import Setting
 from uproar.study.spec import Study
-from uproar.study.steps import bench_for
 
 
 def check_fractions(study: Study, root: str) -> None:
@@ -16,7 +16,7 @@ def check_fractions(study: Study, root: str) -> None:
     if not study.protocols:
         return
     for setting in Setting.all_of(study):
-        features = math.prod(bench_for(setting, root).features)
+        features = math.prod(bench_for(setting, root).inputs.features)
         what = "channel values" if setting.features == "channel" else "pixels"
         check_grid((*study.fractions, *study.random_fractions), features, what, setting.task)
 

@@ -15,7 +15,7 @@ from uproar.seeds import Draws
 from uproar.storage.store import Item
 
 
-class Ranked:
+class LevelsBuilder:
     """Levels and what is said of them, gathered chunk by chunk."""
 
     def __init__(self) -> None:
@@ -49,12 +49,14 @@ def scaled_half(maps: Tensor) -> np.ndarray:
     return (maps / top.view(-1, *[1] * (maps.dim() - 1))).half().numpy()
 
 
-def _mean_shares(split: Ranked) -> list[float]:
+def _mean_shares(split: LevelsBuilder) -> list[float]:
     shares = torch.cat(split.ties)
     return [total / len(shares) for total in exact_sums(shares)]
 
 
-def levels_item(train: Ranked, test: Ranked, fractions: Sequence[float], chain: Chain, seconds: float) -> Item:
+def levels_item(
+    train: LevelsBuilder, test: LevelsBuilder, fractions: Sequence[float], chain: Chain, seconds: float
+) -> Item:
     """Both splits as they are kept: packed levels, and for the test images also ranks and maps."""
     arrays = {
         "train": np.concatenate(train.packed, 1),

@@ -16,8 +16,9 @@ from uproar.devices import deterministic
 from uproar.errors import BadInput
 from uproar.estimators import Chain, families
 from uproar.storage.store import Item, key_of
+from uproar.study.bench import Bench
 from uproar.study.maps import CHUNK
-from uproar.study.steps import Bench
+from uproar.study.settings import ImageRanking
 
 
 def write_maps(
@@ -56,7 +57,7 @@ def _make(bench: Bench, chains: Sequence[Chain], seed: int, listen: Callable[[in
             for rows in spans(len(split), CHUNK):
                 keys = [_key(bench, chain, seed, split, rows) for chain in group]
                 if not all(bench.store.has("maps", key) for key in keys):
-                    made = made or bench.signed_maps(group, seed, split)
+                    made = made or bench.explainer.signed_maps(group, seed, split)
                     for key, maps in zip(keys, made(_numbers(rows)), strict=True):
                         bench.store.write("maps", key, Item({"maps": maps.numpy()}))
                 done += rows.stop - rows.start
@@ -85,7 +86,7 @@ def _pieces(bench: Bench, chain: Chain, seed: int, split: Split) -> Iterator[np.
         key = _key(bench, chain, seed, split, rows)
 
         def again(rows: slice = rows) -> Item:
-            (maps,) = bench.signed_maps([chain], seed, split)(_numbers(rows))
+            (maps,) = bench.explainer.signed_maps([chain], seed, split)(_numbers(rows))
             return Item({"maps": maps.numpy()})
 
         yield bench.store.once("maps", key, again).arrays["maps"]
@@ -100,5 +101,5 @@ def _numbers(rows: slice) -> torch.Tensor:
 
 
 def _key(bench: Bench, chain: Chain, seed: int, split: Split, rows: slice) -> str:
-    inputs = {"order": bench.order_key(chain, seed), "split": split.name}
+    inputs = {"order": bench.keys.ranking(ImageRanking(chain, seed)), "split": split.name}
     return key_of("maps", {**inputs, "rows": [rows.start, rows.stop], "form": "signed"})

@@ -14,12 +14,12 @@ from uproar.protocols import Protocol, protocol_named
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.statistics.design import BASELINE
 from uproar.storage.store import Store
+from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit
 from uproar.study.job import Job, place
 from uproar.study.score_jobs import score_jobs
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, bench_for
 
 STACK = 8
 """Networks trained at once at most."""
@@ -127,9 +127,9 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     total.cells += [*cells, *scores]
     total.skipped |= refused
     asked = [cell for cell in cells if cell not in refused and cell not in settled]
-    missing = [cell for cell in asked if _lacks(bench, total, "cell", bench.cell_key(cell), cell)]
+    missing = [cell for cell in asked if _lacks(bench, total, "cell", bench.keys.cell(cell), cell)]
     unscored = [
-        unit for unit in scores if unit not in settled and _lacks(bench, total, "score", bench.score_key(unit), unit)
+        unit for unit in scores if unit not in settled and _lacks(bench, total, "score", bench.keys.score(unit), unit)
     ]
     every: list[Cell | Scored] = [*cells, *scores]
     ended = sum(unit in settled and unit not in refused for unit in every)
@@ -143,7 +143,7 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     ]
     for seed in alive:
         units = [unit for unit in every if unit.seed == seed and unit not in refused]
-        total.promised.setdefault(("model", bench.model_key(seed)), []).extend(units)
+        total.promised.setdefault(("model", bench.keys.model(seed)), []).extend(units)
     makers = {seed: _maker_jobs(bench, seed, wanted) for seed in seeds}
     explained: dict[ImageRanking, list[str]] = defaultdict(list)
     for job in (job for jobs in makers.values() for job in jobs):
@@ -172,15 +172,15 @@ def _wanted(
     wanted: dict[ImageRanking, set[float]] = defaultdict(set)
     for cell in asked:
         retrains = protocol_named(cell.protocol).retrains
-        for order in bench.orders(cell)[0 if retrains else 1 :]:
+        for order in bench.inputs.rankings_of(cell)[0 if retrains else 1 :]:
             own = order.seed == cell.seed and not order.crossed
             if order.chain.is_direct or not (own or cell in missing):
                 continue
             wanted[order].add(cell.fraction)
             if own:
-                name = "levels", bench.order_key(order.chain, order.seed)
+                name = "levels", bench.keys.ranking(order)
                 total.promised.setdefault(name, []).append(cell)
-    return {order: bench.lacking(order, fractions) for order, fractions in wanted.items()}
+    return {order: bench.rankings.lacking(order, fractions) for order, fractions in wanted.items()}
 
 
 def _maker_jobs(bench: Bench, seed: int, wanted: Mapping[ImageRanking, list[tuple[float, ...]]]) -> list[Job]:
@@ -197,7 +197,7 @@ def _maker_jobs(bench: Bench, seed: int, wanted: Mapping[ImageRanking, list[tupl
             cost=_base_cost(bench) * (1 if fold is None else 1 - 1 / FOLDS),
         )
         for fold in folds
-        if not bench.store.has("model", bench.model_key(seed, fold))
+        if not bench.store.has("model", bench.keys.model(seed, fold))
     ]
     return trains + [job for crossed in (False, True) for job in _explain_jobs(bench, seed, mine, crossed, trains)]
 
@@ -211,7 +211,7 @@ def _cell_jobs(
     for cell in missing:
         if protocol_named(cell.protocol).retrains:
             # where networks are trained as a stack, the fractions of an estimator are one job
-            alone = None if bench.stacks else cell.fraction
+            alone = None if bench.inputs.stacks else cell.fraction
             retrained[cell.estimator, protocol_named(cell.protocol).network, alone].append(cell)
         else:
             fixed[cell.estimator].append(cell)
@@ -219,7 +219,7 @@ def _cell_jobs(
     jobs = []
     for group in retrained.values():
         for cells in _chunks(bench, group):
-            cost = _training_cost(bench) * len({bench.training_key(cell) for cell in cells})
+            cost = _training_cost(bench) * len({bench.keys.training(cell) for cell in cells})
             needs = _needed(bench, cells, explained)
             name = f"{place(bench.setting, cells[0].seed)}/{cells[0]} +{len(cells) - 1}"
             jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
@@ -258,7 +258,7 @@ def _family_jobs(
     needs = train if any(chain.needs_model for chain in family) else ()
     classes = len(bench.task.classes)
     jobs: list[Job] = []
-    for shard in bench.missing_shards(orders, fractions) if bench.shards else (None,):
+    for shard in bench.explainer.missing_shards(orders, fractions) if bench.explainer.shards else (None,):
         images = len(bench.task.train) + len(bench.task.test) if shard is None else len(shard)
         part = "" if shard is None else f" {shard}"
         first = (jobs[0].id,) if jobs and any(chain.prepares for chain in family) else ()
@@ -309,14 +309,14 @@ def trainings(job: Job, bench: Bench) -> int:
         return int(bench.setting.weights is None)
     if job.kind != "retrain":
         return 0
-    return len({bench.training_key(cell) for cell in job.cells if isinstance(cell, Cell)})
+    return len({bench.keys.training(cell) for cell in job.cells if isinstance(cell, Cell)})
 
 
 def _chunks(bench: Bench, cells: list[Cell]) -> list[list[Cell]]:
     """Cells in groups of at most STACK trainings, all tests of a training together."""
     by_training: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
-        by_training[bench.training_key(cell)].append(cell)
+        by_training[bench.keys.training(cell)].append(cell)
     trainings = list(by_training.values())
     groups = [trainings[i : i + STACK] for i in range(0, len(trainings), STACK)]
     return [[cell for tests in group for cell in tests] for group in groups]
@@ -324,5 +324,5 @@ def _chunks(bench: Bench, cells: list[Cell]) -> list[list[Cell]]:
 
 def _needed(bench: Bench, cells: list[Cell], explained: Mapping[ImageRanking, list[str]]) -> tuple[str, ...]:
     """The jobs that make the maps of some cells."""
-    orders = dict.fromkeys(order for cell in cells for order in bench.orders(cell))
+    orders = dict.fromkeys(order for cell in cells for order in bench.inputs.rankings_of(cell))
     return tuple(dict.fromkeys(job for order in orders for job in explained.get(order, ())))

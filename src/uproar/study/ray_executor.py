@@ -22,6 +22,7 @@ from uproar.data.locations import VARIABLE, roots
 from uproar.errors import BadInput, UproarError
 from uproar.plugins.loading import bundle
 from uproar.storage.backends import is_private
+from uproar.study.bench import bench_for
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.execute import taken
 from uproar.study.job import Job
@@ -31,7 +32,6 @@ from uproar.study.ray_worker import Orders, Started, Unfit, serve
 from uproar.study.run_job import Report
 from uproar.study.settings import Setting
 from uproar.study.spec import Study
-from uproar.study.steps import bench_for
 
 ATTEMPTS = 2
 """How often a job is given to a worker when its worker dies under it."""

@@ -18,9 +18,9 @@ from uproar.extend import load_plugin
 from uproar.plugins.loading import lend
 from uproar.storage.backends import place_at
 from uproar.storage.urls import public
+from uproar.study.bench import bench_for
 from uproar.study.job import Job
 from uproar.study.run_job import do
-from uproar.study.steps import bench_for
 
 
 @dataclass(frozen=True)

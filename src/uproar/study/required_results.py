@@ -10,11 +10,11 @@ from uproar.protocols import protocol_named
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.storage.store import Store
 from uproar.study.audit import asked, needed, simulations
+from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell
 from uproar.study.plan import cells_of, scores_of
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
-from uproar.study.steps import Bench, bench_for
 from uproar.study.trials import key as trials_key
 from uproar.study.trials import units_of
 
@@ -50,26 +50,25 @@ def needs_of(study: Study, store: Store) -> Needs:
 def _add(study: Study, bench: Bench, found: Needs) -> None:
     """What one study needs in one setting."""
     cells = cells_of(study, bench.setting)
-    orders = {order for cell in cells for order in bench.orders(cell)}
+    orders = {order for cell in cells for order in bench.inputs.rankings_of(cell)}
     orders |= {ImageRanking(chain, seed) for chain in study.chains for seed in study.seeds}
-    found.orders |= {bench.order_key(o.chain, o.seed, o.crossed) for o in orders}
-    found.items |= {("cell", bench.cell_key(cell)) for cell in (*cells, *_companions(bench, cells))}
-    found.items |= {("score", bench.score_key(s)) for s in scores_of(study, bench.setting)}
+    found.orders |= {bench.keys.ranking(o) for o in orders}
+    found.items |= {("cell", bench.keys.cell(cell)) for cell in (*cells, *_companions(bench, cells))}
+    found.items |= {("score", bench.keys.score(s)) for s in scores_of(study, bench.setting)}
     for order in orders:
         for fold in range(FOLDS) if order.crossed else (None,):
-            found.items.add(("model", bench.model_key(order.seed, fold)))
+            found.items.add(("model", bench.keys.model(order.seed, fold)))
             found.items |= {("state", key) for key in _states(bench, order, fold)}
 
 
 def _companions(bench: Bench, cells: list[Cell]) -> list[Cell]:
     """Tests that came along with the trainings of cells, and would cost a training if they were lost."""
-    fresh = {bench.training_key(c): c for c in cells if protocol_named(c.protocol).retrains}
-    return bench.companions(fresh)
+    fresh = {bench.keys.training(c): c for c in cells if protocol_named(c.protocol).retrains}
+    return bench.cells.companions(fresh)
 
 
 def _states(bench: Bench, order: ImageRanking, fold: int | None) -> Iterator[str]:
     """What the estimators of an order prepare for its base network."""
     for leaf in order.chain.leaves:
-        facts = estimators[leaf.name].facts
-        if facts.get("prepare"):
-            yield bench.state_key(str(leaf), facts.get("version"), order.seed, fold)
+        if estimators[leaf.name].facts.get("prepare"):
+            yield bench.keys.state(leaf, order.seed, fold)

@@ -1,4 +1,4 @@
-"""Images changed, networks trained on them from scratch, and what these say of the test images."""
+"""Cells: images are changed, networks trained on them from scratch, and the answers to the test images kept."""
 
 from __future__ import annotations
 
@@ -24,27 +24,33 @@ from uproar.removal.fill import read_fill, sample_colour
 from uproar.removal.order import count
 from uproar.seeds import Draws
 from uproar.storage.store import Item
-from uproar.study.base_models import answer_facts, kept_scores
+from uproar.study.base_models import BaseModels, answer_facts, kept_scores
 from uproar.study.cell import Cell
-from uproar.study.changed_images import Shown, shown
-from uproar.study.rankings import Explaining
+from uproar.study.changed_images import ChangedImages, changed_images
+from uproar.study.inputs import Inputs
+from uproar.study.keys import Keys
+from uproar.study.rankings import Rankings
 from uproar.training import fit, fit_all, predict
 
 MARGINALS = 2**26
 """Values of training images that are held for a fill that draws from them."""
 
 
-class Retraining(Explaining):
-    """The cells of a study: one training, or one question to the base network, each."""
+class Cells:
+    """The cells of a setting: each the accuracy of a retrained network, or of the base model, on changed images."""
+
+    def __init__(self, inputs: Inputs, keys: Keys, base_models: BaseModels, rankings: Rankings) -> None:
+        self.inputs, self.keys, self.base_models, self.rankings = inputs, keys, base_models, rankings
+        self.setting, self.store = inputs.setting, inputs.store
 
     @functools.cached_property
     def _marginals(self) -> Tensor | None:
         """Some training images, for the fill that draws pixels from them."""
         if not self.setting.fill.startswith("resample"):
             return None
-        most = min(4096, len(self.task.train), max(1, MARGINALS // math.prod(self.task.shape)))
-        rows = torch.linspace(0, len(self.task.train) - 1, most).long()
-        return self.task.train.read(rows)
+        most = min(4096, len(self.inputs.task.train), max(1, MARGINALS // math.prod(self.inputs.task.shape)))
+        rows = torch.linspace(0, len(self.inputs.task.train) - 1, most).long()
+        return self.inputs.task.train.read(rows)
 
     @functools.cached_property
     def _colour(self) -> Tensor | None:
@@ -52,14 +58,14 @@ class Retraining(Explaining):
         entry, options = read_fill(self.setting.fill)
         if entry.name != "mean" or options["images"] is None:
             return None
-        return sample_colour(self.task.train.read, len(self.task.train), options["images"])
+        return sample_colour(self.inputs.task.train.read, len(self.inputs.task.train), options["images"])
 
     def around(self, draws: Draws) -> FillContext:
         """What the study's fill may know besides the images."""
-        return FillContext(draws, self.task.mean, self._marginals, self._colour)
+        return FillContext(draws, self.inputs.task.mean, self._marginals, self._colour)
 
-    def changed(self, cell: Cell, split: Split) -> Tensor | Shown:
-        """What the network of a cell gets to see of a split; of a split that streams, made when it is read."""
+    def changed_images(self, cell: Cell, split: Split) -> Tensor | ChangedImages:
+        """What the network of a cell sees of a split; of a split that streams, made when it is read."""
         protocol = protocol_named(cell.protocol)
         masks = self._assigned_masks(cell, split)
 
@@ -67,20 +73,24 @@ class Retraining(Explaining):
             around = self.around(Draws.of(cell.seed, rows, split.name))
             return protocol.network_input(split.read(rows), masks(rows), self.setting.fill, around)
 
-        return shown(split, change)
+        return changed_images(split, change)
 
     def _assigned_masks(self, cell: Cell, split: Split) -> Callable[[Tensor], Tensor]:
         """The most important pixels under the mask assigned to images of a split, by rows, as bool images."""
-        protocol, orders = protocol_named(cell.protocol), self.orders(cell)
-        training = split.name == self.task.train.name
-        masks, order = (protocol.train, orders[0]) if training else (protocol.test, orders[1])
+        protocol, (of_train, of_test) = protocol_named(cell.protocol), self.inputs.rankings_of(cell)
+        training = split.name == self.inputs.task.train.name
+        masks, ranking = (protocol.train, of_train) if training else (protocol.test, of_test)
         if masks.of == "none":
-            return lambda rows: torch.zeros(len(rows), *self.features, dtype=torch.bool)
+            return lambda rows: torch.zeros(len(rows), *self.inputs.features, dtype=torch.bool)
         donors = mask_donors(split, masks, cell.seed)
-        return lambda rows: self.important(order, cell.fraction, split, rows if donors is None else donors[rows])
+
+        def important(rows: Tensor) -> Tensor:
+            return self.rankings.important(ranking, cell.fraction, split, rows if donors is None else donors[rows])
+
+        return important
 
     def removed(self, cell: Cell, split: Split) -> Tensor:
-        """What goes from the images of a split, as bool images."""
+        """The mask of removed pixels for every image of a split, as bool images."""
         important = self._assigned_masks(cell, split)(torch.arange(len(split)))
         return protocol_named(cell.protocol).removed(important)
 
@@ -90,49 +100,48 @@ class Retraining(Explaining):
         A network is trained once for all cells that test it. Tests that need no further maps come along, asked for or
         not: they are next to free, and would cost a training later.
         """
-        missing = [c for c in cells if self.store.find("cell", self.cell_key(c)) is None]
-        for chain in {self.chain(cell.estimator).name: None for cell in missing}:
-            self._check_features(self.chain(chain))
-        fresh = {self.training_key(c): c for c in missing if protocol_named(c.protocol).retrains}
+        missing = [c for c in cells if self.store.find("cell", self.keys.cell(c)) is None]
+        for name in dict.fromkeys(cell.estimator for cell in missing):
+            self.rankings.explainer.check_features(self.inputs.chain(name))
+        fresh = {self.keys.training(c): c for c in missing if protocol_named(c.protocol).retrains}
         networks, training = self._retrained(fresh)
         for cell in dict.fromkeys([*missing, *self._companions(fresh)]):
             started = time.perf_counter()
             again = protocol_named(cell.protocol).retrains
-            model = networks[self.training_key(cell)] if again else self.base(cell.seed)[0]
+            model = networks[self.keys.training(cell)] if again else self.base_models.get(cell.seed)[0]
             item = self._tested(model, cell)
             # the training counts once
-            spent = training if again and fresh[self.training_key(cell)] == cell else 0.0
+            spent = training if again and fresh[self.keys.training(cell)] == cell else 0.0
             seconds = time.perf_counter() - started + spent
             how: dict[str, Any] = {"seconds": seconds, "training_seconds": spent}
             how |= {"init": self.setting.recipe.init} if again else {}
-            facts = {**item.facts, **how, "device": str(self.device)}
-            self.store.write("cell", self.cell_key(cell), Item(item.arrays, facts))
+            facts = {**item.facts, **how, "device": str(self.inputs.device)}
+            self.store.write("cell", self.keys.cell(cell), Item(item.arrays, facts))
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
-        return [test for test in self.companions(fresh) if not self.store.has("cell", self.cell_key(test))]
+        return [test for test in self.companions(fresh) if not self.store.has("cell", self.keys.cell(test))]
 
     def companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """All tests of some trainings, each given by its key and a cell, that need no further maps."""
-        tests = [
-            (key, replace(cell, protocol=name), self.orders(cell)[0])
-            for key, cell in fresh.items()
-            for name, protocol in PROTOCOLS.items()
-            if protocol.retrains
-        ]
-        return [
-            test for key, test, trained in tests if self.orders(test)[1] == trained and self.training_key(test) == key
-        ]
+        retraining = [name for name, protocol in PROTOCOLS.items() if protocol.retrains]
+        tests = []
+        for key, cell in fresh.items():
+            trained = self.inputs.rankings_of(cell)[0]
+            for test in (replace(cell, protocol=name) for name in retraining):
+                if self.inputs.rankings_of(test)[1] == trained and self.keys.training(test) == key:
+                    tests.append(test)
+        return tests
 
     def _retrained(self, fresh: Mapping[str, Cell]) -> tuple[dict[str, nn.Module], float]:
         """A fresh network per training, by its key, that has learned what the training images show; seconds each."""
         networks: dict[str, nn.Module] = {}
-        train, spent = self.task.train, 0.0
+        train, spent = self.inputs.task.train, 0.0
         for _, group in itertools.groupby(fresh.items(), lambda named: _network(named[1])):
             keys, cells = zip(*group, strict=True)
             (seed,) = {cell.seed for cell in cells}
-            images = [self.changed(cell, train) for cell in cells]
-            models = [self._fresh(cell, x).to(self.device) for cell, x in zip(cells, images, strict=True)]
+            images = [self.changed_images(cell, train) for cell in cells]
+            models = [self._fresh(cell, x).to(self.inputs.device) for cell, x in zip(cells, images, strict=True)]
             began = time.perf_counter()
             if protocol_named(cells[0].protocol).learns == "mask":
                 for cell, model, x in zip(cells, models, images, strict=True):
@@ -144,7 +153,7 @@ class Retraining(Explaining):
             networks |= dict(zip(keys, models, strict=True))
         return networks, spent / max(1, len(fresh))
 
-    def _fresh(self, cell: Cell, images: Tensor | Shown) -> nn.Module:
+    def _fresh(self, cell: Cell, images: Tensor | ChangedImages) -> nn.Module:
         """An untrained network for what a cell shows."""
         protocol = protocol_named(cell.protocol)
         if protocol.learns == "mask":
@@ -152,16 +161,15 @@ class Retraining(Explaining):
                 raise NotApplicable(f"{protocol.name} finds removed pixels, not channel values")
             if not isinstance(images, Tensor):
                 raise NotApplicable(f"{protocol.name} needs images that fit in memory; give limit=")
-            return mask_detector(images.shape[1], self.task.mean, self.task.std, cell.seed)
+            return mask_detector(images.shape[1], self.inputs.task.mean, self.inputs.task.std, cell.seed)
         if protocol.sees == "pixels":
-            return self._start(build(self.spec, self.task, cell.seed))
+            return self.base_models.initialised(build(self.inputs.spec, self.inputs.task, cell.seed))
         moments = self._moments(cell, protocol)
-        return build_for_input(self.spec, self.task, cell.seed, images[:2], *moments)
+        return build_for_input(self.inputs.spec, self.inputs.task, cell.seed, images[:2], *moments)
 
     def _moments(self, cell: Cell, protocol: Protocol) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of what a network sees: those of a mask follow from the fraction."""
-        c, h, w = self.task.shape
-        features = c * h * w if self.setting.features == "channel" else h * w
+        c, features = self.inputs.task.shape[0], math.prod(self.inputs.features)
         share = count(cell.fraction, features) / features
         share = 1 - share if protocol.keeps else share
         per_image = c if protocol.sees == "mask" or self.setting.features == "channel" else 1
@@ -169,12 +177,12 @@ class Retraining(Explaining):
         std = (mean * (1 - mean)).sqrt()
         if protocol.sees == "mask":
             return mean, std
-        return torch.cat([self.task.mean, mean]), torch.cat([self.task.std, std])
+        return torch.cat([self.inputs.task.mean, mean]), torch.cat([self.inputs.task.std, std])
 
     def _tested(self, model: nn.Module, cell: Cell) -> Item:
         """What a network says of the test images of a cell."""
-        test = self.task.test
-        images = self.changed(cell, test)
+        test = self.inputs.task.test
+        images = self.changed_images(cell, test)
         if protocol_named(cell.protocol).learns == "mask":
             areas = detection_auc(pixel_scores(model, images[:]), self.removed(cell, test))
             return Item({"areas": areas.float().numpy()}, {"images": len(test)})

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from uproar.devices import deterministic
 from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, SideEffect, StoreError, one_line
 from uproar.plugins.loading import blamed
+from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit, by_estimator
 from uproar.study.job import Job
 from uproar.study.settings import Setting
-from uproar.study.steps import Bench, bench_for
 
 ATTEMPTS = 3
 """How often a step is tried when files of the store vanish or are damaged under it."""
@@ -77,7 +77,7 @@ def attempt(work: Callable[[], object], bench: Bench | None = None) -> Outcome:
 
 
 def _train(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
-    return {"base": attempt(lambda: bench.base(job.seed, job.fold), bench)}
+    return {"base": attempt(lambda: bench.base_models.get(job.seed, job.fold), bench)}
 
 
 def _explain(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
@@ -88,11 +88,11 @@ def _explain(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     options = (job.seed, job.fractions, job.shard, job.crossed)
     if not names:
         return outcomes
-    together = attempt(lambda: bench.explain(names, *options), bench)
+    together = attempt(lambda: bench.explainer.explain(names, *options), bench)
     if isinstance(together, Done) or len(names) == 1:
         return outcomes | dict.fromkeys(names, together)
     for name in names:
-        outcomes[name] = attempt(lambda name=name: bench.explain([name], *options), bench)  # type: ignore[misc]
+        outcomes[name] = attempt(lambda name=name: bench.explainer.explain([name], *options), bench)  # type: ignore[misc]
     return outcomes
 
 
@@ -100,7 +100,7 @@ def _refused(bench: Bench, names: Iterable[str], seed: int, crossed: bool = Fals
     """The estimators of the user that break the rules, each with the reason."""
     found: dict[str, Outcome] = {}
     for name in names:
-        outcome = attempt(lambda name=name: bench.check_rules(name, seed, crossed), bench)  # type: ignore[misc]
+        outcome = attempt(lambda name=name: bench.explainer.check_rules(name, seed, crossed), bench)  # type: ignore[misc]
         if isinstance(outcome, Failed):
             found[name] = outcome
     return found
@@ -108,11 +108,11 @@ def _refused(bench: Bench, names: Iterable[str], seed: int, crossed: bool = Fals
 
 def _measure(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     """All cells together; if that fails, one by one, so that only the guilty one fails."""
-    together = attempt(lambda: bench.measure(job.cells), bench)  # type: ignore[arg-type]
+    together = attempt(lambda: bench.cells.measure(job.cells), bench)  # type: ignore[arg-type]
     if isinstance(together, Done) or len(job.cells) == 1:
         return dict.fromkeys(job.cells, together)
     return {
-        cell: attempt(lambda cell=cell: bench.measure([cell]), bench)  # type: ignore[misc]
+        cell: attempt(lambda cell=cell: bench.cells.measure([cell]), bench)  # type: ignore[misc]
         for cell in job.cells
     }
 
@@ -129,7 +129,7 @@ def _score(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
 
 
 def _scored(bench: Bench, units: Sequence[Scored]) -> dict[Scored, Outcome]:
-    together = attempt(lambda: bench.score(units), bench)
+    together = attempt(lambda: bench.metric_scores.compute(units), bench)
     if isinstance(together, Done) or len(units) == 1:
         return dict.fromkeys(units, together)
     parts = list(by_estimator(units).values())

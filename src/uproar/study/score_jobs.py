@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from uproar.errors import CODE_ERRORS
 from uproar.estimators import Chain, families
 from uproar.metrics.probe import images_shown
+from uproar.study.bench import Bench
 from uproar.study.cell import Scored, by_estimator
 from uproar.study.job import Job, place
-from uproar.study.steps import Bench
 
 
 def score_jobs(bench: Bench, seed: int, units: list[Scored], others: list[Job]) -> list[Job]:

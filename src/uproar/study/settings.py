@@ -1,13 +1,15 @@
-"""What one task and model of a study fix for all their cells, and how the order of their pixels came about."""
+"""What one task and model of a study fix for all their cells, and the rankings of their pixels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 from uproar.data import tasks
 from uproar.estimators import Chain
 from uproar.expression import parse
 from uproar.models import ModelSpec
+from uproar.protocols.mask_assignment import FOLDS
 from uproar.removal.fill import fill_code
 from uproar.study.spec import Study
 from uproar.training import Recipe
@@ -41,31 +43,20 @@ class Setting:
     @classmethod
     def all_of(cls, study: Study) -> list[Setting]:
         """The settings of a study: every task with every model."""
-        common = {
-            name: getattr(study, name)
-            for name in (
-                "recipe",
-                "fill",
-                "features",
-                "target",
-                "sign",
-                "channels",
-                "weights",
-                "pretrained",
-                "limit",
-                "device",
-            )
-        }
+        common = {one.name: getattr(study, one.name) for one in fields(cls) if one.name not in ("task", "model")}
         return [cls(task, model, **common) for task in study.tasks for model in study.models]
 
 
 @dataclass(frozen=True)
 class ImageRanking:
-    """The ranking of all images of a setting: by which chain, of which replicate's base model.
-
-    `crossed`: each image was explained by one of two base models that has not seen it.
-    """
+    """The order of all features of all images of a setting: by which chain, of which replicate's base model."""
 
     chain: Chain
     seed: int
     crossed: bool = False
+    """Cross-fitted: each image is explained by one of two base models that was not trained on it."""
+
+    @property
+    def folds(self) -> Sequence[int | None]:
+        """The parts of the data that its base models are not trained on; None: trained on all."""
+        return range(FOLDS) if self.crossed else (None,)

@@ -84,8 +84,8 @@ def _sizes(features: int) -> dict[str, int]:
     return {"train": max(1, SHARD // features), "test": max(1, SHARD // MAPS // features)}
 
 
-class Squeezing:
-    """Levels of some images, gathered chunk by chunk as they will be kept."""
+class ShardBuilder:
+    """The levels of a shard, gathered chunk by chunk as they will be kept."""
 
     def __init__(self, shard: Shard, fractions: Sequence[float]) -> None:
         self.shard, self.fractions = shard, tuple(sorted(set(fractions)))

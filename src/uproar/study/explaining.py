@@ -1,0 +1,216 @@
+"""Explaining and ranking images: maps by estimators, and from them which pixels are the first to be removed."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.data import Split
+from uproar.errors import CODE_ERRORS, BrokenRule, NotApplicable, SideEffect, one_line
+from uproar.estimators import Chain, Context, estimators, explain_chains, raw_maps
+from uproar.estimators.short_contract import IMAGES, contract_violation, user_chains
+from uproar.models import MemoryBudget
+from uproar.protocols.mask_assignment import fold_of
+from uproar.seeds import Draws
+from uproar.study.base_models import BaseModels
+from uproar.study.inputs import Inputs
+from uproar.study.keys import Keys
+from uproar.study.level_table import LevelsBuilder, levels_item
+from uproar.study.settings import ImageRanking
+from uproar.study.shards import Shard, ShardBuilder, shards_of, whole
+from uproar.training import predict
+
+SignedMaps = Callable[[Tensor], list[Tensor]]
+"""From row numbers of a split to the maps of those images, one tensor per chain."""
+
+Prepared = tuple[nn.Module, dict[str, Any]]
+"""A base model with what the estimators prepared for it."""
+
+_RULES: dict[Hashable, str | None] = {}
+"""What is known in this process of the rules that estimators of the user keep."""
+
+CHUNK = 512
+"""Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
+
+
+class Explainer:
+    """Explains all images of a setting under its estimators and keeps their rankings as levels."""
+
+    def __init__(self, inputs: Inputs, keys: Keys, base_models: BaseModels) -> None:
+        self.inputs, self.keys, self.base_models = inputs, keys, base_models
+        self.store = inputs.store
+
+    @functools.cached_property
+    def shards(self) -> tuple[Shard, ...]:
+        """The parts in which the images are explained; none if they are few."""
+        return shards_of(self.inputs.task, math.prod(self.inputs.features))
+
+    def explain(
+        self,
+        names: Sequence[str],
+        seed: int,
+        fractions: Sequence[float],
+        shard: Shard | None = None,
+        crossed: bool = False,
+    ) -> None:
+        """Rank images under some chains that share passes, and keep the levels for the fractions.
+
+        All images, or one shard of a large set; whoever makes the last shard closes the set.
+        """
+        rankings = [ImageRanking(self.inputs.chain(name), seed, crossed) for name in names]
+        for ranking in rankings:
+            self.check_features(ranking.chain)
+        if not self.shards:
+            self._explain_whole(rankings, fractions)
+            return
+        for part in self.shards if shard is None else (shard,):
+            self._explain_shard(rankings, fractions, part)
+        for ranking in rankings:
+            self._close(ranking, fractions)
+
+    def _explain_whole(self, rankings: Sequence[ImageRanking], fractions: Sequence[float]) -> None:
+        models = self._models(rankings)
+        started = time.perf_counter()
+        builders = {}
+        for split in (self.inputs.task.train, self.inputs.task.test):
+            builders[split.name] = [LevelsBuilder() for _ in rankings]
+            self._rank(models, rankings, Shard(split.name, 0, len(split)), fractions, builders[split.name])
+        seconds = (time.perf_counter() - started) / len(rankings)
+        for ranking, train, test in zip(rankings, builders["train"], builders["test"], strict=True):
+            item = levels_item(train, test, fractions, ranking.chain, seconds)
+            self.store.write("levels", self.keys.levels(ranking, fractions), item)
+
+    def _explain_shard(self, rankings: Sequence[ImageRanking], fractions: Sequence[float], shard: Shard) -> None:
+        keys = {ranking: shard.key(self.keys.levels(ranking, fractions)) for ranking in rankings}
+        missing = [ranking for ranking in rankings if not self.store.intact("shard", keys[ranking])]
+        if not missing:
+            return
+        models = self._models(missing)
+        started = time.perf_counter()
+        builders = [ShardBuilder(shard, fractions) for _ in missing]
+        self._rank(models, missing, shard, fractions, builders)
+        seconds = (time.perf_counter() - started) / len(missing)
+        for ranking, builder in zip(missing, builders, strict=True):
+            self.store.write("shard", keys[ranking], builder.item(seconds))
+
+    def missing_shards(self, rankings: Sequence[ImageRanking], fractions: Sequence[float]) -> tuple[Shard, ...]:
+        """The shards that some rankings lack; the last if they lack none, for whoever makes the last closes the set."""
+        keys = [self.keys.levels(ranking, fractions) for ranking in rankings]
+        missing = [s for s in self.shards if not all(self.store.intact("shard", s.key(k)) for k in keys)]
+        return tuple(missing) or self.shards[-1:]
+
+    def _close(self, ranking: ImageRanking, fractions: Sequence[float]) -> None:
+        """Say that all shards of some levels are there, if they are."""
+        key = self.keys.levels(ranking, fractions)
+        facts: dict[Shard, dict[str, Any]] = {}
+        for shard in self.shards:
+            facts[shard] = self.store.facts("shard", shard.key(key))
+            if not facts[shard]:
+                return
+        self.store.write("levels", key, whole(facts, ranking.chain))
+
+    def _models(self, rankings: Sequence[ImageRanking]) -> list[Prepared]:
+        """The base models that some rankings of a replicate explain, one per fold."""
+        chains, seed = [ranking.chain for ranking in rankings], rankings[0].seed
+        needed = any(chain.needs_model for chain in chains)
+        models = []
+        for fold in rankings[0].folds:
+            model = self.base_models.get(seed, fold)[0] if needed else nn.Identity()
+            models.append((model, self.base_models.states(model, chains, seed, fold)))
+        return models
+
+    def _rank(
+        self,
+        models: Sequence[Prepared],
+        rankings: Sequence[ImageRanking],
+        shard: Shard,
+        fractions: Sequence[float],
+        builders: Sequence[LevelsBuilder | ShardBuilder],
+    ) -> None:
+        split, seed = self.inputs.split(shard.split), rankings[0].seed
+        fold = fold_of(split, seed) if len(models) > 1 else None
+        for part in shard.parts(min(CHUNK, split.rows_at_once)):
+            rows = torch.arange(part.start, part.stop)
+            shares = [rows] if fold is None else [rows[fold[rows] == i] for i in range(len(models))]
+            made = [
+                self.maps(model, rankings, split, share, states)
+                for share, (model, states) in zip(shares, models, strict=True)
+                if len(share)
+            ]
+            place = torch.cat(shares).argsort()
+            draws = Draws.of(seed, rows, split.name)
+            for builder, ranking, *pieces in zip(builders, rankings, *made, strict=True):
+                maps = pieces[0] if fold is None else torch.cat(pieces)[place]
+                builder.add(maps, draws, fractions, ranking.chain.name)
+
+    def maps(
+        self, model: nn.Module, rankings: Sequence[ImageRanking], split: Split, rows: Tensor, states: dict[str, Any]
+    ) -> list[Tensor]:
+        """The maps of some images, one tensor per ranking."""
+        chains = [ranking.chain for ranking in rankings]
+        x, target, context = self._explained(model, rankings, split, rows, states)
+        maps = explain_chains(model, x, target, context, chains, features=self.inputs.setting.features)
+        return [a.cpu() for a in maps]
+
+    def signed_maps(self, chains: Sequence[Chain], seed: int, split: Split) -> SignedMaps:
+        """What makes the signed maps of some images of a split, before sign, channels and filters."""
+        rankings = [ImageRanking(chain, seed) for chain in chains]
+        ((model, states),) = self._models(rankings)
+        needs_model = any(chain.needs_model for chain in chains)
+        budget = MemoryBudget.of(model, split.read(slice(0, 2))) if needs_model else MemoryBudget(CHUNK)
+
+        def maps_of(rows: Tensor) -> list[Tensor]:
+            x, target, context = self._explained(model, rankings, split, rows, states)
+            calls = [chain.raw for chain in chains]
+            raw = budget.run(lambda size: raw_maps(model, x, target, context, calls, size))
+            return [raw[call].cpu() for call in calls]
+
+        return maps_of
+
+    def _explained(
+        self, model: nn.Module, rankings: Sequence[ImageRanking], split: Split, rows: Tensor, states: dict[str, Any]
+    ) -> tuple[Tensor, Tensor, Context]:
+        """Some images, the classes they are explained for, and their context."""
+        task, device = self.inputs.task, self.inputs.device
+        x, target = split.read(rows).to(device), split.labels[rows].to(device)
+        draws = Draws.of(rankings[0].seed, rows, split.name)
+        context = Context(draws, task.mean, task.train, split.truth(rows), states, split)
+        if self.inputs.setting.target == "predicted" and any(one.chain.needs_model for one in rankings):
+            target = predict(model, x).argmax(1)
+        return x, target, context
+
+    def check_features(self, chain: Chain) -> None:
+        """Refuse to rank channel values by a chain that knows no channels."""
+        if self.inputs.setting.features == "channel" and not chain.knows_channels:
+            raise NotApplicable(f"{chain.name} knows no colour channels, so it cannot rank channel values")
+
+    def check_rules(self, name: str, seed: int, crossed: bool = False) -> None:
+        """Refuse a chain whose estimators of the user break the rules on a few test images; once in a process."""
+        for chain in user_chains(self.inputs.chain(name)):
+            functions = tuple(estimators[call.name].function for call in chain.raw.walk())
+            known = (self.inputs.setting, str(chain.identity), crossed, functions)
+            if known not in _RULES:
+                try:
+                    _RULES[known] = self._broken_rule(ImageRanking(chain, seed, crossed))
+                except SideEffect as error:
+                    _RULES[known] = one_line(error)
+                    raise
+            if _RULES[known] is not None:
+                raise BrokenRule(_RULES[known])
+
+    def _broken_rule(self, ranking: ImageRanking) -> str | None:
+        test = self.inputs.task.test
+        model, states = self._models([ranking])[0]
+        given = self._explained(model, [ranking], test, torch.arange(min(IMAGES, len(test))), states)
+        try:
+            return contract_violation(model, *given, ranking.chain)
+        except SideEffect:
+            raise
+        except CODE_ERRORS:
+            return None  # its own job says what is wrong with it

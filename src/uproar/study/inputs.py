@@ -1,0 +1,71 @@
+"""What every step of a setting starts from: its data, model, estimators and device, each loaded once."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from uproar.data import Split, Task, load
+from uproar.devices import chosen
+from uproar.estimators import Chain, estimators, read_chain
+from uproar.models import ModelSpec, build
+from uproar.protocols import Masks, protocol_named
+from uproar.protocols.mask_assignment import other_replicate
+from uproar.storage.store import Store
+from uproar.study.cell import Cell
+from uproar.study.settings import ImageRanking, Setting
+from uproar.training import stackable
+
+
+class Inputs:
+    """A setting and the store of its results, with what the setting names."""
+
+    def __init__(self, setting: Setting, store: Store) -> None:
+        self.setting, self.store = setting, store
+        self.spec = ModelSpec.of(setting.model)
+        self._chains: dict[tuple[str, int], Chain] = {}
+
+    @functools.cached_property
+    def device(self) -> torch.device:
+        """Where the networks of this process are."""
+        return chosen(self.setting.device)
+
+    @functools.cached_property
+    def task(self) -> Task:
+        """The data."""
+        task = load(self.setting.task)
+        return task if self.setting.limit is None else task.limited(self.setting.limit)
+
+    def split(self, name: str) -> Split:
+        """The train or the test split."""
+        return self.task.train if name == "train" else self.task.test
+
+    @functools.cached_property
+    def features(self) -> tuple[int, ...]:
+        """The shape of what is ranked in an image."""
+        return self.task.shape if self.setting.features == "channel" else self.task.shape[1:]
+
+    @functools.cached_property
+    def stacks(self) -> bool:
+        """Whether the networks of several cells are trained at once."""
+        held = not self.task.train.streams and self.setting.recipe.plain
+        return held and stackable(build(self.spec, self.task, 0), self.task.shape)
+
+    def chain(self, name: str) -> Chain:
+        """An estimator of the study, read once: keys of thousands of cells need it."""
+        known = name, estimators.revision
+        if known not in self._chains:
+            sign, channels = self.setting.sign, self.setting.channels
+            self._chains[known] = read_chain(name, sign, channels)  # type: ignore[arg-type]
+        return self._chains[known]
+
+    def rankings_of(self, cell: Cell) -> tuple[ImageRanking, ImageRanking]:
+        """The rankings that decide what is removed from the training and from the test images of a cell."""
+        protocol, chain = protocol_named(cell.protocol), self.chain(cell.estimator)
+
+        def ranking(masks: Masks) -> ImageRanking:
+            seed = other_replicate(cell.seed) if masks.by == "other" else cell.seed
+            return ImageRanking(chain, seed, masks.by == "cross-fitted" and chain.needs_model)
+
+        return ranking(protocol.train), ranking(protocol.test)

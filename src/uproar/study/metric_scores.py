@@ -1,0 +1,126 @@
+"""Metrics of maps: every metric of a study for every test image, under chains that share passes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import NotApplicable
+from uproar.estimators import Chain, Context, explain_chains
+from uproar.expression import Call
+from uproar.metrics import Batch
+from uproar.metrics.base import Responses, read_metric
+from uproar.metrics.probe import evaluate, joined, summarise
+from uproar.models import MemoryBudget
+from uproar.models.borrow import device_of
+from uproar.models.remote_device import callable_from_cpu, explain_on_device
+from uproar.removal.order import tied_pixels
+from uproar.seeds import Draws
+from uproar.statistics.bootstrap import bootstrap
+from uproar.storage.store import Item
+from uproar.study.base_models import BaseModels
+from uproar.study.cell import Scored, by_estimator
+from uproar.study.inputs import Inputs
+from uproar.study.keys import RESAMPLES, Keys
+from uproar.training import predict
+
+SCORED = 64
+"""Images scored at a time, at most."""
+
+
+class MetricScores:
+    """The metrics of a setting's maps; they need no retraining."""
+
+    def __init__(self, inputs: Inputs, keys: Keys, base_models: BaseModels) -> None:
+        self.inputs, self.keys, self.base_models = inputs, keys, base_models
+
+    def compute(self, units: Sequence[Scored]) -> None:
+        """Metrics of the maps of all test images, under chains of one replicate that share passes.
+
+        Each changed image is shown to the model once.
+        """
+        seed, by_chain = units[0].seed, by_estimator(units)
+        chains = [self.inputs.chain(name) for name in by_chain]
+        for chain in chains:
+            if chain.is_direct:
+                raise NotApplicable(f"{chain.name} removes without ranking, so there is no map to score")
+        model = self.base_models.get(seed)[0]
+        calls = {name: [read_metric(unit.metric) for unit in own] for name, own in by_chain.items()}
+        states = self.base_models.states(model, chains, seed)
+        parts: dict[str, list[dict[str, Responses]]] = {name: [] for name in by_chain}
+        ties: dict[str, list[Tensor]] = {name: [] for name in by_chain}
+        shown, started = dict.fromkeys(by_chain, 0), time.perf_counter()
+
+        def scored(span: slice, rows: int) -> list[tuple[dict[str, Responses], int, Tensor]]:
+            batches = self._batches(model, chains, seed, span, states)
+            return [
+                (*evaluate(own, batch, rows), tied_pixels(batch.maps))
+                for own, batch in zip(calls.values(), batches, strict=True)
+            ]
+
+        budget = MemoryBudget.of(model, self.inputs.task.test.read(slice(0, 2)))
+        for parts_of in budget.over(len(self.inputs.task.test), SCORED, scored):
+            for name, (responses, passed, tied_in) in zip(by_chain, parts_of, strict=True):
+                parts[name].append(responses)
+                ties[name].append(tied_in)
+                shown[name] += passed
+        seconds = (time.perf_counter() - started) / len(units)
+        for name, own in by_chain.items():
+            everything, tied = joined(parts[name]), float(torch.cat(ties[name]).mean())
+            for unit, call in zip(own, calls[name], strict=True):
+                facts = {"tied": tied, "seconds": seconds, "forwards": shown[name]}
+                self._write(unit, call, everything[str(call)], facts)
+
+    def _write(self, unit: Scored, call: Call, kept: Responses, facts: dict[str, Any]) -> None:
+        arrays = {name: value.contiguous().numpy() for name, value in kept.items()}
+        arrays[RESAMPLES] = bootstrap(call, kept)
+        item = Item(arrays, _jsonable({**summarise(call, kept), **facts}))
+        self.inputs.store.write("score", self.keys.score(unit), item)
+
+    def _batches(
+        self, model: nn.Module, chains: Sequence[Chain], seed: int, rows: slice, states: dict[str, Any]
+    ) -> list[Batch]:
+        """Some test images with their maps under each chain; the maps share passes."""
+        test = self.inputs.task.test
+        x, y, truth = test.read(rows), test.labels[rows], test.truth(rows)
+        draws = Draws.of(seed, range(rows.start, rows.stop), "test")
+        clean = predict(model, x)
+        context = Context(draws, self.inputs.task.mean, self.inputs.task.train, truth, states, test)
+        target = clean.argmax(1) if self.inputs.setting.target == "predicted" else y
+
+        def explains(chain: Chain) -> Callable[..., Tensor]:
+            @explain_on_device
+            def explain(other: nn.Module, images: Tensor, classes: Tensor, own: Draws) -> Tensor:
+                around = Context(own, self.inputs.task.mean, self.inputs.task.train, None, states)
+                return explain_chains(other, images, classes, around, [chain])[0]
+
+            return explain
+
+        device = device_of(model)
+        made = explain_chains(model, x.to(device), target.to(device), context, list(chains))
+        maps = [own.to(x.device) for own in made]  # each in its own precision
+        return [
+            Batch(
+                callable_from_cpu(model),
+                x,
+                y,
+                own,
+                clean,
+                draws,
+                self.inputs.task.mean,
+                truth,
+                explain=None if chain.files else explains(chain),
+                boxed=test.boxed(rows),
+            )
+            for chain, own in zip(chains, maps, strict=True)
+        ]
+
+
+def _jsonable(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts as JSON can hold them: a number that is not defined becomes null."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()}
