@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import sys
 
+from uproar.lazy import defer_import
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program. Loading it takes a moment, in which it may be interrupted like later."""
+    defer_import("pandas")  # much imports it, and a command that is refused or only asks needs none of it
     try:
         from uproar.cli.app import main as program
     except KeyboardInterrupt:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import scipy
 import torch
-from scipy.stats import rankdata
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
@@ -52,7 +52,7 @@ def detection_auc(scores: Tensor, removed: Tensor) -> Tensor:
     """
     margin = (scores[:, 1] - scores[:, 0]).flatten(1).double()
     gone = removed.flatten(1)
-    ranks = torch.from_numpy(rankdata(margin.numpy(), axis=1))
+    ranks = torch.from_numpy(scipy.stats.rankdata(margin.numpy(), axis=1))
     ones = gone.sum(1).double()
     zeros = gone.shape[1] - ones
     above = (ranks * gone).sum(1) - ones * (ones + 1) / 2

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from uproar.errors import BadInput
 from uproar.statistics.curve_table import areas_of, checked
@@ -91,8 +91,8 @@ def paired_t(differences: ArrayLike, size: float = 1.0) -> Estimate:
     error = float(gaps.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
     if error <= ROUNDING * size:
         return Estimate(mean, float("nan"), float("nan"), float("nan"))
-    half = float(stats.t.ppf(0.975, n - 1)) * error
-    return Estimate(mean, mean - half, mean + half, float(2 * stats.t.sf(abs(mean) / error, n - 1)))
+    half = float(scipy.stats.t.ppf(0.975, n - 1)) * error
+    return Estimate(mean, mean - half, mean + half, float(2 * scipy.stats.t.sf(abs(mean) / error, n - 1)))
 
 
 def paired_means(first: ArrayLike, second: ArrayLike) -> tuple[Estimate, int]:

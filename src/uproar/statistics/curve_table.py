@@ -1,5 +1,7 @@
 """A table of curves checked, and turned into one area per estimator and replicate."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable
 from typing import Any
 

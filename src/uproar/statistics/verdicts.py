@@ -9,6 +9,8 @@ whose residual variance is pooled over all estimators, the baseline included. do
 says why, and how often it errs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
