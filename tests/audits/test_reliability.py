@@ -10,7 +10,7 @@ from scipy import stats
 import uproar
 from tests.audits.handmade import Handed, Handmade
 from uproar.audits.reliability import JUDGES, contradictions, reliability, sides_of
-from uproar.audits.values_per_image import advantage, judged
+from uproar.audits.values_per_image import advantage, values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics import base
 from uproar.statistics.metric_pairs import both_ways, pairwise
@@ -75,7 +75,7 @@ def test_noise_that_agrees_with_nobody_cannot_tell():
 def test_many_judges_who_know_nothing_do_not_contradict_each_other_by_chance():
     names = [f"{kind}(steps={s})" for s in range(2, 26, 2) for kind in ("insertion", "deletion")]
     part = _made_up(dict.fromkeys(names, 0.0))
-    sides = sides_of(part, judged(part, names), Handmade())
+    sides = sides_of(part, values_per_image(part, names), Handmade())
     clear = sides[(sides["low"] > 0) | (sides["high"] < 0)]
     assert {-1, 1} <= set(np.sign(clear["advantage"])), "some of 96 intervals miss zero by chance"
     assert not sides["side"].any()
@@ -86,7 +86,7 @@ def test_many_judges_who_know_nothing_do_not_contradict_each_other_by_chance():
 
 
 def test_images_that_are_easy_for_all_do_not_pass_for_agreement():
-    data = judged(_made_up({"insertion": 1.0, "deletion": -1.0}), ["insertion", "deletion"])
+    data = values_per_image(_made_up({"insertion": 1.0, "deletion": -1.0}), ["insertion", "deletion"])
     clean = np.array([[*np.random.default_rng(1).normal(size=60)]] * 2)
     (row,) = pairwise(data, clean).to_dict("records")
     assert row["over_images"] > 0.8
@@ -115,14 +115,14 @@ def test_two_names_of_the_same_numbers_are_not_compared():
     part._responses |= {
         ("insertion(steps=50)", c, s): part._responses["insertion", c, s] for c in CHAINS for s in (0, 1)
     }
-    found = judged(part, ["insertion", "deletion", "insertion(steps=50)"])
+    found = values_per_image(part, ["insertion", "deletion", "insertion(steps=50)"])
     assert found.metrics == ("insertion", "deletion")
     assert found.notes == ("insertion(steps=50) has the numbers of insertion and is not compared with it.",)
 
 
 def test_metrics_of_values_are_not_asked_who_is_better_than_random():
     part = _made_up({"insertion": 1.0, "deletion": 0.8, "average_drop": 0.5, "relevance_mass": 0.3})
-    data = judged(part, list(part.study.metric_names))
+    data = values_per_image(part, list(part.study.metric_names))
     assert set(sides_of(part, data, Handmade())["judge"]) == {"insertion", "deletion"}
 
 

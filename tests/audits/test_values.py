@@ -13,8 +13,7 @@ from tests.audits.handmade import Handed, Handmade
 from uproar import Study
 from uproar.audits.base import Trials, read_audit, studies_of
 from uproar.audits.curves import curve_points, hausdorff, least_distance
-from uproar.audits.linear import FEATURES, NAME, Inserted, data, maps, summary, trial
-from uproar.audits.synthetic import WORLDS, World
+from uproar.audits.synthetic import FEATURES, NAME, SIMULATIONS, Insertion, Simulation, data, maps, summary, trial
 from uproar.audits.values import ALTERED, altered, values
 from uproar.errors import NotApplicable
 from uproar.expression import parse
@@ -104,8 +103,8 @@ def test_the_linear_network_gives_the_known_answers():
 
 
 def test_trials_are_made_once_and_depend_on_their_numbers_alone(tmp_path, monkeypatch):
-    asked_for, few = [], World(lambda number: asked_for.append(number) or {"number": number**2})
-    monkeypatch.setitem(WORLDS, NAME, few)
+    asked_for, few = [], Simulation(lambda number: asked_for.append(number) or {"number": number**2})
+    monkeypatch.setitem(SIMULATIONS, NAME, few)
     store, setting = Store(tmp_path), next(iter(Setting.all_of(Study())))
     for count, new, cached in ((120, 3, 0), (120, 0, 3), (150, 1, 2)):
         todo = plan_trials(Trials(NAME, count), setting, store)
@@ -118,8 +117,8 @@ def test_trials_are_made_once_and_depend_on_their_numbers_alone(tmp_path, monkey
         values = trials_in(Trials(NAME, count), store)["number"]
         assert values.tolist() == [number**2 for number in range(count)]
     assert len(asked_for) == 120 + 50  # the last twenty came in a smaller piece
-    few = World(few.trial, version=2)
-    monkeypatch.setitem(WORLDS, NAME, few)
+    few = Simulation(few.trial, version=2)
+    monkeypatch.setitem(SIMULATIONS, NAME, few)
     assert plan_trials(Trials(NAME, 120), setting, store).cached == 0
 
 
@@ -128,11 +127,11 @@ def test_with_zeros_in_the_holes_the_linear_network_is_as_simulated():
     x, y = data(1000, draws)
     zero, (truth, removed, _) = np.zeros_like(x), maps(x, y, draws).values()
     half = (0.5, 0.5 + 1e-9)  # one threshold
-    assert Inserted(x, y, truth, zero).completeness(half) == pytest.approx(0.965, abs=0.02)
-    assert Inserted(x, y, removed, zero).completeness(half) == pytest.approx(0.821, abs=0.04)
+    assert Insertion(x, y, truth, zero).completeness(half) == pytest.approx(0.965, abs=0.02)
+    assert Insertion(x, y, removed, zero).completeness(half) == pytest.approx(0.821, abs=0.04)
     less = np.clip(truth / truth.max(1, keepdims=True) - 0.6, 0, 1)
-    assert Inserted(x, y, less, zero).completeness(half) == pytest.approx(0.445, abs=0.05)
-    accuracy, shares = Inserted(x, y, truth, zero).curve()
+    assert Insertion(x, y, less, zero).completeness(half) == pytest.approx(0.445, abs=0.05)
+    accuracy, shares = Insertion(x, y, truth, zero).curve()
     assert float(accuracy[0]) == 1
     assert float(shares[-1]) == pytest.approx(0.12, abs=0.02)
 
@@ -141,7 +140,7 @@ def test_sums_equal_features_filled_one_by_one():
     draws = np.random.default_rng(1)
     x, y = data(20, draws)
     fill, a = draws.normal(size=x.shape), maps(x, y, draws)["introduced"]
-    found = Inserted(x, y, a, fill)
+    found = Insertion(x, y, a, fill)
     lost = [
         1 - np.mean(np.sign(np.where(a > a.max(1, keepdims=True) * (1 - r), fill, x).sum(1)) == y) for r in (0.2, 0.6)
     ]
@@ -179,7 +178,7 @@ def test_the_metrics_of_images_give_the_same_numbers_for_rows_of_features():
     draws = np.random.default_rng(2)
     x, y = data(100, draws)
     for name, a in maps(x, y, draws).items():
-        ours = Inserted(x, y, a, np.zeros_like(x))
+        ours = Insertion(x, y, a, np.zeros_like(x))
         calls = [parse("completeness(fill=zero)"), parse("soundness(fill=zero, steps=49, level=0.9)")]
         responses, _ = evaluate(calls, _tabular(x, y, a))
         assert summarise(calls[0], responses[str(calls[0])])["value"] == pytest.approx(ours.completeness()), name

@@ -12,7 +12,7 @@ import pytest
 import faulty
 import uproar
 from uproar.audits.base import Trials
-from uproar.audits.linear import NAME
+from uproar.audits.synthetic import NAME
 from uproar.errors import NotApplicable
 from uproar.runs.run import collected
 from uproar.storage.store import Store

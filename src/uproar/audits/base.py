@@ -114,9 +114,9 @@ class Evidence(ABC):
 
 @dataclass(frozen=True)
 class Trials:
-    """Trials of a world that is made of random numbers alone: no data, no network. They run as cells do."""
+    """Trials on synthetic data: no task, no network. They run as cells do."""
 
-    world: str
+    simulation: str
     """Its name in `audits/synthetic.py`."""
     count: int
 
@@ -188,7 +188,7 @@ def merged(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*names, *more]))
 
 
-def state_of(misleads: bool, holds: bool) -> State:
+def conclude(misleads: bool, holds: bool) -> State:
     """What an audit concludes: the benchmark misleads, or else it holds, or else the data cannot tell."""
     return "misleads" if misleads else "holds" if holds else "cannot tell"
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit
+from uproar.audits.base import Evidence, Part, audit, conclude, several
 from uproar.audits.data_facts import shape_of
-from uproar.audits.values_per_image import Judged, judged
+from uproar.audits.plots import heat_map
+from uproar.audits.values_per_image import values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics.base import read_metric
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.correlation import concordance
 from uproar.statistics.design import ALPHA
-from uproar.statistics.metric_pairs import both_ways, over_images_p, pairwise, per_estimator
+from uproar.statistics.metric_pairs import ValuesPerImage, both_ways, over_images_p, pairwise, per_estimator
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -44,15 +45,15 @@ def window_of(height: int, width: int) -> int | None:
 
 def settings(kind: str, window: int | None, steps: int, repeats: int | None = None) -> dict[str, str]:
     """The settings of a metric by a short name, e.g. `blur+region`."""
-    found = {}
+    metrics = {}
     for unit in UNITS:
         for fill in FILLS:
             options = [f"steps={steps}", f"fill={fill}", f"unit={unit}"]
             options += [f"window={window}"] if unit == "region" else []
             options += [f"repeats={repeats}"] if fill == "uniform" and repeats else []
             if unit == "pixel" or window is not None:
-                found[f"{fill}+{unit}"] = str(read_metric(f"{kind}({', '.join(options)})"))
-    return found
+                metrics[f"{fill}+{unit}"] = str(read_metric(f"{kind}({', '.join(options)})"))
+    return metrics
 
 
 def _studies(study: Study, steps: int, window: int | None, repeats: int | None, replicates: int) -> Mapping[str, Study]:
@@ -79,16 +80,16 @@ def consistency(
 ) -> Finding:
     """Spearman's correlation over images between every two settings, per estimator and averaged."""
     part = evidence[SETTINGS]
-    found = {kind: _compared(part, kind) for kind in KINDS}
-    pairs = pd.concat([table for _, table in found.values()], ignore_index=True)
+    compared = {kind: _compared(part, kind) for kind in KINDS}
+    pairs = pd.concat([table for _, table in compared.values()], ignore_index=True)
     lowest = pairs.loc[pairs["over_images"].idxmin()]
-    data = next(data for data, _ in found.values())
+    data = next(data for data, _ in compared.values())
     return Finding(
         state_of(pairs),
-        _sentence(found, lowest, data),
-        plots=tuple(_plot(kind, table) for kind, (_, table) in found.items()),
-        tables={f"{kind}: every two settings": table for kind, (_, table) in found.items()}
-        | {f"{kind}: per estimator": _renamed(per_estimator(d)) for kind, (d, _) in found.items()},
+        _sentence(compared, lowest, data),
+        plots=tuple(_plot(kind, table) for kind, (_, table) in compared.items()),
+        tables={f"{kind}: every two settings": table for kind, (_, table) in compared.items()}
+        | {f"{kind}: per estimator": _renamed(per_estimator(d)) for kind, (d, _) in compared.items()},
         notes=_notes(part, data),
     )
 
@@ -99,14 +100,12 @@ def state_of(pairs: pd.DataFrame) -> State:
     Below goes by Holm over all pairs: among thirty, one is easily below by chance.
     """
     below = (over_images_p(pairs, RELIABLE) <= ALPHA) & (pairs["over_images"] < RELIABLE)
-    if below.any():
-        return "misleads"
-    return "holds" if (pairs["over_low"] >= RELIABLE).all() else "cannot tell"
+    return conclude(misleads=bool(below.any()), holds=bool((pairs["over_low"] >= RELIABLE).all()))
 
 
-def _compared(part: Part, kind: str) -> tuple[Judged, pd.DataFrame]:
+def _compared(part: Part, kind: str) -> tuple[ValuesPerImage, pd.DataFrame]:
     names = [name for name in part.study.metric_names if read_metric(name).name == kind]
-    data = judged(part, names, least=1)
+    data = values_per_image(part, names, least=1)
     table = _renamed(pairwise(data, None)).drop(columns=["i", "j", "given_clean_score", "p_opposed", "opposed"])
     table.insert(0, "kind", kind)
     if not table["over_images"].notna().any():
@@ -129,27 +128,29 @@ def short(metric: str) -> str:
     return f"{options.get('fill', 'mean')}+{options.get('unit', 'pixel')}"
 
 
-def _sentence(found: Mapping[str, tuple[Judged, pd.DataFrame]], lowest: pd.Series, data: Judged) -> str:
-    means = " and ".join(f"{table['over_images'].mean():.2f} ({kind})" for kind, (_, table) in found.items())
+def _sentence(
+    compared: Mapping[str, tuple[ValuesPerImage, pd.DataFrame]], lowest: pd.Series, data: ValuesPerImage
+) -> str:
+    means = " and ".join(f"{table['over_images'].mean():.2f} ({kind})" for kind, (_, table) in compared.items())
     return (
         f"Settings of one metric correlate over images by {means} on average over {len(data.estimators)} "
         f"estimators, least {lowest['metric']} with {lowest['other']} in {lowest['kind']}: "
         f"{lowest['over_images']:.2f} [{lowest['over_low']:.2f}, {lowest['over_high']:.2f}], where {RELIABLE} is the "
-        f"usual bar{_orders(found)}."
+        f"usual bar{_orders(compared)}."
     )
 
 
-def _orders(found: Mapping[str, tuple[Judged, pd.DataFrame]]) -> str:
+def _orders(compared: Mapping[str, tuple[ValuesPerImage, pd.DataFrame]]) -> str:
     """How alike the settings order the estimators, where there are three or more."""
     parts = []
-    for kind, (data, _) in found.items():
+    for kind, (data, _) in compared.items():
         levels = _means(data)
         if len(data.estimators) >= 3 and levels.notna().all(axis=None):
             parts.append(f"{concordance(levels.to_numpy()).w:.2f} ({kind})")
     return f"; they order the estimators with Kendall's W = {' and '.join(parts)}" if parts else ""
 
 
-def _means(data: Judged) -> pd.DataFrame:
+def _means(data: ValuesPerImage) -> pd.DataFrame:
     """Mean over images and replicates: a row per setting, a column per estimator."""
     frames = pd.DataFrame(data.values.transpose(0, 2, 1, 3).reshape(len(data.metrics) * len(data.estimators), -1))
     means = frames.mean(axis=1).to_numpy().reshape(len(data.metrics), len(data.estimators))
@@ -158,23 +159,20 @@ def _means(data: Judged) -> pd.DataFrame:
 
 def _plot(kind: str, table: pd.DataFrame) -> Plot:
     lowest = table.loc[table["over_images"].idxmin()]
-    return Plot(
+    return heat_map(
         f"consistency-{kind}",
-        "heatmap",
         f"{kind.capitalize()}: {lowest['metric']} and {lowest['other']} agree least ({lowest['over_images']:.2f})",
         "Spearman's correlation over images between two settings, mean over estimators; 1: the setting does not "
         "matter for the order of images.",
         both_ways(table, "over_images"),
-        "metric",
-        "other",
-        "setting",
-        "setting",
+        ("metric", "setting"),
+        ("other", "setting"),
         value="correlation",
         diverging=True,
     )
 
 
-def _notes(part: Part, data: Judged) -> tuple[str, ...]:
+def _notes(part: Part, data: ValuesPerImage) -> tuple[str, ...]:
     windows = {dict(read_metric(name).options).get("window") for name in part.study.metric_names} - {None}
     size = next(iter(windows), None)
     regions = (
@@ -184,7 +182,7 @@ def _notes(part: Part, data: Judged) -> tuple[str, ...]:
     )
     return (
         *data.notes,
-        f"{regions} {data.images} images, {len(data.seeds)} replicate{'s' * (len(data.seeds) != 1)}; uniform noise "
+        f"{regions} {data.images} images, {several(len(data.seeds), 'replicate')}; uniform noise "
         "is averaged over draws.",
         "Some images are easy in every setting, which makes settings correlate over images whatever the maps; "
         "`within_images` takes that out.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, audit, state_of
+from uproar.audits.base import Evidence, audit, conclude
 from uproar.audits.plots import REMOVED, lines
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
@@ -59,7 +59,7 @@ def geometry(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
 def state(gap: Difference, margin: float) -> State:
     """Misled by a decided gap; sound if the gap is below the margin either way."""
     sound = -margin < gap.low and gap.high < margin
-    return state_of(misleads=gap.decided and not sound, holds=sound)
+    return conclude(misleads=gap.decided and not sound, holds=sound)
 
 
 def _than(gap: Difference) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from uproar.audits.base import Evidence, audit, state_of
+from uproar.audits.base import Evidence, audit, conclude
 from uproar.audits.plots import REMOVED, lines
 from uproar.audits.predictions import Predictions
 from uproar.audits.theorems import theorem_one, theorem_two
@@ -66,8 +66,8 @@ def information(evidence: Evidence) -> Finding:
         notes=(
             "The loss of a trained network is never less than what is really missing, so these are lower bounds: "
             "a stronger network may read more from the masks.",
-            "Theorem 3.2 is a world of two pixels, enumerated: post-processing erases all that the attribution said of "
-            "the explainer, 1 bit, and ROAR calls it better, 0 bits left instead of 0.344.",
+            "Theorem 3.2 is shown for two pixels, by enumeration: post-processing erases all that the attribution "
+            "said of the explainer, 1 bit, and ROAR calls it better, 0 bits left instead of 0.344.",
             "Part of what a mask tells is the honest shape of the object: compare with a map that knows no model.",
         ),
     )
@@ -75,7 +75,7 @@ def information(evidence: Evidence) -> Finding:
 
 def _state(table: pd.DataFrame, bits: float) -> State:
     much = MUCH * bits
-    return state_of(
+    return conclude(
         misleads=bool((table["low"] > much).any()), holds=len(table) > 0 and bool((table["high"] < much).all())
     )
 

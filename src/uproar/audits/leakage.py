@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from uproar.audits.base import Evidence, audit, merged, state_of
+from uproar.audits.base import Evidence, audit, conclude, merged
 from uproar.audits.decoupled import DECOUPLED, by_fraction, decoupled_plot, distance, donor_effects, warnings
 from uproar.audits.plots import REMOVED, lines
 from uproar.audits.predictions import Predictions, Reader
@@ -175,7 +175,7 @@ def _also(kept: list[_Leak]) -> str:
 
 
 def _state(known: list[_Leak]) -> State:
-    return state_of(misleads=any(each.leaks for each in known), holds=all(each.keeps_quiet for each in known))
+    return conclude(misleads=any(each.leaks for each in known), holds=all(each.keeps_quiet for each in known))
 
 
 def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, merged, state_of
+from uproar.audits.base import Evidence, Part, audit, conclude, merged
 from uproar.audits.plots import lines
 from uproar.audits.predictions import Predictions
 from uproar.errors import NotApplicable
@@ -271,7 +271,7 @@ def _shares(share: Mean) -> tuple[float, float]:
 
 
 def _state(measured: list[_Repetition], margin: float) -> State:
-    return state_of(
+    return conclude(
         misleads=any(each.beyond.low > margin for each in measured),
         holds=all(each.beyond.high < margin for each in measured),
     )

@@ -16,15 +16,13 @@ from pydantic import Field
 
 from uproar.audits.base import OWN, Evidence, Part, audit, merged
 from uproar.audits.data_facts import knows_truth
-from uproar.audits.values_per_image import Judged, advantage, judged
+from uproar.audits.values_per_image import advantage, advantage_table, values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics.base import judges, read_metric, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.correlation import Concordance, concordance, krippendorff_alpha
-from uproar.statistics.design import ALPHA
-from uproar.statistics.metric_pairs import OPPOSED, both_ways, pairwise, per_estimator
-from uproar.statistics.twoway import holm
+from uproar.statistics.metric_pairs import OPPOSED, ValuesPerImage, both_ways, pairwise, per_estimator
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -74,7 +72,7 @@ def reliability(
 ) -> Finding:
     """Correlations of every two metrics over images and over estimators, and who contradicts whom about random."""
     part = evidence[JUDGES]
-    data = judged(part, [name for name in part.study.metric_names if judges(name)], least=3)
+    data = values_per_image(part, [name for name in part.study.metric_names if judges(name)], least=3)
     clean = _clean_scores(part, data)
     pairs = pairwise(data, clean)
     levels = estimator_scores(part, data, evidence[OWN])
@@ -110,7 +108,7 @@ class Orders:
     protocols: tuple[str, ...]
 
 
-def _clean_scores(part: Part, data: Judged) -> Numbers | None:
+def _clean_scores(part: Part, data: ValuesPerImage) -> Numbers | None:
     """The class's probability on the unchanged images, (seeds, images), where a metric kept it."""
     names = [name for name in part.study.metric_names if read_metric(name).name == CLEAN]
     if not names or names[0] not in data.metrics:
@@ -121,7 +119,7 @@ def _clean_scores(part: Part, data: Judged) -> Numbers | None:
 # over estimators
 
 
-def estimator_scores(part: Part, data: Judged, own: Part) -> pd.DataFrame:
+def estimator_scores(part: Part, data: ValuesPerImage, own: Part) -> pd.DataFrame:
     """What every judge gives every estimator, higher is better: metrics, and the study's protocols.
 
     A metric's number is its mean over replicates; a protocol's the mean accuracy over replicates and fractions, turned
@@ -165,23 +163,18 @@ def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> Orders:
 # against random
 
 
-def sides_of(part: Part, data: Judged, own: Part) -> pd.DataFrame:
+def sides_of(part: Part, data: ValuesPerImage, own: Part) -> pd.DataFrame:
     """Each estimator's advantage over random by each judge, its interval, and its side where that is decided.
 
     p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a protocol, as in the
     study's own verdicts.
     """
-    rows = []
-    for metric in filter(uses_order, data.metrics):
-        for chain in data.estimators:
-            found = advantage(part, metric, chain)
-            if found is not None:
-                rows.append((metric, "metric", chain, found.value, found.low, found.high, found.p))
-    columns = ["judge", "kind", "estimator", "advantage", "low", "high", "p_holm"]
-    table = pd.DataFrame(rows, columns=columns)
-    table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
-    decided = table["p_holm"] <= ALPHA
-    sides = [table.assign(side=np.where(decided, np.sign(table["advantage"]), 0).astype(int))]
+    advantages = (
+        ((metric, "metric", chain), advantage(part, metric, chain))
+        for metric in filter(uses_order, data.metrics)
+        for chain in data.estimators
+    )
+    sides = [advantage_table(advantages, ["judge", "kind", "estimator"])]
     sides += [_protocol_sides(own, protocol) for protocol in _judging(own)]
     return pd.concat([side for side in sides if len(side)] or sides[:1], ignore_index=True)
 
@@ -245,7 +238,9 @@ def _state(opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders) -> State
     return "holds" if order.everyone.p < 0.05 else "cannot tell"
 
 
-def _sentence(pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders, data: Judged) -> str:
+def _sentence(
+    pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders, data: ValuesPerImage
+) -> str:
     judges = f"{order.everyone.judges} judges"
     if order.protocols:
         judges += f" ({order.metrics.judges} metrics, {len(order.protocols)} protocols)"
@@ -279,7 +274,7 @@ def _interval(row: pd.Series) -> str:
     return f"rank correlation {row['within_images']:.2f} [{row['within_low']:.2f}, {row['within_high']:.2f}]"
 
 
-def _notes(data: Judged, order: Orders) -> list[str]:
+def _notes(data: ValuesPerImage, order: Orders) -> list[str]:
     notes = [
         f"Metrics are turned so that higher is better; {len(data.estimators)} estimators beside random, "
         f"{data.images} images, {len(data.seeds)} replicates. Spearman's correlation, point-biserial where one "
@@ -298,7 +293,7 @@ def _notes(data: Judged, order: Orders) -> list[str]:
 
 
 def _plots(
-    pairs: pd.DataFrame, levels: pd.DataFrame, opposed: pd.DataFrame, order: Orders, data: Judged
+    pairs: pd.DataFrame, levels: pd.DataFrame, opposed: pd.DataFrame, order: Orders, data: ValuesPerImage
 ) -> tuple[Plot, ...]:
     best = pairs.loc[pairs["within_images"].idxmax()] if pairs["within_images"].notna().any() else None
     within = "Within an image, "

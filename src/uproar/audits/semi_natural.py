@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, merged
-from uproar.audits.values_per_image import advantage
+from uproar.audits.base import Evidence, Part, audit, conclude, merged, several
+from uproar.audits.plots import bars, heat_map
+from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.data import load
 from uproar.data.watermark import stripes_mark
 from uproar.errors import BadInput, NotApplicable, one_line
@@ -19,8 +20,7 @@ from uproar.estimators import read_chain
 from uproar.expression import Call, parse
 from uproar.metrics.base import sign_of
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.design import ALPHA, BASELINE
-from uproar.statistics.twoway import holm
+from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -140,14 +140,14 @@ def _named(part: Part) -> dict[str, str]:
 
 def _accuracy(part: Part) -> float:
     """Accuracy on unchanged images: ROAD's first point, where nothing is removed."""
-    found = [
+    accuracies = [
         float(part.responses(ROAD, row.estimator, row.seed)["curve"][:, 0].mean())
         for row in part.scores.itertuples()
         if row.metric == ROAD
     ]
-    if not found:
+    if not accuracies:
         raise NotApplicable(f"no map has a finished {ROAD} score")
-    return float(np.mean(found))
+    return float(np.mean(accuracies))
 
 
 def scores_of(parts: Mapping[str, Part], chains: Mapping[str, str]) -> pd.DataFrame:
@@ -164,18 +164,13 @@ def scores_of(parts: Mapping[str, Part], chains: Mapping[str, str]) -> pd.DataFr
 
 def gaps_of(parts: Mapping[str, Part], chains: Mapping[str, str]) -> pd.DataFrame:
     """How much better one map is than another, by metric and set; `side` where decided, with Holm over all rows."""
-    rows = []
-    for metric in (ATTR, ROAD):
-        for a, b in itertools.combinations(chains, 2):
-            for name, part in parts.items():
-                gap = advantage(part, metric, chains[a], chains[b])
-                if gap is not None:
-                    rows.append((metric, a, b, name, gap.value, gap.low, gap.high, gap.p))
-    columns = ["metric", "map", "other", "set", "gap", "low", "high", "p_holm"]
-    table = pd.DataFrame(rows, columns=columns)
-    table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
-    decided = table["p_holm"] <= ALPHA
-    return table.assign(side=np.where(decided, np.sign(table["gap"]), 0).astype(int))
+    gaps = (
+        ((metric, a, b, name), advantage(part, metric, chains[a], chains[b]))
+        for metric in (ATTR, ROAD)
+        for a, b in itertools.combinations(chains, 2)
+        for name, part in parts.items()
+    )
+    return advantage_table(gaps, ["metric", "map", "other", "set"], "gap")
 
 
 def turned(gaps: pd.DataFrame) -> pd.DataFrame:
@@ -191,11 +186,9 @@ def turned(gaps: pd.DataFrame) -> pd.DataFrame:
 
 def state_of(gaps: pd.DataFrame, flips: pd.DataFrame) -> State:
     """Misleads where maps change places between sets; holds where some pair is clear in all sets and none changes."""
-    if len(flips):
-        return "misleads"
     road = gaps[gaps["metric"] == ROAD].groupby(["map", "other"])["side"]
     clear = road.agg(lambda side: bool((side != 0).all()) and len(side) == len(SETS))
-    return "holds" if bool(clear.any()) else "cannot tell"
+    return conclude(misleads=len(flips) > 0, holds=bool(clear.any()))
 
 
 def _sentence(table: pd.DataFrame, flips: pd.DataFrame) -> str:
@@ -211,7 +204,7 @@ def _sentence(table: pd.DataFrame, flips: pd.DataFrame) -> str:
     pairs = flips[["map", "other"]].drop_duplicates()
     first = flips.iloc[0]
     return (
-        f"{text}; {len(pairs)} pair{'s' * (len(pairs) != 1)} of maps change places between sets, e.g. "
+        f"{text}; {several(len(pairs), 'pair')} of maps change places between sets, e.g. "
         f"{first['map']} is better than {first['other']} on {first['better_in']} by {first['by']:.3f} and worse on "
         f"{first['worse_in']} by {first['worse_by']:.3f} ({first['metric']})."
     )
@@ -228,30 +221,24 @@ def _plots(table: pd.DataFrame, flips: pd.DataFrame) -> tuple[Plot, ...]:
     by_attr = f"{best[NUMBER]} finds number marks best, {best[STRIPES]} finds stripes best"
     by_road = f"ROAD prefers {_best(table, NUMBER)} on number marks and {_best(table, REAL)} on real images"
     return (
-        Plot(
+        heat_map(
             "semi-natural-attr",
-            "heatmap",
             by_attr,
             "Share of the attribution on the mark; a map with the right prior scores high without knowing more.",
             attr,
-            "set",
-            "map",
-            "set",
-            "map",
+            ("set", "set"),
+            ("map", "map"),
             value="value",
             percent=True,
         ),
-        Plot(
+        bars(
             "semi-natural-road",
-            "bars",
             by_road,
             "Area under ROAD's accuracy curve, lower is better; bars of one colour should keep their order from set "
             "to set.",
             road,
-            "set",
-            "value",
-            "set",
-            "ROAD (lower is better)",
+            ("set", "set"),
+            ("value", "ROAD (lower is better)"),
             "map",
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,17 +10,16 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, merged
+from uproar.audits.base import Evidence, Part, audit, conclude, merged
 from uproar.audits.data_facts import knows_truth
-from uproar.audits.values_per_image import advantage
+from uproar.audits.plots import bars, lines
+from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
 from uproar.metrics.base import read_metric
 from uproar.metrics.shape import GRID
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.design import ALPHA
-from uproar.statistics.twoway import holm
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -106,8 +106,8 @@ def densities(part: Part) -> pd.DataFrame:
     """The density of values of each estimator at 100 points, over all images and replicates."""
     rows = []
     for chain in part.estimators:
-        found = [_responses(part, chain, seed) for seed in part.study.seeds]
-        curves = np.concatenate([f["density"] for f in found if f is not None] or [np.empty((0, 100))])
+        responses = [_responses(part, chain, seed) for seed in part.study.seeds]
+        curves = np.concatenate([r["density"] for r in responses if r is not None] or [np.empty((0, 100))])
         curves = curves[np.isfinite(curves).all(1)]
         if len(curves):
             rows += [
@@ -137,27 +137,22 @@ def blurring(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
 
     `better` and `worse` are decided at 5 % with Holm's correction over all rows.
     """
-    rows = []
-    for metric in part.study.metric_names:
-        for estimator in estimators:
-            found = advantage(part, metric, coarsened(estimator), estimator)
-            if found is None:
-                continue
-            images = len(part.responses(metric, estimator, part.study.seeds[0])["value"])
-            if images < FEW:
-                raise NotApplicable(f"{images} test images cannot show what blurring does; use at least {FEW}")
-            rows.append((metric, estimator, found.value, found.low, found.high, found.p))
-    table = pd.DataFrame(rows, columns=["metric", "estimator", "gain", "low", "high", "p_holm"])
-    table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
-    decided = table["p_holm"] <= ALPHA
-    return table.assign(better=decided & (table["gain"] > 0), worse=decided & (table["gain"] < 0))
+    gains = {}
+    for metric, estimator in itertools.product(part.study.metric_names, estimators):
+        gain = advantage(part, metric, coarsened(estimator), estimator)
+        if gain is None:
+            continue
+        images = len(part.responses(metric, estimator, part.study.seeds[0])["value"])
+        if images < FEW:
+            raise NotApplicable(f"{images} test images cannot show what blurring does; use at least {FEW}")
+        gains[metric, estimator] = gain
+    table = advantage_table(gains.items(), ["metric", "estimator"], "gain")
+    return table.assign(better=table["side"] > 0, worse=table["side"] < 0).drop(columns="side")
 
 
 def state_of(effects: pd.DataFrame, margin: float) -> State:
     """Misleads where some metric decidedly improves by blurring; holds where no gain can be as large as the margin."""
-    if effects["better"].any():
-        return "misleads"
-    return "holds" if bool((effects["high"] < margin).all()) else "cannot tell"
+    return conclude(misleads=bool(effects["better"].any()), holds=bool((effects["high"] < margin).all()))
 
 
 def _sentence(effects: pd.DataFrame, sparse: pd.DataFrame) -> str:
@@ -181,35 +176,27 @@ def _sentence(effects: pd.DataFrame, sparse: pd.DataFrame) -> str:
 
 def _density_plot(density: pd.DataFrame, sparse: pd.DataFrame) -> Plot:
     first, last = sparse.iloc[0]["estimator"], sparse.iloc[-1]["estimator"]
-    return Plot(
+    return lines(
         "sparsity-density",
-        "lines",
         f"{first} is the sparsest, {last} the coarsest of the maps",
         "How common each value is in the maps, scaled to [0, 1]; a peak at 0 is a sparse map.",
         density,
-        "value",
-        "density",
-        "value of a pixel",
-        "density",
+        ("value", "value of a pixel"),
+        ("density", "density"),
         "estimator",
     )
 
 
 def _effect_plot(effects: pd.DataFrame) -> Plot:
     better = sorted(set(effects.loc[effects["better"], "metric"]))
-    return Plot(
+    return bars(
         "sparsity-blur",
-        "bars",
         f"Blurring improves {', '.join(better)}" if better else "Blurring improves no metric clearly",
         "Score of the blurred map minus that of the plain one; above 0 the blurred map is better.",
         effects,
-        "metric",
-        "gain",
-        "metric",
-        "gain by blurring",
+        ("metric", "metric"),
+        ("gain", "gain by blurring"),
         "estimator",
-        "low",
-        "high",
-        reference=0.0,
-        reference_label="no difference",
+        band=True,
+        reference=(0.0, "no difference"),
     )

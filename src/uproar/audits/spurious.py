@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, several, state_of
+from uproar.audits.base import Evidence, Part, audit, conclude, several
 from uproar.audits.plots import bars
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
@@ -105,7 +105,7 @@ def spurious(
 
 def state(fooled: Difference, margin: float) -> State:
     """Fooled if retraining gains by the cue what the original network does not."""
-    return state_of(misleads=fooled.decided and fooled.mean > 0, holds=fooled.high < margin)
+    return conclude(misleads=fooled.decided and fooled.mean > 0, holds=fooled.high < margin)
 
 
 def _at(part: Part, protocol: str, estimator: str, fraction: float) -> pd.Series:

@@ -1,6 +1,6 @@
-"""Exact mutual informations of small worlds, by enumeration: Theorems 3.1 and 3.2 of Song et al. carried out.
+"""Exact mutual information of small joint distributions, by enumeration: Theorems 3.1 and 3.2 of Song et al.
 
-A world is a list of outcomes with their probabilities; an outcome gives every variable its value.
+A distribution is a list of outcomes with their probabilities; an outcome gives every variable its value.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 Outcome = Mapping[str, Hashable]
-World = Sequence[tuple[Fraction, Outcome]]
+Distribution = Sequence[tuple[Fraction, Outcome]]
 
 
-def uniform(outcomes: Iterable[Outcome]) -> World:
+def uniform(outcomes: Iterable[Outcome]) -> Distribution:
     """All outcomes, equally likely."""
     listed = list(outcomes)
     return [(Fraction(1, len(listed)), outcome) for outcome in listed]
 
 
-def given(world: World, **values: Hashable) -> World:
-    """The world in which some variables are known."""
-    left = [(p, o) for p, o in world if all(o[name] == value for name, value in values.items())]
+def given(joint: Distribution, **values: Hashable) -> Distribution:
+    """The distribution given the values of some variables."""
+    left = [(p, o) for p, o in joint if all(o[name] == value for name, value in values.items())]
     total = sum(p for p, _ in left)
     return [(p / total, outcome) for p, outcome in left]
 
 
-def entropy(world: World, *names: str) -> float:
+def entropy(joint: Distribution, *names: str) -> float:
     """Bits of the variables together.
 
     >>> entropy(uniform([{"coin": 0}, {"coin": 1}]), "coin")
     1.0
     """
     shares: dict[tuple, Fraction] = defaultdict(Fraction)
-    for p, outcome in world:
+    for p, outcome in joint:
         shares[tuple(outcome[name] for name in names)] += p
     return -sum(float(p) * math.log2(p) for p in shares.values() if p)
 
 
-def information(world: World, a: str, b: str, beside: str | None = None) -> float:
+def information(joint: Distribution, a: str, b: str, beside: str | None = None) -> float:
     """Bits that a and b share, I(a; b), or given a third variable, I(a; b | beside)."""
     known = () if beside is None else (beside,)
-    return entropy(world, a, *known) + entropy(world, b, *known) - entropy(world, a, b, *known) - entropy(world, *known)
+    return entropy(joint, a, *known) + entropy(joint, b, *known) - entropy(joint, a, b, *known) - entropy(joint, *known)
 
 
 def erased(x: tuple[int, int], attribution: tuple[float, float]) -> tuple[int, int]:
@@ -52,8 +52,8 @@ def erased(x: tuple[int, int], attribution: tuple[float, float]) -> tuple[int, i
     return (0, second) if attribution[0] > attribution[1] else (first, 0)
 
 
-def better_by_knowing_less() -> World:
-    """The world of Theorem 3.2: Y is the first of two random pixels, Z the pixel that the explainer calls important.
+def better_by_knowing_less() -> Distribution:
+    """The distribution of Theorem 3.2: Y is the first of two random pixels, Z the one that the explainer marks.
 
     The attribution A points at pixel Z. Post-processing makes of every A the same Ã, which points at the first pixel.
     """
@@ -70,18 +70,18 @@ def better_by_knowing_less() -> World:
 
 def theorem_two() -> dict[str, float]:
     """The quantities of Theorem 3.2, in bits."""
-    world = better_by_knowing_less()
+    joint = better_by_knowing_less()
     return {
-        "I(Z; A | X)": information(world, "Z", "A", "X"),
-        "I(Z; Ã | X)": information(world, "Z", "Ã", "X"),
-        "I(X'; Y | Z = 2)": information(given(world, Z=2), "X'", "Y"),
-        "I(X'; Y)": information(world, "X'", "Y"),
-        "I(X̃'; Y)": information(world, "X̃'", "Y"),
+        "I(Z; A | X)": information(joint, "Z", "A", "X"),
+        "I(Z; Ã | X)": information(joint, "Z", "Ã", "X"),
+        "I(X'; Y | Z = 2)": information(given(joint, Z=2), "X'", "Y"),
+        "I(X'; Y)": information(joint, "X'", "Y"),
+        "I(X̃'; Y)": information(joint, "X̃'", "Y"),
     }
 
 
 def theorem_one() -> dict[str, float]:
-    """Theorem 3.1 for every way to post-process a world's four attributions: the largest gain found, in bits.
+    """Theorem 3.1 for every way to post-process four attributions: the largest gain, in bits.
 
     The explainer's attribution depends on Z and on the image. No processing of the attribution alone may raise what it
     tells of Z given the image, and the changed image may not tell more than the attribution it was made from.
@@ -95,8 +95,8 @@ def theorem_one() -> dict[str, float]:
             processed = values[k[a]]
             changed = erased((x1, x2), processed)
             outcomes.append({"X": (x1, x2), "Z": z, "A": a, "Ã": processed, "X̃'": changed})
-        world = uniform(outcomes)
-        bits = {name: information(world, "Z", name, "X") for name in ("A", "Ã", "X̃'")}
+        joint = uniform(outcomes)
+        bits = {name: information(joint, "Z", name, "X") for name in ("A", "Ã", "X̃'")}
         for title, gain in zip(gains, (bits["Ã"] - bits["A"], bits["X̃'"] - bits["Ã"]), strict=True):
             gains[title] = max(gains[title], gain)
     return gains

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,10 +10,11 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, Trials, audit
+from uproar.audits.base import Evidence, Part, Trials, audit, conclude
 from uproar.audits.curves import Points, curve_points, least_distance
-from uproar.audits.linear import NAME
-from uproar.audits.linear import summary as known_answer
+from uproar.audits.plots import bars, lines
+from uproar.audits.synthetic import NAME
+from uproar.audits.synthetic import summary as known_answer
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
@@ -109,14 +111,12 @@ def values(
 
 def distances(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
     """The smallest Hausdorff distance of the three curves for each metric, estimator, scheme and replicate."""
-    rows = []
-    for metric in part.study.metric_names:
-        for estimator in estimators:
-            for scheme, clip in _variants():
-                for seed in part.study.seeds:
-                    curves = _three(part, metric, estimator, scheme, clip, seed)
-                    if curves is not None:
-                        rows.append((label(metric), estimator, scheme, clip, seed, least_distance(curves)))
+    cases = itertools.product(part.study.metric_names, estimators, _variants(), part.study.seeds)
+    rows = [
+        (label(metric), estimator, scheme, clip, seed, least_distance(curves))
+        for metric, estimator, (scheme, clip), seed in cases
+        if (curves := _three(part, metric, estimator, scheme, clip, seed)) is not None
+    ]
     table = pd.DataFrame(rows, columns=["metric", "estimator", "scheme", "clipped", "seed", "distance"])
     if not len(table):
         raise NotApplicable(
@@ -168,9 +168,7 @@ def _sees(kept: Mapping[str, tuple[float, float]]) -> list[str]:
 
 def state_of(kept: Mapping[str, tuple[float, float]]) -> State:
     """Misleads where some metric has one curve for all maps of one order; holds where each always has several."""
-    if _blind(kept):
-        return "misleads"
-    return "holds" if kept and len(_sees(kept)) == len(kept) else "cannot tell"
+    return conclude(misleads=bool(_blind(kept)), holds=bool(kept) and len(_sees(kept)) == len(kept))
 
 
 def _summary_table(summary: Mapping[str, Mean]) -> pd.DataFrame:
@@ -212,21 +210,16 @@ def _words(check: pd.DataFrame) -> str:
 
 def _bars(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float]]) -> Plot:
     blind = _blind(kept)
-    return Plot(
+    return bars(
         "values-distance",
-        "bars",
         f"{' and '.join(blind).capitalize()} do not see values" if blind else "No metric clearly ignores values",
         "Smallest distance between the curves of a map, of it with values removed and with values introduced; near "
         "0 the metric cannot tell them apart.",
         _summary_table(summary),
-        "metric",
-        "distance",
-        "metric",
-        "Hausdorff distance",
-        low="low",
-        high="high",
-        reference=BLIND,
-        reference_label="same curve",
+        ("metric", "metric"),
+        ("distance", "Hausdorff distance"),
+        band=True,
+        reference=(BLIND, "same curve"),
     )
 
 
@@ -239,15 +232,12 @@ def _curves_plot(part: Part, estimator: str, summary: Mapping[str, Mean]) -> Plo
         {"x": x, "y": y, "map": name} for name, points in curves.items() for x, y in points[np.argsort(points[:, 0])]
     ]
     across = {"soundness": "accuracy", "completeness": "share of the range of values removed"}
-    return Plot(
+    return lines(
         "values-curves",
-        "lines",
         f"{best.capitalize()} tells apart what was done to the values of {estimator}",
         "One curve per map; where two lie on each other, the metric does not see what was done to the values.",
         pd.DataFrame(rows, columns=["x", "y", "map"]),
-        "x",
-        "y",
-        across.get(best, "share of pixels removed"),
-        best,
+        ("x", across.get(best, "share of pixels removed")),
+        ("y", best),
         "map",
     )

@@ -6,17 +6,18 @@ for all is left out and named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from uproar.audits.base import Part
+from uproar.audits.base import Part, several
 from uproar.errors import NotApplicable
 from uproar.metrics.base import read_metric, sign_of
-from uproar.statistics.design import BASELINE
+from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.metric_pairs import ValuesPerImage
+from uproar.statistics.twoway import holm
 from uproar.statistics.variance_components import Estimate, estimate
 
 Numbers = NDArray[np.float64]
@@ -26,64 +27,45 @@ RESAMPLED = "resampled"
 """The response that holds a metric's number for many resamples of the images, the same for every estimator."""
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Values of metrics for single images."""
-
-    metrics: tuple[str, ...]
-    estimators: tuple[str, ...]
-    """Without the baseline."""
-    seeds: tuple[int, ...]
-    values: Numbers
-    """(metrics, seeds, estimators, images); higher is better, NaN where not defined."""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def images(self) -> int:
-        """How many test images there are."""
-        return int(self.values.shape[3])
-
-
-def judged(part: Part, names: Sequence[str], least: int = 2, images: int = 10) -> Judged:
+def values_per_image(part: Part, names: Sequence[str], least: int = 2, images: int = 10) -> ValuesPerImage:
     """What some metrics say of the images of a part; refused with the reason where too little is finished.
 
     A metric whose numbers are those of an earlier one, under another name, is left out.
     """
-    chains = [name for name in part.estimators if name != BASELINE]
-    done = part.scores
-    seeds = tuple(part.study.seeds)
-    notes: list[str] = []
-    kept: list[str] = []
-    columns: list[Numbers] = []
-    chains = [c for c in chains if _whole(done, c, names, seeds)]
+    seeds, done = tuple(part.study.seeds), part.scores
+    done = done[done["metric"].isin([str(read_metric(name)) for name in names])]
+    counts = done.groupby(["metric", "estimator"])["seed"].nunique()
+    whole = set(counts.index[counts == len(seeds)])
+    chains = [c for c in part.estimators if c != BASELINE and any(estimator == c for _, estimator in whole)]
     if len(chains) < least:
         raise NotApplicable(
-            f"{_some(len(chains), 'estimator')} beside random {'has' if len(chains) == 1 else 'have'} finished "
+            f"{several(len(chains), 'estimator')} beside random {'has' if len(chains) == 1 else 'have'} finished "
             f"metrics; name at least {least} in the study"
         )
+    notes: list[str] = []
+    arrays: dict[str, Numbers] = {}
     for name in names:
-        if not _finished(done, name, chains, seeds):
+        if not all((str(read_metric(name)), chain) in whole for chain in chains):
             notes.append(f"{name} is not defined here, or not finished, for all estimators.")
             continue
         values = sign_of(name) * np.array(
             [[part.responses(name, c, s)["value"].astype(float) for c in chains] for s in seeds]
         )
-        twin = next((k for k, v in zip(kept, columns, strict=True) if np.array_equal(v, values, equal_nan=True)), None)
-        if twin is not None:
+        twin = next((other for other, v in arrays.items() if np.array_equal(v, values, equal_nan=True)), None)
+        if twin is None:
+            arrays[name] = values
+        else:
             notes.append(f"{name} has the numbers of {twin} and is not compared with it.")
-            continue
-        kept.append(name)
-        columns.append(values)
-    if len(kept) < 2:
+    if len(arrays) < 2:
         raise NotApplicable(
-            f"{_some(len(kept), 'metric')} finished; two that differ are needed, e.g. insertion and road"
+            f"{several(len(arrays), 'metric')} finished; two that differ are needed, e.g. insertion and road"
         )
-    found = Judged(tuple(kept), tuple(chains), seeds, np.array(columns), tuple(notes))
-    if found.images < images:
+    data = ValuesPerImage(tuple(arrays), tuple(chains), seeds, np.array(list(arrays.values())), tuple(notes))
+    if data.images < images:
         raise NotApplicable(
-            f"{_some(found.images, 'test image')} cannot show whether metrics agree; use at least {images}"
+            f"{several(data.images, 'test image')} cannot show whether metrics agree; use at least {images}"
         )
-    return found
+    return data
 
 
 def advantage(part: Part, metric: str, estimator: str, other: str = BASELINE) -> Estimate | None:
@@ -106,16 +88,11 @@ def advantage(part: Part, metric: str, estimator: str, other: str = BASELINE) ->
     return estimate(gaps, variance, images)
 
 
-def _finished(done: pd.DataFrame, name: str, chains: Sequence[str], seeds: Sequence[int]) -> bool:
-    rows = done[(done["metric"] == str(read_metric(name))) & done["estimator"].isin(chains)]
-    return len(rows) == len(chains) * len(seeds) > 0
-
-
-def _whole(done: pd.DataFrame, chain: str, names: Sequence[str], seeds: Sequence[int]) -> bool:
-    """Whether an estimator has at least one metric in every replicate."""
-    rows = done[(done["estimator"] == chain) & done["metric"].isin([str(read_metric(n)) for n in names])]
-    return bool((rows.groupby("metric")["seed"].nunique() == len(seeds)).any())
-
-
-def _some(n: int, noun: str) -> str:
-    return f"{n} {noun}{'s' * (n != 1)}"
+def advantage_table(
+    advantages: Iterable[tuple[tuple[str, ...], Estimate | None]], columns: Sequence[str], value: str = "advantage"
+) -> pd.DataFrame:
+    """A row for each advantage that is known: p is adjusted by Holm over all rows, `side` is its sign where decided."""
+    rows = [(*keys, each.value, each.low, each.high, each.p) for keys, each in advantages if each is not None]
+    table = pd.DataFrame(rows, columns=[*columns, value, "low", "high", "p_holm"])
+    table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
+    return table.assign(side=np.where(table["p_holm"] <= ALPHA, np.sign(table[value]), 0).astype(int))

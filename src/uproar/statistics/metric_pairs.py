@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
-from uproar.audits.values_per_image import Judged
 from uproar.statistics.correlation import Mean, association_matrix, mean_of, partial_spearman, rank_correlations
 from uproar.statistics.design import ALPHA
 from uproar.statistics.twoway import holm
@@ -23,7 +23,25 @@ OPPOSED = -0.1
 """Two metrics contradict each other where their mean rank correlation within images is decidedly below this."""
 
 
-def pairwise(data: Judged, clean: Numbers | None, seed: int = 0) -> pd.DataFrame:
+@dataclass(frozen=True)
+class ValuesPerImage:
+    """What several metrics say of the same images, estimators and replicates."""
+
+    metrics: tuple[str, ...]
+    estimators: tuple[str, ...]
+    """Without the baseline."""
+    seeds: tuple[int, ...]
+    values: Numbers
+    """(metrics, seeds, estimators, images); higher is better, NaN where not defined."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def images(self) -> int:
+        """How many test images there are."""
+        return int(self.values.shape[3])
+
+
+def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.DataFrame:
     """A row for every two metrics: over images, over images given the clean score, and within images.
 
     `clean` is (seeds, images). `over_images` is the mean over estimators and replicates with an interval from
@@ -80,7 +98,7 @@ def within_images(a: Numbers, b: Numbers) -> Mean:
         return mean_of(np.where(there.any(0), total / there.sum(0), np.nan))
 
 
-def per_estimator(data: Judged) -> pd.DataFrame:
+def per_estimator(data: ValuesPerImage) -> pd.DataFrame:
     """Correlation of every two metrics over images: a row per pair, a column per estimator."""
     everything = np.moveaxis(data.values, 0, -1)
     by_chain = [_nanmean(association_matrix(everything[:, e])) for e in range(len(data.estimators))]

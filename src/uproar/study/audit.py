@@ -68,7 +68,7 @@ def simulations(every: Sequence[Asked]) -> dict[str, tuple[Trials, Setting]]:
     for one in every:
         if one.trials is not None and one.trials not in [trials for trials, _ in found.values()]:
             setting = next(iter(Setting.all_of(one.studies[OWN])))
-            found[f"{one.call}: {one.trials.world}"] = one.trials, setting
+            found[f"{one.call}: {one.trials.simulation}"] = one.trials, setting
     return found
 
 

@@ -46,14 +46,14 @@ def by_estimator(units: Iterable[Scored]) -> dict[str, list[Scored]]:
 
 @dataclass(frozen=True, order=True)
 class Simulated:
-    """Some trials of a world without data or network."""
+    """Some trials on synthetic data, without a task or network."""
 
-    world: str
+    simulation: str
     first: int
     count: int
 
     def __str__(self) -> str:
-        return f"trials {self.first} to {self.first + self.count - 1} of {self.world}"
+        return f"trials {self.first} to {self.first + self.count - 1} of {self.simulation}"
 
 
 Unit = Cell | Scored | Simulated

@@ -37,7 +37,7 @@ class Job:
     def like(self) -> Key:
         """What decides how long a unit of its work takes, from general to special: replicates repeat it."""
         if self.kind == "simulate":
-            return (self.kind, *dict.fromkeys(c.world for c in self.cells if isinstance(c, Simulated)))
+            return (self.kind, *dict.fromkeys(c.simulation for c in self.cells if isinstance(c, Simulated)))
         what = tuple(dict.fromkeys(_of_cell(cell) for cell in self.cells)) or self.names
         return (self.setting.model, self.setting.task, self.kind, what)
 
@@ -64,5 +64,5 @@ def place(setting: Setting, seed: int) -> str:
 def _of_cell(cell: Unit) -> str:
     """What a cell is about, whatever its replicate and fraction."""
     if isinstance(cell, Simulated):
-        return cell.world
+        return cell.simulation
     return f"{cell.estimator} {cell.metric}" if isinstance(cell, Scored) else cell.estimator

@@ -1,4 +1,4 @@
-"""Trials of worlds without data, as jobs: kept in the store, so that they are made once."""
+"""Trials on synthetic data, as jobs: kept in the store, so that they are made once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from uproar.audits.base import Trials
-from uproar.audits.synthetic import WORLDS
+from uproar.audits.synthetic import SIMULATIONS
 from uproar.errors import NotApplicable
 from uproar.storage.store import Item, Store, key_of
 from uproar.study.cell import Simulated, Unit
@@ -23,12 +23,12 @@ TOGETHER = 50
 def units_of(trials: Trials) -> list[Simulated]:
     """The trials in pieces."""
     firsts = range(0, trials.count, TOGETHER)
-    return [Simulated(trials.world, i, min(TOGETHER, trials.count - i)) for i in firsts]
+    return [Simulated(trials.simulation, i, min(TOGETHER, trials.count - i)) for i in firsts]
 
 
 def key(unit: Simulated) -> str:
     """What some trials depend on."""
-    inputs = {"world": unit.world, "version": WORLDS[unit.world].version}
+    inputs = {"world": unit.simulation, "version": SIMULATIONS[unit.simulation].version}
     return key_of("trials", {**inputs, "first": unit.first, "count": unit.count})
 
 
@@ -44,8 +44,8 @@ def plan_trials(trials: Trials, setting: Setting, store: Store) -> Plan:
 
 def simulate(unit: Simulated, store: Store) -> None:
     """Carry out some trials."""
-    world = WORLDS[unit.world]
-    store.once("trials", key(unit), lambda: Item(world.trials(unit.first, unit.count)))
+    simulation = SIMULATIONS[unit.simulation]
+    store.once("trials", key(unit), lambda: Item(simulation.trials(unit.first, unit.count)))
 
 
 def trials_in(trials: Trials, store: Store) -> Mapping[str, np.ndarray]:
@@ -53,12 +53,12 @@ def trials_in(trials: Trials, store: Store) -> Mapping[str, np.ndarray]:
     items = [store.find("trials", key(unit)) for unit in units_of(trials)]
     there = [item.arrays for item in items if item is not None]
     if not there or len(there) < len(items):
-        raise NotApplicable(f"the trials of {trials.world} are not finished; run the audit to the end")
+        raise NotApplicable(f"the trials of {trials.simulation} are not finished; run the audit to the end")
     return {name: np.concatenate([arrays[name] for arrays in there]) for name in there[0]}
 
 
 def seconds_per_trial(trials: Trials) -> float:
     """How long one trial takes here, measured now."""
     began = time.perf_counter()
-    WORLDS[trials.world].trial(0)
+    SIMULATIONS[trials.simulation].trial(0)
     return time.perf_counter() - began
