@@ -13,10 +13,8 @@ from torch import nn
 
 import uproar
 from uproar.errors import BadInput, BadShape, NotApplicable
-from uproar.expression import parse
 from uproar.metrics import metric, metrics
 from uproar.scoring import score_all
-from uproar.statistics.bootstrap import bootstrap, interval
 
 CHEAP = ["insertion(steps=5)", "deletion(steps=5)", "average_drop", "pointing_game", "total_variation"]
 
@@ -180,21 +178,13 @@ def test_dropout_left_on_is_put_in_evaluation_and_restored(case):
     pd.testing.assert_frame_equal(a, b)
 
 
-def test_the_bootstrap_of_a_mean_has_the_right_width():
-    call = parse("average_drop")
-    torch.manual_seed(0)
-    values = torch.randn(400)
-    draws = bootstrap(call, {"value": values})
-    low, high = interval(draws)
-    half = 1.96 * float(values.std()) / 20
-    assert (high - low) / 2 == pytest.approx(half, rel=0.1)
-    assert low < float(values.mean()) < high
-
-
-def test_the_bootstrap_leaves_undefined_images_out():
-    values = torch.tensor([1.0, torch.nan, 1.0, 1.0])
-    draws = bootstrap(parse("average_drop"), {"value": values})
-    assert np.nanmax(np.abs(draws - 1)) == 0
+def test_the_interval_of_a_mean_is_students_over_the_images_where_it_is_defined(case):
+    found = scored(case, ["average_drop", "pointing_game"])
+    values = found.per_image.set_index(["metric", "method"])["value"]
+    for row in found.table.itertuples():
+        v = values[row.metric, row.method].dropna()
+        low, high = stats.t.interval(0.95, len(v) - 1, v.mean(), v.sem())
+        assert (row.low, row.high) == pytest.approx((max(low, 0), min(high, 1)))
 
 
 def test_pairs_are_a_paired_t_test_over_the_images_where_both_are_defined(case):

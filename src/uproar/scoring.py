@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import time
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,7 +33,7 @@ from uproar.data.boxes import box_pixels
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics
-from uproar.metrics.base import Responses, read_metric
+from uproar.metrics.base import Responses, read_metric, resampled_statistic
 from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, summarise
 from uproar.models import MemoryBudget
 from uproar.models.output_kind import (
@@ -51,9 +49,8 @@ from uproar.removal.order import tied_pixels
 from uproar.results.quality import WeakNetwork, network_quality, predictions
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores, why_unranked, with_rank
 from uproar.seeds import Draws
-from uproar.statistics.bootstrap import bootstrap, interval
-from uproar.statistics.comparisons import Comparison, comparison_table, paired_means
-from uproar.statistics.variance_components import estimate
+from uproar.statistics.comparisons import compare_methods
+from uproar.statistics.intervals import Measurements
 from uproar.training import predict
 
 Explain = Callable[[nn.Module, Tensor, Tensor, Draws], Tensor]
@@ -96,7 +93,7 @@ def score(
     index: Sequence[int] | None = None,
     batch_size: int | None = None,
 ) -> pd.DataFrame:
-    """A table with one row per method and metric: value, bootstrap interval over images, NaN and tie counts.
+    """A table with one row per method and metric: value, 95 % interval over images, NaN and tie counts.
 
     `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
     per image instead. Some metrics need `mean` (colour of the training images; else that of `train`), `train`,
@@ -398,20 +395,20 @@ def _tables(
     pairs: list[pd.DataFrame] = []
     for call in calls:
         name = str(call)
-        resampled = {method: bootstrap(call, found[name], seed) for method, found in responses.items()}
+        measured = {method: _measured(call, found[name], seed) for method, found in responses.items()}
         for method, found in responses.items():
             summary = summarise(call, found[name])
-            known = not math.isnan(summary["value"])
-            low, high = interval(resampled[method]) if known else (math.nan, math.nan)
+            facts = metrics[call.name].facts
+            interval = measured[method].interval().clipped(facts["low"], facts["high"])
             tied = float(tied_pixels(maps[method]).mean())
             rows.append(
                 {
                     "method": method,
                     "metric": name,
-                    "low": low,
-                    "high": high,
+                    "low": interval.low,
+                    "high": interval.high,
                     "tied": tied,
-                    "higher_is_better": metrics[call.name].facts["higher_is_better"],
+                    "higher_is_better": facts["higher_is_better"],
                     **with_rank(summary),
                 }
             )
@@ -419,7 +416,7 @@ def _tables(
             images.append(
                 pd.DataFrame({"method": method, "metric": name, "image": np.arange(len(value)), "value": value})
             )
-        pairs.append(_compared(call, responses, resampled))
+        pairs.append(_compared(call, responses, measured))
     return Scores(
         pd.DataFrame(rows)[list(COLUMNS)],
         pd.concat(images, ignore_index=True),
@@ -428,39 +425,28 @@ def _tables(
 
 
 def _compared(
-    call: Call, responses: Mapping[str, Mapping[str, Responses]], resampled: Mapping[str, np.ndarray]
+    call: Call, responses: Mapping[str, Mapping[str, Responses]], measured: Mapping[str, Measurements]
 ) -> pd.DataFrame:
     """All pairs of methods under one metric, the better one first, Holm over the pairs."""
-    own = {method: found[str(call)] for method, found in responses.items()}
-    pairs = [
-        _comparison(call, (a, own[a], resampled[a]), (b, own[b], resampled[b]))
-        for a, b in itertools.combinations(own, 2)
-    ]
     higher = bool(metrics[call.name].facts["higher_is_better"])
-    unranked = {method: _why_unranked(call, each) for method, each in own.items()}
-    frame = comparison_table(pairs, higher, "images", unranked=unranked)
+    unranked = {method: _why_unranked(call, found[str(call)]) for method, found in responses.items()}
+    frame = compare_methods(measured, higher, unranked)
     frame.insert(0, "metric", str(call))
     return frame
+
+
+def _measured(call: Call, responses: Responses, seed: int) -> Measurements:
+    """The values of one metric of one method: one replicate."""
+    by_image = responses["value"].double().numpy()[None]
+    resampled = resampled_statistic(call, responses, seed)
+    if resampled is None:
+        return Measurements(by_image)
+    return Measurements(by_image, np.array([summarise(call, responses)["value"]]), resampled[None])
 
 
 def _why_unranked(call: Call, responses: Responses) -> str:
     found = summarise(call, responses)
     return why_unranked(found["n"], found["nan"])
-
-
-def _comparison(
-    call: Call, first: tuple[str, Responses, np.ndarray], second: tuple[str, Responses, np.ndarray]
-) -> Comparison:
-    """Two methods on the images where both are defined; a statistic of all images by resampling them."""
-    (a, mine, draws), (b, its, others) = first, second
-    if metrics[call.name].facts["whole"] is None:
-        found, n = paired_means(*(r["value"].double().numpy() for r in (mine, its)))
-        return Comparison(a, b, found, n, 1)
-    values = [summarise(call, responses)["value"] for responses in (mine, its)]
-    gaps = draws - others
-    variance = float(np.nanvar(gaps, ddof=1)) if np.isfinite(gaps).sum() > 1 else float("nan")
-    n = int((mine["value"].isfinite() & its["value"].isfinite()).sum())
-    return Comparison(a, b, estimate([values[0] - values[1]], variance, n), n, 1)
 
 
 def _n(responses: Mapping[str, Mapping[str, Responses]]) -> int:

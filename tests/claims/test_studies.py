@@ -15,7 +15,6 @@ from uproar.cli.app import _exit_code
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
-from uproar.statistics.bootstrap import DRAWS
 from uproar.study.bundled import shipped, study_named, summary
 from uproar.study.outline import SPEED, outline
 from uproar.study.plan import cells_of
@@ -122,7 +121,7 @@ def test_maps_of_metrics_are_counted_and_not_kept(no_data):
     )
     size = outline(study)
     assert size.explained == 100  # of random no network is asked
-    assert size.bytes == 2 * 8 * (100 * (1 + 11) + DRAWS)
+    assert size.bytes == 2 * 8 * 100 * (1 + 11)
 
 
 def test_random_alone_is_removed_further():

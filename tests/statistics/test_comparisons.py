@@ -14,13 +14,14 @@ from reference.anova_slow import curve_areas, holm
 from uproar.errors import BadInput
 from uproar.statistics.comparisons import (
     COLUMNS,
+    compare_methods,
     compare_pairs,
     comparisons_with,
     leading_method,
-    paired_means,
     paired_t,
     pairs_sentence,
 )
+from uproar.statistics.intervals import Measurements
 
 
 def curves(methods, replicates, seed, shift=(), spread=(), gaps=()):
@@ -98,11 +99,38 @@ def test_images_without_both_values_are_left_out_of_a_pair():
     a, b = rng.normal(0.5, 0.1, (2, 40))
     a[:10] = np.nan
     b[35:] = np.nan
-    found, n = paired_means(a, b)
+    found = (Measurements(a[None]) - Measurements(b[None])).interval()
     reference = stats.ttest_rel(a[10:35], b[10:35])
-    assert n == 25
+    assert found.n == 25 and found.df == 24
     assert found.value == pytest.approx((a[10:35] - b[10:35]).mean())
     assert found.p == pytest.approx(reference.pvalue)
+
+
+def test_images_alone_and_replicates_of_images_are_compared_by_one_test():
+    """Twenty images and three methods: the paired t-test with one replicate, Satterthwaite's with copies of it."""
+    rng = np.random.default_rng(1)
+    easy = rng.normal(0, 1, 20)
+    values = {name: shift + easy + rng.normal(0, 0.3, 20) for name, shift in (("a", 0.0), ("b", 0.2), ("c", 0.25))}
+    one = compare_methods({name: Measurements(v[None]) for name, v in values.items()}, True)
+    for row in one.itertuples():
+        reference = stats.ttest_rel(values[row.better], values[row.worse])
+        assert (row.p, row.df, row.n, row.replicates) == pytest.approx((reference.pvalue, 19, 20, 1))
+    same = compare_methods({name: Measurements(np.stack([v, v, v])) for name, v in values.items()}, True)
+    columns = ["better", "worse", "difference", "low", "high", "df", "p", "p_holm"]
+    pd.testing.assert_frame_equal(one[columns], same[columns])
+
+
+def test_a_statistic_of_the_data_set_is_compared_by_its_variance_over_shared_resamples():
+    rng = np.random.default_rng(0)
+    easy, draws = rng.normal(0, 1, (3, 1)), rng.normal(0, 0.5, (3, 200))
+
+    def method(shift, seed):
+        own = np.random.default_rng(seed).normal(0, 0.01, (3, 200))
+        return Measurements(np.ones((3, 30)), (easy + shift)[:, 0], easy + shift + draws + own)
+
+    row = compare_methods({"a": method(0.1, 1), "b": method(0.0, 2)}, True).iloc[0]
+    assert row["better"] == "a" and row["p"] < 1e-6, "what both share is in neither's favour"
+    assert (row["n"], row["replicates"]) == (30, 3)
 
 
 def test_a_question_about_one_method_is_corrected_over_its_pairs_alone():

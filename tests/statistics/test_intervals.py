@@ -1,4 +1,4 @@
-"""Intervals that hold the luck of training and the luck of the images."""
+"""Intervals with two variance components: replicates and images."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uproar.statistics.variance_components import estimate, half_width
+from uproar.statistics.intervals import crossed_mean, half_width, replicated_interval
 
 
 def drawn(replicates, images, between, among, noise, seed, mean=0.0):
@@ -16,42 +16,37 @@ def drawn(replicates, images, between, among, noise, seed, mean=0.0):
     return mean + a + b + rng.normal(0, noise, (replicates, images))
 
 
-def judged(values):
-    by_image = values.mean(0)
-    return estimate(values.mean(1), by_image.var(ddof=1) / len(by_image), len(by_image))
-
-
 def test_with_one_replicate_it_is_the_t_test_over_images():
     values = drawn(1, 30, 0, 1, 0, 5, mean=0.4)
     reference = stats.ttest_1samp(values[0], 0)
-    found = judged(values)
+    found = crossed_mean(values)
     low, high = reference.confidence_interval()
     assert (found.low, found.high, found.p) == pytest.approx((low, high, reference.pvalue))
 
 
-def test_without_any_luck_of_images_it_is_the_t_test_over_replicates():
+def test_without_variance_between_images_it_is_the_t_test_over_replicates():
     values = np.array([0.3, 0.5, 0.45, 0.7])
     reference = stats.ttest_1samp(values, 0)
-    found = estimate(values, 0.0, 100)
+    found = replicated_interval(values, 0.0, 100)
     assert found.p == pytest.approx(reference.pvalue)
     assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval()))
 
 
 @pytest.mark.parametrize(("between", "among", "noise"), [(1, 0, 1), (0, 5, 1), (0.3, 2, 3), (0, 0, 1)])
 def test_nothing_is_found_where_nothing_is_in_at_most_five_percent(between, among, noise):
-    """Either source of luck alone, both, or only the noise that is counted twice."""
-    found = [judged(drawn(5, 40, between, among, noise, seed)).p < 0.05 for seed in range(500)]
+    """Either variance component alone, both, or only the noise that is counted twice."""
+    found = [crossed_mean(drawn(5, 40, between, among, noise, seed)).p < 0.05 for seed in range(500)]
     assert np.mean(found) < 0.08
 
 
 def test_ignoring_the_images_would_find_what_is_not_there():
-    """The check above can fail: with the luck of the images left out, it does."""
+    """The check above can fail: with the variance between images left out, it does."""
     values = [drawn(5, 40, 0, 5, 1, seed) for seed in range(200)]
-    assert np.mean([estimate(v.mean(1), 0.0, 40).p < 0.05 for v in values]) > 0.5
+    assert np.mean([replicated_interval(v.mean(1), 0.0, 40).p < 0.05 for v in values]) > 0.5
 
 
 def test_one_image_and_one_network_say_nothing_about_others():
-    found = estimate([0.5], 0.0, 1)
+    found = replicated_interval([0.5], 0.0, 1)
     assert found.value == 0.5
     assert np.isnan([found.low, found.high, found.p]).all()
 
@@ -61,5 +56,5 @@ def test_points_of_a_curve_are_judged_each_for_itself():
     variances, images = np.array([0.01, 0.0004]), np.array([20, 50])
     widths = half_width(means, variances, images)
     for point in range(2):
-        alone = estimate(means[:, point], variances[point], int(images[point]))
+        alone = replicated_interval(means[:, point], variances[point], int(images[point]))
         assert widths[point] == pytest.approx((alone.high - alone.low) / 2)

@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 
 from uproar.audits.base import Part, several
 from uproar.errors import NotApplicable
+from uproar.metrics import metrics
 from uproar.metrics.base import read_metric, sign_of
 from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.intervals import Interval, Measurements
 from uproar.statistics.metric_pairs import ValuesPerImage
 from uproar.statistics.twoway import holm
-from uproar.statistics.variance_components import Estimate, estimate
 
 Numbers = NDArray[np.float64]
 
 
 RESAMPLED = "resampled"
-"""The response that holds a metric's number for many resamples of the images, the same for every estimator."""
+"""The response that holds a statistic of the data set for resamples of the images, the same for every estimator."""
 
 
 def values_per_image(part: Part, names: Sequence[str], least: int = 2, images: int = 10) -> ValuesPerImage:
@@ -68,28 +69,30 @@ def values_per_image(part: Part, names: Sequence[str], least: int = 2, images: i
     return data
 
 
-def advantage(part: Part, metric: str, estimator: str, other: str = BASELINE) -> Estimate | None:
+def advantage(part: Part, metric: str, estimator: str, other: str = BASELINE) -> Interval | None:
     """How much better an estimator is than another by a metric, positive = better; None where it is not known."""
-    sign, gaps, draws, images = sign_of(metric), [], [], 0
     rows = part.scores
-    rows = rows[rows["metric"] == str(read_metric(metric))]
-    value = rows.set_index(["estimator", "seed"])["value"]
-    for seed in part.study.seeds:
-        if (estimator, seed) in value.index and (other, seed) in value.index:
-            gaps.append(sign * (value[estimator, seed] - value[other, seed]))
-            own, its = (part.responses(metric, c, seed)[RESAMPLED] for c in (estimator, other))
-            draws.append(sign * (own - its))
-            images = len(part.responses(metric, estimator, seed)["value"])
-    if not gaps or not np.isfinite(gaps).all():
+    value = rows[rows["metric"] == str(read_metric(metric))].set_index(["estimator", "seed"])["value"]
+    seeds = [s for s in part.study.seeds if (estimator, s) in value.index and (other, s) in value.index]
+    if not seeds:
         return None
-    resampled = np.mean(draws, axis=0)
-    resampled = resampled[np.isfinite(resampled)]
-    variance = float(resampled.var(ddof=1)) if len(resampled) > 1 else float("nan")
-    return estimate(gaps, variance, images)
+
+    def measured(chain: str) -> Measurements:
+        responses = [part.responses(metric, chain, seed) for seed in seeds]
+        by_image = np.stack([found["value"].astype(float) for found in responses])
+        if metrics[read_metric(metric).name].facts["whole"] is None:
+            return Measurements(by_image)
+        numbers = np.array([value[chain, seed] for seed in seeds], dtype=float)
+        return Measurements(by_image, numbers, np.stack([found[RESAMPLED] for found in responses]))
+
+    difference = (measured(estimator) - measured(other)).interval()
+    if np.isnan(difference.value):
+        return None
+    return difference if sign_of(metric) > 0 else -difference
 
 
 def advantage_table(
-    advantages: Iterable[tuple[tuple[str, ...], Estimate | None]], columns: Sequence[str], value: str = "advantage"
+    advantages: Iterable[tuple[tuple[str, ...], Interval | None]], columns: Sequence[str], value: str = "advantage"
 ) -> pd.DataFrame:
     """A row for each advantage that is known: p is adjusted by Holm over all rows, `side` is its sign where decided."""
     rows = [(*keys, each.value, each.low, each.high, each.p) for keys, each in advantages if each is not None]

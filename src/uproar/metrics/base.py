@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import numpy as np
 from torch import Tensor, nn
 
 from uproar.containment import contained, is_builtin, private_copy
@@ -21,6 +22,7 @@ from uproar.expression import Call, parse
 from uproar.metrics.axis import Axis, Trace
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
+from uproar.statistics.bootstrap import resampled_images
 from uproar.types import Images, Labels, Maps
 
 metrics = Registry("metric", "uproar.metrics", ("uproar.released.*",))
@@ -159,3 +161,14 @@ def statistic(named: Call, samples: Iterable[Responses]) -> list[float]:
         return [float(whole(sample, **options)) for sample in samples]
     with contained(f"The metric {entry.name}"):
         return [float(whole(private_copy(sample), **options)) for sample in samples]
+
+
+def resampled_statistic(named: Call, responses: Responses, seed: int = 0) -> np.ndarray | None:
+    """The statistic of a data set for bootstrap resamples of the images; None for a metric that is a mean over images.
+
+    The resamples are the same for every method. NaN where a resample has no defined image.
+    """
+    if metrics[named.name].facts["whole"] is None:
+        return None
+    rows = resampled_images(len(responses["value"]), seed=seed)
+    return np.array(statistic(named, ({name: values[r] for name, values in responses.items()} for r in rows)))

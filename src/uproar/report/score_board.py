@@ -15,7 +15,7 @@ from uproar.report.formatting import clean, count, known
 from uproar.report.score_metrics import Metric, metric_of
 from uproar.report.style import Style, styles
 from uproar.results.scores import Curves, Line, Scores
-from uproar.statistics.variance_components import half_width
+from uproar.statistics.intervals import half_width
 
 Mark = Literal["sole", "best", "level", "unranked", ""]
 """Decidedly better than all others; the best value only; not told apart from the best value; undefined for too many

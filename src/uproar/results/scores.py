@@ -16,7 +16,7 @@ COLUMNS = {
     "method": "whose maps",
     "metric": "as asked for",
     "value": "mean over images, or the data set's own statistic",
-    "low": "lower end of the 95 % bootstrap interval over images",
+    "low": "lower end of the 95 % interval: Student's t over images and replicates",
     "high": "upper end",
     "n": "images",
     "nan": "images where the metric is not defined; they are left out",

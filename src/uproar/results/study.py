@@ -50,7 +50,7 @@ SCORE_COLUMNS = {
     "images": "test images",
     "undefined": "images where the metric is not defined",
     "ranked": "whether it is defined for enough images to take part in rankings",
-    "low": "lower end of the 95 % bootstrap interval over images",
+    "low": "lower end of the 95 % interval: Student's t over images",
     "high": "upper end",
     "higher_is_better": "the metric's direction",
     "reason": "why it was skipped or failed",

@@ -3,7 +3,7 @@
 Under a protocol each replicate gives one difference of areas per pair, and the pair is judged by a paired t-test on
 these differences alone, with n - 1 degrees of freedom. Nothing is borrowed from other methods: a standard error of
 one's own comes with degrees of freedom of one's own. Under a metric the differences are paired over images, and over
-replicates where there are several (`statistics/variance_components.py`). Holm's procedure keeps the chance of any
+replicates where there are several (`statistics/intervals.py`). Holm's procedure keeps the chance of any
 wrong verdict among the pairs of a protocol or metric at 5 %.
 """
 
@@ -15,14 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import scipy
 from numpy.typing import ArrayLike
 
 from uproar.errors import BadInput
 from uproar.statistics.curve_table import areas_of, checked
 from uproar.statistics.design import ALPHA
+from uproar.statistics.intervals import Interval, Measurements, t_quantile, two_sided_p
 from uproar.statistics.twoway import ROUNDING, holm
-from uproar.statistics.variance_components import Estimate, estimate
 
 COLUMNS = {
     "better": "the method with the better value",
@@ -30,6 +29,7 @@ COLUMNS = {
     "difference": "better minus worse",
     "low": "lower end of its 95 % interval, for this pair alone",
     "high": "upper end",
+    "df": "degrees of freedom of the t-test",
     "p": "of no difference",
     "p_holm": "the same, adjusted by Holm's method over all pairs of ranked methods; NaN for others",
     "verdict": "`<method> better`, that it cannot be told, or that a method is not ranked",
@@ -43,13 +43,11 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two methods, first minus second, and how much it rests on."""
+    """The difference of two methods, first minus second."""
 
     first: str
     second: str
-    found: Estimate
-    n: int
-    replicates: int
+    difference: Interval
 
 
 def compare_pairs(table: pd.DataFrame, higher_is_better: bool = False, alpha: float = ALPHA) -> pd.DataFrame:
@@ -77,10 +75,10 @@ def _replicated_pairs(areas: Mapping[str, np.ndarray]) -> Iterator[Comparison]:
         shared = gaps[np.isfinite(gaps)]
         if len(shared):
             size = max(float(np.abs(areas[name][np.isfinite(gaps)]).max()) for name in (first, second))
-            yield Comparison(first, second, paired_t(shared, size), len(shared), len(shared))
+            yield Comparison(first, second, paired_t(shared, size))
 
 
-def paired_t(differences: ArrayLike, size: float = 1.0) -> Estimate:
+def paired_t(differences: ArrayLike, size: float = 1.0) -> Interval:
     """The mean of paired differences by a t-test on n - 1 degrees of freedom.
 
     Without a second difference there is no test; nor without any spread, beyond the rounding of numbers of that size:
@@ -90,26 +88,22 @@ def paired_t(differences: ArrayLike, size: float = 1.0) -> Estimate:
     n, mean = len(gaps), float(np.mean(gaps)) if len(gaps) else float("nan")
     error = float(gaps.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
     if error <= ROUNDING * size:
-        return Estimate(mean, float("nan"), float("nan"), float("nan"))
-    half = float(scipy.stats.t.ppf(0.975, n - 1)) * error
-    return Estimate(mean, mean - half, mean + half, float(2 * scipy.stats.t.sf(abs(mean) / error, n - 1)))
+        return Interval(mean, n=n, replicates=n)
+    half = float(t_quantile(n - 1)) * error
+    return Interval(mean, mean - half, mean + half, n, n, n - 1, float(two_sided_p(mean, error, n - 1)))
 
 
-def paired_means(first: ArrayLike, second: ArrayLike) -> tuple[Estimate, int]:
-    """The difference of two means over the images where both are defined, and how many these are.
+def compare_methods(
+    methods: Mapping[str, Measurements], higher_is_better: bool, unranked: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Every pair of methods under one metric by its difference over shared replicates and images; see COLUMNS.
 
-    Values are (replicates, images), the same images in every replicate. An image counts where it has a difference in
-    any replicate.
+    A mean over images is compared by the t-test of the paired differences, over images alone with one replicate and
+    with Satterthwaite's degrees of freedom with several; a statistic of the data set by the same test with the variance
+    of its difference over resamples of the images. `unranked` says why a method is not ranked.
     """
-    gaps = np.atleast_2d(np.asarray(first, dtype=float) - np.asarray(second, dtype=float))
-    there = np.isfinite(gaps)
-    filled = np.where(there, gaps, 0.0)
-    used, known = there.sum(1) > 0, there.any(0)
-    n = int(known.sum())
-    by_replicate = filled[used].sum(1) / there[used].sum(1)
-    by_image = filled[:, known].sum(0) / there[:, known].sum(0)
-    variance = float(by_image.var(ddof=1) / n) if n > 1 else float("nan")
-    return estimate(by_replicate, variance, n), n
+    pairs = [Comparison(a, b, (methods[a] - methods[b]).interval()) for a, b in itertools.combinations(methods, 2)]
+    return comparison_table(pairs, higher_is_better, "images", unranked=unranked)
 
 
 def comparison_table(
@@ -179,20 +173,19 @@ def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
 
 
 def _row(pair: Comparison, higher_is_better: bool) -> dict[str, object]:
-    found, first, second = pair.found, pair.first, pair.second
-    value, low, high = found.value, found.low, found.high
-    if (value < 0) if higher_is_better else (value > 0):
-        first, second = second, first
-        value, low, high = -value, -high, -low
+    first, second, found = pair.first, pair.second, pair.difference
+    if (found.value < 0) if higher_is_better else (found.value > 0):
+        first, second, found = second, first, -found
     return {
         "better": first,
         "worse": second,
-        "difference": value,
-        "low": low,
-        "high": high,
+        "difference": found.value,
+        "low": found.low,
+        "high": found.high,
         "p": found.p,
-        "n": pair.n,
-        "replicates": pair.replicates,
+        "df": found.df,
+        "n": found.n,
+        "replicates": found.replicates,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +16,9 @@ from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of, has_curve
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, is_ranked, why_unranked, with_rank
 from uproar.results.study import IMAGE_SCORE_COLUMNS
-from uproar.seeds import generator
-from uproar.statistics.bootstrap import interval
-from uproar.statistics.comparisons import Comparison, comparison_table, paired_means
-from uproar.statistics.variance_components import estimate, half_width
+from uproar.statistics.bootstrap import resampled_images
+from uproar.statistics.comparisons import compare_methods
+from uproar.statistics.intervals import Measurements, half_width
 from uproar.storage.store import Item
 from uproar.study.bench import Bench
 from uproar.study.cell import Scored
@@ -36,33 +34,16 @@ TRACED = 40
 class Replicated:
     """One metric of one estimator over the replicates that have it."""
 
-    seeds: tuple[int, ...]
     values: np.ndarray
-    """The number of every replicate."""
-    resampled: np.ndarray
-    """(replicates, draws): the same number for resamples of the images, the same images in every row."""
+    """The number of every replicate that has one."""
+    measured: Measurements
+    """What its interval and its comparisons are computed from; rows of NaN for replicates without it."""
     images: int
     undefined: int
     tied: float
     note: str
     line: Line | None
     trace: Line | None
-    by_image: np.ndarray | None
-    """(replicates, images): the values whose mean it is; None for a statistic of all images together."""
-
-    def against(self, other: Replicated, name: str, its_name: str) -> Comparison:
-        """The difference to another estimator on the same replicates and the images where both are defined."""
-        both = [seed for seed in self.seeds if seed in other.seeds]
-        mine, its = ([r.seeds.index(seed) for seed in both] for r in (self, other))
-        if self.by_image is not None and other.by_image is not None:
-            first, second = self.by_image[mine], other.by_image[its]
-            if not np.array_equal(np.isfinite(first), np.isfinite(second)):
-                found, n = paired_means(first, second)
-                return Comparison(name, its_name, found, n, len(both))
-        draws = self.resampled[mine].mean(0) - other.resampled[its].mean(0)
-        found = estimate(self.values[mine] - other.values[its], _variance(draws), self.images)
-        n = self.images - max(self.undefined, other.undefined)
-        return Comparison(name, its_name, found, n, len(both))
 
 
 def score_row(unit: Scored, model: str, item: Item | None) -> dict[str, Any]:
@@ -85,12 +66,12 @@ def score_row(unit: Scored, model: str, item: Item | None) -> dict[str, Any]:
     }
     if item is None:
         return row
-    low, high = interval(item.arrays[RESAMPLES])
+    interval = _measured([item], call).interval().clipped(*_range(call))
     return row | {
         "status": "done",
         "value": _number(item),
-        "low": low,
-        "high": high,
+        "low": interval.low,
+        "high": interval.high,
         "images": item.facts["n"],
         "undefined": item.facts["nan"],
         "ranked": is_ranked(item.facts["n"], item.facts["nan"]),
@@ -168,19 +149,34 @@ def _replicated(study: Study, bench: Bench, estimator: str, call: Call) -> Repli
         return None
     items = [item for _, item in found]
     return Replicated(
-        tuple(seed for seed, _ in found),
         np.array([_number(item) for item in items]),
-        np.stack([item.arrays[RESAMPLES] for item in items]),
+        _measured([dict(found).get(seed) for seed in study.seeds], call),
         items[0].facts["n"],
         max(item.facts["nan"] for _, item in made),
         float(np.mean([item.facts["tied"] for item in items])),
         items[0].facts["note"],
         _line(items) if has_curve(call) else None,
         _trace(items, call),
-        np.stack([item.arrays["value"].astype(float) for item in items])
-        if metrics[call.name].facts["whole"] is None
-        else None,
     )
+
+
+def _measured(items: Sequence[Item | None], call: Call) -> Measurements:
+    """The values of one metric of one estimator by replicate and image; None stands for a replicate without them."""
+
+    def stacked(name: str) -> np.ndarray:
+        arrays = [np.asarray(np.nan) if item is None else item.arrays[name].astype(float) for item in items]
+        size = max(array.size for array in arrays)
+        return np.stack([np.broadcast_to(array, (size,)) for array in arrays])
+
+    if metrics[call.name].facts["whole"] is None:
+        return Measurements(stacked("value"))
+    numbers = np.array([np.nan if item is None else _number(item) for item in items])
+    return Measurements(stacked("value"), numbers, stacked(RESAMPLES))
+
+
+def _range(call: Call) -> tuple[float, float]:
+    facts = metrics[call.name].facts
+    return facts["low"], facts["high"]
 
 
 def _line(items: Sequence[Item]) -> Line | None:
@@ -213,7 +209,7 @@ def _trace(items: Sequence[Item], call: Call) -> Line | None:
     for item in items:
         responses = {k: torch.from_numpy(np.array(v)) for k, v in item.arrays.items() if k != RESAMPLES}
         n = len(responses["value"])
-        draws = torch.randint(n, (TRACED, n), generator=generator(0, "trace", n))
+        draws = resampled_images(n, TRACED, name="trace")
         again = [trace.of({k: v[r] for k, v in responses.items()}, trace.levels, **options) for r in draws]
         means.append(trace.of(responses, trace.levels, **options).numpy())
         spread.append(torch.stack(again).double().numpy())
@@ -229,42 +225,30 @@ def _mean(total: np.ndarray, there: np.ndarray) -> np.ndarray:
 
 
 def _row(name: str, call: Call, method: str, one: Replicated) -> dict[str, Any]:
-    found = estimate(one.values, _variance(one.resampled.mean(0)), one.images)
-    facts = metrics[call.name].facts
-    low, high = max(found.low, facts["low"]), min(found.high, facts["high"])  # the metric's range
+    interval = one.measured.interval().clipped(*_range(call))
     return with_rank(
         {
             "method": method,
             "metric": name,
-            "value": found.value,
-            "low": low,
-            "high": high,
+            "value": float(one.values.mean()),
+            "low": interval.low,
+            "high": interval.high,
             "n": one.images,
             "nan": one.undefined,
             "tied": one.tied,
             "note": one.note,
-            "higher_is_better": facts["higher_is_better"],
+            "higher_is_better": metrics[call.name].facts["higher_is_better"],
         }
     )
 
 
 def _compared(call: Call, found: Mapping[str, Replicated]) -> pd.DataFrame:
     """All pairs of estimators under one metric, the better one first, Holm over the pairs."""
-    pairs = [
-        found[a].against(found[b], a, b)
-        for a, b in itertools.combinations(found, 2)
-        if set(found[a].seeds) & set(found[b].seeds)
-    ]
     unranked = {method: why_unranked(one.images, one.undefined) for method, one in found.items()}
     higher = bool(metrics[call.name].facts["higher_is_better"])
-    frame = comparison_table(pairs, higher, "images", unranked=unranked)
+    frame = compare_methods({method: one.measured for method, one in found.items()}, higher, unranked)
     frame.insert(0, "metric", str(call))
     return frame
-
-
-def _variance(draws: np.ndarray) -> float:
-    finite = draws[np.isfinite(draws)]
-    return float(finite.var(ddof=1)) if len(finite) > 1 else float("nan")
 
 
 def _repeated(names: list[str], sizes: list[int]) -> pd.Categorical:

@@ -14,14 +14,13 @@ from uproar.errors import NotApplicable
 from uproar.estimators import Chain, Context, explain_chains
 from uproar.expression import Call
 from uproar.metrics import Batch
-from uproar.metrics.base import Responses, read_metric
+from uproar.metrics.base import Responses, read_metric, resampled_statistic
 from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.models import MemoryBudget
 from uproar.models.borrow import device_of
 from uproar.models.remote_device import callable_from_cpu, explain_on_device
 from uproar.removal.order import tied_pixels
 from uproar.seeds import Draws
-from uproar.statistics.bootstrap import bootstrap
 from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels
 from uproar.study.cell import Scored, by_estimator
@@ -78,7 +77,9 @@ class MetricScores:
 
     def _write(self, unit: Scored, call: Call, kept: Responses, facts: dict[str, Any]) -> None:
         arrays = {name: value.contiguous().numpy() for name, value in kept.items()}
-        arrays[RESAMPLES] = bootstrap(call, kept)
+        resampled = resampled_statistic(call, kept)
+        if resampled is not None:
+            arrays[RESAMPLES] = resampled
         item = Item(arrays, _jsonable({**summarise(call, kept), **facts}))
         self.inputs.store.write("score", self.keys.score(unit), item)
 

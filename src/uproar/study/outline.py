@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from uproar.data.task_facts import TaskFacts, limit_facts, task_facts
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import families, read_chain
-from uproar.metrics.base import read_metric
+from uproar.metrics.base import metrics, read_metric
 from uproar.metrics.probe import fractions_of, has_curve, images_shown
 from uproar.models import ModelSpec
 from uproar.models.registry import make
@@ -161,7 +161,8 @@ def _values(scores: list[Scored], size: TaskFacts) -> float:
     """Bytes of the metrics' values and curves by image, and of their resamples."""
     calls = [read_metric(unit.metric) for unit in scores]
     points = [len(fractions_of(c, size.shape)) if has_curve(c) else 0 for c in calls]
-    return sum(8.0 * (size.test * (1 + n) + DRAWS) for n in points)
+    draws = [0 if metrics[c.name].facts["whole"] is None else DRAWS for c in calls]
+    return sum(8.0 * (size.test * (1 + n) + m) for n, m in zip(points, draws, strict=True))
 
 
 def _judged(study: Study, size: TaskFacts, scores: list[Scored]) -> float:
