@@ -11,7 +11,7 @@ import torch
 import uproar
 from uproar.audits.theorems import entropy, given, information, theorem_one, theorem_two, uniform
 from uproar.statistics.crossed import mean_of
-from uproar.training.calibrate import surprise
+from uproar.training.calibrate import nll_bits
 
 
 def test_theorem_two_in_exact_numbers():
@@ -43,15 +43,15 @@ def test_information_of_a_world_known_by_hand():
     assert entropy(given(world, c=1), "a") == 1
 
 
-def test_surprise_is_calibrated_on_other_images():
+def test_nll_is_calibrated_on_other_images():
     labels = torch.arange(4).repeat(50)
-    assert surprise(torch.zeros(200, 4), labels).tolist() == pytest.approx([2.0] * 200)
+    assert nll_bits(torch.zeros(200, 4), labels).tolist() == pytest.approx([2.0] * 200)
     right = torch.nn.functional.one_hot(labels, 4).double()
     wrong = torch.nn.functional.one_hot((labels + 1) % 4, 4).double()
     # right in about three of four images of either half, and far too sure of it
     hit = torch.arange(200) // 4 % 4 < 3
     sure = torch.where(hit[:, None], right, wrong) * 30
-    bits = surprise(sure, labels)
+    bits = nll_bits(sure, labels)
     share = float(hit.double().mean())
     best = -share * math.log2(share) - (1 - share) * math.log2((1 - share) / 3)
     assert float(bits.mean()) == pytest.approx(best, abs=0.01)

@@ -15,7 +15,7 @@ from uproar.seeds import generator
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, accuracy, fit, predict
 from uproar.training.augment import augmented
-from uproar.training.ghost import ghosts
+from uproar.training.layers import ghost_norms
 from uproar.training.recipe import recipes
 
 
@@ -100,7 +100,7 @@ def test_ghosts_normalise_each_part_of_a_batch_by_its_own_statistics():
     torch.manual_seed(0)
     norm, x = nn.BatchNorm2d(2), torch.randn(10, 2, 3, 3)
     plain = copy.deepcopy(norm)
-    with ghosts(norm, 3):
+    with ghost_norms(norm, 3):
         out = norm(x)
     parts = [x[:4], x[4:7], x[7:]]  # three parts of at least three
     for part, seen in zip(parts, out.split([4, 3, 3]), strict=True):
@@ -111,7 +111,7 @@ def test_ghosts_normalise_each_part_of_a_batch_by_its_own_statistics():
         kept = 0.9 * kept + 0.1 * part.mean((0, 2, 3))
     torch.testing.assert_close(norm.running_mean, kept)
     assert "forward" not in vars(norm)
-    with ghosts(plain, 3):
+    with ghost_norms(plain, 3):
         plain.eval()
         torch.testing.assert_close(plain(x), x / (1 + norm.eps) ** 0.5)
 

@@ -10,7 +10,7 @@ import torch
 
 from uproar.audits.base import Part
 from uproar.errors import NotApplicable
-from uproar.training.calibrate import surprise
+from uproar.training.calibrate import nll_bits
 
 Arrays = list[np.ndarray]
 Reader = Callable[[str, str, float], np.ndarray | None]
@@ -56,7 +56,7 @@ class Predictions:
         answers = self._answers(protocol, estimator, fraction)
         if answers is None:
             return None
-        return np.stack([surprise(torch.from_numpy(a), self.labels).numpy() for a in answers])
+        return np.stack([nll_bits(torch.from_numpy(a), self.labels).numpy() for a in answers])
 
     def _answers(self, protocol: str, estimator: str, fraction: float) -> Arrays | None:
         try:

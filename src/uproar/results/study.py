@@ -30,7 +30,7 @@ COLUMNS = {
     "seed": "replicate",
     "status": "done, skipped, failed or missing",
     "accuracy": "share of test images classified right (`:find-mask`: area under the ROC curve)",
-    "bits": "mean surprise at the right class, calibrated on the other half of the test images",
+    "bits": "mean negative log-likelihood of the right class in bits, calibrated on the other half of the test images",
     "images": "number of test images",
     "ties": "mean share of features that only the tie-break ordered at this fraction",
     "seconds": "time of this cell; 0 where the plain training is shared",

@@ -24,7 +24,7 @@ from uproar.study.changed_images import changed_images
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.training import channels_last, fit, predict
-from uproar.training.calibrate import surprise
+from uproar.training.calibrate import nll_bits
 
 
 class BaseModels:
@@ -139,7 +139,7 @@ def kept_scores(scores: Tensor) -> np.ndarray:
 def answer_facts(scores: np.ndarray, labels: Tensor, seconds: float) -> dict[str, Any]:
     """What is kept beside the scores of test images: accuracy, and the mean negative log-likelihood in bits."""
     correct = int((scores.argmax(1) == labels.numpy()).sum())
-    bits = surprise(torch.from_numpy(scores), labels)
+    bits = nll_bits(torch.from_numpy(scores), labels)
     return {
         "bits": float(bits.mean()),
         "correct": correct,

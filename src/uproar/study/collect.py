@@ -27,7 +27,7 @@ from uproar.study.environment import environment
 from uproar.study.plan import cells_of, refusal, scores_of
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
-from uproar.training.calibrate import surprise
+from uproar.training.calibrate import nll_bits
 
 PICTURES = 4
 """Test images shown in a report, each of another class."""
@@ -186,7 +186,7 @@ def _numbers(item: Item, labels: torch.Tensor) -> dict[str, float]:
     right = scores.argmax(1) == labels.numpy()
     bits = item.facts.get("bits")
     if bits is None:  # made before this was kept
-        bits = float(surprise(torch.from_numpy(scores), labels).mean())
+        bits = float(nll_bits(torch.from_numpy(scores), labels).mean())
     return {"accuracy": float(right.mean()), "bits": bits}
 
 

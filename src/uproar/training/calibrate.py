@@ -1,4 +1,4 @@
-"""What class scores are worth as probabilities: the surprise at the right class, in bits."""
+"""Calibrated negative log-likelihood of the right class, in bits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NARROWINGS = 24
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def surprise(scores: Logits, labels: Labels) -> Tensor:
-    """-log2 of the probability given to the right class of every image, (n,), in float64.
+def nll_bits(scores: Logits, labels: Labels) -> Tensor:
+    """Negative log-likelihood of the right class of every image, (n,), in bits and float64, after temperature scaling.
 
-    Networks that have learned their training images by heart are too sure of themselves, so scores are first
-    multiplied by one number, chosen on the other half of the images (even and odd rows): nothing is fitted to
-    the images it is used for. The mean estimates from above how many bits are missing to know the class.
+    Networks that have memorised their training images are overconfident, so scores are first multiplied by an inverse
+    temperature, fitted on the other half of the images (even and odd rows): nothing is fitted to the images it is used
+    for. The mean is an upper bound in expectation of the conditional entropy of the class.
     """
     scores = scores.double()
     if len(scores) < 4:
@@ -27,12 +27,12 @@ def surprise(scores: Logits, labels: Labels) -> Tensor:
     result = torch.empty(len(scores), dtype=torch.float64)
     for half in (0, 1):
         mine, other = slice(half, None, 2), slice(1 - half, None, 2)
-        result[mine] = _bits(scores[mine] * sharpness(scores[other], labels[other]), labels[mine])
+        result[mine] = _bits(scores[mine] * inverse_temperature(scores[other], labels[other]), labels[mine])
     return result
 
 
-def sharpness(scores: Tensor, labels: Tensor) -> float:
-    """The factor that makes scores the best log probabilities, by golden section: the loss is convex in it."""
+def inverse_temperature(scores: Tensor, labels: Tensor) -> float:
+    """The factor of the scores with the least negative log-likelihood, by golden section: the loss is convex in it."""
     low, high = _LOW, _HIGH
 
     def loss(factor: float) -> float:

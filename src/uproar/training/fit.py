@@ -15,8 +15,7 @@ from uproar.models.borrow import device_of
 from uproar.models.forward import forward, needs_contiguous_input, raw_output
 from uproar.seeds import generator, key
 from uproar.training.augment import augmented
-from uproar.training.dropout import drawn_here
-from uproar.training.ghost import ghosts
+from uproar.training.layers import cpu_dropout, ghost_norms
 from uproar.training.optimise import Optimiser
 from uproar.training.recipe import Recipe
 from uproar.training.rows import Rows, ahead, readers
@@ -54,8 +53,7 @@ def fit(
     ask = forward if labels.dim() == 1 else raw_output
     order = generator(seed, "batches")
     shakes = generator(seed, "augmentation")
-    ready = ghosts(model, recipe.ghost), drawn_here(model, device)
-    with torch.random.fork_rng(devices=[]), ready[0], ready[1]:
+    with torch.random.fork_rng(devices=[]), ghost_norms(model, recipe.ghost), cpu_dropout(model, device):
         torch.default_generator.manual_seed(key(seed, "dropout"))
         for epoch in range(recipe.epochs):
             rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]

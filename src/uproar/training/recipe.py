@@ -126,20 +126,8 @@ class Recipe(BaseModel):
         return self.lr * (1 - rest)
 
 
-_FIRST = frozenset(
-    {
-        "epochs",
-        "batch",
-        "lr",
-        "momentum",
-        "nesterov",
-        "weight_decay",
-        "schedule",
-        "warmup",
-        "label_smoothing",
-        "augment",
-    }
-)
+_FIRST = {"epochs", "batch", "lr", "momentum", "nesterov", "weight_decay", "schedule", "warmup"}
+_FIRST |= {"label_smoothing", "augment"}
 """Settings that are part of every identity, at their default too."""
 
 

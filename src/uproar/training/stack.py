@@ -23,7 +23,7 @@ from uproar.models.small import Block, SmallCNN
 from uproar.seeds import generator
 from uproar.training.augment import augmented
 from uproar.training.fit import channels_last, fit
-from uproar.training.optimise import step
+from uproar.training.optimise import Optimiser
 from uproar.training.recipe import Recipe
 from uproar.training.rows import Rows
 
@@ -66,7 +66,7 @@ def fit_stack(models: Sequence[SmallCNN], images: Sequence[Tensor], labels: Tens
     batch = min(recipe.batch, n)
     per_epoch = n // batch
     order, shakes = generator(seed, "batches"), generator(seed, "augmentation")
-    velocity: list[Tensor | None] = [None]
+    optimiser = Optimiser([stack.flat], recipe)
     for epoch in range(recipe.epochs):
         rows = torch.randperm(n, generator=order)[: per_epoch * batch]
         for i in range(per_epoch):
@@ -78,7 +78,7 @@ def fit_stack(models: Sequence[SmallCNN], images: Sequence[Tensor], labels: Tens
             losses = [F.cross_entropy(own, y, label_smoothing=recipe.label_smoothing) for own in scores.unbind()]
             gradients = torch.autograd.grad(losses, stack.weights)
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
-            step([stack.flat], [stack.flattened(gradients)], velocity, rate, recipe)
+            optimiser.step([stack.flattened(gradients)], rate)
     stack.hand_back(models, per_epoch * recipe.epochs)
 
 
