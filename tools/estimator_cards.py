@@ -26,7 +26,7 @@ FAMILIES = {
     "Class activation maps": ("cam",),
     "Parts of the image taken away": ("occlusion", "rise", "sise", "surrogate", "extremal"),
     "Bottlenecks and trained attention": ("bottleneck", "input_bottleneck", "tame"),
-    "Controls": ("control", "cue", "ground_truth"),
+    "Controls": ("control",),
 }
 """Estimators by the module that declares them."""
 ROLES = {

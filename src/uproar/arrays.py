@@ -109,13 +109,13 @@ class _BadHeader(ValueError):
 
 def _read_npz(file: Path) -> dict[str, np.ndarray]:
     """The arrays of a zip file; what else it holds is left alone."""
-    found = {}
+    arrays = {}
     with zipfile.ZipFile(file) as archive:
         for entry in archive.infolist():
             if entry.filename.endswith(".npy"):
                 with archive.open(entry) as content:
-                    found[entry.filename.removesuffix(".npy")] = _read_npy(content, entry.file_size)
-    return found
+                    arrays[entry.filename.removesuffix(".npy")] = _read_npy(content, entry.file_size)
+    return arrays
 
 
 def _read_npy(content: Any, size: int) -> np.ndarray:
@@ -218,19 +218,9 @@ def _readable(path: str | Path) -> Iterator[None]:
 
 
 _UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    OverflowError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    safetensors.SafetensorError,
-    AttributeError,
-    KeyError,
+    *(OSError, ValueError, EOFError, OverflowError, AttributeError, KeyError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, safetensors.SafetensorError),
     TypeError,  # number formats a library lacks
-    RuntimeError,
-    NotImplementedError,  # encrypted, or packed in a way zipfile lacks
-    SyntaxError,
-    tokenize.TokenError,  # a header that is no Python literal
+    *(RuntimeError, NotImplementedError),  # encrypted, or packed in a way zipfile lacks
+    *(SyntaxError, tokenize.TokenError),  # a header that is no Python literal
 )

@@ -29,8 +29,16 @@ from uproar.bibliography import paper, papers
 from uproar.containment import loading
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
-from uproar.estimators.base import direct, ensemble, estimator, estimators, over_classes, postprocess, transform
-from uproar.estimators.plugin import adopt_file
+from uproar.estimators.base import (
+    adopt_file,
+    direct,
+    ensemble,
+    estimator,
+    estimators,
+    over_classes,
+    postprocess,
+    transform,
+)
 from uproar.metrics.base import metric, metrics
 from uproar.models.registry import models
 from uproar.plugins.loading import load_file, modules_of

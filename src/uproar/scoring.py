@@ -29,7 +29,7 @@ from uproar.checks import (
     unusual_pixels,
 )
 from uproar.containment import guarded_call
-from uproar.data.boxes import box_pixels
+from uproar.data.task import box_pixels
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
 from uproar.metrics import Batch, metrics

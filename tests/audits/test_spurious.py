@@ -7,7 +7,7 @@ import torch
 
 import uproar
 from uproar.audits.spurious import state
-from uproar.estimators.cue import label_cue
+from uproar.estimators.control import label_cue
 from uproar.removal import removed_at
 from uproar.statistics.paired_differences import Difference
 from uproar.study.audit import asked

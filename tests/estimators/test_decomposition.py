@@ -10,7 +10,8 @@ from torch import nn
 from uproar.data.task import Split
 from uproar.errors import BadOption, BadShape, NotApplicable
 from uproar.estimators import Context, raw_maps, read_chain
-from uproar.estimators.decomposition import contributions, deconv, deep_lift, deep_shap, grad_shap
+from uproar.estimators.decomposition import contributions, deep_lift, deep_shap, grad_shap
+from uproar.estimators.gradient import deconv
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
 

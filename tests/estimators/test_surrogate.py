@@ -13,8 +13,16 @@ from torch import Tensor, nn
 from tests.estimators.perturbing import Linear, around, images, same_for_any_batch
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators import read_chain
-from uproar.estimators.segments import patches, segmented, superpixels
-from uproar.estimators.surrogate import closeness, coalitions, kernel_shap, lime, ridge_effects
+from uproar.estimators.surrogate import (
+    closeness,
+    coalitions,
+    kernel_shap,
+    lime,
+    patches,
+    ridge_effects,
+    segmented,
+    superpixels,
+)
 
 
 class Game(nn.Module):

@@ -8,7 +8,7 @@ import torch
 from tests.estimators.perturbing import Linear, around, images, same_for_any_batch
 from uproar.errors import NotApplicable
 from uproar.estimators import estimators, read_chain
-from uproar.estimators.ground_truth import oracle, random_blurred
+from uproar.estimators.control import oracle, random_blurred
 
 MODEL = Linear(3, 16, 16)
 TARGET = torch.zeros(400, dtype=torch.long)

@@ -9,7 +9,7 @@ from tests.metrics.looking import batch_of, part, value
 from tests.metrics.looking import run as responses
 from tests.reference import maps_slow
 from uproar.data import load
-from uproar.data.boxes import box_pixels
+from uproar.data.task import box_pixels
 from uproar.errors import BadShape, NotApplicable
 from uproar.expression import Call
 from uproar.metrics import localisation

@@ -108,10 +108,10 @@ def seeded_with(seed: int) -> Iterator[None]:
 @contextmanager
 def recording_restored() -> Iterator[list[str]]:
     """The names of what is put back inside, as it is put back; used by the contract of estimators."""
-    found: list[str] = []
-    token = _undone.set(found)
+    names: list[str] = []
+    token = _undone.set(names)
     try:
-        yield found
+        yield names
     finally:
         _undone.reset(token)
 
@@ -126,6 +126,6 @@ def _threads_since(before: set[threading.Thread]) -> list[str]:
 
 
 def _note(names: Sequence[str]) -> None:
-    found = _undone.get()
-    if found is not None:
-        found.extend(name for name in names if name not in found)
+    undone = _undone.get()
+    if undone is not None:
+        undone.extend(name for name in names if name not in undone)

@@ -10,15 +10,9 @@ from torch import Tensor, nn
 Parts = dict[Any, Any]
 
 HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_pre_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_state_dict_hooks",
-    "_load_state_dict_pre_hooks",
+    *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
+    *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
+    *("_state_dict_hooks", "_load_state_dict_pre_hooks"),
 )
 """Where a module keeps its hooks."""
 _PARTS = ("_parameters", "_buffers", "_modules")
@@ -68,13 +62,13 @@ class ModelState:
         return _counted("the classes of its layers changed", names)
 
     def _restore_tables(self, tables: list[list[tuple[Parts, Parts]]], words: str) -> str:
-        found = False
+        changed = False
         for live, before in (pair for own in tables for pair in own):
             if not _same_entries(live, before):
-                found = True
+                changed = True
                 live.clear()
                 live.update(before)
-        return words if found else ""
+        return words if changed else ""
 
     def _restore_options(self) -> str:
         names = []
@@ -88,12 +82,12 @@ class ModelState:
         return _counted("the options of its layers changed", names)
 
     def _restore_modes(self) -> str:
-        found = False
+        changed = False
         for (_, module), mode in zip(self.modules, self.modes, strict=True):
             if module.training != mode:
-                found = True
+                changed = True
                 module.training = mode
-        return "its mode changed (train or eval)" if found else ""
+        return "its mode changed (train or eval)" if changed else ""
 
     def _restore_values(self) -> str:
         return _counted("its weights or buffers changed", [kept.name for kept in self.tensors if kept.restore()])
@@ -142,8 +136,8 @@ class _Attributes:
 
 def _tables(module: nn.Module, names: tuple[str, ...]) -> list[tuple[Parts, Parts]]:
     """Dictionaries of a module, each with a copy."""
-    found = [vars(module).get(name) for name in names]
-    return [(table, dict(table)) for table in found if isinstance(table, dict)]
+    tables = [vars(module).get(name) for name in names]
+    return [(table, dict(table)) for table in tables if isinstance(table, dict)]
 
 
 def _options(module: nn.Module) -> Parts:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from uproar.data.catalogue import public_dataset
 from uproar.data.cropping import CentreCrop
 from uproar.data.locations import locate
 from uproar.data.options import Count, Root, Shorter, Size
@@ -26,7 +25,7 @@ def birdsnap(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """500 species of birds (Berg et al. 2014) with boxes; photos that were not found on the web are left out."""
-    folder = locate(public_dataset("birdsnap"), root)
+    folder = locate("birdsnap", root)
     species = {row["id"]: row["common"] for row in table(folder / "species.txt", ("id", "common"))}
     rows = table(folder / "images.txt", ("path", "species_id", "bb_x1", "bb_y1", "bb_x2", "bb_y2"))
     in_test = {row["path"] for row in table(folder / "test_images.txt", ("path",))}

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from uproar.data.catalogue import public_dataset
 from uproar.data.locations import locate
 from uproar.data.options import Count, Root, subsample
 from uproar.data.registry import tasks
@@ -26,7 +25,7 @@ Bytes = tuple[np.ndarray, np.ndarray]
 @tasks.declare(images="50,000 + 10,000 colour 32×32", truth="none")
 def cifar10(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
     """CIFAR-10 (Krizhevsky 2009), 32×32 colour, from the binary or the pickle layout; nothing is unpickled."""
-    folder = locate(public_dataset("cifar10"), root)
+    folder = locate("cifar10", root)
     batches = [f"data_batch_{i}" for i in range(1, 6)]
     if (folder / "test_batch.bin").is_file():
         parts = [_binary(folder / f"{name}.bin", 1, 0) for name in (*batches, "test_batch")]
@@ -41,7 +40,7 @@ def cifar100(
     *, labels: Literal["fine", "coarse"] = "fine", train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """CIFAR-100 (Krizhevsky 2009), 32×32 colour, 100 fine or 20 coarse classes, from either layout."""
-    folder = locate(public_dataset("cifar100"), root)
+    folder = locate("cifar100", root)
     if (folder / "test.bin").is_file():
         column = 1 if labels == "fine" else 0
         parts = [_binary(folder / f"{name}.bin", 2, column) for name in ("train", "test")]

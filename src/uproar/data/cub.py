@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from uproar.data.catalogue import public_dataset
 from uproar.data.cropping import CentreCrop
 from uproar.data.locations import locate
 from uproar.data.options import Count, Root, Shorter, Size
@@ -20,7 +19,7 @@ def cub200(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """200 species of birds (Wah et al. 2011) with boxes, the official split; photos are decoded when read."""
-    folder = locate(public_dataset("cub200"), root)
+    folder = locate("cub200", root)
     ids = {number: i for i, (number, _) in enumerate(read_columns(folder / "classes.txt", 2))}
     classes = [_title(name) for _, name in read_columns(folder / "classes.txt", 2)]
     names = dict(read_columns(folder / "images.txt", 2))
@@ -46,9 +45,9 @@ def _title(name: str) -> str:
 
 def _boxes(file: Path, names: dict[str, str]) -> Callable[[str], FileBoxes | None]:
     """By name: left, top, width and height in the file become the corners of the box."""
-    found: dict[str, FileBoxes] = {}
+    boxes: dict[str, FileBoxes] = {}
     for number, *values in read_columns(file, 5):
         x, y, width, height = parse_floats(file, values)
         if number in names:
-            found[f"images/{names[number]}"] = FileBoxes(((x, y, x + width - 1, y + height - 1),))
-    return found.get
+            boxes[f"images/{names[number]}"] = FileBoxes(((x, y, x + width - 1, y + height - 1),))
+    return boxes.get

@@ -64,8 +64,8 @@ def get(known: PublicDataset, root: Path, listen: Listener) -> tuple[Path, str]:
     if there is None:
         raise BadInput(f"What was downloaded into {root} is not the set {known.name}.")
     if known.name == "birdsnap":
-        found, gone = get_photos(there, listen)
-        return there, f"{found:,} photos are there, {gone:,} are not on the web any more."
+        present, gone = get_photos(there, listen)
+        return there, f"{present:,} photos are there, {gone:,} are not on the web any more."
     return there, ""
 
 
@@ -99,16 +99,16 @@ def fetch(remote: RemoteFile, folder: Path, listen: Listener) -> Path:
         raise BadInput(f"{file} is there already, but its checksum is not that of {remote.url}; move it away first.")
     continued = part.exists()
     _receive(remote, part, listen)
-    found = md5_of(part)
-    if found != remote.md5 and continued:  # the part may be of another version of the file
+    checksum = md5_of(part)
+    if checksum != remote.md5 and continued:  # the part may be of another version of the file
         part.unlink()
         _receive(remote, part, listen)
-        found = md5_of(part)
-    if found != remote.md5:
+        checksum = md5_of(part)
+    if checksum != remote.md5:
         part.unlink()
         raise BadInput(
-            f"The checksum of {remote.url} differs: it is {found}, not {remote.md5}. The download was damaged, or the "
-            "file has changed; nothing was kept."
+            f"The checksum of {remote.url} differs: it is {checksum}, not {remote.md5}. The download was damaged, or "
+            "the file has changed; nothing was kept."
         )
     os.replace(part, file)
     return file
@@ -185,8 +185,8 @@ def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
     rows = table(folder / "images.txt", ("url", "md5", "path"))
     there = 0
     with ThreadPoolExecutor(8) as pool:
-        for done, found in enumerate(pool.map(lambda row: _photo(row, folder), rows), 1):
-            there += found
+        for done, present in enumerate(pool.map(lambda row: _photo(row, folder), rows), 1):
+            there += present
             listen("photos", done, len(rows))
     return there, len(rows) - there
 

@@ -206,12 +206,12 @@ def _found(place: Path, table: Path, name: str | None, line: int) -> str:
 
 
 def _boxes(file: Path, names: Sequence[str], rows: Sequence[dict[str, str]]) -> dict[str, FileBoxes]:
-    found = {}
+    boxes = {}
     for name, row in zip(names, rows, strict=True):
         if all(row[corner] for corner in _CORNERS):
             x0, y0, x1, y1 = parse_floats(file, [row[corner] for corner in _CORNERS])
-            found[name] = FileBoxes(((x0, y0, x1, y1),))
-    return found
+            boxes[name] = FileBoxes(((x0, y0, x1, y1),))
+    return boxes
 
 
 def _named(rows: _Rows) -> dict[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from uproar.data.catalogue import public_dataset
 from uproar.data.cropping import CentreCrop
 from uproar.data.locations import locate
 from uproar.data.options import Count, Root, Shorter, Size
@@ -20,7 +19,7 @@ def food101(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """101 dishes (Bossard et al. 2014), the official lists; photos are decoded when read."""
-    folder = locate(public_dataset("food101"), root)
+    folder = locate("food101", root)
     classes = [name for (name,) in read_columns(folder / "meta" / "classes.txt", 1)]
     numbers = {name: i for i, name in enumerate(classes)}
     listings = FileList(folder), FileList(folder)

@@ -76,14 +76,14 @@ def _splits(name: str, config: str | None, learn: str, judge: str | None) -> dic
 
 def _columns(rows: Any, image: str | None, label: str | None) -> tuple[str, str]:
     """The columns of pictures and labels: those given, or the first of their kind."""
-    found = []
+    columns = []
     for given, kind, option in ((image, "Image", "image"), (label, "ClassLabel", "label")):
         typed = [name for name, value in rows.features.items() if type(value).__name__ == kind]
         column = given or next(iter(typed), option)
         if column not in rows.features:
             raise BadInput(f"There is no column {column!r} but {', '.join(rows.features)}; say which with {option}=…")
-        found.append(column)
-    return found[0], found[1]
+        columns.append(column)
+    return columns[0], columns[1]
 
 
 def _classes(both: Mapping[str, Any], label: str) -> tuple[str, ...]:

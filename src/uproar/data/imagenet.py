@@ -38,9 +38,8 @@ def imagenet(
     *, size: Size = 224, shorter: Shorter = 0, train: Count = None, test: Count = None, root: Root = None
 ) -> Task:
     """ILSVRC 2012 (Russakovsky et al. 2015); the labelled validation photos are the test split."""
-    known = public_dataset("imagenet")
-    folder = locate(known, root)
-    data = _first(folder, known.marks)
+    folder = locate("imagenet", root)
+    data = _first(folder, public_dataset("imagenet").marks)
     assert data is not None, "this is how the folder was found"
     place = data.parent.relative_to(folder).as_posix()
     below = "" if place == "." else f"{place}/"
@@ -98,8 +97,8 @@ def _validation_labels(folder: Path, names: list[str], boxes: Path | None) -> di
         return _labels_of_kit(kit, names)
     if boxes is not None:
         stems = [name.partition(".")[0] for name in names]
-        found = {stem: _objects(boxes / f"{stem}.xml")[0] for stem in stems}
-        return {stem: objects[0][0] for stem, objects in found.items() if objects}
+        annotated = {stem: _objects(boxes / f"{stem}.xml")[0] for stem in stems}
+        return {stem: objects[0][0] for stem, objects in annotated.items() if objects}
     raise BadInput(
         f"The validation photos of {folder} have no labels: sort them into class folders, or put "
         "ILSVRC2012_devkit_t12, LOC_val_solution.csv or the box files (bbox/val) beside them."
@@ -163,12 +162,12 @@ def _objects(file: Path) -> tuple[Objects, tuple[int, int]]:
 
     try:
         top = ElementTree.parse(file).getroot()
-        found: Objects = []
+        objects: Objects = []
         for one in top.iter("object"):
             box = one.find("bndbox")
             assert box is not None
             edges = (number(box, "xmin"), number(box, "ymin"), number(box, "xmax"), number(box, "ymax"))
-            found.append((one.findtext("name", ""), edges))
-        return found, (int(number(top, "size/width")), int(number(top, "size/height")))
+            objects.append((one.findtext("name", ""), edges))
+        return objects, (int(number(top, "size/width")), int(number(top, "size/height")))
     except (OSError, ElementTree.ParseError, ValueError, AssertionError) as error:
         raise BadInput(f"{file} is not a box file ({one_line(error)}).") from None

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from uproar.data.catalogue import PublicDataset
+from uproar.data.catalogue import PublicDataset, public_dataset
 from uproar.errors import BadInput
 from uproar.paths import user_path
 
@@ -26,12 +26,17 @@ def roots() -> list[Path]:
 
 def user_root() -> Path:
     """The user's folder for downloaded data sets."""
+    return platform_cache() / "data"
+
+
+def platform_cache() -> Path:
+    """The platform's folder for what can be made or downloaded again."""
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "uproar" / "data"
+        return Path.home() / "Library" / "Caches" / "uproar"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "uproar" / "data"
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "uproar"
     cache = os.environ.get("XDG_CACHE_HOME", "").strip()
-    return (Path(cache) if cache else Path.home() / ".cache") / "uproar" / "data"
+    return (Path(cache) if cache else Path.home() / ".cache") / "uproar"
 
 
 def download_root() -> Path:
@@ -70,8 +75,9 @@ def find(known: PublicDataset, root: str | None = None) -> Path | None:
     return None
 
 
-def locate(known: PublicDataset, root: str | None = None) -> Path:
-    """The folder of a set, or the sentence that says how to get it."""
+def locate(name: str, root: str | None = None) -> Path:
+    """The folder of a public data set; one that is not there is refused with how to get it."""
+    known = public_dataset(name)
     folder = find(known, root)
     if folder is None:
         raise BadInput(missing_message(known, root))
@@ -81,11 +87,11 @@ def locate(known: PublicDataset, root: str | None = None) -> Path:
 def missing_message(known: PublicDataset, root: str | None = None) -> str:
     """What to download, where it was looked for, and the command."""
     looked = ", ".join(str(place) for place in ([Path(root)] if root else roots()))
-    found = f"The data set {known.name} was not found: no {' or '.join(known.folders[:3])} in {looked}."
+    sentence = f"The data set {known.name} was not sentence: no {' or '.join(known.folders[:3])} in {looked}."
     if not known.files:
-        return f"{found} {known.how} Then give the folder above with --data-root or {VARIABLE}."
+        return f"{sentence} {known.how} Then give the folder above with --data-root or {VARIABLE}."
     return (
-        f"{found} `uproar data get {known.name}` downloads it ({known.size}) into {download_root()}; or unpack it "
+        f"{sentence} `uproar data get {known.name}` downloads it ({known.size}) into {download_root()}; or unpack it "
         f"yourself ({known.page}) and give the folder above with --data-root or {VARIABLE}."
     )
 

@@ -1,14 +1,14 @@
-"""MNIST and Fashion-MNIST: grey 28×28, in IDX files."""
+"""MNIST and Fashion-MNIST: grey 28×28, in IDX files (a magic number, lengths of the axes, bytes), gzipped or not."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from uproar.data.catalogue import public_dataset
-from uproar.data.idx import read_idx
 from uproar.data.locations import locate
 from uproar.data.options import Count, Root, subsample
 from uproar.data.registry import tasks
@@ -31,7 +31,7 @@ def fashion_mnist(*, train: Count = None, test: Count = None, root: Root = None)
 
 
 def _read(name: str, root: str | None, classes: tuple[str, ...]) -> Task:
-    folder = locate(public_dataset(name), root)
+    folder = locate(name, root)
     return Task(name, _split(folder, "train", "train"), _split(folder, "test", "t10k"), classes)
 
 
@@ -42,3 +42,38 @@ def _split(folder: Path, name: str, stem: str) -> Split:
         raise BadInput(f"{folder} has {len(images)} {name} images but {len(labels)} labels.")
     pixels = torch.from_numpy(images[:, None].copy())
     return Split(name, pixels, torch.from_numpy(labels.astype(np.int64)))
+
+
+def read_idx(folder: Path, name: str, axes: int) -> np.ndarray:
+    """The bytes of the file `name`, with or without .gz, as an array with so many axes."""
+    file = _existing(folder, name)
+    content = _content(file)
+    start = 4 + 4 * axes
+    if len(content) < start or content[:4] != bytes((0, 0, 8, axes)):
+        raise BadInput(
+            f"{file} is not an IDX file of bytes with {axes} axes: it begins with {content[:4].hex(' ') or 'nothing'}."
+        )
+    shape = tuple(int(n) for n in np.frombuffer(content, ">u4", axes, 4))
+    wanted = start + int(np.prod(shape))
+    if len(content) != wanted:
+        raise BadInput(
+            f"{file} announces {' × '.join(map(str, shape))} bytes, that is a length of {wanted}, "
+            f"but has {len(content)}; download it again."
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _existing(folder: Path, name: str) -> Path:
+    dotted = name.replace("-idx", ".idx")
+    for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"):
+        if (folder / candidate).is_file():
+            return folder / candidate
+    raise BadInput(f"There is no {name} (or {name}.gz) in {folder}.")
+
+
+def _content(file: Path) -> bytes:
+    try:
+        content = file.read_bytes()
+        return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{file} cannot be unpacked ({error}); download it again.") from None

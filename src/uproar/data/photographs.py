@@ -64,11 +64,11 @@ class FileList:
 
     def add_folder(self, name: str, label: int) -> None:
         """All pictures below a folder, by name; an empty folder is refused."""
-        found = pictures_below(self.folder / name)
-        if not found:
+        files = pictures_below(self.folder / name)
+        if not files:
             raise BadInput(f"The class folder {self.folder / name} has no pictures; fill it or remove it.")
-        self.names += [f"{name}/{file}" for file in found]
-        self.labels += [label] * len(found)
+        self.names += [f"{name}/{file}" for file in files]
+        self.labels += [label] * len(files)
 
     def without(self, names: set[str]) -> FileList:
         """The listing without some files."""
@@ -88,9 +88,9 @@ class FileList:
         boxes = None
         if self.boxed is not None:
             named = zip(paths, self.names, strict=True)
-            found = [_cropped(path, self.boxed(name), crop) for path, name in named]
-            most = max(1, *(len(some) for some in found))
-            boxes = torch.tensor([some + [NOWHERE] * (most - len(some)) for some in found])
+            boxes_of_files = [_cropped(path, self.boxed(name), crop) for path, name in named]
+            most = max(1, *(len(some) for some in boxes_of_files))
+            boxes = torch.tensor([some + [NOWHERE] * (most - len(some)) for some in boxes_of_files])
             boxes = boxes[:, 0] if most == 1 else boxes
         images = Pictures(paths, crop.size, shorter=crop.shorter)
         return Split(name, images, torch.tensor(self.labels), boxes=boxes)
@@ -125,14 +125,14 @@ def excluded_files(folder: Path) -> set[str]:
 
 def pictures_below(folder: Path) -> list[str]:
     """The picture files below a folder by name, hidden ones aside."""
-    found = []
+    names = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         below = os.path.relpath(place, folder).replace(os.sep, "/")
         for name in sorted(files):
             if name.lower().endswith(ENDINGS) and not name.startswith("."):
-                found.append(name if below == "." else f"{below}/{name}")
-    return found
+                names.append(name if below == "." else f"{below}/{name}")
+    return names
 
 
 def class_folders(folder: Path) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 import warnings
 import zlib
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from uproar.data.locations import platform_cache
 from uproar.paths import user_path
 
 VARIABLE = "UPROAR_CACHE"
@@ -34,12 +34,7 @@ def cache_folder() -> Path | None:
     given = os.environ.get(VARIABLE, "").strip()
     if given.lower() in ("off", "no", "0", "none"):
         return None
-    if given:
-        return user_path(given)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "uproar"
-    place = os.environ.get("XDG_CACHE_HOME", "").strip()
-    return (Path(place) if place else Path.home() / ".cache") / "uproar"
+    return user_path(given) if given else platform_cache()
 
 
 class PixelCache:

@@ -11,27 +11,11 @@ from uproar.expression import Call, parse
 from uproar.plugins.loading import line_in_file
 from uproar.registry import Entry, Registry
 
-DECLARED_IN = tuple(
-    f"uproar.data.{module}"
-    for module in (
-        "birdsnap",
-        "blank",
-        "cifar",
-        "cub",
-        "digits",
-        "folder",
-        "food",
-        "huggingface",
-        "imagenet",
-        "mnist",
-        "planted",
-        "semi_natural",
-        "shuffled",
-        "svhn",
-        "tiny_imagenet",
-    )
+_MODULES = (
+    *("birdsnap", "cifar", "cub", "derived_tasks", "digits", "folder", "food", "huggingface", "imagenet", "mnist"),
+    *("planted", "svhn", "tiny_imagenet"),
 )
-tasks = Registry("task", "uproar.tasks", DECLARED_IN)
+tasks = Registry("task", "uproar.tasks", tuple(f"uproar.data.{module}" for module in _MODULES))
 
 
 def load(name: str) -> Task:

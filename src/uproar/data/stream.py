@@ -174,12 +174,12 @@ class Pictures(Source):
             for rows in spans(len(self.paths), 1024):
                 for one in pool.map(_hashed, self.paths[rows]):
                     total.update(one)
-        found = total.hexdigest()[:40]
+        digest = total.hexdigest()[:40]
         if note is not None:
             with contextlib.suppress(OSError):
                 note.parent.mkdir(parents=True, exist_ok=True)
-                write_file(note, found.encode())
-        return found
+                write_file(note, digest.encode())
+        return digest
 
     def __getstate__(self) -> dict[str, object]:
         """Without the open file: a process that gets a copy opens its own."""
@@ -188,10 +188,10 @@ class Pictures(Source):
 
 def _state(path: str) -> str:
     try:
-        found = os.stat(path)
+        state = os.stat(path)
     except OSError:
         raise BadInput(f"The picture {path} is not there.") from None
-    return f"{found.st_size} {found.st_mtime_ns}"
+    return f"{state.st_size} {state.st_mtime_ns}"
 
 
 def _hashed(path: str) -> bytes:

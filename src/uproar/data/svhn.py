@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from uproar.data.catalogue import public_dataset
 from uproar.data.locations import locate
 from uproar.data.options import Count, Root, subsample
 from uproar.data.registry import tasks
@@ -19,7 +18,7 @@ from uproar.errors import BadInput, one_line
 @tasks.declare(images="73,257 + 26,032 colour 32×32", truth="none")
 def svhn(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
     """House numbers (Netzer et al. 2011), cropped digits, 32×32 colour, from the .mat files."""
-    folder = locate(public_dataset("svhn"), root)
+    folder = locate("svhn", root)
     first = _split("train", folder / "train_32x32.mat")
     second = _split("test", folder / "test_32x32.mat")
     return subsample(Task("svhn", first, second, tuple("0123456789")), train, test)

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from uproar.batches import spans
 from uproar.containment import private_copy
-from uproar.data.boxes import box_pixels
 from uproar.data.stream import Rows, Source, row_numbers
 from uproar.errors import BadInput, BadShape
 from uproar.types import Images
@@ -99,6 +98,23 @@ class Split:
         else:
             images = self.images[rows]
         return Split(self.name, images, self.labels[rows], part(self.masks), part(self.boxes))
+
+
+def box_pixels(boxes: Tensor, height: int, width: int) -> Tensor:
+    """The pixels that lie in any box of an image, (n, h, w) bool.
+
+    `boxes` are (n, 4) or (n, m, 4) integers x0, y0, x1, y1, the last column and row included; a box that ends before
+    it begins holds no pixel.
+
+    >>> int(box_pixels(torch.tensor([[1, 2, 3, 2]]), 5, 5).sum())
+    3
+    """
+    row, column = torch.arange(height)[:, None], torch.arange(width)[None, :]
+    inside = torch.zeros(len(boxes), height, width, dtype=torch.bool)
+    for box in boxes.unsqueeze(1).flatten(1, -2).unbind(1):
+        x0, y0, x1, y1 = (edge[:, None, None] for edge in box.unbind(1))
+        inside |= (row >= y0) & (row <= y1) & (column >= x0) & (column <= x1)
+    return inside
 
 
 class CopiedSplit(Split):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from uproar.data.catalogue import public_dataset
 from uproar.data.cropping import CentreCrop
 from uproar.data.locations import locate
 from uproar.data.options import Count, Only, Root, Size
@@ -25,7 +24,7 @@ def tiny_imagenet(
 
     `only=[n01641577, n02106662]` keeps these classes, in this order.
     """
-    folder = locate(public_dataset("tiny-imagenet"), root)
+    folder = locate("tiny-imagenet", root)
     whole = [name for (name,) in read_columns(folder / "wnids.txt", 1)]
     classes = _kept(whole, only, folder)
     numbers_of = {name: i for i, name in enumerate(classes)}

@@ -50,7 +50,7 @@ def verify(name: str, listen: Callable[[int, int], None]) -> Verification:
     known = CATALOGUE.get(call.name)
     root = dict(call.options).get("root")
     if known is not None:
-        verdict.folder = locate(known, None if root is None else str(root))
+        verdict.folder = locate(known.name, None if root is None else str(root))
         _check_files(known, verdict.folder, verdict)
     elif call.name == "folder":
         verdict.folder = folder_place(str(root))
@@ -83,10 +83,10 @@ def _check_files(known: PublicDataset, folder: Path, verdict: Verification) -> N
     for name, md5 in known.md5.items():
         for file in (folder / name, folder / f"{name}.gz"):
             if file.is_file():
-                found = _md5(file)
-                same += found == md5
-                if found != md5:
-                    verdict.faults.append(f"{file} is not the published file: its checksum is {found}, not {md5}.")
+                checksum = _md5(file)
+                same += checksum == md5
+                if checksum != md5:
+                    verdict.faults.append(f"{file} is not the published file: its checksum is {checksum}, not {md5}.")
     if same:
         verdict.facts.append(f"{same} files have the published checksum")
 

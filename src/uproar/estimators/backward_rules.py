@@ -24,43 +24,13 @@ Rule = Callable[[Callable, tuple, dict[str, Any]], Any]
 """(function, arguments, keywords) -> what the function would return, with another way back."""
 
 MOVES = frozenset(
-    {
-        "AccumulateGrad",
-        "Alias",
-        "AsStrided",
-        "Cat",
-        "ChannelShuffle",
-        "Clone",
-        "ConstantPadNd",
-        "Expand",
-        "Flip",
-        "Gather",
-        "Index",
-        "IndexSelect",
-        "Permute",
-        "PixelShuffle",
-        "PixelUnshuffle",
-        "ReflectionPad2D",
-        "Repeat",
-        "ReplicationPad2D",
-        "ReshapeAlias",
-        "Roll",
-        "Select",
-        "Slice",
-        "Split",
-        "SplitWithSizes",
-        "Squeeze",
-        "Stack",
-        "T",
-        "ToCopy",
-        "Transpose",
-        "Unbind",
-        "UnsafeSplit",
-        "UnsafeView",
-        "Unsqueeze",
-        "UpsampleNearest2D",
-        "View",
-    }
+    [
+        *("AccumulateGrad", "Alias", "AsStrided", "Cat", "ChannelShuffle", "Clone", "ConstantPadNd", "Expand"),
+        *("Flip", "Gather", "Index", "IndexSelect", "Permute", "PixelShuffle", "PixelUnshuffle", "ReflectionPad2D"),
+        *("Repeat", "ReplicationPad2D", "ReshapeAlias", "Roll", "Select", "Slice", "Split", "SplitWithSizes"),
+        *("Squeeze", "Stack", "T", "ToCopy", "Transpose", "Unbind", "UnsafeSplit", "UnsafeView", "Unsqueeze"),
+        *("UpsampleNearest2D", "View"),
+    ]
 )
 """Operations of a graph that only move or copy values: their gradient is right for any rule."""
 
@@ -160,15 +130,15 @@ ONE_FACTOR = frozenset({"Addmm", "Bmm", "Convolution", "CudnnBatchNorm", "Div", 
 
 def image_dependent(*given: Any) -> list[Tensor]:
     """The tensors among the arguments that depend on the image (a borrowed model's weights are frozen)."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for each in given:
         if isinstance(each, Tensor):
-            found += [each] if each.requires_grad else []
+            tensors += [each] if each.requires_grad else []
         elif isinstance(each, dict):
-            found += image_dependent(*each.values())
+            tensors += image_dependent(*each.values())
         elif isinstance(each, list | tuple):
-            found += image_dependent(*each)
-    return found
+            tensors += image_dependent(*each)
+    return tensors
 
 
 def _in_place(func: Callable, args: tuple, kwargs: dict) -> bool:

@@ -13,8 +13,10 @@ Facts stand on the decorator; tables, cost estimates and documentation read them
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any
 
 from torch import Tensor, nn
@@ -25,7 +27,11 @@ from uproar.errors import BadInput, NotApplicable
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 
-estimators = Registry("estimator", "uproar.estimators")
+_MODULES = (
+    "bottleneck cam control decomposition extremal gradient input_bottleneck lrp occlusion perturbed_maps postprocess "
+    "rise sise smooth surrogate tame"
+)
+estimators = Registry("estimator", "uproar.estimators", tuple(f"uproar.estimators.{m}" for m in _MODULES.split()))
 """Maps, controls, transforms and filters: everything that may stand in a chain."""
 
 INPUTS = ("model", "x", "target")
@@ -90,20 +96,8 @@ def estimator(
     probabilities whatever its options; `version` is raised when the numbers change, so that stored results of the old
     code are not taken for new ones.
     """
-    facts = {
-        "role": "estimator",
-        "passes": passes,
-        "needs": needs,
-        "channels": channels,
-        "model": model,
-        "of": of,
-        "prepare": prepare,
-        "formula": formula,
-        "paper": paper,
-        "fails": fails,
-        "softmax": softmax,
-        "version": version,
-    }
+    facts = {"role": "estimator"} | locals()  # all arguments
+    del facts["name"]
     return _declare(facts, name, (*INPUTS, *EXTRAS))
 
 
@@ -164,3 +158,27 @@ def _declare(facts: Mapping[str, Any], name: str | None, inputs: tuple[str, ...]
         return function
 
     return keep
+
+
+def adopt_file(module: ModuleType) -> None:
+    """Declare the plain functions `(model, x, target, ...)` of a loaded file as estimators under their own names.
+
+    In a file that declares estimators itself, all others are helpers.
+    """
+    if estimators.redeclare([module.__name__]):
+        return
+    for name, function in list(vars(module).items()):
+        if _is_plain(function, module.__name__):
+            adopt(name, function)
+
+
+def adopt(name: str, function: Callable) -> Entry:
+    """Declare a plain function as an estimator, with no facts but its name."""
+    estimator(passes=1, name=name)(function)
+    return estimators[name]
+
+
+def _is_plain(thing: object, module: str) -> bool:
+    if not inspect.isfunction(thing) or thing.__module__ != module:
+        return False
+    return tuple(inspect.signature(thing).parameters)[:3] == INPUTS and thing.__name__[0] != "_"

@@ -68,9 +68,9 @@ def prepare_iba(
     with borrowed(model), torch.no_grad():
         probe = train.read(slice(0, 2)).to(device_of(model))
         chosen = named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
-        found = statistics(model, chosen.module, train, images)
+        known = statistics(model, chosen.module, train, images)
     place = [name for name, _ in model.named_modules()].index(chosen.name)
-    return {"place": torch.tensor([place]), "mean": found.mean, "std": found.std, "active": found.active}
+    return {"place": torch.tensor([place]), "mean": known.mean, "std": known.std, "active": known.active}
 
 
 @estimator(

@@ -29,22 +29,13 @@ from uproar.models.forward import returning_scores
 from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps
 
-_TOGETHER = {
-    "Deconvolution",
-    "DeepLift",
-    "FeatureAblation",
-    "GuidedBackprop",
-    "GuidedGradCam",
-    "InputXGradient",
-    "LRP",
-    "LayerDeepLift",
-    "LayerFeatureAblation",
-    "LayerGradCam",
-    "LayerGradientXActivation",
-    "LayerLRP",
-    "Occlusion",
-    "Saliency",
-}
+_TOGETHER = frozenset(
+    [
+        *("Deconvolution", "DeepLift", "FeatureAblation", "GuidedBackprop", "GuidedGradCam", "InputXGradient"),
+        *("LRP", "LayerDeepLift", "LayerFeatureAblation", "LayerGradCam", "LayerGradientXActivation", "LayerLRP"),
+        *("Occlusion", "Saliency"),
+    ]
+)
 """Classes that treat the images of a batch one by one. All others get single images: they draw random numbers, or add
 over many copies of the whole batch, in an order that depends on its size."""
 
@@ -81,9 +72,6 @@ def _facts(cls: Any) -> dict[str, Any]:
         "needs": "what Captum's class needs",
         "model": True,
         "channels": not layered,
-        "of": None,
-        "prepare": None,
-        "paper": "",
         "version": captum.__version__,
         "formula": f"captum.attr.{cls.__name__}",
         "fails": "hooks see modules only: a ReLU called as a function, or used twice, is missed",
@@ -112,8 +100,8 @@ def _estimated(
 
     def batch(x: Images, target: Labels) -> Tensor:
         x = x.detach().clone(memory_format=torch.channels_last).requires_grad_(gradients)
-        found = method.attribute(x, target=target, **asked)
-        return _image_maps(found[0] if isinstance(found, tuple) else found, x, layered)
+        attributions = method.attribute(x, target=target, **asked)
+        return _image_maps(attributions[0] if isinstance(attributions, tuple) else attributions, x, layered)
 
     with borrowed(model), _unmarked(model), torch.set_grad_enabled(gradients):
         try:
@@ -187,17 +175,17 @@ def _one_by_one(
     return torch.cat(maps)
 
 
-def _image_maps(found: Tensor, x: Images, layered: bool) -> Tensor:
+def _image_maps(attributions: Tensor, x: Images, layered: bool) -> Tensor:
     """Attributions to the image as they are; those to a layer summed over channels, at the image's size."""
-    found = found.detach()
-    if not layered and found.shape == x.shape:
-        return found.contiguous()
-    if not layered or found.dim() != 4 or len(found) != len(x):
+    attributions = attributions.detach()
+    if not layered and attributions.shape == x.shape:
+        return attributions.contiguous()
+    if not layered or attributions.dim() != 4 or len(attributions) != len(x):
         raise BadShape(
-            f"Captum gave attributions {tuple(found.shape)} for images {tuple(x.shape)}; "
+            f"Captum gave attributions {tuple(attributions.shape)} for images {tuple(x.shape)}; "
             "name a layer with feature maps (n, c, h, w)."
         )
-    total = found.sum(1, keepdim=True)
+    total = attributions.sum(1, keepdim=True)
     return F.interpolate(total, size=x.shape[2:], mode="bilinear", align_corners=False)
 
 

@@ -15,21 +15,13 @@ PREFIX = "captum:"
 
 _MODEL = {"forward_func", "model"}
 _GIVEN = {"inputs", "target"} | _MODEL
-_FIXED = {
-    "additional_forward_args",
-    "custom_attribution_func",
-    "device_ids",
-    "grad_kwargs",
-    "internal_batch_size",
-    "interpretable_model",
-    "layer_mask",
-    "perturb_func",
-    "return_convergence_delta",
-    "return_input_shape",
-    "show_progress",
-    "similarity_func",
-    "verbose",
-}
+_FIXED = frozenset(
+    [
+        *("additional_forward_args", "custom_attribution_func", "device_ids", "grad_kwargs", "internal_batch_size"),
+        *("interpretable_model", "layer_mask", "perturb_func", "return_convergence_delta", "return_input_shape"),
+        *("show_progress", "similarity_func", "verbose"),
+    ]
+)
 """Arguments that cannot be written in an expression or do not change the map: Captum's defaults hold."""
 
 _REFUSED = {
@@ -104,15 +96,15 @@ def parameters(function: Any) -> dict[str, inspect.Parameter]:
     if function is None:
         return {}
     plain = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    found = inspect.signature(function).parameters
-    return {name: p for name, p in found.items() if p.kind not in plain and name != "self"}
+    arguments = inspect.signature(function).parameters
+    return {name: p for name, p in arguments.items() if p.kind not in plain and name != "self"}
 
 
 def class_options(cls: Any) -> dict[str, inspect.Parameter]:
     """What can be said in an expression, with types that refuse what is plainly wrong."""
-    found = {**parameters(cls.__init__), **parameters(cls.attribute)}
+    arguments = {**parameters(cls.__init__), **parameters(cls.attribute)}
     options: dict[str, inspect.Parameter] = {}
-    for name, parameter in found.items():
+    for name, parameter in arguments.items():
         default = _default(name, parameter)
         plain = default is parameter.empty or isinstance(default, bool | int | float | str | None)
         if plain and name not in _GIVEN | _FIXED:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from uproar.containment import ModelState, recording_restored, seeded_with
+from uproar.containment import ModelState, is_builtin, recording_restored, seeded_with
 from uproar.data import Task, load
 from uproar.errors import CODE_ERRORS, NotApplicable, SideEffect, one_line
-from uproar.estimators.base import Context
-from uproar.estimators.chain import read_chain, require_maps
-from uproar.estimators.evaluate import prepare_states, raw_maps
+from uproar.estimators.base import Context, estimators
+from uproar.estimators.chain import Chain, read_chain, require_maps
+from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
 from uproar.models import ModelSpec, borrowed, build
 from uproar.plugins.loading import blamed
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
+from uproar.types import Images, Labels
 
 UNCHANGED = "leaves the model as it was"
 
 IMAGES = 9
 """Images explained: an odd number, so that batches do not divide it."""
+FEW_IMAGES = 4
+"""Images explained at the start of a study."""
+ROUNDING = 1e-3
+"""The largest difference between two maps of an image that counts as rounding, as a share of the map's size."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,10 @@ class Trial:
             with borrowed(model), torch.no_grad():
                 context = replace(context, states=prepare_states(model, context, [self.chain]))
             began = time.perf_counter()
-            found = raw_maps(model, test.read(index), classes, context, [self.chain.raw], batch)
+            maps = raw_maps(model, test.read(index), classes, context, [self.chain.raw], batch)
             self.seconds = time.perf_counter() - began
         self.undone += [name for name in undone if name not in self.undone]
-        return found[self.chain.raw]
+        return maps[self.chain.raw]
 
 
 def try_contract(
@@ -168,3 +173,50 @@ def _class(trial: Trial) -> str:
     same = torch.equal(trial.maps(target=0), trial.maps(target=1))
     blind = trial.chain.class_blind or not trial.chain.needs_model
     return "two classes have the same maps" if same and not blind else ""
+
+
+def user_chains(chain: Chain) -> list[Chain]:
+    """What is to be checked in a chain: its estimators of the user, or all of it if it has other parts of the user."""
+    calls = [*chain.raw.walk(), *chain.filters]
+    own = [call for call in calls if not is_builtin(estimators[call.name].function)]
+    if chain.is_direct or not own:
+        return []
+    if all(call in chain.leaves for call in own):
+        return [Chain(call.name, call) for call in dict.fromkeys(own)]
+    return [chain]
+
+
+def contract_violation(model: nn.Module, x: Images, target: Labels, context: Context, chain: Chain) -> str | None:
+    """Which rule the maps of a chain break on some images, in words; SideEffect where the model is changed.
+
+    The short version of the contract, for estimators of the user at the start of a study: images are explained all
+    together, with other states of the global random generators, and in two halves. A map that follows the batch or an
+    unseeded generator differs by far more than the last digits in which libraries may differ for other batch sizes.
+    """
+
+    def maps(rows: Sequence[int], seed: int = 0) -> Tensor:
+        with seeded_with(seed):
+            return explain_chains(model, x[rows], target[rows], context[rows], [chain])[0]
+
+    every = list(range(len(x)))
+    halves = every[: len(x) // 2], every[: len(x) // 2 - 1 : -1] if len(x) > 1 else []
+    first = maps(every)
+    if _differ(first, maps(every, seed=1)):
+        return (
+            f"{chain.name} gives other maps when it is run again: "
+            "take random numbers from context.draws, not from a global generator"
+        )
+    if any(_differ(first[half], maps(half)) for half in halves if half):
+        return (
+            f"{chain.name} depends on the other images of the batch: "
+            "a map must be the same whatever images are explained with it"
+        )
+    return None
+
+
+def _differ(a: Tensor, b: Tensor) -> bool:
+    """Whether the maps of some image differ by more than rounding; what is not finite is judged elsewhere."""
+    both = (torch.isfinite(a) & torch.isfinite(b)).flatten(1)
+    a, b = (torch.where(both, each.flatten(1).double(), 0.0) for each in (a, b))
+    size = torch.maximum(a.abs().sum(1), b.abs().sum(1))
+    return bool(((a - b).abs().sum(1) > ROUNDING * size).any())

@@ -1,4 +1,4 @@
-"""Scores decomposed over pixels by comparison with reference images, and gradients with another ReLU."""
+"""Scores decomposed over pixels by comparison with reference images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, ima
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import input_gradient, summed_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
-from uproar.estimators.relus import relus_replaced
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 
@@ -23,48 +22,19 @@ Samples = Annotated[int, Field(ge=1, le=10_000)]
 Pooling = Literal["rescale", "gradient"]
 
 ACTIVATIONS = frozenset(
-    {
-        "celu",
-        "clamp",
-        "clamp_max",
-        "clamp_min",
-        "clip",
-        "elu",
-        "gelu",
-        "hardsigmoid",
-        "hardswish",
-        "hardtanh",
-        "leaky_relu",
-        "logsigmoid",
-        "mish",
-        "prelu",
-        "relu",
-        "relu6",
-        "selu",
-        "sigmoid",
-        "silu",
-        "softplus",
-        "softsign",
-        "tanh",
-        "tanhshrink",
-        "threshold",
-    }
+    [
+        *("celu", "clamp", "clamp_max", "clamp_min", "clip", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh"),
+        *("leaky_relu", "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softplus"),
+        *("softsign", "tanh", "tanhshrink", "threshold"),
+    ]
 )
 """Functions of one number, applied to each value: the rescale rule holds for all of them."""
 
 _LINEAR = ONE_FACTOR.union(
-    {
-        "Add",
-        "AdaptiveAvgPool2D",
-        "AvgPool2D",
-        "Mean",
-        "MkldnnAdaptiveAvgPool2D",
-        "Neg",
-        "Rsub",
-        "Sub",
-        "Sum",
-        "UpsampleBilinear2D",
-    }
+    [
+        *("Add", "AdaptiveAvgPool2D", "AvgPool2D", "Mean", "MkldnnAdaptiveAvgPool2D", "Neg", "Rsub", "Sub", "Sum"),
+        *("UpsampleBilinear2D"),
+    ]
 )
 _MAX_POOLING = frozenset({"MaxPool2DWithIndices", "AdaptiveMaxPool2D"})
 _TINY = 1e-6
@@ -164,34 +134,6 @@ def grad_shap(
         return gradients.view_as(points) * (end - start)
 
     return summed_over_points(part, samples, x) / samples
-
-
-class _Deconvolution(torch.autograd.Function):
-    """A ReLU whose backward pass is a ReLU of the gradient, whatever its input was."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.clamp_min(0)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return gradient.clamp_min(0)
-
-
-@estimator(
-    passes=1,
-    needs="ReLUs",
-    formula="∂f_c / ∂x with ReLU(gradient) in place of every ReLU's derivative",
-    paper="Zeiler and Fergus 2014",
-    fails="depends little on the class and the weights; without max-pooling hardly on the image",
-)
-def deconv(model: nn.Module, x: Images, target: Labels) -> RawMaps:
-    """Deconvolution: gradient in which every ReLU keeps the positive gradients and ignores its own input."""
-    with relus_replaced(_Deconvolution.apply) as seen:
-        gradient = input_gradient(model, x, target)
-    if not seen:
-        raise NotApplicable("deconv changes the ReLUs, and no ReLU was met in this model")
-    return gradient
 
 
 def contributions(model: nn.Module, x: Images, start: Images, target: Labels, pooling: Pooling = "rescale") -> Tensor:

@@ -88,7 +88,7 @@ class SharedMaps:
         noise, base = noise_of(call), call.args[0]
         if (noise, base) not in self.moments:
             bases = self._bases(noise) or [base]
-            found = in_batches(
+            moments = in_batches(
                 lambda x, target, context: self._noisy(noise, bases, x, target, context),
                 self.x,
                 self.target,
@@ -96,7 +96,7 @@ class SharedMaps:
                 size=_images_together(noise, self.x),
             )
             for i, each in enumerate(bases):
-                self.moments[noise, each] = found[2 * i], found[2 * i + 1]
+                self.moments[noise, each] = moments[2 * i], moments[2 * i + 1]
         return self.moments[noise, base]
 
     def _bases(self, noise: Call) -> list[Call]:
@@ -216,7 +216,7 @@ def _outer_ensembles(call: Call) -> list[Call]:
         return [call]
     if role == "classes":  # what is inside sees other classes
         return []
-    return [found for arg in call.args for found in _outer_ensembles(arg)]
+    return [ensemble for arg in call.args for ensemble in _outer_ensembles(arg)]
 
 
 def _checked(maps: Any, call: Call, x: Images) -> Tensor:

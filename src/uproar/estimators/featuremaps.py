@@ -68,9 +68,9 @@ class _Convolutions(TorchFunctionMode):
 def named_feature_map(model: nn.Module, x: Images, name: str) -> FeatureMap:
     """The feature map of the module with this name."""
     module_named(model, name)
-    for found in feature_maps(model, x):
-        if found.name == name:
-            return found
+    for feature_map in feature_maps(model, x):
+        if feature_map.name == name:
+            return feature_map
     raise NotApplicable(
         f"the layer {name!r} does not make one feature map (n, c, h, w) per forward pass after a convolution"
     )
@@ -84,15 +84,15 @@ def middle_feature_map(model: nn.Module, x: Images) -> FeatureMap:
     residual branch, where the shortcut goes around.
     """
     maps = _with_places(model, x)
-    last = max(found.convolutions for found in maps)
-    before = [found for found in maps if found.convolutions < last] or maps
-    fine = [found for found in before if _fine(found.shape, x.shape)]
-    found = _deepest_cut(model, x, fine) or _deepest_cut(
+    last = max(each.convolutions for each in maps)
+    before = [each for each in maps if each.convolutions < last] or maps
+    fine = [each for each in before if _fine(each.shape, x.shape)]
+    deepest = _deepest_cut(model, x, fine) or _deepest_cut(
         model, x, sorted(before, key=lambda each: each.shape[1] * each.shape[2])
     )
-    if found is None:
+    if deepest is None:
         raise NotApplicable("no feature map holds all information on the image; name a layer")
-    return found
+    return deepest
 
 
 def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
@@ -107,8 +107,8 @@ def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
     chosen: list[FeatureMap] = []
     while ordered and len(chosen) < levels:
         size = ordered.pop(0)
-        found = _deepest_cut(model, x, [each for each in maps if each.shape[1:] == size])
-        chosen = [found, *chosen] if found else chosen
+        deepest = _deepest_cut(model, x, [each for each in maps if each.shape[1:] == size])
+        chosen = [deepest, *chosen] if deepest else chosen
     if not chosen:
         raise NotApplicable("no feature map holds all information on the image; name the layers")
     return chosen
@@ -119,10 +119,10 @@ def _with_places(model: nn.Module, x: Images) -> list[FeatureMap]:
     maps = feature_maps(model, x)
     if not maps:
         raise NotApplicable("a convolution is needed, and none was met in this model")
-    found = [each for each in maps if min(each.shape[1:]) > 1]
-    if not found:
+    spatial = [each for each in maps if min(each.shape[1:]) > 1]
+    if not spatial:
         raise NotApplicable("all feature maps of this model are a single pixel")
-    return found
+    return spatial
 
 
 def _deepest_cut(model: nn.Module, x: Images, maps: list[FeatureMap]) -> FeatureMap | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import input_gradient, summed_over_points
-from uproar.estimators.relus import relus_replaced
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -110,17 +112,47 @@ def baseline_image(x: Images, baseline: Baseline, context: Context) -> Images:
     return torch.zeros_like(x) if baseline == "black" else torch.ones_like(x)
 
 
+_RELUS = {F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_}
+
+
+class _ReplacedRelus(TorchFunctionMode):
+    """Inside, every ReLU call is `relu` instead.
+
+    Calls are intercepted where torch dispatches them, so `nn.ReLU`, `F.relu`, in-place versions and one module
+    used in many places are all the same. Scripted models do not dispatch in Python: none is met there.
+    """
+
+    def __init__(self, relu: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.relu, self.calls = relu, 0
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        if func not in _RELUS:
+            return func(*args, **(kwargs or {}))
+        self.calls += 1
+        return self.relu(args[0] if args else (kwargs or {})["input"])
+
+
+def _gradient_with(relu: Callable, name: str, model: nn.Module, x: Images, target: Labels) -> Tensor:
+    """The gradient with another ReLU in place of every one; a model without any is refused."""
+    with _ReplacedRelus(relu) as replaced:
+        gradient = input_gradient(model, x, target)
+    if not replaced.calls:
+        raise NotApplicable(f"{name} changes the ReLUs, and no ReLU was met in this model")
+    return gradient
+
+
 class _Guided(torch.autograd.Function):
     """A ReLU whose backward pass lets only positive gradients through, where its output is positive."""
 
     @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor) -> Tensor:
         out = x.clamp_min(0)
         ctx.save_for_backward(out)
         return out
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (out,) = ctx.saved_tensors
         return gradient.clamp_min(0) * (out > 0)
 
@@ -137,8 +169,28 @@ def guided_backprop(model: nn.Module, x: Images, target: Labels) -> RawMaps:
 
     Modules, functional calls, in-place and shared ReLUs are all caught; a model without any is refused.
     """
-    with relus_replaced(_Guided.apply) as seen:
-        gradient = input_gradient(model, x, target)
-    if not seen:
-        raise NotApplicable("guided_backprop changes the ReLUs, and no ReLU was met in this model")
-    return gradient
+    return _gradient_with(_Guided.apply, "guided_backprop", model, x, target)
+
+
+class _Deconvolution(torch.autograd.Function):
+    """A ReLU whose backward pass is a ReLU of the gradient, whatever its input was."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clamp_min(0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.clamp_min(0)
+
+
+@estimator(
+    passes=1,
+    needs="ReLUs",
+    formula="∂f_c / ∂x with ReLU(gradient) in place of every ReLU's derivative",
+    paper="Zeiler and Fergus 2014",
+    fails="depends little on the class and the weights; without max-pooling hardly on the image",
+)
+def deconv(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """Deconvolution: gradient in which every ReLU keeps the positive gradients and ignores its own input."""
+    return _gradient_with(_Deconvolution.apply, "deconv", model, x, target)

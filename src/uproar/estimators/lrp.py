@@ -18,20 +18,11 @@ from uproar.types import Images, Labels, RawMaps
 Composite = Literal["epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"]
 First = Literal["same", "z-box"]
 
-_ACTIVATIONS = (
-    "celu",
-    "elu",
-    "gelu",
-    "hardswish",
-    "hardtanh",
-    "leaky_relu",
-    "mish",
-    "prelu",
-    "relu",
-    "relu6",
-    "selu",
-    "silu",
-    "tanh",
+_ACTIVATIONS = tuple(
+    [
+        *("celu", "elu", "gelu", "hardswish", "hardtanh", "leaky_relu", "mish", "prelu", "relu", "relu6", "selu"),
+        *("silu", "tanh"),
+    ]
 )
 """Activations that keep zero at zero: relevance passes them unchanged."""
 

@@ -151,12 +151,8 @@ def _entry(name: str, file: Path, state: tuple[Path, int, int]) -> Entry:
         "needs": "the images the maps were made for",
         "model": False,
         "channels": stored.has_channels,
-        "of": None,
-        "prepare": None,
         "formula": "as the file has it",
-        "paper": "",
         "fails": "says nothing of how the maps were made",
-        "version": 1,
         "stored": stored,
     }
     return Entry("estimator", name, estimate, facts)

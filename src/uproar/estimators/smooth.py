@@ -1,7 +1,8 @@
-"""Transforms of any estimator: value by value, or over noisy copies of the image."""
+"""Transforms of any estimator: value by value, over noisy copies of the image, or over classes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import torch
@@ -9,13 +10,15 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from uproar.estimators.base import ensemble, transform
+from uproar.estimators.base import ensemble, over_classes, transform
 from uproar.seeds import Draws
 from uproar.types import Images, RawMaps
 
 Samples = Annotated[int, Field(ge=1, le=10_000)]
 Sigma = Annotated[float, Field(gt=0)]
 Unit = Literal["range", "absolute"]
+Of = Callable[[Tensor], Tensor]
+"""The maps of the images for given classes, (n,)."""
 
 _SG = "Smilkov et al. 2017"
 
@@ -83,3 +86,18 @@ def noisy_copies(
     if unit == "range":
         scale = scale * (x.flatten(1).amax(1) - x.flatten(1).amin(1))
     return noise.mul_(scale.view(-1, 1, 1, 1, 1)).add_(x[:, None])
+
+
+@over_classes(times=lambda classes: classes, formula="Σ_k a_k²")
+def class_sum(of: Of, classes: int, draws: Draws) -> RawMaps:
+    """The sum over all classes of the squared maps: what matters to any class."""
+    total = of(torch.zeros(len(draws), dtype=torch.long)).square()
+    for k in range(1, classes):
+        total += of(torch.full((len(draws),), k)).square()
+    return total
+
+
+@over_classes(formula="a_k, k drawn at random for each image")
+def random_class(of: Of, classes: int, draws: Draws) -> RawMaps:
+    """The map of a class drawn at random for each image."""
+    return of((draws.uniform("random class").double() * classes).long())

@@ -48,20 +48,8 @@ ATTENDED = 4
 """Images of one attention layer, at least: two are projected in another way than more."""
 
 _UNEVEN = {
-    torch.sigmoid,
-    Tensor.sigmoid,
-    F.silu,
-    F.mish,
-    F.elu,
-    F.selu,
-    F.celu,
-    F.softplus,
-    F.gelu,
-    torch.exp2,
-    Tensor.exp2,
-    torch.pow,
-    Tensor.pow,
-    Tensor.__pow__,
+    *(torch.sigmoid, Tensor.sigmoid, F.silu, F.mish, F.elu, F.selu, F.celu, F.softplus, F.gelu, torch.exp2),
+    *(Tensor.exp2, torch.pow, Tensor.pow, Tensor.__pow__),
 }
 """Functions whose vector code rounds in another way than their code for single numbers (torch 2.13, x86)."""
 
@@ -83,8 +71,8 @@ def _is_product(x: Tensor, weight: Any = None, bias: Any = None, stride: Any = 1
 
 def _as_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A convolution of single pixels, as in squeeze-and-excitation blocks."""
-    found = _in_blocks(F.linear, x.flatten(1), (weight.flatten(1), bias), {})
-    return found[:, :, None, None]
+    out = _in_blocks(F.linear, x.flatten(1), (weight.flatten(1), bias), {})
+    return out[:, :, None, None]
 
 
 def _is_narrow(args: tuple, kwargs: dict) -> bool:
@@ -124,6 +112,6 @@ def _without_rest(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tenso
     options = {name: value for name, value in kwargs.items() if name != "inplace"}
     # flat in any case, so that gradients come in one piece of memory too
     flat = laid.reshape(-1)
-    found = func(F.pad(flat, (0, extra)) if extra else flat, *rest, **options)
-    found = found[: x.numel()].view(laid.shape).permute(back)
-    return x.copy_(found) if kwargs.get("inplace") else found
+    out = func(F.pad(flat, (0, extra)) if extra else flat, *rest, **options)
+    out = out[: x.numel()].view(laid.shape).permute(back)
+    return x.copy_(out) if kwargs.get("inplace") else out

@@ -48,10 +48,10 @@ def _logits_in(answer: Any, rows: int) -> Tensor:
         parts = list(answer.values())
     elif isinstance(answer, tuple | list):
         parts = list(answer)
-    found = [p for p in parts if isinstance(p, Tensor) and p.dim() == 2 and len(p) == rows]
-    if len(found) == 1:
-        return found[0]
-    several = f" with {len(found)} tensors of one row per image" if len(found) > 1 else ""
+    candidates = [p for p in parts if isinstance(p, Tensor) and p.dim() == 2 and len(p) == rows]
+    if len(candidates) == 1:
+        return candidates[0]
+    several = f" with {len(candidates)} tensors of one row per image" if len(candidates) > 1 else ""
     raise BadInput(
         f"The model must return a tensor of class scores, not {type(answer).__name__}{several}: wrap it in a module "
         "that returns the scores alone."

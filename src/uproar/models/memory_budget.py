@@ -68,8 +68,8 @@ class MemoryBudget:
                 span = slice(start, min(start + min(most, rows), n))
                 return span.stop, work(span, rows)
 
-            start, found = self.run(part)
-            yield found
+            start, result = self.run(part)
+            yield result
 
     def _halve(self) -> None:
         self.rows, self.short = self.rows // 2, True
@@ -107,8 +107,8 @@ def free_bytes(device: torch.device) -> int | None:
     """Memory that can be taken on a device now; None where nobody says."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    found = [size for size in (_available(), _left_in_group()) if size is not None]
-    return min(found) if found and device.type == "cpu" else None
+    sizes = [size for size in (_available(), _left_in_group()) if size is not None]
+    return min(sizes) if sizes and device.type == "cpu" else None
 
 
 def _available() -> int | None:

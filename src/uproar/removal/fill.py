@@ -185,14 +185,14 @@ def replacement(x: Images, removed: Tensor, fill: str, around: FillContext) -> I
     """What stands in the removed places; what it holds elsewhere means nothing."""
     entry, options = read_fill(fill)
     given = [x, removed, around]
-    found = guarded_call(f"The fill {entry.name}", entry.function, given, options)
-    if entry.code and (not isinstance(found, Tensor) or found.shape != x.shape):
-        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    pixels = guarded_call(f"The fill {entry.name}", entry.function, given, options)
+    if entry.code and (not isinstance(pixels, Tensor) or pixels.shape != x.shape):
+        got = tuple(pixels.shape) if isinstance(pixels, Tensor) else type(pixels).__name__
         raise BadShape(
             f"The fill {entry.name} returned {got} for images {tuple(x.shape)}; it must return what stands in every "
             "pixel, e.g. colours.expand_as(x)."
         )
-    return found
+    return pixels
 
 
 def filled(x: Images, removed: Tensor, fill: str, around: FillContext) -> Images:

@@ -1,14 +1,16 @@
-"""Natural images whose class is in a watermark alone: labels are dealt out by chance, then written into the images.
+"""Tasks made of another task: watermarks with random labels, empty images, shuffled training labels.
 
-After Zhou et al. 2022 and Li et al. 2023: since the new labels have nothing to do with what a photo shows, a network
-that gets them right must look at the mark, so that the marked pixels are the truth for attributions.
+In `semi-natural` (after Zhou et al. 2022 and Li et al. 2023) the new labels have nothing to do with what a photo shows,
+so a network that gets them right must use the watermark: the marked pixels are the truth for attributions.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from uproar.data.registry import tasks
@@ -16,7 +18,7 @@ from uproar.data.stream import Source
 from uproar.data.task import Split, Task
 from uproar.data.watermark import Watermark, WatermarkedImages, number_mark, stripes_mark
 from uproar.errors import BadInput
-from uproar.seeds import Draws
+from uproar.seeds import Draws, generator
 
 
 @tasks.declare("semi-natural", images="those of another task", truth="the watermark, as boxes")
@@ -63,3 +65,28 @@ def _corners(draws: Draws, split: Split, mark: Watermark, place: str) -> Tensor:
         return torch.zeros(len(split), 2, dtype=torch.long)
     room = torch.tensor(split.shape[1:]) - torch.tensor(mark.bright.shape[1:]) + 1
     return (draws.uniform("semi-natural place", 2) * room).long()
+
+
+@tasks.declare(images="one grey, as many as another task has", truth="none")
+def blank(task: Task, *, level: Annotated[float, Field(ge=0, le=1)] = 0.5) -> Task:
+    """Another task's labels and sizes on empty images: semi-natural(blank(cifar100)) is purely synthetic."""
+    return replace(task, name=f"blank({task.name})", train=_painted(task.train, level), test=_painted(task.test, level))
+
+
+def _painted(split: Split, level: float) -> Split:
+    c, h, w = split.shape
+    grey = torch.full((1, 1, 1, 1), level)
+    return Split(split.name, grey.expand(len(split), c, h, w).clone(), split.labels)
+
+
+@tasks.declare("shuffled-labels", images="those of another task", truth="that of the other task")
+def shuffled_labels(task: Task, *, seed: int = 0) -> Task:
+    """Another task whose training labels are dealt out by chance: shuffled-labels(digits).
+
+    Each class keeps its number of images. The test images keep their labels, so that a network trained on this is at
+    chance there, and its maps of a class can be compared with those of a network that knows the class.
+    """
+    train = task.train
+    order = torch.randperm(len(train), generator=generator(seed, "shuffled labels", task.name))
+    mixed = replace(train, labels=train.labels[order])
+    return replace(task, name=f"shuffled-labels({task.name})", train=mixed)
