@@ -16,9 +16,10 @@ from uproar.errors import BadInput, BadOption, NotApplicable, UnknownName
 from uproar.estimators import raw_maps, read_chain
 from uproar.estimators.base import Context, estimators
 from uproar.estimators.bottleneck import (
-    Statistics,
+    Fit,
+    Site,
     bits_per_pixel,
-    fitted_bottleneck,
+    fit_bottleneck,
     information,
     prepare_iba,
     smoothed,
@@ -54,22 +55,12 @@ def maps_of(text: str, model: nn.Module, x, target, context: Context, batch: int
 def test_the_recorded_run_is_repeated_with_its_noise_and_statistics(golden, tiny32) -> None:
     """Tolerance 1e-4, on information of up to 5 nats per feature and 7.5 bits per pixel."""
     run = golden("iba")
-    known = Statistics(run["feat_mean"], run["feat_std"], run["active"])
+    site = Site(tiny32, tiny32.relu1, run["feat_mean"], run["feat_std"], run["active"])
     x, target = run["image"], run["label"].view(1)
     with borrowed(tiny32), torch.no_grad():
         features = features_at(tiny32, tiny32.relu1, x)
-        capacity, alpha = fitted_bottleneck(
-            tiny32,
-            tiny32.relu1,
-            x,
-            target,
-            features,
-            known,
-            lambda step: run["noise_draws"][step][None],
-            beta=10,
-            steps=10,
-            lr=1,
-            sigma=1,
+        capacity, alpha = fit_bottleneck(
+            site, x, target, features, lambda step: run["noise_draws"][step][None], Fit(10, 10, 1, 1)
         )
     torch.testing.assert_close(capacity[0], run["capacity_nats"], atol=1e-4, rtol=0)
     torch.testing.assert_close(alpha[0], run["alpha_final"], atol=1e-4, rtol=0)
@@ -111,10 +102,10 @@ def test_statistics_are_those_of_all_features_at_once_for_more_images_than_a_par
     module = model[1]
     with torch.no_grad():
         all_features = module(model[0](train)).double()
-        found = statistics(model, module, context_of(1, train).train, 1000)
-    torch.testing.assert_close(found.mean, all_features.mean(0).float(), atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(found.std, all_features.std(0).float(), atol=1e-6, rtol=1e-5)
-    assert torch.equal(found.active, (all_features != 0).double().mean(0) > 0.01)
+        known = statistics(model, module, context_of(1, train).train, 1000)
+    torch.testing.assert_close(known["mean"], all_features.mean(0).float(), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(known["std"], all_features.std(0).float(), atol=1e-6, rtol=1e-5)
+    assert torch.equal(known["active"], (all_features != 0).double().mean(0) > 0.01)
 
 
 def test_features_that_are_never_used_carry_no_information() -> None:
@@ -125,21 +116,11 @@ def test_features_that_are_never_used_carry_no_information() -> None:
     state = prepare_iba(model, context_of(4, train), layer="1")
     assert not state["active"][3].any()
     assert state["active"][2].any()
-    known = Statistics(state["mean"], state["std"], state["active"])
+    site = Site(model, model[1], state["mean"], state["std"], state["active"])
     with borrowed(model), torch.no_grad():
         features = features_at(model, model[1], x)
-        capacity, _ = fitted_bottleneck(
-            model,
-            model[1],
-            x,
-            target,
-            features,
-            known,
-            lambda s: torch.randn(4, 3, *features.shape[1:]),
-            beta=1,
-            steps=3,
-            lr=1,
-            sigma=1,
+        capacity, _ = fit_bottleneck(
+            site, x, target, features, lambda s: torch.randn(4, 3, *features.shape[1:]), Fit(1, 3, 1, 1)
         )
     assert (capacity[:, 3] == 0).all()
     assert (capacity[:, 2][:, state["active"][2]] > 0).all()

@@ -87,7 +87,7 @@ def locate(name: str, root: str | None = None) -> Path:
 def missing_message(known: PublicDataset, root: str | None = None) -> str:
     """What to download, where it was looked for, and the command."""
     looked = ", ".join(str(place) for place in ([Path(root)] if root else roots()))
-    sentence = f"The data set {known.name} was not sentence: no {' or '.join(known.folders[:3])} in {looked}."
+    sentence = f"The data set {known.name} was not found: no {' or '.join(known.folders[:3])} in {looked}."
     if not known.files:
         return f"{sentence} {known.how} Then give the folder above with --data-root or {VARIABLE}."
     return (

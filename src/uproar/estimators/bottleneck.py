@@ -52,12 +52,36 @@ Noise = Callable[[int], Tensor]
 
 
 @dataclass(frozen=True)
-class Statistics:
-    """What a feature map looks like on training images, element by element, (c, h, w) each."""
+class Site:
+    """Where the bottleneck stands: a module, and statistics of each of its features on training images, (c, h, w)."""
 
+    model: nn.Module
+    module: nn.Module
     mean: Tensor
     std: Tensor
     active: Tensor
+
+    @classmethod
+    def of(cls, model: nn.Module, state: Mapping[str, Tensor]) -> Site:
+        """The module and the statistics that were prepared."""
+        module = list(model.modules())[int(state["place"])]
+        return cls(model, module, state["mean"], state["std"], state["active"])
+
+    def features(self, x: Images, target: Labels) -> Tensor:
+        """The features of these images, once the model and the targets are known to fit."""
+        with outputs_kept([self.module]) as features:
+            class_scores(self.model, channels_last(x), target)
+        return features()[0].contiguous()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How λ is fitted: the weight of information, steps of Adam and their rate, width of the Gaussian over features."""
+
+    beta: float
+    steps: int
+    lr: float
+    sigma: float | None = None
 
 
 def prepare_iba(
@@ -70,7 +94,7 @@ def prepare_iba(
         chosen = named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
         known = statistics(model, chosen.module, train, images)
     place = [name for name, _ in model.named_modules()].index(chosen.name)
-    return {"place": torch.tensor([place]), "mean": known.mean, "std": known.std, "active": known.active}
+    return {"place": torch.tensor([place]), **known}
 
 
 @estimator(
@@ -104,14 +128,12 @@ def iba(
     or a quarter of a small image's) with a convolution after it. `samples` noisy copies share one λ, smoothed
     with a Gaussian of `sigma` features (0: not); `images` training images give the noise its mean and spread.
     """
-    module, known = site(model, state)
+    site, fit = Site.of(model, state), Fit(beta, steps, lr, sigma)
 
     def batch(x: Images, target: Labels, context: Context) -> Tensor:
-        features = checked_features(model, module, x, target)
+        features = site.features(x, target)
         noise = step_noise(context, "iba noise", samples, features.shape[1:])
-        capacity, _ = fitted_bottleneck(
-            model, module, x, target, features, known, noise, beta=beta, steps=steps, lr=lr, sigma=sigma
-        )
+        capacity, _ = fit_bottleneck(site, x, target, features, noise, fit)
         return bits_per_pixel(capacity, (x.shape[2], x.shape[3]))
 
     return in_batches(batch, x, target, context, size=max(2, rows_for(x) // samples))
@@ -124,26 +146,13 @@ def training_images(context: Context, name: str) -> Split:
     return context.train
 
 
-def site(model: nn.Module, state: Mapping[str, Tensor]) -> tuple[nn.Module, Statistics]:
-    """The module and the statistics that were prepared."""
-    module = list(model.modules())[int(state["place"])]
-    return module, Statistics(state["mean"], state["std"], state["active"])
-
-
-def checked_features(model: nn.Module, module: nn.Module, x: Images, target: Labels) -> Tensor:
-    """The features at the bottleneck's place, once the model and the targets are known to fit."""
-    with outputs_kept([module]) as features:
-        class_scores(model, channels_last(x), target)
-    return features()[0].contiguous()
-
-
 def step_noise(context: Context, purpose: str, samples: int, shape: tuple[int, ...]) -> Noise:
     """Noise of each step, every image with a stream of its own."""
     return lambda step: context.draws.normal(f"{purpose} {step}", samples, *shape)
 
 
-def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -> Statistics:
-    """Mean, standard deviation (n − 1) and use of every feature, over evenly spread training images."""
+def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -> dict[str, Tensor]:
+    """Mean, standard deviation (n − 1) and activity of every feature, over evenly spread training images."""
     rows = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
     count = 0
     mean = square = nonzero = torch.zeros(())
@@ -157,48 +166,37 @@ def statistics(model: nn.Module, module: nn.Module, train: Split, images: int) -
         mean = mean + shift * (size / count)
         nonzero = nonzero + (features != 0).sum(0)
     std = (square / max(1, count - 1)).sqrt()
-    return Statistics(mean.float(), std.float(), nonzero / count > ACTIVE)
+    return {"mean": mean.float(), "std": std.float(), "active": nonzero / count > ACTIVE}
 
 
-def fitted_bottleneck(
-    model: nn.Module,
-    module: nn.Module,
-    x: Images,
-    target: Labels,
-    features: Tensor,
-    known: Statistics,
-    noise: Noise,
-    *,
-    beta: float,
-    steps: int,
-    lr: float,
-    sigma: float | None,
+def fit_bottleneck(
+    site: Site, x: Images, target: Labels, features: Tensor, noise: Noise, fit: Fit
 ) -> tuple[Tensor, Tensor]:
     """Information let through per feature in nats at the last step, and α after it, (n, c, h, w) each."""
-    mean, std = known.mean.to(features), known.std.to(features).clamp_min(LEAST_STD)
-    active = known.active.to(features)
+    mean, std = site.mean.to(features), site.std.to(features).clamp_min(LEAST_STD)
+    active = site.active.to(features)
 
     def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        share = smoothed(share_of(alpha), sigma)
+        share = smoothed(share_of(alpha), fit.sigma)
         capacity = information(features, share, mean, std) * active
         drawn = mean + std * noise(number).to(features)
         mixed = (share * features)[:, None] + (1 - share)[:, None] * drawn
-        loss = _restricted_cross_entropy(model, module, x, target, mixed * active)
-        return loss + beta * capacity.flatten(1).mean(1), capacity
+        copies = mixed.shape[1]
+        with output_replaced(site.module, lambda _: channels_last((mixed * active).flatten(0, 1))):
+            loss = cross_entropy(site.model, x.repeat_interleave(copies, 0), target, copies)
+        return loss + fit.beta * capacity.flatten(1).mean(1), capacity
 
-    return descend(step_of, torch.full_like(features, START), steps, lr)
+    return descend(step_of, torch.full_like(features, START), fit)
 
 
-def descend(
-    step_of: Callable[[int, Tensor], tuple[Tensor, Tensor]], start: Tensor, steps: int, lr: float
-) -> tuple[Tensor, Tensor]:
+def descend(step_of: Callable[[int, Tensor], tuple[Tensor, Tensor]], start: Tensor, fit: Fit) -> tuple[Tensor, Tensor]:
     """Adam on a loss per image; gives what the last step returned beside its loss, and α after it.
 
     Losses are added, so that an image's α follows its own loss alone; Adam, written out, treats every number by itself.
     """
     alpha, seen = start.clone(), start
     first, second = torch.zeros_like(alpha), torch.zeros_like(alpha)
-    for step in range(steps):
+    for step in range(fit.steps):
         with torch.enable_grad():
             loss, seen = step_of(step, alpha.requires_grad_())
             (gradient,) = torch.autograd.grad(loss.sum(), alpha)
@@ -206,15 +204,8 @@ def descend(
         first.lerp_(gradient, 1 - 0.9)
         second.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
         scale = (second / (1 - 0.999 ** (step + 1))).sqrt_().add_(1e-8)
-        alpha.addcdiv_(first, scale, value=-lr / (1 - 0.9 ** (step + 1)))
+        alpha.addcdiv_(first, scale, value=-fit.lr / (1 - 0.9 ** (step + 1)))
     return seen.detach(), alpha
-
-
-def _restricted_cross_entropy(model: nn.Module, module: nn.Module, x: Images, target: Labels, mixed: Tensor) -> Tensor:
-    """Mean cross-entropy over the noisy copies of each image, (n,)."""
-    copies = mixed.shape[1]
-    with output_replaced(module, lambda _: channels_last(mixed.flatten(0, 1))):
-        return cross_entropy(model, x.repeat_interleave(copies, 0), target, copies)
 
 
 def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> Tensor:

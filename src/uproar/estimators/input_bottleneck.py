@@ -15,19 +15,18 @@ from uproar.estimators.base import Context, estimator
 from uproar.estimators.bottleneck import (
     START,
     Count,
+    Fit,
     Noise,
     Positive,
     Samples,
     Sigma,
-    Statistics,
+    Site,
     Steps,
-    checked_features,
     cross_entropy,
     descend,
-    fitted_bottleneck,
+    fit_bottleneck,
     prepare_iba,
     share_of,
-    site,
     smoothed,
     step_noise,
     training_images,
@@ -122,7 +121,7 @@ def input_iba(
     that on small images nothing at all would be worth its price. And the features to be imitated keep the share λ of
     the first step here; `guide="capacity"` multiplies with the information in nats, as the released code does.
     """
-    module, known = site(model, state)
+    site = Site.of(model, state)
     game = Game(
         epochs,
         pool,
@@ -141,67 +140,38 @@ def input_iba(
     colour = tuple(state[name].to(x).view(-1, 1, 1) for name in ("colour_mean", "colour_std"))
 
     def rows(x: Images, target: Labels, context: Context) -> Tensor:
-        prior = _prior(
-            model,
-            module,
-            x,
-            target,
-            context,
-            known,
-            colour,
-            game,
-            guide,
-            beta=feature_beta,
-            steps=feature_steps,
-            lr=lr,
-            samples=samples,
-        )
+        features = site.features(x, target)
+        noise = step_noise(context, "input_iba feature noise", samples, features.shape[1:])
+        layer_fit = Fit(feature_beta, feature_steps, lr)
+        capacity, alpha = fit_bottleneck(site, x, target, features, noise, layer_fit)
+        through = capacity if guide == "capacity" else share_of(alpha)
+        start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
+        prior = _prior(site, x, context, colour, features, through, start, game)
         noise = step_noise(context, "input_iba noise", samples, x.shape[1:])
-        alpha = fitted_input_bottleneck(
-            model, x, target, prior, colour, noise, beta=beta, steps=steps, lr=lr, sigma=sigma
-        )
+        alpha = fit_input_bottleneck(model, x, target, prior, colour, noise, Fit(beta, steps, lr, sigma))
         return share_of(alpha).mean(1, keepdim=True)
 
     return in_batches(rows, x, target, context, size=max(2, rows_for(x) // samples))
 
 
 def _prior(
-    model: nn.Module,
-    module: nn.Module,
+    site: Site,
     x: Images,
-    target: Labels,
     context: Context,
-    known: Statistics,
     colour: tuple[Tensor, ...],
+    features: Tensor,
+    through: Tensor,
+    start: Tensor,
     game: Game,
-    guide: Guide,
-    *,
-    beta: float,
-    steps: int,
-    lr: float,
-    samples: int,
 ) -> Tensor:
     """The generator's mask of each image, (n, c, h, w), image after image: a game has its own random streams."""
-    features = checked_features(model, module, x, target)
-    noise = step_noise(context, "input_iba feature noise", samples, features.shape[1:])
-    capacity, alpha = fitted_bottleneck(
-        model, module, x, target, features, known, noise, beta=beta, steps=steps, lr=lr, sigma=None
-    )
-    through = capacity if guide == "capacity" else share_of(alpha)
-    start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
     mean, std = colour
-    return torch.stack(
-        [
-            fitted_mask(
-                Imitation(
-                    model, module, (x[i] - mean) / std, (mean, std), features[i], through[i], context.draws[i : i + 1]
-                ),
-                start[i],
-                game,
-            )
-            for i in range(len(x))
-        ]
-    )
+    masks = []
+    for i in range(len(x)):
+        image, draws = (x[i] - mean) / std, context.draws[i : i + 1]
+        task = Imitation(site.model, site.module, image, (mean, std), features[i], through[i], draws)
+        masks.append(fitted_mask(task, start[i], game))
+    return torch.stack(masks)
 
 
 def first_mask(capacity: Tensor, size: tuple[int, int]) -> Tensor:
@@ -212,32 +182,22 @@ def first_mask(capacity: Tensor, size: tuple[int, int]) -> Tensor:
     return F.interpolate(scaled, size=size, mode="bilinear", align_corners=False).clamp(0, 1)
 
 
-def fitted_input_bottleneck(
-    model: nn.Module,
-    x: Images,
-    target: Labels,
-    prior: Tensor,
-    colour: tuple[Tensor, ...],
-    noise: Noise,
-    *,
-    beta: float,
-    steps: int,
-    lr: float,
-    sigma: float | None,
+def fit_input_bottleneck(
+    model: nn.Module, x: Images, target: Labels, prior: Tensor, colour: tuple[Tensor, ...], noise: Noise, fit: Fit
 ) -> Tensor:
     """α of every channel value after the last step; the image is normalised, so that N(0, 1) fits it."""
     mean, std = colour
     normal = (x - mean) / std
 
     def step_of(number: int, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        share = smoothed(share_of(alpha), sigma)
+        share = smoothed(share_of(alpha), fit.sigma)
         cost = information_beyond(normal, share, prior)
         drawn = noise(number).to(x)
         mixed = share[:, None] * normal[:, None] + (1 - share)[:, None] * drawn
         loss = cross_entropy(model, (mean + std * mixed).flatten(0, 1), target, drawn.shape[1])
-        return loss + beta * cost.flatten(1).mean(1), cost
+        return loss + fit.beta * cost.flatten(1).mean(1), cost
 
-    return descend(step_of, torch.full_like(x, START), steps, lr)[1]
+    return descend(step_of, torch.full_like(x, START), fit)[1]
 
 
 def information_beyond(x: Tensor, share: Tensor, prior: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:

@@ -1,4 +1,4 @@
-"""A model asked about images: in any memory layout and precision, and with one sentence where it cannot answer."""
+"""Forward passes: class scores of images in any memory layout and precision; a model that refuses them is named."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from uproar.errors import BadInput, BadShape, UproarError, one_line
 def forward(model: nn.Module, x: Tensor) -> Tensor:
     """The model's class scores (n, k) for images in any memory layout and precision.
 
-    Images are shown in the model's own precision; scores in half precision are given as float32. Many networks end in
+    Images are given in the model's own precision; scores in half precision are given as float32. Many networks end in
     `x.view(len(x), -1)`, which refuses feature maps that are laid out channels last: such a view is then a copy. A
     model that cannot take the images at all is refused in one sentence.
     """
     return extract_class_scores(raw_output(model, in_model_dtype(model, x)), len(x))
 
 
-def extract_class_scores(answer: Any, rows: int) -> Tensor:
+def extract_class_scores(output: Any, rows: int) -> Tensor:
     """The class scores (n, k) in whatever a model returned: the one place that decides.
 
     They are a tensor, or the attribute or key `logits`, or the only tensor (n, k) in a tuple, list or dict; anything
     else is refused.
     """
-    scores = answer if isinstance(answer, Tensor) else _logits_in(answer, rows)
+    scores = output if isinstance(output, Tensor) else _logits_in(output, rows)
     if scores.dim() != 2 or len(scores) != rows:
         raise BadShape(
             f"The model must return one row of class scores per image, ({rows}, classes), not {tuple(scores.shape)}."
@@ -39,21 +39,21 @@ def extract_class_scores(answer: Any, rows: int) -> Tensor:
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
-def _logits_in(answer: Any, rows: int) -> Tensor:
-    named = answer.get("logits") if isinstance(answer, Mapping) else getattr(answer, "logits", None)
+def _logits_in(output: Any, rows: int) -> Tensor:
+    named = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
     if isinstance(named, Tensor):
         return named
     parts: list[Any] = []
-    if isinstance(answer, Mapping):
-        parts = list(answer.values())
-    elif isinstance(answer, tuple | list):
-        parts = list(answer)
+    if isinstance(output, Mapping):
+        parts = list(output.values())
+    elif isinstance(output, tuple | list):
+        parts = list(output)
     candidates = [p for p in parts if isinstance(p, Tensor) and p.dim() == 2 and len(p) == rows]
     if len(candidates) == 1:
         return candidates[0]
     several = f" with {len(candidates)} tensors of one row per image" if len(candidates) > 1 else ""
     raise BadInput(
-        f"The model must return a tensor of class scores, not {type(answer).__name__}{several}: wrap it in a module "
+        f"The model must return a tensor of class scores, not {type(output).__name__}{several}: wrap it in a module "
         "that returns the scores alone."
     )
 
@@ -72,8 +72,8 @@ class ScoresOnly(nn.Module):
 def returning_scores(model: nn.Module, x: Tensor) -> nn.Module:
     """The model for code that calls it itself: as it is if it takes and returns plain tensors, else in `ScoresOnly`."""
     with torch.no_grad():
-        answer = model(in_model_dtype(model, x))  # a fault of the model stays what it is
-    plain = isinstance(answer, Tensor) and answer.dtype == x.dtype and dtype_of(model) in (None, x.dtype)
+        output = model(in_model_dtype(model, x))  # a fault of the model stays what it is
+    plain = isinstance(output, Tensor) and output.dtype == x.dtype and dtype_of(model) in (None, x.dtype)
     return model if plain else ScoresOnly(model)
 
 
@@ -136,7 +136,7 @@ def _refusal(x: Tensor, error: Exception) -> Exception:
 
 
 _VIEWING: weakref.WeakSet[nn.Module] = weakref.WeakSet()
-"""Models that were met with such a view: from then on they take the detour at once."""
+"""Models that were seen to make such a view: from then on views are copied at once."""
 
 
 class CopiedViews(TorchFunctionMode):

@@ -1,4 +1,4 @@
-"""How many images go through a model at once: as many as help, as memory holds, and fewer when it runs out.
+"""How many images go through a model at once: as many as speed it up and memory holds, fewer when memory runs out.
 
 No result depends on the number, so it may be chosen by looking at the machine, and changed on the way.
 """
@@ -39,7 +39,7 @@ class MemoryBudget:
 
     @classmethod
     def of(cls, model: nn.Module, x: Tensor) -> MemoryBudget:
-        """Room for images like these, by one pass of two of them and the memory that is free now."""
+        """The budget for images like these, from one pass of two of them and the memory that is free now."""
         device = device_of(model)
         most = ON_CPU if device.type == "cpu" else ON_DEVICE
         free = free_bytes(device)

@@ -1,4 +1,4 @@
-"""What the numbers of a model's answers are: class scores (logits), or probabilities of a softmax.
+"""Whether the outputs of a model are class scores (logits) or probabilities of a softmax.
 
 Metrics and some estimators need the probability of a class, which is the softmax of logits. It is refused where it
 would mean nothing: over a single output (always 1), and over the outputs of a sigmoid (one probability per label, not
@@ -26,16 +26,16 @@ ROUNDING, COARSE = 1e-4, 2e-2
 """How far the sum of a row of probabilities may be from 1: in single precision, and in half or bfloat16."""
 
 _MOVING = ("Copy", "View", "Permute", "Slice", "Alias", "Cat")
-"""Steps of a graph that move numbers, or write them in another precision, without changing them."""
+"""Operations of a graph that move numbers, or convert their precision, without changing them."""
 _LAYERS = ("Addmm", "Mm", "Linear", "MkldnnLinear", "Convolution")
-"""Steps whose numbers have no bounds."""
+"""Operations whose outputs have no bounds."""
 
-_output: ContextVar[Output] = ContextVar("what models answer", default="auto")
+_output: ContextVar[Output] = ContextVar("kind of model outputs", default="auto")
 
 
 @contextmanager
 def assuming_output(output: Output) -> Iterator[None]:
-    """Inside, answers are taken for logits or for probabilities, or by their look (`auto`)."""
+    """Inside, outputs are taken for logits or for probabilities, or decided by their values (`auto`)."""
     if output not in get_args(Output):
         raise BadInput(f"output is {', '.join(get_args(Output))}, not {output!r}.")
     token = _output.set(output)
@@ -50,19 +50,19 @@ def assumed_output() -> Output:
     return _output.get()
 
 
-def output_kind(answers: Tensor, output: Output = "auto", tolerance: float = ROUNDING) -> Kind:
-    """What answers (n, k) are, where a softmax over them makes sense; refused in one sentence where it does not.
+def output_kind(outputs: Tensor, output: Output = "auto", tolerance: float = ROUNDING) -> Kind:
+    """What outputs (n, k) are, where a softmax over them makes sense; refused in one sentence where it does not.
 
     >>> output_kind(torch.tensor([[2.0, -1.0]])), output_kind(torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
     ('logit', 'probability')
     """
-    if answers.shape[1] == 1:
+    if outputs.shape[1] == 1:
         raise BadInput(
             "The model has one output per image, and the softmax over one number is 1 for every image, so there is no "
             "probability to follow. For a yes-or-no network with logit z, give one that returns both class scores: "
             "torch.cat([torch.zeros_like(z), z], 1)."
         )
-    known = answers[answers.isfinite().all(1)].double()
+    known = outputs[outputs.isfinite().all(1)].double()
     if not len(known):
         raise BadInput("The model's answers to all images are NaN or infinite.")
     sums = known.sum(1)
@@ -80,26 +80,26 @@ def output_kind(answers: Tensor, output: Output = "auto", tolerance: float = ROU
     return "probability" if sum_to_one and output != "logit" else "logit"
 
 
-def sums_to_one(answers: Tensor, tolerance: float = ROUNDING) -> bool:
+def sums_to_one(outputs: Tensor, tolerance: float = ROUNDING) -> bool:
     """Whether every row is a distribution: as from a softmax."""
-    wide = answers.double()
+    wide = outputs.double()
     return bool((wide >= 0).all()) and bool(((wide.sum(1) - 1).abs() < tolerance).all())
 
 
-def model_output_kind(model: nn.Module, x: Tensor, answers: Tensor, output: Output, tolerance: float) -> Kind:
+def model_output_kind(model: nn.Module, x: Tensor, outputs: Tensor, output: Output, tolerance: float) -> Kind:
     """What a model's outputs are, as `output_kind` says; certainly logits if they come straight from a layer.
 
-    Answers of a network that has hardly learned may lie between 0 and 1 like those of a sigmoid.
+    Outputs of a network that has hardly learned may lie between 0 and 1 like those of a sigmoid.
     """
-    if output == "auto" and not sums_to_one(answers, tolerance) and last_operation(model, x[:1]) in _LAYERS:
+    if output == "auto" and not sums_to_one(outputs, tolerance) and last_operation(model, x[:1]) in _LAYERS:
         output = "logit"
-    return output_kind(answers, output, tolerance)
+    return output_kind(outputs, output, tolerance)
 
 
 def last_operation(model: nn.Module, x: Tensor) -> str:
-    """What the model does last with its numbers, such as `Addmm` or `Sigmoid`, by the graph behind its answer.
+    """The last operation of a model, such as `Addmm` or `Sigmoid`, read from the graph of its output.
 
-    Steps that only move numbers, or write them in another precision, do not count. Empty where there is no graph.
+    Operations that only move numbers, or convert their precision, do not count. Empty where there is no graph.
     """
     try:
         with borrowed(model), torch.enable_grad():
@@ -116,19 +116,19 @@ def sum_tolerance(model: nn.Module) -> float:
     return COARSE if dtype_of(model) in (torch.float16, torch.bfloat16) else ROUNDING
 
 
-def probabilities(answers: Tensor) -> Tensor:
-    """Class probabilities of answers (n, k) in double precision; these themselves where `assuming_output` says so."""
-    wide = answers.double()
+def probabilities(outputs: Tensor) -> Tensor:
+    """Class probabilities of outputs (n, k) in double precision; these themselves where `assuming_output` says so."""
+    wide = outputs.double()
     return wide if assumed_output() == "probability" else wide.softmax(1)
 
 
-def as_logits(answers: Tensor) -> Tensor:
+def as_logits(outputs: Tensor) -> Tensor:
     """Answers whose softmax are the class probabilities."""
-    return logarithm(answers) if assumed_output() == "probability" else answers
+    return logarithm(outputs) if assumed_output() == "probability" else outputs
 
 
 class LogProbabilities(nn.Module):
-    """A model that answers with probabilities, seen through their logarithm: softmax gives them back."""
+    """A model that returns probabilities, seen through their logarithm: softmax gives them back."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -138,6 +138,6 @@ class LogProbabilities(nn.Module):
         return logarithm(forward(self.model, x))
 
 
-def logarithm(answers: Tensor) -> Tensor:
+def logarithm(outputs: Tensor) -> Tensor:
     """Probabilities as logits."""
-    return answers.clamp_min(1e-30).log()
+    return outputs.clamp_min(1e-30).log()

@@ -1,4 +1,4 @@
-"""A network on another device, asked from here."""
+"""A network on another device, called with tensors on the CPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RemoteModel(nn.Module):
 
 
 def unwrap_remote(model: nn.Module) -> nn.Module:
-    """The network itself, where it is."""
+    """The network itself, on its own device."""
     return model.network if isinstance(model, RemoteModel) else model
 
 
@@ -33,11 +33,11 @@ def callable_from_cpu(model: nn.Module) -> nn.Module:
 
 
 def explain_on_device(explain: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`explain(model, images, classes, draws)` where the model is, asked from here."""
+    """`explain(model, images, classes, draws)` on the model's device, called with tensors on the CPU."""
 
-    def asked(model: nn.Module, images: Tensor, classes: Tensor, *more: Any) -> Tensor:
+    def explained(model: nn.Module, images: Tensor, classes: Tensor, *more: Any) -> Tensor:
         network = unwrap_remote(model)
-        place = device_of(network)
-        return explain(network, images.to(place), classes.to(place), *more).to(images.device)
+        device = device_of(network)
+        return explain(network, images.to(device), classes.to(device), *more).to(images.device)
 
-    return asked
+    return explained

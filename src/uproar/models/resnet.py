@@ -77,23 +77,27 @@ class CaffeBottleneck(Bottleneck):
     stride_first = True
 
 
+Block = type[BasicBlock] | type[Bottleneck]
+
+
 class ResNet(nn.Module):
     """Four stages, each twice as wide and half as large as the one before."""
 
     def __init__(
         self,
-        normalise: nn.Module,
-        block: type[BasicBlock] | type[Bottleneck],
+        block: Block,
         depths: tuple[int, ...],
-        channels: int,
+        normalise: nn.Module,
+        shape: Shape,
         classes: int,
         width: int,
-        small: bool,
+        stem: Stem,
     ) -> None:
         super().__init__()
         self.normalise = normalise
+        small = small_images(shape, stem)
         size, stride, padding = (3, 1, 1) if small else (7, 2, 3)
-        self.conv1 = nn.Conv2d(channels, width, size, stride, padding, bias=False)
+        self.conv1 = nn.Conv2d(shape[0], width, size, stride, padding, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU()
         self.maxpool = nn.Identity() if small else nn.MaxPool2d(3, 2, 1)
@@ -115,9 +119,7 @@ class ResNet(nn.Module):
         return self.fc(self.flatten(self.avgpool(x)))
 
 
-def _stage(
-    block: type[BasicBlock] | type[Bottleneck], inputs: int, width: int, depth: int, stride: int
-) -> nn.Sequential:
+def _stage(block: Block, inputs: int, width: int, depth: int, stride: int) -> nn.Sequential:
     """Blocks of one width; the first changes the size, and its shortcut is a 1×1 convolution."""
     outputs = width * block.expansion
     shortcut = None
@@ -127,7 +129,7 @@ def _stage(
     return nn.Sequential(block(inputs, width, stride, shortcut), *rest)
 
 
-class Skipped(nn.Module):
+class PaddedShortcut(nn.Module):
     """A shortcut without weights: every other pixel, and channels of zeros around those there are."""
 
     def __init__(self, more: int) -> None:
@@ -159,7 +161,7 @@ class CifarResNet(nn.Module):
     @staticmethod
     def _stage(inputs: int, outputs: int, depth: int) -> nn.Sequential:
         more = outputs - inputs
-        first = BasicBlock(inputs, outputs, 2 if more else 1, Skipped(more) if more else None)
+        first = BasicBlock(inputs, outputs, 2 if more else 1, PaddedShortcut(more) if more else None)
         return nn.Sequential(first, *(BasicBlock(outputs, outputs, 1, None) for _ in range(depth - 1)))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -192,9 +194,7 @@ def resnet18(
     normalise: Normalisation = "auto",
 ) -> nn.Module:
     """ResNet-18 (He et al. 2016) with torchvision's names of weights; up to 64×64 pixels with the CIFAR stem."""
-    first = NetworkNormalise(normalise, mean, std)
-    small = small_images(shape, stem)
-    return ResNet(first, BasicBlock, (2, 2, 2, 2), shape[0], classes, width, small)
+    return ResNet(BasicBlock, (2, 2, 2, 2), NetworkNormalise(normalise, mean, std), shape, classes, width, stem)
 
 
 @models.declare(size="23.5 million weights")
@@ -216,9 +216,7 @@ def resnet50(
     """
     caffe = variant == "caffe"
     first = NetworkNormalise("caffe" if caffe and normalise == "auto" else normalise, mean, std)
-    block = CaffeBottleneck if caffe else Bottleneck
-    small = small_images(shape, stem)
-    network = ResNet(first, block, (3, 4, 6, 3), shape[0], classes, width, small)
+    network = ResNet(CaffeBottleneck if caffe else Bottleneck, (3, 4, 6, 3), first, shape, classes, width, stem)
     for module in network.modules():
         if caffe and isinstance(module, nn.BatchNorm2d):
             module.eps = 1e-3
@@ -237,9 +235,7 @@ def resnet_tiny(
     normalise: Normalisation = "auto",
 ) -> nn.Module:
     """Eight residual blocks, 16 to 128 channels wide: the tiny ResNet of Li et al. 2024, whose widths are not given."""
-    first = NetworkNormalise(normalise, mean, std)
-    small = small_images(shape, stem)
-    return ResNet(first, BasicBlock, (2, 2, 2, 2), shape[0], classes, width, small)
+    return resnet18(shape, classes, mean, std, stem=stem, width=width, normalise=normalise)
 
 
 @models.declare(size="0.27 million weights")

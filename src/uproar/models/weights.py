@@ -18,18 +18,20 @@ from uproar.plugins.loading import file_at
 
 def weights_hash(path: str | Path) -> str:
     """A hash of a weights file."""
+    with _weights_file(path).open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()[:40]
+
+
+def _weights_file(path: str | Path) -> Path:
     file = file_at(path)
     if not file.is_file():
         raise BadInput(f"There is no weights file {path}.")
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()[:40]
+    return file
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file or of a `torch.save` file that holds nothing but tensors."""
-    file = file_at(path)
-    if not file.is_file():
-        raise BadInput(f"There is no weights file {path}.")
+    file = _weights_file(path)
     try:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)
