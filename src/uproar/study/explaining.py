@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BrokenRule, NotApplicable, SideEffect, one_line
 from uproar.estimators import Chain, Context, estimators, explain_chains, raw_maps
-from uproar.estimators.short_contract import IMAGES, contract_violation, user_chains
+from uproar.estimators.contract import FEW_IMAGES, contract_violation, user_chains
 from uproar.models import MemoryBudget
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
@@ -207,7 +207,7 @@ class Explainer:
     def _broken_rule(self, ranking: ImageRanking) -> str | None:
         test = self.inputs.task.test
         model, states = self._models([ranking])[0]
-        given = self._explained(model, [ranking], test, torch.arange(min(IMAGES, len(test))), states)
+        given = self._explained(model, [ranking], test, torch.arange(min(FEW_IMAGES, len(test))), states)
         try:
             return contract_violation(model, *given, ranking.chain)
         except SideEffect:
