@@ -2,6 +2,7 @@
 
     python benchmarks/faults.py                                   # all sections, 100 trials each
     python benchmarks/faults.py --sections store --trials 300 --minutes 10
+    python benchmarks/faults.py --sections processes --trials 100 --minutes 30   # 80 kills, 32 of them of all with SIGKILL
 
 A section is a generator of trials. A trial says which kind of fault it was, and how it ended: "same numbers", "says why"
 (an error of one sentence, or rows that are not done and a result that says so), or "WRONG" with what was seen. Printed: a
@@ -30,6 +31,7 @@ TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 import faulty  # noqa: E402
+import hostile  # noqa: E402
 import mutations  # noqa: E402
 from processes import children, left_after  # noqa: E402
 from uproar.errors import UproarError  # noqa: E402
@@ -111,16 +113,33 @@ def _judged(fault: str, done: list[str], run: Callable[[], object], expected: di
     return Trial(fault, WRONG, f"{differing} differ after {done}")
 
 
-def inputs(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
-    """Study files, expressions, records of runs, array, weight and data files with random changes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of libraries, about files that are broken
-        for fault, wrong in mutations.inputs(trials, seed, folder):
-            yield Trial(f"changed {fault}", WRONG if wrong else SAYS, wrong)
+def _of_files(prefix: str, section: Callable[[int, int, Path], Iterator[tuple[str, str]]], summary: str) -> Section:
+    """A section of files that are read or refused; each trial says its kind and what went wrong."""
+
+    def trials_of(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of libraries, about files that are broken
+            for fault, wrong in section(trials, seed, folder):
+                yield Trial(f"{prefix}{fault}", WRONG if wrong else SAYS, wrong)
+
+    trials_of.__doc__ = summary
+    return trials_of
 
 
-KILLS = 5
-"""How often a run is killed before it may end."""
+inputs = _of_files(
+    "changed ",
+    mutations.inputs,
+    "Study files, expressions, records of runs, arrays, weights and data, changed at random.",
+)
+weights = _of_files("", hostile.weights, "Weights and arrays that would run code or claim more than they hold.")
+archives = _of_files(
+    "", hostile.archives, "Archives that would write outside their folder, link there, or fill the disk."
+)
+pages = _of_files("markup in the ", hostile.pages, "Names, labels, reasons and notes that are markup, on the pages.")
+
+
+KILLS = ("SIGKILL to all", "SIGKILL to the parent", "SIGTERM", "SIGKILL to all", "SIGHUP")
+"""How a run is killed, one way after the other, before it may end."""
 SCRIPT = "import faulty, uproar; uproar.run(faulty.STUDY, store={store!r}, jobs=2)"
 
 
@@ -128,15 +147,15 @@ def processes(trials: int, seed: int, folder: Path) -> Iterator[Trial]:
     """Runs that are killed at random moments, the parent or the whole group: no orphans, and in the end the same numbers."""
     expected = faulty.tables(faulty.run(folder / "whole"))
     draw = random.Random(seed)
-    for number in range(trials // (KILLS + 1)):
+    for number in range(trials // (len(KILLS) + 1)):
         store = folder / f"killed-{number}"
-        for _ in range(KILLS):
-            yield _killed(store, draw)
-        yield _judged("after the kills", [f"{KILLS} kills"], lambda s=store: faulty.run(s), expected)
+        for way in KILLS:
+            yield _killed(store, draw, way)
+        yield _judged("after the kills", [f"{len(KILLS)} kills"], lambda s=store: faulty.run(s), expected)
 
 
-def _killed(store: Path, draw: random.Random) -> Trial:
-    """Start a run, end it somehow after a while, and look for processes that stayed behind."""
+def _killed(store: Path, draw: random.Random, way: str) -> Trial:
+    """Start a run, kill it after a while, and look for processes that stayed behind; one that ended first begins anew."""
     path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     run = subprocess.Popen(
         [sys.executable, "-c", SCRIPT.format(store=str(store))],
@@ -144,19 +163,27 @@ def _killed(store: Path, draw: random.Random) -> Trial:
         env={**os.environ, "PYTHONPATH": path},
         stderr=subprocess.DEVNULL,
     )
-    way = draw.choice(("SIGKILL to the parent", "SIGKILL to all", "SIGTERM", "SIGHUP"))
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    try:
         run.wait(draw.uniform(0.2, 12))
-    started = children(run.pid)
-    number = getattr(signal, way.split()[0])
-    with contextlib.suppress(ProcessLookupError):
-        (os.killpg if way.endswith("all") else os.kill)(run.pid, number)
+    except subprocess.TimeoutExpired:
+        started = children(run.pid)
+    else:
+        faulty.removed(store)
+        return _killed(store, draw, way)
+    (os.killpg if way.endswith("all") else os.kill)(run.pid, getattr(signal, way.split()[0]))
     run.wait()
     left = left_after(started, 2)
     return Trial(way, WRONG if left else SAME, f"{len(left)} processes stayed behind" if left else "")
 
 
-SECTIONS: dict[str, Section] = {"store": store, "input": inputs, "processes": processes}
+SECTIONS: dict[str, Section] = {
+    "store": store,
+    "input": inputs,
+    "weights": weights,
+    "archives": archives,
+    "pages": pages,
+    "processes": processes,
+}
 
 
 def main() -> int:

@@ -171,4 +171,4 @@ def copied(store: Path, to: Path) -> Path:
 
 def removed(store: Path) -> None:
     """Take a store away."""
-    shutil.rmtree(store)
+    shutil.rmtree(store, ignore_errors=True)

@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
@@ -31,6 +31,9 @@ ATTEMPTS = 5
 
 PAUSE = 2.0
 """Seconds before the next attempt after a failure, and so many more after each further one."""
+
+LARGEST_RATIO = 100
+"""How many times its own size, and 128 MB, an archive may unpack to."""
 
 _CHUNK = 1 << 18
 _WAIT = 30.0
@@ -167,9 +170,11 @@ def unpack(archive: Path, folder: Path) -> None:
         try:
             if archive.suffix == ".zip":
                 with zipfile.ZipFile(archive) as held:
+                    _check_size(archive, [member.file_size for member in held.infolist()])
                     held.extractall(place)
             else:
                 with tarfile.open(archive) as pack:
+                    _check_size(archive, [member.size for member in pack])
                     pack.extractall(place, filter="data")
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
             raise BadInput(f"{archive} cannot be unpacked: {error}.") from None
@@ -178,6 +183,15 @@ def unpack(archive: Path, folder: Path) -> None:
             if target.is_dir():
                 raise BadInput(f"{target} is there already, but is not whole; move it away first.")
             shutil.move(item, target)
+
+
+def _check_size(archive: Path, sizes: Sequence[int]) -> None:
+    """Refuse an archive that unpacks to far more than its own size: images are hardly compressible."""
+    if sum(sizes) > 2**27 + LARGEST_RATIO * archive.stat().st_size:
+        raise BadInput(
+            f"{archive} would unpack to {sum(sizes) / 1e9:,.1f} GB, more than {LARGEST_RATIO} times its size: "
+            "that is no set of images."
+        )
 
 
 def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
