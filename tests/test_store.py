@@ -71,18 +71,18 @@ def test_a_damaged_file_is_noticed_set_aside_and_made_again(address, item, damag
     store = Store(address)
     store.write("cell", "ab", item)
     name = store.name("cell", "ab")
-    content = store.place.content(name)
+    content = store.backend.content(name)
     if damage == "flip a bit":
         content[-1] ^= 1
     changed = {"truncate": content[:-3], "flip a bit": content, "empty": b"", "garbage": b"x" * 99}
-    store.place.write(name, bytes(changed[damage]))
+    store.backend.write(name, bytes(changed[damage]))
     with pytest.raises(Damaged):
         store.read("cell", "ab")
     again = store.once("cell", "ab", lambda: item)
     assert again.facts == item.facts
     assert "made again" in store.faults.notices[0]
     assert store.read("cell", "ab").facts == item.facts
-    assert store.place.names("cell") == ["cell/ab/ab.damaged", "cell/ab/ab.safetensors"]
+    assert store.backend.names("cell") == ["cell/ab/ab.damaged", "cell/ab/ab.safetensors"]
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path, item, monkeypatch):
@@ -187,7 +187,7 @@ def test_an_object_store_that_goes_away_is_no_damage(tmp_path, item, monkeypatch
 
 
 def change_bytes(store: Store, name: str, change) -> None:
-    store.place.write(name, bytes(change(store.place.content(name))))
+    store.backend.write(name, bytes(change(store.backend.content(name))))
 
 
 def test_facts_are_verified_without_the_arrays(address, item):
@@ -206,9 +206,9 @@ def test_a_file_is_only_the_item_whose_name_it_bears(address, item, other):
     store.write("cell", "ab", item)
     store.write(*other, Item({"a": np.zeros(2)}, {"accuracy": 0.9}))
     names = store.name("cell", "ab"), store.name(*other)
-    contents = [bytes(store.place.content(name)) for name in names]
+    contents = [bytes(store.backend.content(name)) for name in names]
     for name, content in zip(names, reversed(contents), strict=True):
-        store.place.write(name, content)
+        store.backend.write(name, content)
     for kind, key in (("cell", "ab"), other):
         with pytest.raises(Damaged, match="holds another result"):
             store.read(kind, key)
@@ -263,7 +263,7 @@ def test_parts_of_arrays_are_verified(address, monkeypatch):
     store, values = Store(address), np.arange(100, dtype=np.uint8)
     store.write("shard", "ab", Item({"levels": values}))
     name = store.name("shard", "ab")
-    sound = store.place.content(name)
+    sound = store.backend.content(name)
     assert store.spans("shard", "ab", "levels", [(90, 100), (3, 20), (4, 5)]) == [
         bytes(values[90:100]),
         bytes(values[3:20]),
@@ -271,7 +271,7 @@ def test_parts_of_arrays_are_verified(address, monkeypatch):
     ]
     broken = bytearray(sound)
     broken[-70] ^= 4  # byte 30
-    store.place.write(name, bytes(broken))
+    store.backend.write(name, bytes(broken))
     assert store.spans("shard", "ab", "levels", [(0, 16), (32, 100)])
     with pytest.raises(Damaged, match="does not match"):
         store.spans("shard", "ab", "levels", [(31, 33)])
@@ -279,7 +279,7 @@ def test_parts_of_arrays_are_verified(address, monkeypatch):
     with pytest.raises(Absent):
         store.spans("shard", "ab", "levels", [(31, 33)])
     for cut in (1, 36, 100):  # also where a chunk ends
-        store.place.write(name, bytes(sound[:-cut]))
+        store.backend.write(name, bytes(sound[:-cut]))
         with pytest.raises(Damaged, match="ends early"):
             store.spans("shard", "ab", "levels", [(60, 100)])
 
@@ -303,21 +303,21 @@ def older(item: Item) -> bytes:
 def test_results_of_an_older_format_are_made_anew_and_counted(address, item):
     first = Store(address)
     for key in ("ab", "cd"):
-        first.place.write(first.name("cell", key), older(item))
-    first.place.write("FORMAT.json", b'{"format": 1}')
+        first.backend.write(first.name("cell", key), older(item))
+    first.backend.write("FORMAT.json", b'{"format": 1}')
     store = Store(address)
     assert not store.has("cell", "ab") and store.facts("cell", "cd") == {}
     assert store.once("cell", "ab", lambda: Item({}, {"new": 1})).facts == {"new": 1}
     assert store.faults.take_notices() == ["2 results of an older format are not used and made anew."]
     assert Store(address).read("cell", "ab").facts == {"new": 1}
-    assert b'"format": 2' in bytes(store.place.content("FORMAT.json"))
+    assert b'"format": 2' in bytes(store.backend.content("FORMAT.json"))
 
 
 @pytest.mark.parametrize("content", ["", "hello", '{"format": "2"}', '{"format": 3, "digest": "6f"}', "[]"])
 def test_a_damaged_marker_does_not_hide_sound_results(address, item, content):
     store = Store(address)
     store.write("cell", "ab", item)
-    store.place.write("FORMAT.json", content.encode())
+    store.backend.write("FORMAT.json", content.encode())
     again = Store(address)
     assert again.has("cell", "ab") and again.read("cell", "ab").facts == item.facts
     assert list(verified(Store(address)).damaged) == ["FORMAT.json"]
@@ -346,5 +346,5 @@ def test_what_killed_writers_left_goes_after_a_while(tmp_path, item):
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (0, 0))
-    store.place.sweep()
+    store.backend.sweep()
     assert not old.exists() and new.exists()

@@ -18,7 +18,7 @@ from uproar.errors import BadInput, StoreError
 from uproar.models import ModelSpec, build
 from uproar.runs import trust
 from uproar.runs.folder import recall, remember
-from uproar.storage.backends import Bucket
+from uproar.storage.backends import ObjectStore
 from uproar.storage.store import Store
 from uproar.storage.urls import hide, public, public_command
 from uproar.study.spec import Study
@@ -152,9 +152,9 @@ def test_secrets_of_a_store_are_written_and_told_nowhere(here, url, capsys, monk
         recall(here / "out")
     assert SECRET not in str(told.value)
     assert recall(here / "out", store=url)[1] == url
-    place = Bucket.__new__(Bucket)
-    place.root = url
-    with pytest.raises(StoreError) as broken, place._telling("write", "cell/x"):
+    backend = ObjectStore.__new__(ObjectStore)
+    backend.root = url
+    with pytest.raises(StoreError) as broken, backend._translate_errors("write", "cell/x"):
         raise OSError(f"403 from {url} ({SECRET})")
     assert SECRET not in str(broken.value) and broken.value.__cause__ is None
     assert _exit_code(["report", "out", "--store", url.replace("memory", "nonsense")]) in (2, 3)

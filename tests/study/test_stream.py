@@ -20,7 +20,7 @@ from uproar.errors import Damaged, StoreError
 from uproar.removal import Levels, ranks
 from uproar.removal.packing import pack_levels, unpack_levels
 from uproar.seeds import Draws
-from uproar.storage import backends as place
+from uproar.storage import backends
 from uproar.storage.store import Store
 from uproar.study import shards as shards_module
 from uproar.study.bench import bench_for
@@ -143,8 +143,8 @@ def test_one_sample_is_read_without_the_others(explained, monkeypatch):
     study, bench, chain, levels = explained
     seed, train = study.seeds[0], bench.task.train
     asked = []
-    spans = place.Folder.spans
-    monkeypatch.setattr(place.Folder, "spans", lambda *a: [asked.extend(a[2]), spans(*a)][1])
+    spans = backends.LocalFolder.spans
+    monkeypatch.setattr(backends.LocalFolder, "spans", lambda *a: [asked.extend(a[2]), spans(*a)][1])
     for t in study.fractions:
         one = bench.rankings.important(ImageRanking(chain, seed), t, train, slice(23, 24))
         assert torch.equal(one, levels.removed(t, (8, 8))[23:24])
@@ -199,7 +199,7 @@ def test_only_missing_shards_are_planned(explained, tmp_path):
 
 def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypatch):
     study = ask(READ, estimators=["random", "grad"], protocols=["roar:no-retrain"])
-    write, budget = place.write_file, [6]
+    write, budget = backends.write_file, [6]
 
     def full(path, content, *apart):
         if "shard" in path.parts:
@@ -208,13 +208,13 @@ def test_a_disk_that_fills_between_shards_loses_nothing(ask, tmp_path, monkeypat
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(path, content, *apart)
 
-    monkeypatch.setattr(place, "write_file", full)
+    monkeypatch.setattr(backends, "write_file", full)
     with pytest.raises(StoreError, match=r"No space left on device; what is finished is kept") as told:
         run_study(study, tmp_path, jobs=1)
     assert "\n" not in str(told.value)
     assert len(list(Store(tmp_path).keys("shard"))) == 6
-    assert list((tmp_path / place.UNFINISHED).iterdir()) == []
-    monkeypatch.setattr(place, "write_file", write)
+    assert list((tmp_path / backends.UNFINISHED).iterdir()) == []
+    monkeypatch.setattr(backends, "write_file", write)
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("shard/*/*")}
     assert run_study(study, tmp_path, jobs=1).outcomes == {}
     assert {p: p.stat().st_mtime_ns for p in before} == before
@@ -246,7 +246,7 @@ def test_a_run_killed_while_a_shard_is_written_loses_only_that_shard(ask, tmp_pa
     made = {p: p.stat().st_mtime_ns for p in (tmp_path / "killed").rglob("shard/*/*") if p.is_file()}
     assert len(list(Store(tmp_path / "killed").keys("shard"))) == 6
     assert len(made) == 6
-    (half,) = (tmp_path / "killed" / place.UNFINISHED).iterdir()
+    (half,) = (tmp_path / "killed" / backends.UNFINISHED).iterdir()
     os.utime(half, (0, 0))  # killed long ago
     assert run_study(study, tmp_path / "killed", jobs=1).outcomes == {}
     assert {p: p.stat().st_mtime_ns for p in made} == made

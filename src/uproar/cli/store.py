@@ -119,7 +119,7 @@ def clean(
         output.print("Nothing was removed; --yes removes without asking.")
         return 0
     for name in (*unneeded, *found.leftovers):
-        store.place.remove(name)
+        store.backend.remove(name)
     total = sum(unneeded.values()) + sum(found.leftovers.values())
     output.print(
         f"Removed {len(unneeded) + len(found.leftovers)} files, {_size(total)}, from {escape(public(store.root))}.",
@@ -139,7 +139,7 @@ def _opened(run: str, weights: str | None = None, trust: bool = False) -> tuple[
         return Store(place), study
     store = Store(run)
     try:
-        store.place.start(MARKER, 1)
+        store.backend.start(MARKER, 1)
     except OSError:
         raise BadInput(
             f"{run} is neither the folder of a run nor a store: it has no run.json and no {MARKER}."

@@ -1,4 +1,4 @@
-"""Where a store's files are: a folder, or a bucket behind an fsspec URL. Bytes by name, whole or absent.
+"""Storage backends: a local folder, or an object store behind an fsspec URL. Bytes by name, whole or absent.
 
 A folder gets its files by atomic rename. An object store puts an object whole or not at all, so there it is written
 straight to its name. Nobody holds a lock: a name stands for its content, so two writers of one name write the same.
@@ -30,20 +30,20 @@ LISTED = 10.0
 
 
 @runtime_checkable
-class Place(Protocol):
-    """Bytes by name. Names are relative, with forward slashes."""
+class Backend(Protocol):
+    """Where a store keeps its files: bytes by name. Names are relative, with forward slashes."""
 
     root: str
     """The address, as another process can open it."""
 
     def full(self, name: str) -> str:
-        """A name as people are told it."""
+        """A name as messages show it."""
 
     def has(self, name: str) -> bool:
         """Whether something has that name."""
 
     def refresh(self) -> None:
-        """Look anew for what others wrote."""
+        """Forget cached listings, so that files of other processes are seen."""
 
     def names(self, folder: str) -> list[str]:
         """What is below a folder, sorted."""
@@ -64,22 +64,22 @@ class Place(Protocol):
         """Keep content under a name: all of it, or after a failure nothing."""
 
     def set_aside(self, name: str, other: str) -> None:
-        """Take a damaged file out of the way."""
+        """Rename a damaged file."""
 
     def remove(self, name: str) -> None:
-        """Forget a file that only served for a while."""
+        """Delete a file."""
 
     def sweep(self) -> None:
         """Remove what writers that were killed long ago left unfinished."""
 
 
-def place_at(root: str | Path) -> Place:
-    """The folder or bucket at an address."""
+def backend_at(root: str | Path) -> Backend:
+    """The backend for an address: a path, or a URL with a scheme."""
     text = str(root)
     if "://" not in text:
-        return Folder(Path(root))
+        return LocalFolder(Path(root))
     scheme, _, rest = text.partition("://")
-    return Folder(Path(rest)) if scheme in ("file", "local") else Bucket(text)
+    return LocalFolder(Path(rest)) if scheme in ("file", "local") else ObjectStore(text)
 
 
 def is_private(root: str) -> bool:
@@ -87,7 +87,7 @@ def is_private(root: str) -> bool:
     return root.startswith("memory://")
 
 
-class Folder:
+class LocalFolder:
     """A folder that every process sees under the same path."""
 
     def __init__(self, root: Path) -> None:
@@ -101,39 +101,39 @@ class Folder:
         return (self.path / name).exists()
 
     def refresh(self) -> None:
-        """Nothing is remembered."""
+        """Nothing is cached."""
 
     def names(self, folder: str) -> list[str]:
-        found = (path for path in (self.path / folder).rglob("*") if path.is_file())
-        return sorted(path.relative_to(self.path).as_posix() for path in found)
+        files = (path for path in (self.path / folder).rglob("*") if path.is_file())
+        return sorted(path.relative_to(self.path).as_posix() for path in files)
 
     def start(self, name: str, count: int) -> bytes:
         with (self.path / name).open("rb") as file:
             return file.read(count)
 
     def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        found = []
+        contents = []
         with (self.path / name).open("rb", buffering=0) as file:
             for start, stop in spans:
                 file.seek(start)
-                found.append(file.read(stop - start))
-        return found
+                contents.append(file.read(stop - start))
+        return contents
 
     def sizes(self) -> dict[str, int]:
-        found = {}
+        sizes = {}
         for name in self.names(""):
             with contextlib.suppress(FileNotFoundError):  # another process has just moved it
-                found[name] = (self.path / name).stat().st_size
-        return found
+                sizes[name] = (self.path / name).stat().st_size
+        return sizes
 
     def content(self, name: str) -> bytearray:
         with (self.path / name).open("rb", buffering=0) as file:
-            found = bytearray(os.fstat(file.fileno()).st_size)
+            content = bytearray(os.fstat(file.fileno()).st_size)
             done = 0
-            while count := file.readinto(memoryview(found)[done:]):
+            while count := file.readinto(memoryview(content)[done:]):
                 done += count
-        del found[done:]
-        return found
+        del content[done:]
+        return content
 
     def write(self, name: str, content: bytes) -> None:
         try:
@@ -162,8 +162,8 @@ class Folder:
             (self.path / name).unlink()
 
 
-class Bucket:
-    """What an fsspec URL names, e.g. `s3://bucket/study`. Errors of its library become one sentence."""
+class ObjectStore:
+    """An fsspec URL, e.g. `s3://bucket/study`. Errors of its library become one sentence."""
 
     def __init__(self, url: str) -> None:
         self.root = url.rstrip("/")
@@ -192,26 +192,25 @@ class Bucket:
         self.known.clear()  # others may also have taken something away
 
     def names(self, folder: str) -> list[str]:
-        with self._telling("list", folder):
-            self.system.invalidate_cache()  # what other processes wrote must be seen
-            found = self.system.find(self._inside(folder))
-        skip = len(self.base) + 1
-        return sorted(str(path)[skip:] for path in found)
+        return list(self._listing(folder, self._inside(folder)))
 
     def sizes(self) -> dict[str, int]:
-        with self._telling("list", ""):
-            self.system.invalidate_cache()
-            found = self.system.find(self.base, detail=True)
+        return self._listing("", self.base)
+
+    def _listing(self, folder: str, path: str) -> dict[str, int]:
+        with self._translate_errors("list", folder):
+            self.system.invalidate_cache()  # what other processes wrote must be seen
+            files = self.system.find(path, detail=True)
         skip = len(self.base) + 1
-        return {path[skip:]: int(found[path]["size"] or 0) for path in sorted(map(str, found))}
+        return {path[skip:]: int(files[path]["size"] or 0) for path in sorted(map(str, files))}
 
     def start(self, name: str, count: int) -> bytes:
-        with self._telling("read", name):
+        with self._translate_errors("read", name):
             return self.system.cat_file(self._inside(name), start=0, end=count)
 
     def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         starts, stops = [span[0] for span in spans], [span[1] for span in spans]
-        with self._telling("read", name):
+        with self._translate_errors("read", name):
             names = [self._inside(name)] * len(spans)
             try:
                 return self.system.cat_ranges(names, starts, stops, on_error="raise")
@@ -221,11 +220,11 @@ class Bucket:
                 raise
 
     def content(self, name: str) -> bytearray:
-        with self._telling("read", name):
+        with self._translate_errors("read", name):
             return bytearray(self.system.cat_file(self._inside(name)))
 
     def write(self, name: str, content: bytes) -> None:
-        with self._telling("write", name):
+        with self._translate_errors("write", name):
             if self.root.partition("://")[0] in OBJECTS:
                 self.system.pipe_file(self._inside(name), content)
             else:
@@ -259,8 +258,8 @@ class Bucket:
         """Left to whoever cleans the store: its clock is not ours."""
 
     @contextlib.contextmanager
-    def _telling(self, what: str, name: str) -> Iterator[None]:
-        """Any library has errors of its own; a file that is not there to be read is the one callers expect."""
+    def _translate_errors(self, what: str, name: str) -> Iterator[None]:
+        """Errors of any library as `StoreError`; only a missing file to be read stays what callers expect."""
         try:
             yield
         except Exception as error:

@@ -1,10 +1,10 @@
-"""What lies at the place of a store: results by kind, damaged ones, and what only lies about.
+"""Inventory of a store: results by kind, damaged files, and leftovers.
 
 >>> from uproar.storage.store import Item, Store
 >>> store = Store("memory://inventory")
 >>> store.write("cell", "ab12", Item({}, {"accuracy": 0.5}))
->>> found = verified(store)
->>> list(found.items), found.damaged
+>>> inventory = verified(store)
+>>> list(inventory.items), inventory.damaged
 ([('cell', 'ab12')], {})
 """
 
@@ -39,17 +39,17 @@ class Inventory:
 
     def kinds(self) -> dict[str, tuple[int, int]]:
         """Files and bytes of the results, by kind."""
-        found: dict[str, tuple[int, int]] = {}
+        sums: dict[str, tuple[int, int]] = {}
         for (kind, _), size in self.items.items():
-            files, total = found.get(kind, (0, 0))
-            found[kind] = files + 1, total + size
-        return dict(sorted(found.items()))
+            files, total = sums.get(kind, (0, 0))
+            sums[kind] = files + 1, total + size
+        return dict(sorted(sums.items()))
 
 
 def listed(store: Store) -> Inventory:
     """What is there, by name alone; files that no store writes are not looked at."""
     items, leftovers = {}, {}
-    for name, size in store.place.sizes().items():
+    for name, size in store.backend.sizes().items():
         match = _ITEM.fullmatch(name)
         if name == MARKER:
             continue
@@ -65,10 +65,10 @@ def listed(store: Store) -> Inventory:
 
 def verified(store: Store, listen: Callable[[int, int], None] = lambda *_: None) -> Inventory:
     """What is there, every byte of every result verified; nothing is changed. `listen(done, total)` counts files."""
-    found = listed(store)
+    every = listed(store)
     sound, outdated = {}, {}
     damaged = {MARKER: "does not match its digest"} if store.marker_damaged else {}
-    for done, ((kind, key), size) in enumerate(found.items.items(), 1):
+    for done, ((kind, key), size) in enumerate(every.items.items(), 1):
         name = store.name(kind, key)
         try:
             store.read(kind, key)
@@ -79,12 +79,12 @@ def verified(store: Store, listen: Callable[[int, int], None] = lambda *_: None)
             if isinstance(error.__cause__, Outdated):
                 outdated[name] = size
             else:
-                damaged[name] = str(error).removeprefix(store.place.full(name)).strip()
-        listen(done, len(found.items))
-    return Inventory(sound, damaged, outdated, found.leftovers)
+                damaged[name] = str(error).removeprefix(store.backend.full(name)).strip()
+        listen(done, len(every.items))
+    return Inventory(sound, damaged, outdated, every.leftovers)
 
 
-def set_aside(store: Store, found: Inventory) -> None:
+def set_aside(store: Store, inventory: Inventory) -> None:
     """Take the damaged files out of the way, so that whoever needs them makes them again; a marker is overwritten."""
-    for name in found.damaged.keys() - {MARKER}:
-        store.place.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)
+    for name in inventory.damaged.keys() - {MARKER}:
+        store.backend.set_aside(name, name.removesuffix(SUFFIX) + DAMAGED)

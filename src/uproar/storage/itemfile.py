@@ -57,8 +57,8 @@ class ArrayLayout:
 
     def verify(self, start: int, content: bytes | bytearray | memoryview) -> None:
         """Refuse bytes that are not those of the whole chunks from byte `start` of the array on."""
-        found, first = chunk_digests(content), start // CHUNK * DIGITS
-        if self.digests[first : first + len(found)] != found:
+        digests, first = chunk_digests(content), start // CHUNK * DIGITS
+        if self.digests[first : first + len(digests)] != digests:
             raise Unsound("does not match its digest")
 
 

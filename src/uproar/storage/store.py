@@ -1,9 +1,9 @@
 """Results by key, whole or absent: the store is the resume.
 
-An item is a file `<kind>/<first two of key>/<key>.safetensors` (see `itemfile`). It appears at once (see `place`), so
-that a reader sees the whole file or none. Whatever is read of it is verified first, facts and parts of arrays too; a
-file that is not the item asked for is set aside, noted, and made again by whoever needs it. Nothing is ever unpickled.
-Several runs may use one store at the same time.
+An item is a file `<kind>/<first two of key>/<key>.safetensors` (see `itemfile`), written atomically (see
+`backends`): a reader sees the whole file or none. Whatever is read of it is verified first, facts and parts of arrays
+too; a file that is not the item asked for is set aside, noted, and made again by whoever needs it.
+Nothing is ever unpickled. Several runs may use one store at the same time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from uproar.errors import Absent, Damaged, StoreError
-from uproar.storage.backends import place_at
+from uproar.storage.backends import backend_at
 from uproar.storage.itemfile import (
     FORMAT,
     ArrayLayout,
@@ -55,7 +55,7 @@ def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
 
 
 class Faults:
-    """What this process found wrong at one place, whichever of its `Store` objects met it."""
+    """Damaged, outdated and absent items of one store in this process, shared by its `Store` objects."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
@@ -92,25 +92,25 @@ class Store:
     """Items in a folder, or behind an fsspec URL such as `s3://bucket/study`."""
 
     def __init__(self, root: str | Path) -> None:
-        self.place = place_at(root)
+        self.backend = backend_at(root)
         self.faults = _faults.setdefault(self.root, Faults())
         self._headers: dict[str, Header] = {}
         self._older = False
         self.marker_damaged = False
         """Whether the file that tells a store was found damaged; whoever writes next writes it anew."""
-        self._begun = self._found()
+        self._begun = self._is_store()
 
     @property
     def root(self) -> str:
         """Where it is, as another process can open it."""
-        return self.place.root
+        return self.backend.root
 
     def begin(self) -> None:
         """Make the place a store if it is none yet. Until then nothing is written: what only looks leaves no trace."""
         if self._begun:
             return
         try:
-            self.place.write(MARKER, json.dumps(_marker(FORMAT)).encode())
+            self.backend.write(MARKER, json.dumps(_marker(FORMAT)).encode())
         except OSError as error:
             raise self._unusable(error) from None
         self._begun = True
@@ -121,35 +121,35 @@ class Store:
             f"Cannot use {public(self.root)} as a store: {reason}; choose another place (--store, --out)."
         )
 
-    def _found(self) -> bool:
-        """Whether there is a store already that is as this version makes them; one it cannot read is refused."""
+    def _is_store(self) -> bool:
+        """Whether there is a store of this format already; one that cannot be read is refused."""
         try:
-            found = _format(self.place.start(MARKER, 1000))
+            version = _format(self.backend.start(MARKER, 1000))
         except FileNotFoundError:
             return False
         except OSError as error:
             raise self._unusable(error) from None
-        if found is None:
+        if version is None:
             if not self._has_items():
                 raise StoreError(
-                    f"{self.place.full(MARKER)} is not a store's marker; choose an empty folder with --store."
+                    f"{self.backend.full(MARKER)} is not a store's marker; choose an empty folder with --store."
                 )
-            notice = f"{self.place.full(MARKER)} is damaged; the results beside it are not."
+            notice = f"{self.backend.full(MARKER)} is damaged; the results beside it are not."
             if notice not in self.faults.notices:
                 self.faults.notices.append(notice)
             self.marker_damaged = self._older = True
             return False
-        if found > FORMAT:
+        if version > FORMAT:
             raise StoreError(
-                f"The store {public(self.root)} was written by a newer uproar (format {found}, this one reads "
+                f"The store {public(self.root)} was written by a newer uproar (format {version}, this one reads "
                 f"{FORMAT}); update uproar or choose another folder with --store."
             )
-        self._older = found < FORMAT
+        self._older = version < FORMAT
         return not self._older
 
     def _has_items(self) -> bool:
         """Whether some file at this place is a sound item, also one of an older version."""
-        for name in self.place.names(""):
+        for name in self.backend.names(""):
             kind, _, key = name.removesuffix(SUFFIX).partition("/")
             key = key.rpartition("/")[2]
             if name != self.name(kind, key):
@@ -169,7 +169,7 @@ class Store:
 
     def has(self, kind: str, key: str) -> bool:
         """Whether an item is there (not whether it is sound: reading tells)."""
-        if not self.place.has(self.name(kind, key)):
+        if not self.backend.has(self.name(kind, key)):
             return False
         return not self._older or self._is_current(kind, key)
 
@@ -187,7 +187,7 @@ class Store:
     def keys(self, kind: str, prefix: str = "") -> Iterator[str]:
         """The keys of a kind's items that start with `prefix`."""
         folder = f"{kind}/{prefix[:2]}" if len(prefix) >= 2 else kind
-        for name in self.place.names(folder):
+        for name in self.backend.names(folder):
             key = name.rpartition("/")[2].removesuffix(SUFFIX)
             if name.endswith(SUFFIX) and key.startswith(prefix):
                 yield key
@@ -212,10 +212,10 @@ class Store:
             return None
 
     def _read_header(self, name: str, kind: str, key: str) -> Header:
-        start = self.place.start(name, HEADER)
+        start = self.backend.start(name, HEADER)
         size = header_size(start)
         if len(start) < size:
-            start = self.place.start(name, size)
+            start = self.backend.start(name, size)
         return read_header(start, kind, key)
 
     def spans(self, kind: str, key: str, array: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -230,7 +230,7 @@ class Store:
         except FileNotFoundError:
             self._headers.pop(name, None)
             self.faults.absent.add((kind, key))
-            raise Absent(f"{self.place.full(name)} is not there") from None
+            raise Absent(f"{self.backend.full(name)} is not there") from None
         except (Unsound, OSError) as error:
             self._headers.pop(name, None)
             if remembered:  # the file may have been made anew since its header was read
@@ -242,39 +242,39 @@ class Store:
             self._headers[name] = self._read_header(name, kind, key)
         layout = self._headers[name].arrays.get(array)
         if layout is None:
-            raise Damaged(f"{self.place.full(name)} cannot be read: it has no array {array}")
+            raise Damaged(f"{self.backend.full(name)} cannot be read: it has no array {array}")
         if any(b > layout.stop - layout.start for _, b in spans):
-            raise Damaged(f"{self.place.full(name)} ends early")
+            raise Damaged(f"{self.backend.full(name)} ends early")
         return self._verified(name, layout, spans)
 
     def _verified(self, name: str, layout: ArrayLayout, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Spans of an array's bytes, read by whole chunks."""
         runs = chunk_runs(spans, layout.stop - layout.start)
         places = [(layout.start + a, layout.start + b) for a, b in runs]
-        contents = self.place.spans(name, places)
+        contents = self.backend.spans(name, places)
         for (a, b), content in zip(runs, contents, strict=True):
             if len(content) != b - a:
                 raise Unsound("ends early")
             layout.verify(a, content)
-        found = []
+        parts = []
         for a, b in spans:
-            where = next(i for i, run in enumerate(runs) if run[0] <= a and b <= run[1])
-            found.append(bytes(contents[where][a - runs[where][0] : b - runs[where][0]]))
-        return found
+            first, content = next((r, c) for (r, stop), c in zip(runs, contents, strict=True) if r <= a and b <= stop)
+            parts.append(bytes(content[a - first : b - first]))
+        return parts
 
     def read(self, kind: str, key: str) -> Item:
         """An item, verified; `Damaged` if it is not what was written, `Absent` if it is not there."""
         name = self.name(kind, key)
         try:
-            return decoded(self.place.content(name), kind, key)
+            return decoded(self.backend.content(name), kind, key)
         except FileNotFoundError:
-            raise Absent(f"{self.place.full(name)} is not there") from None
+            raise Absent(f"{self.backend.full(name)} is not there") from None
         except (Unsound, OSError) as error:
             raise self._damaged(name, error) from error
 
     def _damaged(self, name: str, error: Exception) -> Damaged:
         reason = str(error) if isinstance(error, Unsound) else "cannot be read"
-        return Damaged(f"{self.place.full(name)} {reason}")
+        return Damaged(f"{self.backend.full(name)} {reason}")
 
     def write(self, kind: str, key: str, item: Item) -> None:
         """Keep an item; it is there as a whole or, after any failure, not at all."""
@@ -282,11 +282,11 @@ class Store:
         self._headers.pop(name, None)
         self.begin()
         try:
-            self.place.write(name, encoded(kind, key, item))
+            self.backend.write(name, encoded(kind, key, item))
         except OSError as error:
             reason = error.strerror or error
             raise StoreError(
-                f"Cannot write {self.place.full(name)}: {reason}; what is finished is kept, and the same command "
+                f"Cannot write {self.backend.full(name)}: {reason}; what is finished is kept, and the same command "
                 "goes on from there."
             ) from None
         self.faults.damaged.discard((kind, key))
@@ -297,7 +297,7 @@ class Store:
         name = self.name(kind, key)
         self._headers.pop(name, None)
         try:
-            return decoded(self.place.content(name), kind, key)
+            return decoded(self.backend.content(name), kind, key)
         except FileNotFoundError:
             self.faults.absent.add((kind, key))
         except (Unsound, OSError) as error:
@@ -315,7 +315,7 @@ class Store:
         else:
             self.faults.notices.append(f"{damage}: set aside and made again.")
         other = OUTDATED if isinstance(error, Outdated) else DAMAGED
-        self.place.set_aside(name, name.removesuffix(SUFFIX) + other)
+        self.backend.set_aside(name, name.removesuffix(SUFFIX) + other)
         return damage
 
     def once(self, kind: str, key: str, make: Callable[[], Item]) -> Item:
@@ -336,8 +336,8 @@ def _marker(version: int) -> dict[str, Any]:
 def _format(content: bytes) -> int | None:
     """The format that a marker names; None if it is damaged or something else."""
     try:
-        told = json.loads(content)
-        version, digest = told["format"], told.get("digest")
+        marker = json.loads(content)
+        version, digest = marker["format"], marker.get("digest")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     if type(version) is not int or version < 1:

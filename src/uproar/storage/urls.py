@@ -23,7 +23,7 @@ def public(url: str) -> str:
     if "://" not in url:
         return url
     for pattern in (_USER, _QUERY):
-        url = pattern.sub(lambda found: found["before"] + HIDDEN, url)
+        url = pattern.sub(lambda match: match["before"] + HIDDEN, url)
     return url
 
 
@@ -40,8 +40,8 @@ def hide(text: str, url: str) -> str:
     """
     if public(url) == url:
         return text
-    found = [match["secret"] for pattern in (_USER, _QUERY) for match in pattern.finditer(url)]
-    for secret in sorted({*found, *map(unquote, found)} - {""}, key=len, reverse=True):
+    secrets = [match["secret"] for pattern in (_USER, _QUERY) for match in pattern.finditer(url)]
+    for secret in sorted({*secrets, *map(unquote, secrets)} - {""}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text
 

@@ -87,7 +87,7 @@ def plan(study: Study, store: Store, settled: Collection[Unit] = ()) -> Plan:
     _check_files(study, benches)
     _check_weights(study, benches)
     for bench in benches:
-        bench.store.place.refresh()  # others may have written since it was last asked
+        bench.store.backend.refresh()  # others may have written since it was last asked
         _plan_setting(study, bench, total, settled)
     return total
 

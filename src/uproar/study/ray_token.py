@@ -13,7 +13,7 @@ import socket
 import time
 import uuid
 
-from uproar.storage.backends import place_at
+from uproar.storage.backends import backend_at
 
 FOLDER = "runs"
 LONGEST = 30 * 24 * 3600.0
@@ -24,16 +24,16 @@ class Token:
     """The token of one run."""
 
     def __init__(self, root: str) -> None:
-        self.place = place_at(root)
+        self.backend = backend_at(root)
         self.name = f"{FOLDER}/{uuid.uuid4().hex}"
 
     def write(self) -> None:
         """Say that the run is there; forget those that are over."""
-        for name in self.place.names(FOLDER):
+        for name in self.backend.names(FOLDER):
             if self._over(name):
                 self._forget(name)
         said = {"host": socket.gethostname(), "pid": os.getpid(), "begun": time.time()}
-        self.place.write(self.name, json.dumps(said).encode())
+        self.backend.write(self.name, json.dumps(said).encode())
 
     def remove(self) -> None:
         """The run is over."""
@@ -41,12 +41,12 @@ class Token:
 
     def _forget(self, name: str) -> None:
         with contextlib.suppress(Exception):  # not worth a sentence: the next run tries again
-            self.place.remove(name)
+            self.backend.remove(name)
 
     def _over(self, name: str) -> bool:
         """Whether the run of a token has ended, as far as this machine can know."""
         try:
-            said = json.loads(self.place.start(name, 1000))
+            said = json.loads(self.backend.start(name, 1000))
             host, pid, begun = str(said["host"]), int(said["pid"]), float(said["begun"])
         except FileNotFoundError:
             return False

@@ -16,7 +16,7 @@ from typing import Any
 from uproar.errors import BadInput, StoreError, UproarError, one_line
 from uproar.extend import load_plugin
 from uproar.plugins.loading import lend
-from uproar.storage.backends import place_at
+from uproar.storage.backends import backend_at
 from uproar.storage.urls import public
 from uproar.study.bench import bench_for
 from uproar.study.job import Job
@@ -90,7 +90,7 @@ def _prepare(orders: Orders) -> None:
     for file in orders.plugins:
         load_plugin(file)
     try:
-        place_at(orders.root).start(orders.token, 1)
+        backend_at(orders.root).start(orders.token, 1)
     except OSError:
         raise StoreError(
             f"it does not see the store {public(orders.root)}: give a folder that all nodes share, or a URL."

@@ -73,7 +73,7 @@ def run_study(
 def _begin(store: Store) -> None:
     """Make the place a store, without what earlier runs left unfinished when they were killed."""
     store.begin()
-    store.place.sweep()
+    store.backend.sweep()
 
 
 AUDIT = "audit "

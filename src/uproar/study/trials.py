@@ -35,7 +35,7 @@ def key(unit: Simulated) -> str:
 def plan_trials(trials: Trials, setting: Setting, store: Store) -> Plan:
     """The jobs that are still to be done; they run where those of a setting do."""
     units = units_of(trials)
-    store.place.refresh()
+    store.backend.refresh()
     missing = [unit for unit in units if not store.has("trials", key(unit))]
     jobs = [Job(str(unit), "simulate", setting, 0, cells=(unit,), cost=unit.count) for unit in missing]
     promised: dict[tuple[str, str], list[Unit]] = {("trials", key(unit)): [unit] for unit in units}
