@@ -11,9 +11,8 @@ from uproar.data import tasks
 @pytest.fixture
 def made_up_tasks():
     """`textured(grain=blocks)`, `textured(grain=noise)` and `framed(border=0.7)` are tasks during a test."""
-    before = dict(tasks._entries)
     for made in (textured, framed):
         tasks.add(made.__name__, made, images="made up", truth="none")
     yield
-    tasks._entries.clear()
-    tasks._entries.update(before)
+    for made in (textured, framed):
+        del tasks._entries[made.__name__]

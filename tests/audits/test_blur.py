@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import uproar
+from tests.audits.handmade import Handmade
 from uproar.audits.blur import Count, control_gains, filter_gains, marks, state
 from uproar.audits.filtered import Filters
 from uproar.errors import NotApplicable
@@ -105,12 +106,7 @@ def test_verdicts_that_smoothness_explains_are_marked():
         random=0.8, max_random=0.8, gaussian_random=0.7, random_blurred=0.72, grad=0.7, ig=0.5, sobel=0.9, max_sobel=0.6
     )
     own = pd.DataFrame(
-        {
-            "verdict": ["better than random", "better than random", "worse than random"],
-            "advantage": [0.1, 0.3, -0.1],
-            "low": [0.09, 0.29, -0.11],
-            "high": [0.11, 0.31, -0.09],
-        },
+        {"side": [1, 1, -1], "advantage": [0.1, 0.3, -0.1], "low": [0.09, 0.29, -0.11], "high": [0.11, 0.31, -0.09]},
         index=["grad", "ig", "sobel"],
     )
     controls = control_gains(areas, Filters(), -1)
@@ -137,6 +133,4 @@ def test_what_cannot_be_filtered_is_refused_with_the_way_out(tmp_path):
     assert found.state == "skipped"
     assert "run at least 2 seeds" in found.sentence
     with pytest.raises(NotApplicable, match="no estimator has finished cells"):
-        from uproar.audits.rankings import areas
-
-        areas({})
+        Handmade(accuracies={("roar", "grad"): {0.0: [0.9, 0.9]}}).areas("roar")

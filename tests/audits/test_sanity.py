@@ -61,11 +61,11 @@ def test_who_ignores_the_model_is_found_out(impostor, tmp_path):
 
 def test_a_control_that_says_so_misleads_only_if_it_is_rewarded():
     rows = kept({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.2])}, 0.5)
-    own = pd.DataFrame({"verdict": ["cannot tell", "better than random"]}, index=["sobel", "grad"])
+    own = pd.DataFrame({"side": [0, 1]}, index=["sobel", "grad"])
     assert state(rows, {"roar": own}, 0.5) == "cannot tell"  # two replicates 0.1 apart
     sure = kept({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.1])}, 0.5)
     assert state(sure, {"roar": own}, 0.5) == "holds"
-    own.loc["sobel", "verdict"] = "better than random"
+    own.loc["sobel", "side"] = 1
     assert rewarded(sure, {"roar": own}) == {"roar": ["sobel"]}
     assert state(sure, {"roar": own}, 0.5) == "misleads"
     (mark,) = marks(sure, pd.DataFrame(), {"roar": own})

@@ -47,7 +47,7 @@ def test_pairs_that_turn_round_with_the_setting_mislead():
     assert found == "misleads"
     assert turned == [("fill linear", "grad", "random")]
     assert table.loc["fill linear", "tau"] == pytest.approx(4 / 6)
-    own = pd.DataFrame({"verdict": ["better than random"]}, index=["grad"])
+    own = pd.DataFrame({"side": [1]}, index=["grad"])
     (mark,) = marks(own, turned, "roar")
     assert (mark.estimator, mark.text) == ("grad", "turns round")
     assert mark.why == "the other side of random with fill linear"

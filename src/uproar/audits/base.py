@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from uproar.errors import BadInput
+from uproar.errors import BadInput, NotApplicable
 from uproar.expression import Call, parse
 from uproar.registry import Registry
 from uproar.results.finding import Finding, State
@@ -59,18 +59,47 @@ class Part(ABC):
         """Its results: curves, areas and the study's own verdicts."""
 
     @property
-    @abstractmethod
     def cells(self) -> pd.DataFrame:
         """One row per finished cell: protocol, estimator, fraction, seed, accuracy, ..."""
+        return self.view.cells
 
     @property
-    @abstractmethod
     def scores(self) -> pd.DataFrame:
         """One row per finished metric: metric, estimator, seed, value, higher_is_better, ..."""
+        return self.view.scores
 
-    @abstractmethod
     def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
         """Accuracy by seed (rows) and fraction (columns), plain training included; only whole columns."""
+        return self.view.accuracy(protocol, estimator)
+
+    def curves(self, protocol: str) -> dict[str, pd.DataFrame]:
+        """`accuracy` of each estimator that takes part in comparisons, in the order of the study."""
+        compared = set(self.view.curves(protocol)["estimator"])
+        return {name: self.accuracy(protocol, name) for name in self.estimators if name in compared}
+
+    def areas(self, protocol: str) -> pd.DataFrame:
+        """Mean height of each curve, estimators by seeds; refused where nothing can be compared."""
+        if protocol not in self.view.protocols:
+            raise NotApplicable("no estimator has finished cells")
+        if protocol in self.view.remarks:
+            raise NotApplicable("the estimators share no finished fraction")
+        table = self.view.areas(protocol)
+        if table.shape[1] < 2:
+            raise NotApplicable("1 replicate cannot give an interval; run at least 2 seeds")
+        return table.reindex([name for name in self.estimators if name in table.index])
+
+    def metric_values(self, metric: str) -> pd.DataFrame:
+        """A metric's value by estimator and seed."""
+        rows = self.scores[self.scores["metric"] == metric]
+        table = rows.pivot(index="estimator", columns="seed", values="value").astype(float)
+        return table.reindex([name for name in self.estimators if name in table.index])
+
+    def verdicts(self, protocol: str) -> pd.DataFrame:
+        """The study's own verdicts under a protocol, by estimator; empty where it has none."""
+        table = self.view.verdicts.get(protocol)
+        if table is None:
+            return pd.DataFrame(columns=["verdict", "side", "advantage", "low", "high"])
+        return table.set_index("estimator")
 
     @abstractmethod
     def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import OWN, Evidence, Part, audit, merged
+from uproar.audits.base import OWN, Evidence, Part, audit, conclude, merged, several
 from uproar.audits.filtered import SMOOTH_CONTROL, Filters, left_out, plain_names
-from uproar.audits.rankings import (
-    areas,
-    check_seeds,
-    curves,
-    direction,
-    gains,
-    in_points,
-    metric_areas,
-    several,
-    verdicts,
-)
+from uproar.audits.plots import heat_map
 from uproar.errors import NotApplicable
+from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.design import BASELINE
+from uproar.statistics.planned_contrasts import gains
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -64,17 +57,15 @@ def blur(
 
     `holds` needs every gain to be below `margin` with 95 % confidence; `road=false` saves the time of ROAD.
     """
-    part, filters, sign = evidence["filtered"], Filters(sigma, size), direction(protocol)
+    part, filters, sign = evidence["filtered"], Filters(sigma, size), protocol_named(protocol).direction
     plain = plain_names(evidence.study)
-    found = curves(part, protocol, part.estimators)
-    table = areas(found)
-    check_seeds(table)
+    table = part.areas(protocol)
     gained = filter_gains(table, plain, filters, sign)
-    road_gained = filter_gains(metric_areas(part, ROAD, part.estimators), plain, filters, -1)
+    road_gained = filter_gains(part.metric_values(ROAD), plain, filters, -1)
     if gained.empty or BASELINE not in table.index:
         raise NotApplicable("no estimator is finished both plain and filtered; see the report's list of problems")
     rated = Count.of(gained)
-    plots = [_heat_map(part, protocol, found, plain, filters, rated, protocol.upper())]
+    plots = [_heat_map(part, protocol, plain, filters, rated)]
     plots += _road_map(part, plain, filters, road_gained)
     tables = {f"gain by filtering, {protocol} (mean over the curve)": gained}
     if len(road_gained):
@@ -86,7 +77,7 @@ def blur(
         _sentence(protocol, rated, road_gained, controls, table.shape[1]),
         plots=tuple(plots),
         tables=tables,
-        marks=marks(verdicts(evidence[OWN], protocol), table, filters, controls, protocol, sign),
+        marks=marks(evidence[OWN].verdicts(protocol), table, filters, controls, protocol, sign),
         notes=(
             "Gain is positive where the filtered map is better; the filters see the finished map alone, so what they "
             "gain was not learned from the model.",
@@ -115,22 +106,22 @@ def control_gains(table: pd.DataFrame, filters: Filters, sign: int) -> pd.DataFr
     """What smoothness alone gains: random rankings with the same filters, and random blobs, against random."""
     names = [*filters.named(BASELINE).values(), SMOOTH_CONTROL]
     pairs = [(name, BASELINE) for name in names if name in table.index]
-    return gains(table, pairs, sign) if pairs else pd.DataFrame(columns=["first", "gain", "better"])
+    return gains(table, pairs, sign) if pairs else pd.DataFrame(columns=["first", "gain", "better", "high"])
 
 
 def state(gained: pd.DataFrame, controls: pd.DataFrame, margin: float) -> State:
     """Misled by any decided gain; sound if no gain can be as large as the margin."""
-    if gained["better"].any() or controls["better"].any():
-        return "misleads"
-    highest = pd.concat([gained["high"], controls["high"]])
-    return "holds" if bool((highest < margin).all()) else "cannot tell"
+    both = pd.concat([gained[["better", "high"]], controls[["better", "high"]]])
+    return conclude(misleads=bool(both["better"].any()), holds=bool((both["high"] < margin).all()))
 
 
+@dataclass(frozen=True)
 class Count:
     """How many estimators a filter helps, harms, or neither as far as can be told."""
 
-    def __init__(self, better: int, worse: int, total: int) -> None:
-        self.better, self.worse, self.total = better, worse, total
+    better: int
+    worse: int
+    total: int
 
     @classmethod
     def of(cls, gained: pd.DataFrame) -> Count:
@@ -148,104 +139,100 @@ def _sentence(protocol: str, rated: Count, road: pd.DataFrame, controls: pd.Data
     words += f" and {Count.of(road)} under ROAD" if len(road) else ""
     if len(controls):
         best = controls.loc[controls["gain"].idxmax()]
-        gain = in_points(best["gain"], best["low"], best["high"])
+        gain = _in_points(best)
         words += f"; smoothness alone ({best['first']}) gains {gain} points on random"
     return f"{words} ({several(n, 'replicate')}, Holm at 5 %)."
+
+
+def _in_points(row: pd.Series, column: str = "gain") -> str:
+    """A difference in hundredths with half the width of its interval, e.g. `-3.1 ± 0.4`."""
+    return f"{100 * row[column]:.1f} ± {50 * (row['high'] - row['low']):.1f}"
 
 
 def marks(
     own: pd.DataFrame, table: pd.DataFrame, filters: Filters, controls: pd.DataFrame, protocol: str, sign: int
 ) -> tuple[Mark, ...]:
     """Verdicts of the study that smoothness explains: matched by a smooth random ranking, or turned by a filter."""
-    found: list[Mark] = []
-    better = [e for e in own.index if own["verdict"][e].startswith("better") and e in table.index]
-    smooth = controls[controls["better"]]
-    if better and len(smooth):
-        control = str(smooth.loc[smooth["gain"].idxmax(), "first"])
-        ahead = gains(table, [(name, control) for name in better], sign)
-        for row in ahead[~ahead["better"]].itertuples():
-            one = own.loc[row.first]
-            over = in_points(one["advantage"], one["low"], one["high"])
-            still = in_points(row.gain, row.low, row.high)
-            why = f"{over} points better than random, but {still} than {control}, which knows nothing"
-            found.append(Mark(protocol, row.first, "explained by blur", why))
-    worse = [e for e in own.index if own["verdict"][e].startswith("worse") and e in table.index]
-    pairs = [(f, BASELINE) for e in worse for f in filters.named(e).values() if f in table.index]
-    turned = gains(table, pairs, sign) if pairs else pd.DataFrame(columns=["first", "better"])
-    for name in worse:
-        rows = turned[turned["better"].astype(bool) & turned["first"].isin(filters.named(name).values())]
-        if len(rows):
-            row = rows.loc[rows["gain"].idxmax()]
-            gain = in_points(row["gain"], row["low"], row["high"])
-            why = f"worse than random, but {row['first']} is {gain} points better"
-            found.append(Mark(protocol, name, "explained by blur", why))
-    return tuple(found)
+    better, worse = ([e for e in own.index[own["side"] == side] if e in table.index] for side in (1, -1))
+    reasons = _matched(own, better, table, controls, sign) | _turned(worse, table, filters, sign)
+    return tuple(Mark(protocol, name, "explained by blur", why) for name, why in reasons.items())
 
 
-def _heat_map(
-    part: Part,
-    protocol: str,
-    found: Mapping[str, pd.DataFrame],
-    plain: Sequence[str],
-    filters: Filters,
-    rated: Count,
-    label: str,
-) -> Plot:
-    rows = [
-        {
-            "estimator": name,
-            "filter at share": f"{kind} {100 * t:g} %",
-            "difference": float((found[done][t] - found[name][t]).mean()),
-        }
-        for t in part.study.fractions
-        for name in plain
-        for kind, done in filters.named(name).items()
-        if name in found and done in found and t in found[name] and t in found[done]
-    ]
-    good = "lower" if direction(protocol) < 0 else "higher"
-    return _differences(
-        f"blur-{protocol}", rows, f"Filters improve {rated.better} of {rated.total} estimators under {label}", good
-    )
+def _matched(
+    own: pd.DataFrame, better: Sequence[str], table: pd.DataFrame, controls: pd.DataFrame, sign: int
+) -> dict[str, str]:
+    """Estimators that are better than random, and not than a smooth random ranking: why."""
+    smooth = controls[controls["better"].astype(bool)]
+    if not better or smooth.empty:
+        return {}
+    control = str(smooth.loc[smooth["gain"].idxmax(), "first"])
+    ahead = gains(table, [(name, control) for name in better], sign)
+    return {
+        row["first"]: f"{_in_points(own.loc[row['first']], 'advantage')} points better than random, but "
+        f"{_in_points(row)} than {control}, which knows nothing"
+        for _, row in ahead[~ahead["better"]].iterrows()
+    }
+
+
+def _turned(worse: Sequence[str], table: pd.DataFrame, filters: Filters, sign: int) -> dict[str, str]:
+    """Estimators that are worse than random, and with a filter better: why."""
+    versions = {f: name for name in worse for f in filters.named(name).values() if f in table.index}
+    if not versions:
+        return {}
+    turned = gains(table, [(f, BASELINE) for f in versions], sign)
+    turned = turned[turned["better"]]
+    best = turned.loc[turned.groupby(turned["first"].map(versions), sort=False)["gain"].idxmax()]
+    return {
+        versions[row["first"]]: f"worse than random, but {row['first']} is {_in_points(row)} points better"
+        for _, row in best.iterrows()
+    }
+
+
+def _heat_map(part: Part, protocol: str, plain: Sequence[str], filters: Filters, rated: Count) -> Plot:
+    mean = {name: frame.mean() for name, frame in part.curves(protocol).items()}
+    good = "lower" if protocol_named(protocol).direction < 0 else "higher"
+    return _differences(protocol, mean, part.study.fractions, plain, filters, rated, good)
 
 
 def _road_map(part: Part, plain: Sequence[str], filters: Filters, gained: pd.DataFrame) -> list[Plot]:
     """ROAD's accuracy by share, filtered minus plain; nothing where ROAD is not finished."""
     if gained.empty:
         return []
-    rated, shares = Count.of(gained), part.axis(ROAD)
-    finished = metric_areas(part, ROAD, part.estimators).dropna().index
-    mean = {
-        name: np.mean([np.nanmean(part.responses(ROAD, name, s)["curve"], 0) for s in part.study.seeds], 0)
-        for name in finished
-    }
+    shares, fractions = part.axis(ROAD), part.study.fractions
+    mean = {}
+    for name in part.metric_values(ROAD).dropna().index:
+        curves = [np.nanmean(part.responses(ROAD, name, s)["curve"], 0) for s in part.study.seeds]
+        mean[name] = pd.Series(np.mean(curves, 0), index=shares)
+    common = set(shares) & set(fractions)
+    shown = [t for t in shares if 0 < t < 1 and (t in common or not common)]
+    return [_differences(ROAD, mean, shown, plain, filters, Count.of(gained), "lower")]
+
+
+def _differences(
+    judge: str,
+    mean: Mapping[str, pd.Series],
+    fractions: Sequence[float],
+    plain: Sequence[str],
+    filters: Filters,
+    rated: Count,
+    good: str,
+) -> Plot:
+    """Accuracy by share of pixels (index of the series), filtered minus plain."""
     rows = [
-        {
-            "estimator": name,
-            "filter at share": f"{kind} {100 * t:g} %",
-            "difference": float(mean[done][i] - mean[name][i]),
-        }
-        for i, t in enumerate(shares)
-        if 0 < t < 1 and (t in part.study.fractions or not set(shares) & set(part.study.fractions))
+        {"estimator": name, "filter at share": f"{kind} {100 * t:g} %", "difference": mean[done][t] - mean[name][t]}
+        for t in fractions
         for name in plain
         for kind, done in filters.named(name).items()
-        if name in mean and done in mean
+        if name in mean and done in mean and t in mean[name] and t in mean[done]
     ]
-    title = f"Filters improve {rated.better} of {rated.total} estimators under ROAD"
-    return [_differences("blur-road", rows, title, "lower")]
-
-
-def _differences(name: str, rows: list[dict], title: str, good: str) -> Plot:
-    return Plot(
-        name,
-        "heatmap",
-        title,
+    return heat_map(
+        f"blur-{judge}",
+        f"Filters improve {rated.better} of {rated.total} estimators under {judge.upper()}",
         "Accuracy with the filtered map minus with the plain one, in points, by share of pixels: magenta is lower, "
         f"cyan higher; {good} is better for the map.",
         pd.DataFrame(rows),
-        "filter at share",
-        "estimator",
-        "filter and share of pixels",
-        "",
+        ("filter at share", "filter and share of pixels"),
+        ("estimator", ""),
         value="difference",
         changes=True,
         percent=True,

@@ -14,8 +14,9 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from uproar.audits.base import OWN, Evidence, Part, audit, merged
+from uproar.audits.base import OWN, Evidence, Part, audit, conclude, merged
 from uproar.audits.data_facts import knows_truth
+from uproar.audits.plots import heat_map
 from uproar.audits.values_per_image import advantage, advantage_table, values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics.base import judges, read_metric, uses_order
@@ -128,12 +129,10 @@ def estimator_scores(part: Part, data: ValuesPerImage, own: Part) -> pd.DataFram
     rows = part.scores
     by_metric = rows.pivot_table(index="metric", columns="estimator", values="value")
     turned = rows.groupby("metric")["higher_is_better"].first().map({True: 1, False: -1})
-    found = by_metric.mul(turned, axis=0).reindex(index=list(data.metrics))
-    parts = [found.reindex(columns=list(data.estimators))]
+    parts = [by_metric.mul(turned, axis=0).reindex(index=list(data.metrics), columns=list(data.estimators))]
     for name in _judging(own):
-        accuracies = {c: _area(own, name, c) for c in data.estimators}
-        sign = 1 if protocol_named(name).higher_is_better else -1
-        parts.append(sign * pd.DataFrame(accuracies, index=[name]))
+        accuracies = {c: _mean_accuracy(own, name, c) for c in data.estimators}
+        parts.append(protocol_named(name).direction * pd.DataFrame(accuracies, index=[name]))
     return pd.concat(parts).dropna()
 
 
@@ -142,7 +141,7 @@ def _judging(own: Part) -> list[str]:
     return [p.name for p in own.study.protocol_list if p.judges] if own.study.protocols else []
 
 
-def _area(own: Part, protocol: str, estimator: str) -> float:
+def _mean_accuracy(own: Part, protocol: str, estimator: str) -> float:
     table = own.accuracy(protocol, estimator)
     plain = protocol_named(protocol).plain
     changed = [t for t in table.columns if t != plain]
@@ -181,16 +180,9 @@ def sides_of(part: Part, data: ValuesPerImage, own: Part) -> pd.DataFrame:
 
 def _protocol_sides(own: Part, protocol: str) -> pd.DataFrame:
     """The study's own verdicts about a protocol."""
-    table = own.view.verdicts.get(protocol)
-    if table is None:
-        return pd.DataFrame()
-    return pd.DataFrame(
-        {
-            "judge": protocol,
-            "kind": "protocol",
-            **{name: table[name] for name in ("estimator", "advantage", "low", "high", "p_holm", "side")},
-        }
-    )
+    table = own.verdicts(protocol).rename_axis("estimator").reset_index()
+    columns = ["estimator", "advantage", "low", "high", "p_holm", "side"]
+    return table[columns].assign(judge=protocol, kind="protocol")[["judge", "kind", *columns]] if len(table) else table
 
 
 def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
@@ -205,14 +197,14 @@ def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
 
 def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
     """A mark on each verdict of a protocol that metrics put the other way; the clearest metric is named."""
-    found: dict[tuple[str, str], list] = {}
+    against: dict[tuple[str, str], list] = {}
     for clash in clashes.itertuples():
         pair = (clash.better, clash.worse)
         for one, other in (pair, pair[::-1]):
             if one.kind == "protocol" and other.kind == "metric":
-                found.setdefault((one.judge, clash.estimator), []).append(other)
+                against.setdefault((one.judge, clash.estimator), []).append(other)
     marks = []
-    for (protocol, estimator), others in found.items():
+    for (protocol, estimator), others in against.items():
         first = others[0]
         side = "better" if first.side > 0 else "worse"
         more = f"; so {'does' if len(others) == 2 else 'do'} {', '.join(o.judge for o in others[1:])}"
@@ -233,9 +225,7 @@ def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
 
 
 def _state(opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders) -> State:
-    if len(opposed) or len(clashes):
-        return "misleads"
-    return "holds" if order.everyone.p < 0.05 else "cannot tell"
+    return conclude(misleads=len(opposed) + len(clashes) > 0, holds=order.everyone.p < 0.05)
 
 
 def _sentence(
@@ -308,44 +298,32 @@ def _plots(
     ranks = pd.DataFrame(scipy.stats.rankdata(-levels.to_numpy(), axis=1), index=levels.index, columns=levels.columns)
     tidy = ranks.rename_axis("judge").reset_index().melt("judge", var_name="estimator", value_name="rank")
     return (
-        Plot(
+        _correlations(
             "reliability-within",
-            "heatmap",
             within,
             "Mean over images of the rank correlation of two metrics across estimators: 1 same order, −1 opposite.",
             both_ways(pairs, "within_images"),
-            "metric",
-            "other",
-            "metric",
-            "metric",
-            value="correlation",
-            diverging=True,
         ),
-        Plot(
+        _correlations(
             "reliability-images",
-            "heatmap",
             f"Over images, {strongest['metric']} and {strongest['other']} are tied most closely "
             f"({strongest['over_images']:.2f})",
             "Correlation of two metrics over images, mean over estimators; negative: what one likes the other "
             "dislikes. Easy images alone can make it large.",
             both_ways(pairs, "over_images"),
-            "metric",
-            "other",
-            "metric",
-            "metric",
-            value="correlation",
-            diverging=True,
         ),
-        Plot(
+        heat_map(
             "reliability-ranks",
-            "heatmap",
             f"Judges order the estimators with Kendall's W = {order.everyone.w:.2f}",
             "Place of each estimator (column) by each judge (row), 1 = best; columns of one colour mean agreement.",
             tidy,
-            "estimator",
-            "judge",
-            "estimator",
-            "judge",
+            ("estimator", "estimator"),
+            ("judge", "judge"),
             value="rank",
         ),
     )
+
+
+def _correlations(name: str, title: str, reading: str, data: pd.DataFrame) -> Plot:
+    axes = ("metric", "metric"), ("other", "metric")
+    return heat_map(name, title, reading, data, *axes, value="correlation", diverging=True)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pandas as pd
-import scipy
 import torch
 from pydantic import Field
 
-from uproar.audits.base import OWN, Evidence, Part, audit
-from uproar.audits.rankings import LEVEL, several, verdicts
+from uproar.audits.base import OWN, Evidence, Part, audit, conclude, several
+from uproar.audits.plots import bars, lines
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.metrics.base import read_metric
 from uproar.metrics.randomisation import Similarity, compare
 from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.correlation import mean_of
 from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def sanity(
         notes += note
     elif labels:
         notes.append("The base model is given, so that no network was trained on shuffled labels.")
-    own = {p: verdicts(evidence[OWN], p) for p in evidence.study.protocols}
+    own = {p: evidence[OWN].verdicts(p) for p in evidence.study.protocols}
     tables = {f"similarity ({similarity}) to the maps of a fresh network": rows}
     if len(learned):
         tables[f"similarity ({similarity}) to the maps of a network {LABELS}"] = learned
@@ -101,20 +101,15 @@ def kept(similarity: Mapping[str, np.ndarray], limit: float) -> pd.DataFrame:
     [True, False]
     """
     rows = []
-    for name, given in similarity.items():
-        values = np.asarray(given, dtype=float)
-        values = values[np.isfinite(values)]
-        if not len(values):
-            continue
-        if len(values) < 2:
+    for name, values in similarity.items():
+        mean = mean_of(values)
+        if mean.n == 1:
             raise NotApplicable("1 replicate cannot give an interval; run at least 2 seeds")
-        half = scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-        mean = float(values.mean())
-        rows.append(
-            (name, read_chain(name).needs_model, mean, max(mean - half, -1.0), min(mean + half, 1.0), len(values))
-        )
-    found = pd.DataFrame(rows, columns=["estimator", "asks the model", "similarity", "low", "high", "n"])
-    return found.assign(ignores=found["low"] > limit)
+        if mean.n:
+            needs_model, low, high = read_chain(name).needs_model, max(mean.low, -1.0), min(mean.high, 1.0)
+            rows.append((name, needs_model, mean.value, low, high, mean.n))
+    table = pd.DataFrame(rows, columns=["estimator", "asks the model", "similarity", "low", "high", "n"])
+    return table.assign(ignores=table["low"] > limit)
 
 
 def _ranked(study: Study) -> tuple[str, ...]:
@@ -125,13 +120,13 @@ def _ranked(study: Study) -> tuple[str, ...]:
 def _layers(part: Part, metric: str, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Mean similarity over images by replicate and number of layers drawn anew, (seeds, layers)."""
     done = part.scores[part.scores["metric"] == metric]
-    found = {}
+    layers = {}
     for name in names:
         seeds = done.loc[done["estimator"] == name, "seed"]
         if len(seeds):
             curves = [part.responses(metric, name, int(seed))["curve"] for seed in seeds]
-            found[name] = np.stack([_mean(curve) for curve in curves])
-    return found
+            layers[name] = np.stack([_mean(curve) for curve in curves])
+    return layers
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
@@ -144,14 +139,14 @@ def _mean(values: np.ndarray) -> np.ndarray:
 def _learned(evidence: Evidence, similarity: Similarity, limit: float) -> tuple[pd.DataFrame, list[str]]:
     """Similarity to the maps of a network trained on shuffled labels, and what that network knows."""
     true, mixed = evidence["labels"], evidence["shuffled"]
-    found, missing = {}, []
+    similarities, missing = {}, []
     for name in (n for n in true.estimators if n != BASELINE):
         try:
             pairs = [(true.maps(name, s), mixed.maps(name, s)) for s in true.study.seeds]
         except NotApplicable:
             missing.append(name)
             continue
-        found[name] = np.array([_alike(a, b, similarity) for a, b in pairs])
+        similarities[name] = np.array([_alike(a, b, similarity) for a, b in pairs])
     notes = [f"{name} has no maps of the network {LABELS}." for name in missing]
     plain = mixed.cells.loc[mixed.cells["fraction"] == 0.0, "accuracy"]
     if len(plain):
@@ -160,7 +155,7 @@ def _learned(evidence: Evidence, similarity: Similarity, limit: float) -> tuple[
             f"The network {LABELS} gets {100 * plain.mean():.0f} % of the test images right (chance "
             f"{100 * chance:.0f} %); both networks are asked about the image's true class."
         )
-    return kept(found, limit), notes
+    return kept(similarities, limit), notes
 
 
 def _alike(a: np.ndarray, b: np.ndarray, similarity: Similarity) -> float:
@@ -170,34 +165,28 @@ def _alike(a: np.ndarray, b: np.ndarray, similarity: Similarity) -> float:
 def rewarded(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
     """Estimators that ignore the model and yet are better than random, by protocol."""
     ignoring = set(rows.loc[rows["ignores"], "estimator"])
-    found = {
-        protocol: [e for e in table.index if e in ignoring and table["verdict"][e].startswith("better")]
-        for protocol, table in own.items()
-    }
-    return {protocol: names for protocol, names in found.items() if names}
+    better = {protocol: [e for e in table.index[table["side"] > 0] if e in ignoring] for protocol, table in own.items()}
+    return {protocol: names for protocol, names in better.items() if names}
 
 
 def state(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> State:
     """Misled by a method that claims to ask the model and does not, or by a benchmark that rewards ignoring it."""
     asks = rows[rows["asks the model"]]
-    if asks["ignores"].any() or rewarded(rows, own):
-        return "misleads"
-    return "holds" if bool((asks["high"] < limit).all()) else "cannot tell"
+    ignored = bool(asks["ignores"].any() or rewarded(rows, own))
+    return conclude(misleads=ignored, holds=bool((asks["high"] < limit).all()))
 
 
 def marks(rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> tuple[Mark, ...]:
     """Verdicts about estimators that do not depend on what the network has learned."""
-    found = []
     kinds = {"ignores the model": (rows, "with fresh weights"), "ignores the labels": (learned, LABELS)}
+    texts: dict[tuple[str, str], Mark] = {}
     for protocol, table in own.items():
-        marked: set[str] = set()
         for text, (measured, of) in kinds.items():
             for row in measured[measured["ignores"]].itertuples() if len(measured) else ():
-                if row.estimator in table.index and row.estimator not in marked:
+                if row.estimator in table.index:
                     why = f"similarity {row.similarity:.2f} ({row.low:.2f} to {row.high:.2f}) to maps of a network {of}"
-                    found.append(Mark(protocol, row.estimator, text, why))
-                    marked.add(row.estimator)
-    return tuple(found)
+                    texts.setdefault((protocol, row.estimator), Mark(protocol, row.estimator, text, why))
+    return tuple(texts.values())
 
 
 def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> str:
@@ -221,21 +210,16 @@ def _bars(rows: pd.DataFrame, learned: pd.DataFrame, limit: float) -> Plot:
     if len(learned):
         parts.append(learned.assign(network=LABELS))
     count = int(rows["ignores"].sum())
-    return Plot(
+    return bars(
         "sanity",
-        "bars",
         f"{count} of {several(len(rows), 'estimator')} hardly notice that the network is gone",
         "Similarity of each estimator's maps to those of another network; an honest map of the model is low.",
         pd.concat(parts, ignore_index=True),
-        "estimator",
-        "similarity",
-        "",
-        "similarity of maps",
+        ("estimator", ""),
+        ("similarity", "similarity of maps"),
         "network",
-        "low",
-        "high",
-        reference=limit,
-        reference_label="counts as ignoring above this",
+        band=True,
+        reference=(limit, "counts as ignoring above this"),
     )
 
 
@@ -252,17 +236,13 @@ def _curves(layers: Mapping[str, np.ndarray], rows: pd.DataFrame) -> Plot:
         for i, v in enumerate(curve.T)
     ]
     count = int((~rows["ignores"]).sum())
-    return Plot(
+    return lines(
         "sanity-layers",
-        "lines",
         f"{count} of {several(len(rows), 'estimator')} lose their maps as layers are drawn anew",
         "Layers are drawn anew from the output down, one more at each step; the band spans the replicates.",
         pd.DataFrame(data),
-        "layers",
-        "similarity",
-        "layers drawn anew, from the output",
-        "similarity of maps",
+        ("layers", "layers drawn anew, from the output"),
+        ("similarity", "similarity of maps"),
         "estimator",
-        "low",
-        "high",
+        band=True,
     )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
-from uproar.audits.base import OWN, Evidence, Part, audit
-from uproar.audits.rankings import direction, several, verdicts
+from uproar.audits.base import OWN, Evidence, Part, audit, conclude, several
+from uproar.audits.plots import bars, heat_map
 from uproar.errors import NotApplicable
+from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.areas import area
 from uproar.statistics.design import BASELINE
@@ -58,15 +59,12 @@ def stability(
     `fill="other"` retrains once more with the linear fill (with the mean where the study has the linear one),
     `fill="same"` leaves that out; `models=["resnet-small"]` adds other networks.
     """
-    sign = direction(protocol)
+    sign = protocol_named(protocol).direction
     base = _outcomes(evidence["base"], protocol)
     _check(base)
-    changes = {f"{100 * t:g} % alone": base.at(t) for t in base.fractions}
-    if len(base.fractions) == 1:
-        changes = {}
+    changes = {f"{100 * t:g} % alone": base.at(t) for t in base.fractions} if len(base.fractions) > 1 else {}
     if fill != "same":
-        other = _other(evidence.study, fill)
-        changes[f"fill {other}"] = _outcomes(evidence["fill"], protocol)
+        changes[f"fill {_other(evidence.study, fill)}"] = _outcomes(evidence["fill"], protocol)
     changes |= {f"model {name}": _outcomes(evidence[f"model {name}"], protocol) for name in models}
     draws = resampled(base.values)
     better = decided(base.values, draws, sign)
@@ -77,8 +75,14 @@ def stability(
         state(table, turned, better),
         _sentence(table, turned, int((better > 0).sum()), total, base),
         plots=(_heat_map(base, draws, better, sign), _bars(table)),
-        tables={"agreement of rankings": table, "pairs of estimators": pairs, "pairs that turn round": _turned(turned)},
-        marks=marks(verdicts(evidence[OWN], protocol), turned, protocol),
+        tables={
+            "agreement of rankings": table,
+            "pairs of estimators": pairs,
+            "pairs that turn round": pd.DataFrame(
+                turned, columns=["what changes", "better in the study", "better then"]
+            ),
+        },
+        marks=marks(evidence[OWN].verdicts(protocol), turned, protocol),
         notes=(
             "Kendall's τ is 1 for the same order and 0 for unrelated ones. Intervals: 1000 draws of seeds and test "
             "images; between seeds and between halves of the images, the range that was seen.",
@@ -120,17 +124,17 @@ def _outcomes(part: Part, protocol: str) -> Outcomes:
     """What every estimator with all its cells left right; those with a gap are left out."""
     labels = part.task.test.labels.numpy()
     fractions = tuple(t for t in sorted(part.study.fractions) if 0 < t < 1)
-    found = {}
+    correct = {}
     for name in part.estimators:
         try:
-            found[name] = [
+            correct[name] = [
                 [part.answers(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds] for t in fractions
             ]
         except NotApplicable:
             continue
-    if not found or not fractions:
+    if not correct or not fractions:
         raise NotApplicable("no estimator has all its cells; see the report's list of problems")
-    return Outcomes(tuple(found), fractions, np.array(list(found.values()), dtype=float))
+    return Outcomes(tuple(correct), fractions, np.array(list(correct.values()), dtype=float))
 
 
 def _check(base: Outcomes) -> None:
@@ -177,11 +181,9 @@ def compared(
 
 def state(table: pd.DataFrame, turned: Sequence[Turn], better: np.ndarray) -> State:
     """Misled if a decided order is decidedly the other way round elsewhere; sound if most are decided and agree."""
-    if turned:
-        return "misleads"
     count = len(better)
     most = (better > 0).sum() >= count * (count - 1) / 4
-    return "holds" if most and bool((table["tau"] >= AGREES).all()) else "cannot tell"
+    return conclude(misleads=bool(turned), holds=bool(most and (table["tau"] >= AGREES).all()))
 
 
 def marks(own: pd.DataFrame, turned: Sequence[Turn], protocol: str) -> tuple[Mark, ...]:
@@ -228,10 +230,6 @@ def _pairs(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> pd.Da
     )
 
 
-def _turned(turned: Sequence[Turn]) -> pd.DataFrame:
-    return pd.DataFrame(turned, columns=["what changes", "better in the study", "better then"])
-
-
 def _heat_map(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> Plot:
     chance = beats(draws, sign)
     order = np.argsort(-sign * base.means, kind="stable")
@@ -239,16 +237,13 @@ def _heat_map(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> Pl
         {"estimator": base.names[i], "than": base.names[j], "probability": chance[i, j]} for i in order for j in order
     ]
     total = len(order) * (len(order) - 1) // 2
-    return Plot(
+    return heat_map(
         "stability",
-        "heatmap",
         f"{int((better > 0).sum())} of {total} pairs of estimators are decided",
         "Probability that the row is really better than the column, best first; near one half cannot be told.",
         pd.DataFrame(rows),
-        "than",
-        "estimator",
-        "better than",
-        "",
+        ("than", "better than"),
+        ("estimator", ""),
         value="probability",
         percent=True,
     )
@@ -256,19 +251,13 @@ def _heat_map(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> Pl
 
 def _bars(table: pd.DataFrame) -> Plot:
     lowest = table.loc[table["tau"].idxmin()]
-    return Plot(
+    return bars(
         "stability-rankings",
-        "bars",
         f"The ranking agrees least with {lowest['what changes']} (τ = {lowest['tau']:.2f})",
         "Kendall's τ between the study's ranking and that under another condition: 1 the same, 0 unrelated.",
         table,
-        "what changes",
-        "tau",
-        "",
-        "Kendall's τ",
-        None,
-        "low",
-        "high",
-        reference=0.0,
-        reference_label="unrelated",
+        ("what changes", ""),
+        ("tau", "Kendall's τ"),
+        band=True,
+        reference=(0.0, "unrelated"),
     )

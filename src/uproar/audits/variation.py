@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,18 +12,28 @@ import pandas as pd
 import scipy
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, merged
+from uproar.audits.base import Evidence, Part, audit, conclude, merged, several
 from uproar.audits.filtered import Filters, left_out, plain_names, squared
-from uproar.audits.rankings import curves, direction, metric_areas, several
+from uproar.audits.plots import lines, scatter
 from uproar.errors import NotApplicable
+from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Plot, State
+from uproar.statistics.correlation import mean_of
 from uproar.statistics.design import BASELINE
-from uproar.statistics.regression import partial_spearman, permutation_p, r_squared, r_squared_interval, residuals
+from uproar.statistics.regression import (
+    partial_spearman,
+    permutation_p,
+    r_squared,
+    r_squared_interval,
+    residuals,
+    slope,
+)
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
 MAPS, ROAD = "total_variation", "road"
+MASKS = ("masks", "total variation of the removed masks")
 LEAST = 5
 """Estimators through which a line can be judged."""
 HALF = 0.5
@@ -64,22 +75,22 @@ def variation(
     part, filters = evidence["filtered"], Filters(sigma, size)
     plain = plain_names(evidence.study)
     points = _points(part, protocol, plain, squares, filters)
-    lines = fits(points)
-    whole = lines[(lines["fraction"] == "all") & (lines["of"] == "masks") & (lines["set"] == "as they are")]
+    fitted = fits(points)
+    whole = fitted[(fitted["fraction"] == "all") & (fitted["of"] == "masks") & (fitted["set"] == "as they are")]
     if whole.empty or not math.isfinite(whole["r2"].iloc[0]):
         raise NotApplicable(
             f"fewer than {LEAST} estimators differ in variation and accuracy; see the report's list of problems"
         )
     line = whole.iloc[0]
-    sign = direction(protocol)
+    sign = protocol_named(protocol).direction
     ranked = adjusted(points, sign)
-    beside = _beside(points, metric_areas(part, ROAD, plain))
+    beside = _beside(points, part.metric_values(ROAD))
     return Finding(
         state(line, sign),
         _sentence(line, ranked, protocol, sign),
-        plots=(*_scatters(points, lines, protocol), *_trajectories(points, protocol)),
+        plots=(*_scatters(points, fitted, protocol), *_trajectories(points, protocol)),
         tables={
-            "accuracy against total variation": lines,
+            "accuracy against total variation": fitted,
             "ranking before and after taking variation out": ranked,
             "agreement of the ranking with ROAD": beside,
             "points": _means(points),
@@ -107,9 +118,8 @@ def _points(part: Part, protocol: str, plain: Sequence[str], squares: bool, filt
     sets = {"as they are": {name: name for name in plain}}
     if squares:
         sets["squared"] = {name: square.get(name, name) for name in plain}
-    maps = metric_areas(part, MAPS, part.estimators)
-    found = curves(part, protocol, part.estimators)
-    measured = {name: _measured(part, name, frame, maps) for name, frame in found.items()}
+    maps = part.metric_values(MAPS)
+    measured = {name: _measured(part, name, frame, maps) for name, frame in part.curves(protocol).items()}
     rows = [
         {"set": which, "estimator": name, "kind": kind, "chain": chain, **point}
         for which, members in sets.items()
@@ -149,47 +159,31 @@ def fits(points: pd.DataFrame) -> pd.DataFrame:
     estimators and replicates; `p` is that of a permutation test.
     """
     rows = []
-    plain = points[points["kind"] == "plain"]
-    for which, group in plain.groupby("set", sort=False):
+    for which, group in points[points["kind"] == "plain"].groupby("set", sort=False):
         parts = {**dict(list(group.groupby("fraction"))), "all": group}
-        for fraction, some in parts.items():
-            for of in ("masks", "maps"):
-                x, y = _wide(some, of), _wide(some, "accuracy")
-                both = x.index.intersection(y.index)
-                if len(both) < LEAST or x.columns.tolist() != y.columns.tolist():
-                    continue
+        for (fraction, some), of in itertools.product(parts.items(), ("masks", "maps")):
+            x, y = _wide(some, of), _wide(some, "accuracy")
+            both = x.index.intersection(y.index)
+            if len(both) >= LEAST and x.columns.tolist() == y.columns.tolist():
                 a, b = x.loc[both].to_numpy(), y.loc[both].to_numpy()
-                mean_x, mean_y = a.mean(1), b.mean(1)
-                low, high = r_squared_interval(a, b)
-                rows.append(
-                    {
-                        "set": which,
-                        "fraction": fraction,
-                        "of": of,
-                        "estimators": len(both),
-                        "slope": _slope(mean_x, mean_y),
-                        "r2": r_squared(mean_x, mean_y),
-                        "low": low,
-                        "high": high,
-                        "p": permutation_p(mean_x, mean_y),
-                        "tau": float(scipy.stats.kendalltau(mean_x, mean_y).statistic),
-                    }
-                )
+                rows.append({"set": which, "fraction": fraction, "of": of, "estimators": len(both), **_fit(a, b)})
     columns = ["set", "fraction", "of", "estimators", "slope", "r2", "low", "high", "p", "tau"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _slope(x: np.ndarray, y: np.ndarray) -> float:
-    spread = float(((x - x.mean()) ** 2).sum())
-    return float(((x - x.mean()) * (y - y.mean())).sum() / spread) if spread > 0 else math.nan
+def _fit(x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """The line through the means over replicates of (estimators, replicates)."""
+    low, high = r_squared_interval(x, y)
+    x, y = x.mean(1), y.mean(1)
+    tau = float(scipy.stats.kendalltau(x, y).statistic)
+    return {"slope": slope(x, y), "r2": r_squared(x, y), "low": low, "high": high, "p": permutation_p(x, y), "tau": tau}
 
 
 def state(line: pd.Series, sign: int) -> State:
     """Misled if blurrier maps score better, more than chance would have it, and that is half of the differences."""
     favours_blur = line["slope"] * sign < 0
-    if favours_blur and line["p"] < 0.05 and line["r2"] >= HALF:
-        return "misleads"
-    return "holds" if line["high"] < HALF else "cannot tell"
+    explains = line["p"] < 0.05 and line["r2"] >= HALF
+    return conclude(misleads=bool(favours_blur and explains), holds=bool(line["high"] < HALF))
 
 
 def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
@@ -202,9 +196,7 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
     both = accuracy.index.intersection(masks.index)
     y, x = accuracy.loc[both].to_numpy().T, masks.loc[both].to_numpy().T
     left = residuals(x, y)
-    n = len(left)
-    spread = left.std(0, ddof=1) / math.sqrt(n) if n > 1 else np.full(left.shape[1], math.nan)
-    half = scipy.stats.t.ppf(0.975, n - 1) * spread if n > 1 else spread
+    intervals = [mean_of(values) for values in left.T]
     mean = left.mean(0)
     result = pd.DataFrame(
         {
@@ -213,8 +205,8 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
             "variation of masks": x.mean(0),
             "rank": scipy.stats.rankdata(-sign * y.mean(0)),
             "left": mean,
-            "low": mean - half,
-            "high": mean + half,
+            "low": [interval.low for interval in intervals],
+            "high": [interval.high for interval in intervals],
             "rank after": scipy.stats.rankdata(-sign * mean),
         }
     )
@@ -250,37 +242,27 @@ def _means(points: pd.DataFrame) -> pd.DataFrame:
     return points.groupby(keys, sort=False)[["accuracy", "masks", "maps"]].mean().reset_index()
 
 
-def _scatters(points: pd.DataFrame, lines: pd.DataFrame, protocol: str) -> list[Plot]:
+def _scatters(points: pd.DataFrame, fits_: pd.DataFrame, protocol: str) -> list[Plot]:
     """One scatter per fraction, of what the verdict rests on: unfiltered estimators, variation of the masks."""
     mean = _means(points)
     mean = mean[(mean["kind"] == "plain") & (mean["set"] == "as they are")]
-    plots = []
-    for t, some in mean.groupby("fraction"):
-        line = lines[(lines["fraction"] == t) & (lines["of"] == "masks") & (lines["set"] == "as they are")]
-        if line.empty:
-            continue
-        one = line.iloc[0]
-        title = (
-            f"At {100 * t:g} %, blurriness explains {100 * one['r2']:.0f} % ({100 * one['low']:.0f} to "
-            f"{100 * one['high']:.0f} %) of the differences"
+    fitted = fits_[(fits_["of"] == "masks") & (fits_["set"] == "as they are")].set_index("fraction")
+    return [
+        scatter(
+            f"variation-{100 * t:g}",
+            f"At {100 * t:g} %, blurriness explains {100 * fitted['r2'][t]:.0f} % ({100 * fitted['low'][t]:.0f} to "
+            f"{100 * fitted['high'][t]:.0f} %) of the differences",
+            "A point per estimator; left is blurry. Points on the line are ranked by blurriness alone.",
+            some,
+            MASKS,
+            ("accuracy", f"accuracy ({protocol.upper()})"),
+            "estimator",
+            line=True,
+            percent=True,
         )
-        plots.append(
-            Plot(
-                f"variation-{100 * t:g}",
-                "scatter",
-                title,
-                "A point per estimator; left is blurry. Points on the line are ranked by blurriness alone.",
-                some,
-                "masks",
-                "accuracy",
-                "total variation of the removed masks",
-                f"accuracy ({protocol.upper()})",
-                "estimator",
-                line=True,
-                percent=True,
-            )
-        )
-    return plots
+        for t, some in mean.groupby("fraction")
+        if t in fitted.index
+    ]
 
 
 def _trajectories(points: pd.DataFrame, protocol: str) -> list[Plot]:
@@ -290,23 +272,16 @@ def _trajectories(points: pd.DataFrame, protocol: str) -> list[Plot]:
     middle = fractions[len(fractions) // 2]
     plots = []
     for which, some in mean[mean["fraction"] == middle].groupby("set", sort=False):
-        moved = some[some["estimator"] != BASELINE]
-        share = together(moved)
-        title = (
-            f"Filtering moves variation and accuracy the same way in {share[0]} of {share[1]} estimators "
-            f"({which}, {100 * middle:g} %)"
-        )
+        same, moved = together(some[some["estimator"] != BASELINE])
         plots.append(
-            Plot(
+            lines(
                 f"variation-paths-{'squared' if which == 'squared' else 'plain'}",
-                "lines",
-                title,
+                f"Filtering moves variation and accuracy the same way in {same} of {moved} estimators "
+                f"({which}, {100 * middle:g} %)",
                 "A path per estimator: plain, max-filtered, Gaussian-filtered; a path down to the left gains by blur.",
                 some,
-                "masks",
-                "accuracy",
-                "total variation of the removed masks",
-                f"accuracy ({protocol.upper()})",
+                MASKS,
+                ("accuracy", f"accuracy ({protocol.upper()})"),
                 "estimator",
                 percent=True,
             )

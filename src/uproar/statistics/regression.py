@@ -35,6 +35,13 @@ def correlation(x: ArrayLike, y: ArrayLike) -> float:
     return float(np.corrcoef(a, b)[0, 1])
 
 
+def slope(x: ArrayLike, y: ArrayLike) -> float:
+    """Slope of the least-squares line of y over x; NaN where x is constant."""
+    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    spread = float(((a - a.mean()) ** 2).sum())
+    return float(((a - a.mean()) * (b - b.mean())).sum() / spread) if spread > 0 else math.nan
+
+
 def residuals(x: ArrayLike, y: ArrayLike) -> Array:
     """What is left of y when the least-squares line over x is taken out; x may have leading axes (lines of their own).
 

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 import scipy
 import torch
 
@@ -51,20 +50,6 @@ class Part(base.Part):
         """Its results: curves, areas and the study's own verdicts."""
         results = collect(self.study, self._store, self._outcomes, with_pictures=False)
         return results.view(self._bench.setting.task, self._bench.spec.name)
-
-    @property
-    def cells(self) -> pd.DataFrame:
-        """One row per finished cell: protocol, estimator, fraction, seed, accuracy, ..."""
-        return self.view.cells
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """One row per finished metric: metric, estimator, seed, value, higher_is_better, ..."""
-        return self.view.scores
-
-    def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
-        """Accuracy by seed (rows) and fraction (columns), plain training included; only whole columns."""
-        return self.view.accuracy(protocol, estimator)
 
     def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""
