@@ -22,7 +22,7 @@ from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Skipped, Unit
-from uproar.study.collect_scores import image_rows, judged, score_row
+from uproar.study.collect_scores import evaluation, image_rows, metric_scores, score_row
 from uproar.study.environment import environment
 from uproar.study.plan import cells_of, refusal, scores_of
 from uproar.study.settings import ImageRanking, Setting
@@ -66,8 +66,8 @@ def collect(
         place = bench.setting.task, bench.spec.name
         if (known := _quality(study, bench)) is not None:
             quality[place] = known
-        if (found := judged(study, bench)) is not None:
-            by_metrics[place] = replace(found, quality=known)
+        if (scores_here := metric_scores(study, bench)) is not None:
+            by_metrics[place] = replace(scores_here, quality=known)
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
         pictures += _pictures(study, bench) if with_pictures else []
     return Results(
@@ -147,9 +147,9 @@ def _score_rows(
 ) -> list[dict[str, Any]]:
     rows = []
     for unit in scores_of(study, bench.setting):
-        item = bench.store.find("score", bench.keys.score(unit))
-        row = score_row(unit, bench.spec.name, item)
-        row = row if item is not None else row | _not_done(outcomes.get(unit))
+        one = evaluation(bench, unit)
+        row = score_row(unit, bench.spec.name, one)
+        row = row if one is not None else row | _not_done(outcomes.get(unit))
         if row["status"] != "missing" or _expected(study, unit, asked):
             rows.append(row)
     return rows

@@ -7,29 +7,23 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from uproar.errors import NotApplicable
 from uproar.estimators import Chain, Context, explain_chains
-from uproar.expression import Call
 from uproar.metrics import Batch
-from uproar.metrics.base import Responses, read_metric, resampled_statistic
-from uproar.metrics.probe import evaluate, joined, summarise
+from uproar.metrics.base import read_metric
 from uproar.models import MemoryBudget
 from uproar.models.borrow import device_of
 from uproar.models.remote_device import callable_from_cpu, explain_on_device
-from uproar.removal.order import tied_pixels
+from uproar.scoring.evaluation import Evaluation, evaluate_methods
 from uproar.seeds import Draws
 from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels
 from uproar.study.cell import Scored, by_estimator
 from uproar.study.inputs import Inputs
-from uproar.study.keys import RESAMPLES, Keys
+from uproar.study.keys import Keys
 from uproar.training import predict
-
-SCORED = 64
-"""Images scored at a time, at most."""
 
 
 class MetricScores:
@@ -51,37 +45,20 @@ class MetricScores:
         model = self.base_models.get(seed)[0]
         calls = {name: [read_metric(unit.metric) for unit in own] for name, own in by_chain.items()}
         states = self.base_models.states(model, chains, seed)
-        parts: dict[str, list[dict[str, Responses]]] = {name: [] for name in by_chain}
-        ties: dict[str, list[Tensor]] = {name: [] for name in by_chain}
-        shown, started = dict.fromkeys(by_chain, 0), time.perf_counter()
-
-        def scored(span: slice, rows: int) -> list[tuple[dict[str, Responses], int, Tensor]]:
-            batches = self._batches(model, chains, seed, span, states)
-            return [
-                (*evaluate(own, batch, rows), tied_pixels(batch.maps))
-                for own, batch in zip(calls.values(), batches, strict=True)
-            ]
-
-        budget = MemoryBudget.of(model, self.inputs.task.test.read(slice(0, 2)))
-        for parts_of in budget.over(len(self.inputs.task.test), SCORED, scored):
-            for name, (responses, passed, tied_in) in zip(by_chain, parts_of, strict=True):
-                parts[name].append(responses)
-                ties[name].append(tied_in)
-                shown[name] += passed
+        started = time.perf_counter()
+        methods = evaluate_methods(
+            calls,
+            [list(by_chain)],
+            lambda _, rows: self._batches(model, chains, seed, rows, states),
+            len(self.inputs.task.test),
+            MemoryBudget.of(model, self.inputs.task.test.read(slice(0, 2))),
+        )
         seconds = (time.perf_counter() - started) / len(units)
         for name, own in by_chain.items():
-            everything, tied = joined(parts[name]), float(torch.cat(ties[name]).mean())
             for unit, call in zip(own, calls[name], strict=True):
-                facts = {"tied": tied, "seconds": seconds, "forwards": shown[name]}
-                self._write(unit, call, everything[str(call)], facts)
-
-    def _write(self, unit: Scored, call: Call, kept: Responses, facts: dict[str, Any]) -> None:
-        arrays = {name: value.contiguous().numpy() for name, value in kept.items()}
-        resampled = resampled_statistic(call, kept)
-        if resampled is not None:
-            arrays[RESAMPLES] = resampled
-        item = Item(arrays, _jsonable({**summarise(call, kept), **facts}))
-        self.inputs.store.write("score", self.keys.score(unit), item)
+                one = Evaluation.of(call, methods[name].responses[str(call)], methods[name].tied)
+                facts = {**one.facts, "seconds": seconds, "forwards": methods[name].shown}
+                self.inputs.store.write("score", self.keys.score(unit), Item(one.arrays, _jsonable(facts)))
 
     def _batches(
         self, model: nn.Module, chains: Sequence[Chain], seed: int, rows: slice, states: dict[str, Any]

@@ -1,0 +1,399 @@
+"""The Python face for scores: all metrics of given maps, without retraining."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from uproar.checks import (
+    boxes_of,
+    check_batch_size,
+    check_images,
+    check_like,
+    check_model,
+    classes_of,
+    colour_of,
+    in_single,
+    map_values,
+    outside_inference_mode,
+    plain,
+    unusual_pixels,
+)
+from uproar.containment import guarded_call
+from uproar.data.task import box_pixels
+from uproar.errors import BadInput, BadShape, NotApplicable
+from uproar.expression import Call, parse
+from uproar.metrics import Batch
+from uproar.metrics.base import read_metric
+from uproar.metrics.probe import evaluate, fractions_of
+from uproar.models import MemoryBudget
+from uproar.models.output_kind import (
+    LogProbabilities,
+    Output,
+    assuming_output,
+    logarithm,
+    model_output_kind,
+    sum_tolerance,
+)
+from uproar.models.remote_device import callable_from_cpu, explain_on_device, unwrap_remote
+from uproar.results.quality import NetworkQuality, WeakNetwork, network_quality, predictions
+from uproar.results.scores import Scores
+from uproar.scoring.evaluation import TOGETHER, Evaluation, Listener, MethodResponses, evaluate_methods
+from uproar.scoring.tables import ReplicatedMetric, scores_of
+from uproar.seeds import Draws
+from uproar.training import predict
+
+Explain = Callable[[nn.Module, Tensor, Tensor, Draws], Tensor]
+
+DEFAULT = ("insertion", "deletion", "road", "average_drop")
+SHOWN = 64
+"""Images kept for the report."""
+LARGE = 32 * 32
+"""Pixels of an image of which `TOGETHER` are evaluated between two reports of progress; of larger ones fewer."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric's value while pixels go or come: one row per image."""
+
+    fractions: Tensor
+    values: Tensor
+
+
+class ScoreOptions(TypedDict, total=False):
+    """What `score` takes beside model, images, labels, maps and metrics."""
+
+    mean: Tensor | None
+    train: Tensor | None
+    truth: Tensor | None
+    boxes: Tensor | None
+    explain: Mapping[str, Explain] | None
+    output: Output
+    seed: int
+    index: Sequence[int] | None
+    batch_size: int | None
+
+
+def score(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    maps: Tensor | Mapping[str, Tensor],
+    metrics: Sequence[str] = DEFAULT,
+    *,
+    per_image: bool = False,
+    mean: Tensor | None = None,
+    train: Tensor | None = None,
+    truth: Tensor | None = None,
+    boxes: Tensor | None = None,
+    explain: Mapping[str, Explain] | None = None,
+    output: Output = "auto",
+    seed: int = 0,
+    index: Sequence[int] | None = None,
+    batch_size: int | None = None,
+) -> pd.DataFrame:
+    """A table with one row per method and metric: value, bootstrap interval over images, NaN and tie counts.
+
+    `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
+    per image instead. Some metrics need `mean` (colour of the training images; else that of `train`), `train`,
+    `truth` (the important pixels, (n, h, w) bool), or `explain`, which makes maps of other images: `uproar ls metrics`.
+    `boxes` (whole numbers x0, y0, x1, y1, the last column and row included; (n, 4), or (n, m, 4) for several in an
+    image) are what the pointing game is played on, and the `truth` of all else where that is not given.
+    `output="probability"` says that the model ends in a softmax. Without `batch_size`, as many images at a time as
+    memory holds; no number depends on it.
+    """
+    scores = score_all(
+        model,
+        x,
+        y,
+        maps,
+        metrics,
+        mean=mean,
+        train=train,
+        truth=truth,
+        boxes=boxes,
+        explain=explain,
+        output=output,
+        seed=seed,
+        index=index,
+        batch_size=batch_size,
+    )
+    weak = None if scores.quality is None else scores.quality.warning
+    for notice in scores.notices:
+        warnings.warn(notice, WeakNetwork if notice == weak else UserWarning, stacklevel=2)
+    return scores.per_image if per_image else scores.table
+
+
+def score_all(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    maps: Tensor | Mapping[str, Tensor],
+    metrics: Sequence[str] = DEFAULT,
+    *,
+    listen: Listener = lambda *_: None,
+    over: Callable[[], bool] = lambda: False,
+    labelled: bool = True,
+    **options: Unpack[ScoreOptions],
+) -> Scores:
+    """Scores with everything a report needs: the table, per-image values, paired comparisons and curves.
+
+    Options are those of `score`. `labelled=False` says that `y` are no labels but what the model predicts. When
+    `over()`, no further images are begun: the scores are those of the first ones.
+    """
+    # what scores are made of are logits from here on
+    with outside_inference_mode(), assuming_output("logit"):
+        calls = [read_metric(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
+        inputs = _Inputs.checked(model, x, y, maps, bool(calls), labelled, **options)
+        try:
+            methods = _evaluated(calls, inputs, listen, over)
+        except NotApplicable:
+            calls, left_out = _applicable(calls, inputs)
+            inputs.notices.extend(left_out)
+            methods = _evaluated(calls, inputs, listen, over)
+        return _scores(calls, methods, inputs, options.get("seed", 0))
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Model, images and maps, checked and on the CPU, where images are changed; the model is asked where it is."""
+
+    model: nn.Module
+    x: Tensor
+    y: Tensor
+    maps: Mapping[str, Tensor]
+    clean: Tensor
+    """The model's logits of the unchanged images."""
+    draws: Draws
+    mean: Tensor | None
+    train: Tensor | None
+    truth: Tensor | None
+    boxed: Tensor | None
+    explain: Mapping[str, Explain]
+    budget: MemoryBudget
+    quality: NetworkQuality
+    notices: list[str]
+
+    @classmethod
+    def checked(
+        cls,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        maps: Tensor | Mapping[str, Tensor],
+        metrics: bool,
+        labelled: bool,
+        *,
+        mean: Tensor | None = None,
+        train: Tensor | None = None,
+        truth: Tensor | None = None,
+        boxes: Tensor | None = None,
+        explain: Mapping[str, Explain] | None = None,
+        output: Output = "auto",
+        seed: int = 0,
+        index: Sequence[int] | None = None,
+        batch_size: int | None = None,
+    ) -> _Inputs:
+        """What was given, refused where it does not fit together; `metrics` says whether there are any."""
+        check_model(model)
+        check_images(x)
+        check_like(train, x, "train")
+        check_batch_size(batch_size)
+        x, train = in_single(plain(x)), None if train is None else in_single(plain(train))
+        y, mean, truth, boxes = (plain(a) for a in (y, mean, truth, boxes))
+        named = maps if isinstance(maps, Mapping) else {"maps": maps}
+        methods = {name: checked_maps(a, x, name) for name, a in named.items()}
+        if not metrics or not methods:
+            raise BadInput(f"There are no {'maps' if metrics else 'metrics'}: give at least one.")
+        y = classes_of(y, len(x), "labels").cpu()
+        if mean is None and train is not None:
+            mean = train.mean((0, 2, 3))
+        mean = colour_of(mean, x, "mean")
+        x = x.cpu()
+        boxed = None if boxes is None else box_pixels(boxes_of(boxes, len(x)).cpu(), *x.shape[2:])
+        truth = boxed if truth is None else truth
+        truth, train, mean = (None if a is None else a.cpu() for a in (truth, train, mean))
+        explains = {name: explain_on_device(_guarded(name, each)) for name, each in (explain or {}).items()}
+        model = callable_from_cpu(model)
+        budget = MemoryBudget.of(model, x) if batch_size is None else MemoryBudget(batch_size)
+        answers = budget.run(lambda rows: predict(model, x, rows))
+        model, clean, notices = _with_logits(model, x, answers, output)
+        notices += unusual_pixels(x)
+        if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
+            raise BadInput(
+                f"The labels run from {int(y.min())} to {int(y.max())}, but the model has {clean.shape[1]} classes."
+            )
+        quality = network_quality(clean.numpy(), y.numpy(), labelled)
+        notices += [quality.warning] if quality.warning else []
+        draws = Draws.of(seed, len(x) if index is None else index)
+        return cls(model, x, y, methods, clean, draws, mean, train, truth, boxed, explains, budget, quality, notices)
+
+    def batch(self, method: str, rows: slice) -> Batch:
+        """Some images with the maps of a method."""
+        return Batch(
+            self.model,
+            self.x[rows],
+            self.y[rows],
+            self.maps[method][rows],
+            self.clean[rows],
+            self.draws[rows],
+            self.mean,
+            None if self.truth is None else self.truth[rows],
+            self.explain.get(method),
+            self.train,
+            None if self.boxed is None else self.boxed[rows],
+        )
+
+
+def _evaluated(
+    calls: Sequence[Call], inputs: _Inputs, listen: Listener, over: Callable[[], bool]
+) -> dict[str, MethodResponses]:
+    """What every metric says of every image, by method."""
+    h, w = inputs.x.shape[2:]
+    return evaluate_methods(
+        dict.fromkeys(inputs.maps, calls),
+        [[method] for method in inputs.maps],
+        lambda group, rows: [inputs.batch(method, rows) for method in group],
+        len(inputs.x),
+        inputs.budget,
+        step=max(1, min(TOGETHER, TOGETHER * LARGE // (h * w))),
+        listen=listen,
+        stop=over,
+    )
+
+
+def _scores(calls: Sequence[Call], methods: Mapping[str, MethodResponses], inputs: _Inputs, seed: int) -> Scores:
+    """The tables of one replicate, with what a report shows beside them."""
+    evaluations = {
+        str(call): {
+            method: Evaluation.of(call, one.responses[str(call)], one.tied, seed) for method, one in methods.items()
+        }
+        for call in calls
+    }
+    one_replicate = (
+        (call, {method: ReplicatedMetric.of(call, [one]) for method, one in evaluations[str(call)].items()})
+        for call in calls
+    )
+    scores = scores_of(one_replicate, inputs.x.shape[1:])
+    assert scores is not None, "there are methods and metrics"
+    values = {
+        (method, metric): one.arrays["value"].astype(float)
+        for metric, by_method in evaluations.items()
+        for method, one in by_method.items()
+    }
+    n = next(iter(methods.values())).images
+    shown = slice(0, min(n, SHOWN))
+    return replace(
+        scores,
+        per_image=pd.concat(
+            [
+                pd.DataFrame({"method": method, "metric": metric, "image": np.arange(len(a)), "value": a})
+                for (method, metric), a in values.items()
+            ],
+            ignore_index=True,
+        ),
+        curves={
+            metric: replace(curves, values={m: e.arrays["curve"] for m, e in evaluations[metric].items()})
+            for metric, curves in scores.curves.items()
+        },
+        forwards=sum(one.shown for one in methods.values()) + len(inputs.clean),
+        notices=tuple(inputs.notices),
+        images=inputs.x[shown].numpy(),
+        maps={name: a[shown].numpy() for name, a in inputs.maps.items()},
+        titles=tuple(str(k) for k in inputs.y[shown].tolist()),
+        quality=inputs.quality,
+        predictions=predictions(inputs.clean[shown].numpy()),
+    )
+
+
+def _applicable(calls: Sequence[Call], inputs: _Inputs) -> tuple[list[Call], list[str]]:
+    """The metrics that apply to the first image under every method, and a sentence on each that does not."""
+    kept, left_out = [], []
+    for call in calls:
+        try:
+            for method in inputs.maps:
+                evaluate([call], inputs.batch(method, slice(0, 1)))
+        except NotApplicable as error:
+            left_out.append(f"{call} is left out: {error}.")
+        else:
+            kept.append(call)
+    if not kept or not left_out:
+        raise NotApplicable(" ".join(left_out) or "a metric does not apply to some of the images")
+    return kept, left_out
+
+
+def curve(
+    model: nn.Module,
+    x: Tensor,
+    maps: Tensor,
+    metric: str = "deletion",
+    *,
+    target: Tensor,
+    mean: Tensor | None = None,
+    output: Output = "auto",
+    seed: int = 0,
+    index: Sequence[int] | None = None,
+    batch_size: int | None = None,
+    **options: Any,
+) -> Curve:
+    """The curve of a metric for every image: `.fractions` (points,) and `.values` (n, points).
+
+    Options are the metric's, e.g. `steps=100, fill="mean", unit="pixel"`.
+    """
+    call = parse(metric)
+    given = tuple(sorted({**dict(call.options), **options}.items()))
+    text = str(Call(call.name, (), given))
+    scores = score_all(
+        model, x, target, {"map": maps}, [text], mean=mean, output=output, seed=seed, index=index, batch_size=batch_size
+    )
+    name = str(read_metric(text))
+    if name not in scores.curves:
+        fractions_of(read_metric(text), x.shape[1:])  # says which metrics have curves
+    curves = scores.curves[name]
+    return Curve(torch.from_numpy(curves.fractions), torch.from_numpy(curves.values["map"]))
+
+
+def _guarded(name: str, explain: Explain) -> Explain:
+    """The function that makes further maps of a method, kept from changing what others share."""
+
+    def explained(model: nn.Module, images: Tensor, classes: Tensor, draws: Draws) -> Tensor:
+        owner, given = f"The function explain[{name!r}]", [model, images, classes, draws]
+        return guarded_call(owner, explain, given, model=model)
+
+    return explained
+
+
+def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
+    """Maps as (n, h, w); channels are summed, another size is refused."""
+    try:
+        given = plain(torch.as_tensor(maps)).cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(f"The maps {name!r} are no array of numbers.") from None
+    a = map_values(given, f"The map {name!r}")
+    n, c, h, w = x.shape
+    if a.dim() == 4 and a.shape[1] in (1, c):
+        a = a.sum(1)
+    if a.dim() != 3 or len(a) != n:
+        raise BadShape(f"The maps {name!r} are {tuple(a.shape)}; for {n} images they must be ({n}, {h}, {w}).")
+    if a.shape[1:] != (h, w):
+        raise BadShape(
+            f"The maps {name!r} are {a.shape[1]}x{a.shape[2]} but the images {h}x{w}; resize them first, e.g. "
+            f"torch.nn.functional.interpolate(maps[:, None], ({h}, {w}), mode='bilinear')[:, 0]."
+        )
+    return a
+
+
+def _with_logits(model: nn.Module, x: Tensor, answers: Tensor, output: Output) -> tuple[nn.Module, Tensor, list[str]]:
+    """The model and its answers as logits, and what was noticed on the way."""
+    if model_output_kind(model, x, answers, output, sum_tolerance(unwrap_remote(model))) == "logit":
+        return model, answers, []
+    said = "The model's rows sum to 1, so they are taken as probabilities; say output='logit' if they are not."
+    notices = [] if output == "probability" else [said]
+    return LogProbabilities(model), logarithm(answers), notices

@@ -1,0 +1,186 @@
+"""Tables of metrics: one row per method, every pair compared, mean curves; over images, and replicates where there are
+several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from uproar.expression import Call
+from uproar.metrics import metrics
+from uproar.metrics.probe import fractions_of, has_curve
+from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, why_unranked, with_rank
+from uproar.scoring.evaluation import RESAMPLED, Evaluation
+from uproar.statistics.bootstrap import resampled_images
+from uproar.statistics.comparisons import compare_methods
+from uproar.statistics.intervals import Interval, Measurements, half_width, nanmean
+
+TRACED = 40
+"""Resamples of the images for the interval of a curve that is a statistic of the data set."""
+
+
+@dataclass(frozen=True)
+class ReplicatedMetric:
+    """One metric of one method over all replicates: what its row, its comparisons and its curves are made of."""
+
+    call: Call
+    value: float
+    measurements: Measurements
+    """What its interval and its comparisons are computed from; rows of NaN for replicates without it."""
+    images: int
+    undefined: int
+    """The largest number of any replicate."""
+    tied: float
+    note: str
+    line: Line | None = None
+    """Its mean curve."""
+    trace: Line | None = None
+    """A statistic of the data set at all its levels."""
+
+    @classmethod
+    def of(cls, call: Call, evaluations: Sequence[Evaluation | None], traced: bool = False) -> ReplicatedMetric:
+        """From its replicates; None stands for one that does not have it. `traced` asks for the trace too."""
+        made = [one for one in evaluations if one is not None]
+        used = [one for one in made if math.isfinite(one.value)] or made
+        return cls(
+            call,
+            float(np.mean([one.value for one in used])),
+            _measurements(call, evaluations),
+            int(used[0].facts["n"]),
+            int(max(one.facts["nan"] for one in made)),
+            float(np.mean([one.facts["tied"] for one in used])),
+            str(used[0].facts["note"]),
+            _line(used) if has_curve(call) and all("curve" in one.arrays for one in used) else None,
+            _trace(call, used) if traced and metrics[call.name].facts["trace"] is not None else None,
+        )
+
+    @property
+    def interval(self) -> Interval:
+        """Its interval inside the metric's range."""
+        return _clipped(self.call, self.measurements)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """The metric's direction."""
+        return bool(metrics[self.call.name].facts["higher_is_better"])
+
+    def row(self, method: str) -> dict[str, Any]:
+        """Its row of `Scores.table`."""
+        interval = self.interval
+        return with_rank(
+            {
+                "method": method,
+                "metric": str(self.call),
+                "value": self.value,
+                "low": interval.low,
+                "high": interval.high,
+                "n": self.images,
+                "nan": self.undefined,
+                "tied": self.tied,
+                "note": self.note,
+                "higher_is_better": self.higher_is_better,
+            }
+        )
+
+
+def replicate_interval(call: Call, evaluation: Evaluation) -> Interval:
+    """The interval of a metric in one replicate: over images alone."""
+    return _clipped(call, _measurements(call, [evaluation]))
+
+
+def _clipped(call: Call, measurements: Measurements) -> Interval:
+    facts = metrics[call.name].facts
+    return measurements.interval().clipped(facts["low"], facts["high"])
+
+
+def scores_of(
+    metrics_of_methods: Iterable[tuple[Call, Mapping[str, ReplicatedMetric]]], shape: Sequence[int]
+) -> Scores | None:
+    """The scores of all methods, metric after metric; None without any. `shape` is that of an image, (c, h, w)."""
+    rows, pairs, curves, traces = [], [], {}, {}
+    for call, methods in metrics_of_methods:
+        if not methods:
+            continue
+        rows += [one.row(method) for method, one in methods.items()]
+        pairs.append(_compared(call, methods))
+        lines = {method: one.line for method, one in methods.items() if one.line is not None}
+        if lines:
+            curves[str(call)] = Curves(np.asarray(fractions_of(call, tuple(shape))), {}, lines)
+        traced = {method: one.trace for method, one in methods.items() if one.trace is not None}
+        if traced:
+            traces[str(call)] = Curves(np.asarray(metrics[call.name].facts["trace"].levels), {}, traced)
+    if not rows:
+        return None
+    return Scores(
+        pd.DataFrame(rows)[list(COLUMNS)],
+        pd.DataFrame(columns=["method", "metric", "image", "value"]),
+        pd.concat(pairs, ignore_index=True)[list(COMPARISON_COLUMNS)],
+        curves,
+        traces,
+    )
+
+
+def _compared(call: Call, methods: Mapping[str, ReplicatedMetric]) -> pd.DataFrame:
+    """All pairs of methods under one metric, the better one first, Holm over the pairs."""
+    unranked = {method: why_unranked(one.images, one.undefined) for method, one in methods.items()}
+    higher = next(iter(methods.values())).higher_is_better
+    frame = compare_methods({method: one.measurements for method, one in methods.items()}, higher, unranked)
+    frame.insert(0, "metric", str(call))
+    return frame
+
+
+def _measurements(call: Call, evaluations: Sequence[Evaluation | None]) -> Measurements:
+    def stacked(name: str) -> np.ndarray:
+        arrays = [np.asarray(math.nan) if one is None else one.arrays[name].astype(float) for one in evaluations]
+        size = max(array.size for array in arrays)
+        return np.stack([np.broadcast_to(array, (size,)) for array in arrays])
+
+    if metrics[call.name].facts["whole"] is None:
+        return Measurements(stacked("value"))
+    numbers = np.array([math.nan if one is None else one.value for one in evaluations])
+    return Measurements(stacked("value"), numbers, stacked(RESAMPLED))
+
+
+def _line(evaluations: Sequence[Evaluation]) -> Line:
+    """The mean curve over replicates and images, with the half width of its interval at every point."""
+    shape = evaluations[0].arrays["curve"].shape
+    total, there, means = np.zeros(shape), np.zeros(shape, int), []
+    for one in evaluations:
+        curve = one.arrays["curve"].astype(float)
+        finite = np.isfinite(curve)
+        total += np.where(finite, curve, 0.0)
+        there += finite
+        means.append(nanmean(curve))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_image = np.asarray(total / there)
+        n, mean = np.isfinite(by_image).sum(0), nanmean(by_image)
+        variance = np.where(np.isfinite(by_image), (by_image - mean) ** 2, 0.0).sum(0) / (n - 1)
+        half = half_width(np.stack(means), np.where(n > 1, variance / n, np.nan), n)
+    return Line(mean, half, n)
+
+
+def _trace(call: Call, evaluations: Sequence[Evaluation]) -> Line:
+    """A statistic of the data set at all its levels, mean over replicates; images are resampled for its interval."""
+    entry = metrics[call.name]
+    trace, options = entry.facts["trace"], entry.bind(**dict(call.options))
+    means, draws = [], []
+    for one in evaluations:
+        responses = one.responses
+        n = len(responses["value"])
+        again = [
+            trace.of({k: v[r] for k, v in responses.items()}, trace.levels, **options)
+            for r in resampled_images(n, TRACED, name="trace")
+        ]
+        means.append(trace.of(responses, trace.levels, **options).numpy())
+        draws.append(torch.stack(again).double().numpy())
+    drawn = np.mean(draws, axis=0)
+    whole = np.where(np.isfinite(drawn).all(0), drawn, np.nan)  # undefined for some resample: no interval
+    return Line(
+        np.mean(means, axis=0), half_width(np.stack(means), whole.var(0, ddof=1), n), np.full(len(trace.levels), n)
+    )
