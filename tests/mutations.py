@@ -26,9 +26,9 @@ from uproar.metrics.base import read_metric
 from uproar.models.weights import read_weights
 from uproar.report.page import flat_facts
 from uproar.report.result_page import Told, facts_of
-from uproar.runs.folder import earlier, gathered, recall, remember
+from uproar.runs.folder import earlier_facts, read_run, write_run
+from uproar.runs.open import run_in
 from uproar.study.bundled import shipped
-from uproar.study.progress import left_in
 from uproar.study.spec import Study, study_of
 
 ODD: tuple[Any, ...] = (
@@ -199,14 +199,14 @@ def _run(folder: Path) -> None:
         "wall": {"seconds": 1.5, "begun": 1, "ended": 1},
     }
     (folder / "store").mkdir(parents=True)
-    remember(folder, study_of(TINY), str(folder / "store"), facts)
+    write_run(folder, study_of(TINY), str(folder / "store"), facts)
 
 
 def _reported(folder: Path, study: Study | None = None) -> object:
     """What a report does with the record and the progress of a run, without drawing."""
-    found, place, facts = recall(folder, trust=True)
-    earlier(folder)
-    results = gathered(study or found, place, left_in(folder), facts)
+    found, place, facts = read_run(folder, trust=True)
+    earlier_facts(folder)
+    results = run_in(folder, study or found, place, facts)
     return flat_facts(results.provenance), facts_of(results, Told("", ""))
 
 

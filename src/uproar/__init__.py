@@ -10,7 +10,7 @@
 >>> maps.shape, gone.sum((1, 2)).tolist()
 (torch.Size([4, 8, 8]), [19, 19, 19, 19])
 
-A whole study, resumable: `uproar.run("study.toml").verdicts`.
+A whole study, resumable: `uproar.run("study.toml").verdicts`; one that ran before: `uproar.open("runs/x").verdicts`.
 """
 
 from typing import TYPE_CHECKING as _CHECKING
@@ -26,6 +26,7 @@ if _CHECKING:
     from uproar.estimators.base import direct, estimator
     from uproar.metrics.base import metric
     from uproar.runs.execute import audit, run
+    from uproar.runs.open import open  # noqa: A004
     from uproar.runs.run import Run
     from uproar.scoring import Curve, curve, score
     from uproar.study.spec import Study, study_of
@@ -55,6 +56,7 @@ _load = _lazy_names(
         "fit": "uproar.training",
         "load": "uproar.data.registry",
         "metric": "uproar.metrics",
+        "open": "uproar.runs.open",
         "predict": "uproar.training",
         "removed": "uproar.api",
         "run": "uproar.runs.execute",
@@ -97,6 +99,7 @@ __all__ = [
     "fit",
     "load",
     "metric",
+    "open",
     "predict",
     "removed",
     "run",

@@ -15,7 +15,7 @@ from uproar.data import load
 from uproar.data.catalogue import CATALOGUE, RemoteFile
 from uproar.data.locations import environment_roots, use_root
 from uproar.errors import BadInput
-from uproar.runs.folder import recall, remember
+from uproar.runs.folder import read_run, write_run
 from uproar.study.run import run_study
 from uproar.study.spec import study_of
 
@@ -146,11 +146,11 @@ def test_a_report_remembers_where_its_run_found_the_data(here, monkeypatch):
     write_mnist(here / "sets" / "MNIST" / "raw")
     use_root("sets")
     study = study_of({"tasks": "mnist(train=20, test=10)"})
-    remember(here / "mine", study, "store", {})
+    write_run(here / "mine", study, "store", {})
     (here / "store").mkdir()
     monkeypatch.setenv("UPROAR_DATA", str(here / "first"))
     with pytest.raises(BadInput, match="was not found"):
         load("mnist")
-    assert recall(here / "mine")[0] == study
+    assert read_run(here / "mine")[0] == study
     assert len(load("mnist").train) == 30
     assert environment_roots() == [str(here / "first"), str(here / "sets")]

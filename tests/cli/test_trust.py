@@ -17,7 +17,7 @@ from uproar.data import load
 from uproar.errors import BadInput, StoreError
 from uproar.models import ModelSpec, build
 from uproar.runs import trust
-from uproar.runs.folder import recall, remember
+from uproar.runs.folder import read_run, write_run
 from uproar.storage.backends import ObjectStore
 from uproar.storage.store import Store
 from uproar.storage.urls import hide, public, public_command
@@ -73,22 +73,22 @@ def test_code_that_a_received_folder_names_is_not_run(here, capsys, monkeypatch,
     monkeypatch.delitem(sys.modules, "evil", raising=False)
     monkeypatch.syspath_prepend(here)  # as `python -m uproar` has it
     with contextlib.suppress(BadInput):
-        build(ModelSpec.of(recall(here / "got", trust=True)[0].models[0]), load(TASK), 0)
+        build(ModelSpec.of(read_run(here / "got", trust=True)[0].models[0]), load(TASK), 0)
     assert (here / "executed").exists(), "the test would not notice"
 
 
 def test_a_received_folder_without_code_is_read_with_its_own_store_alone(here):
     record(here / "got")
     content = json.loads((here / "got/run.json").read_text())
-    assert recall(here / "got")[1] == str(here / "got/store")
+    assert read_run(here / "got")[1] == str(here / "got/store")
     for elsewhere in (str(here), "s3://bucket/study"):
         (here / "got/run.json").write_text(json.dumps({**content, "store": elsewhere}))
-        assert recall(here / "got")[1] == str(here / "got/store")
+        assert read_run(here / "got")[1] == str(here / "got/store")
         (here / "got/store").rmdir()
         with pytest.raises(BadInput, match="its results are outside of it, in .*: give --trust"):
-            recall(here / "got")
-        assert recall(here / "got", trust=True)[1] == elsewhere
-        assert recall(here / "got", store="other")[1] == "other"
+            read_run(here / "got")
+        assert read_run(here / "got", trust=True)[1] == elsewhere
+        assert read_run(here / "got", store="other")[1] == "other"
         (here / "got/store").mkdir()
 
 
@@ -96,19 +96,19 @@ def test_what_this_user_ran_is_reported_without_a_question(here):
     (here / "own.py").write_text(OWN)
     study = Study(tasks=TASK, plugins="own.py", estimators=["own"])
     (here / "out/store").mkdir(parents=True)
-    remember(here / "out", study, "out/store", {})
-    assert recall(Path("out"))[0] == study
+    write_run(here / "out", study, "out/store", {})
+    assert read_run(Path("out"))[0] == study
     (here / "own.py").write_text(OWN + "# edited by its author\n")
-    assert recall(Path("out"))[0] == study
+    assert read_run(Path("out"))[0] == study
     content = (here / "out/run.json").read_text()
     for change in ("own.py", TASK, str(here / "out/store")):
         (here / "out/run.json").write_text(content.replace(change, change + "x"))
         with pytest.raises(BadInput, match="--trust"):
-            recall(Path("out"))
+            read_run(Path("out"))
     (here / "out/run.json").write_text(content)
     shutil.copytree(here / "out", here / "copy")
     with pytest.raises(BadInput, match="has been moved or edited"):
-        recall(here / "copy")
+        read_run(here / "copy")
 
 
 def test_a_file_of_the_same_name_elsewhere_is_not_that_file(here, monkeypatch):
@@ -116,12 +116,12 @@ def test_a_file_of_the_same_name_elsewhere_is_not_that_file(here, monkeypatch):
     (here / "own.py").write_text(OWN)
     study = Study(tasks=TASK, plugins="own.py", estimators=["own"])
     (here / "out/store").mkdir(parents=True)
-    remember(here / "out", study, str(here / "out/store"), {})
+    write_run(here / "out", study, str(here / "out/store"), {})
     (here / "trap").mkdir()
     (here / "trap/own.py").write_text(EVIL)
     monkeypatch.chdir(here / "trap")
     with pytest.raises(BadInput, match="--trust"):
-        recall(here / "out")
+        read_run(here / "out")
     assert not (here / "trap/executed").exists()
 
 
@@ -145,13 +145,13 @@ URLS = [f"s3://user:{SECRET}@bucket/study", f"memory://bucket/x?token={SECRET}&s
 
 @pytest.mark.parametrize("url", URLS)
 def test_secrets_of_a_store_are_written_and_told_nowhere(here, url, capsys, monkeypatch):
-    remember(here / "out", Study(tasks=TASK), url, {"command": public_command(["uproar", url])})
+    write_run(here / "out", Study(tasks=TASK), url, {"command": public_command(["uproar", url])})
     written = (here / "out/run.json").read_text()
     assert SECRET not in written and "***" in written
     with pytest.raises(BadInput, match="whose password was not written down: give the whole URL as --store") as told:
-        recall(here / "out")
+        read_run(here / "out")
     assert SECRET not in str(told.value)
-    assert recall(here / "out", store=url)[1] == url
+    assert read_run(here / "out", store=url)[1] == url
     backend = ObjectStore.__new__(ObjectStore)
     backend.root = url
     with pytest.raises(StoreError) as broken, backend._translate_errors("write", "cell/x"):
@@ -189,6 +189,6 @@ def test_workers_do_not_show_the_store_in_their_command_line(tmp_path, monkeypat
 
 
 def test_a_store_without_a_secret_is_the_same_as_ever(here):
-    remember(here / "out", Study(tasks=TASK), "memory://bucket/x", {})
-    assert recall(here / "out")[1] == "memory://bucket/x"
+    write_run(here / "out", Study(tasks=TASK), "memory://bucket/x", {})
+    assert read_run(here / "out")[1] == "memory://bucket/x"
     assert Store("memory://bucket/x").root == "memory://bucket/x"

@@ -37,12 +37,12 @@ def audit(
     from uproar.cli.next_steps import command, print_next
     from uproar.cli.print_results import finish, print_findings
     from uproar.runs.execute import completed
-    from uproar.runs.folder import recall, remember
+    from uproar.runs.folder import read_run, write_run
     from uproar.storage.store import Store
     from uproar.study.audit_cost import costs, retrains
     from uproar.study.execute import workers
 
-    study, place, facts = recall(folder, weights, store, trust)
+    study, place, facts = read_run(folder, weights, store, trust)
     study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))
     chosen = tuple(some("--audits", names, audits))
     before = study.audits
@@ -70,7 +70,7 @@ def audit(
     with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         done = completed(study, place, jobs, of_study(watch), ray)
         results = done.results.with_facts(facts)
-        remember(folder, study, place, facts)
+        write_run(folder, study, place, facts)
         watch.say("drawing the report")
         page = results.report(folder)
     print_findings(results.findings)

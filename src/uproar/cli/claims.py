@@ -30,14 +30,14 @@ def claims(
     from uproar.claims import claims_named, judge, papers_with_claims  # torch and tables load slowly
     from uproar.cli.next_steps import command, print_next
     from uproar.cli.print_results import print_claims
-    from uproar.runs.folder import gathered, recall
-    from uproar.study.progress import left_in
+    from uproar.runs.folder import read_run
+    from uproar.runs.open import run_in
 
-    study, place, facts = recall(folder, weights, store, trust)
+    study, place, facts = read_run(folder, weights, store, trust)
     chosen = some("--claims", names, study.claims or list(papers_with_claims()))
-    claims_named(chosen)  # an unknown name is refused before results are gathered
+    claims_named(chosen)  # an unknown name is refused before results are collected
     with watched(f"collecting what {folder} found"):
-        judged = judge(gathered(study, place, left_in(folder), facts), chosen)
+        judged = judge(run_in(folder, study, place, facts), chosen)
     print_claims(judged)
     page = f"{command('report', folder, '--markdown', 'FOLDER')} keeps them as a page"
     print_next(page if study.claims else f'claims = ["{chosen[0]}"] in a study puts them into its report')

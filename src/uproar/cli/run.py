@@ -74,11 +74,12 @@ def run(
     from uproar.cli.imputer import ready
     from uproar.cli.print_results import finish, print_results
     from uproar.runs.execute import completed
-    from uproar.runs.folder import earlier, remember  # torch loads slowly
+    from uproar.runs.folder import earlier_facts, write_run  # torch loads slowly
+    from uproar.runs.open import open_store
     from uproar.statistics.design import INTERIM_ANALYSES
     from uproar.study.bundled import file_named
     from uproar.study.environment import environment
-    from uproar.study.progress import kept_in
+    from uproar.study.progress import kept_in, left_in
 
     chosen = changes.study(study)
     if until_decided:
@@ -90,7 +91,8 @@ def run(
     place = store if store is not None else str(folder / "store")
     facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]])}
     if collect:
-        _check_begun(chosen, place, folder, facts)
+        if left_in(folder) is None:
+            open_store(chosen, place, facts)  # refused where nothing of the study is finished
         return _report(chosen, place, folder, folder, facts, compare)
     chosen.check_files()
     if len(chosen.seeds) < 2 and chosen.protocols:
@@ -99,14 +101,14 @@ def run(
             soft_wrap=True,
         )
     file = file_named(study).read_text(encoding="utf-8") if study else None
-    before = earlier(folder)
+    before = earlier_facts(folder)
     wall = before["wall"]
     facts |= {**environment(), "wall": {**wall, "begun": wall["begun"] + 1}}
     facts["executor"] = _executor_name(jobs, ray, chosen.device)
     with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         ready(chosen.fill, chosen.metrics, watch)
         watch.say("planning")
-        listen = kept_in(folder, of_study(watch), lambda: remember(folder, chosen, place, facts, file))
+        listen = kept_in(folder, of_study(watch), lambda: write_run(folder, chosen, place, facts, file))
         done = completed(chosen, place, jobs, listen, ray, limit_seconds)
     state, spent = done.progress, done.seconds
     new = state.total - state.cached
@@ -115,7 +117,7 @@ def run(
         facts = before  # nothing was done: the record is that of who did it
     with watched("drawing the report"), kept(_finished(folder)):
         results = done.results.with_facts(facts)
-        remember(folder, chosen, place, facts, file)
+        write_run(folder, chosen, place, facts, file)
         page = results.report(folder)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
@@ -161,33 +163,24 @@ def report(
     for written in (out, markdown, latex):
         if written is not None:
             check_folder(written)
-    if (folder / "scores.json").is_file() and not (folder / "run.json").is_file():
+    from uproar.runs.open import holds_scores, run_in  # torch loads slowly
+
+    if holds_scores(folder):
         if markdown is not None:
             raise BadInput("--markdown is for runs: the page of scores is scores.html, see --latex.")
         return _report_scores(folder, out or folder, latex, compare)
     check_run(folder)
     from uproar.cli.print_results import finish
-    from uproar.runs.folder import gathered, recall, told_of  # torch loads slowly
-    from uproar.study.progress import left_in
+    from uproar.runs.folder import read_run
 
-    chosen, place, facts = recall(folder, weights, store, trust)
+    chosen, place, facts = read_run(folder, weights, store, trust)
     if compare is not None:
         check_compared(compare, [chain.name for chain in chosen.chains])
-    if markdown is not None:
-        from uproar.report import write_results  # plots load slowly
-
+    if markdown is not None or latex is not None:
         with watched("collecting what was found") as watch, kept(UNCHANGED):
-            results = gathered(chosen, place, left_in(folder), facts)
-            watch.say("drawing the page")
-            page = write_results(results, told_of(folder, chosen), markdown)
-        return finish(results, page, folder)
-    if latex is not None:
-        from uproar.report import write_latex
-
-        with watched("collecting what was found") as watch, kept(UNCHANGED):
-            results = gathered(chosen, place, left_in(folder), facts)
-            watch.say("drawing the figures")
-            page = write_latex(results, latex)
+            results = run_in(folder, chosen, place, facts)
+            watch.say("drawing the page and its figures")
+            page = results.report(latex, "latex") if markdown is None else results.report(markdown, "markdown")
         return finish(results, page, folder)
     return _report(chosen, place, folder, out or folder, facts, compare)
 
@@ -206,30 +199,15 @@ def _report_scores(folder: Path, out: Path, latex: Path | None, compare: str | N
     return 0
 
 
-def _check_begun(study: Study, place: str, folder: Path, facts: dict[str, Any]) -> None:
-    """Refuse to collect from a store that has nothing of a study, where no run has left word of itself."""
-    from uproar.runs.folder import gathered
-    from uproar.study.progress import left_in
-
-    if left_in(folder) is not None:
-        return
-    results = gathered(study, place, None, facts)
-    answered = any(found.state != "skipped" for found in results.findings)
-    if not answered and not {"done", "failed"} & {*results.table["status"], *results.scores["status"]}:
-        raise BadInput(
-            f"Nothing of {study.name} is finished in {public(place)}: run it first, or give the --store that has it."
-        )
-
-
 def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, Any], compare: str | None) -> int:
     """A report of what the store has, with what the run in `folder` said of the rest."""
     from uproar.cli.print_results import finish, print_results
-    from uproar.runs.folder import gathered
+    from uproar.runs.open import run_in
     from uproar.study.progress import left_in
 
     state = left_in(folder)
     with watched("collecting what was found") as watch, kept(UNCHANGED):
-        results = gathered(study, place, state, facts)
+        results = run_in(folder, study, place, facts)
         watch.say("drawing the report")
         page = results.report(out)
     print_results(results, compare)

@@ -55,7 +55,7 @@ def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = Fa
     """Set damaged files aside and make again whatever the run lacks; its report is written anew."""
     from uproar.cli.print_results import finish
     from uproar.runs.execute import completed
-    from uproar.runs.folder import recall, remember  # torch loads slowly
+    from uproar.runs.folder import read_run, write_run  # torch loads slowly
     from uproar.storage.inventory import set_aside
 
     folder = Path(run)
@@ -63,7 +63,7 @@ def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = Fa
         raise BadInput(
             f"{run} is not the folder of a run, so that nobody knows what to make: give one with a run.json."
         )
-    study, place, facts = recall(folder, weights, trust=trust)
+    study, place, facts = read_run(folder, weights, trust=trust)
     store, _ = _opened(run, weights, trust)
     found = _verified(store)
     _print_damaged(found)
@@ -71,7 +71,7 @@ def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = Fa
     with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         done = completed(study, place, jobs, of_study(watch))
     results = done.results.with_facts(facts)
-    remember(folder, study, place, facts)
+    write_run(folder, study, place, facts)
     for notice in results.notices:
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
     return finish(results, results.report(folder), folder)
@@ -133,9 +133,9 @@ def _opened(run: str, weights: str | None = None, trust: bool = False) -> tuple[
     from uproar.storage.store import MARKER, Store
 
     if "://" not in run and (Path(run) / "run.json").exists():
-        from uproar.runs.folder import recall  # torch loads slowly
+        from uproar.runs.folder import read_run  # torch loads slowly
 
-        study, place, _ = recall(Path(run), weights, trust=trust)
+        study, place, _ = read_run(Path(run), weights, trust=trust)
         return Store(place), study
     store = Store(run)
     try:

@@ -50,6 +50,7 @@ def detection_auc(scores: Tensor, removed: Tensor) -> Tensor:
 
     It is the probability that a removed pixel has a higher score than a kept one, ties counting half.
     """
+
     margin = (scores[:, 1] - scores[:, 0]).flatten(1).double()
     gone = removed.flatten(1)
     ranks = torch.from_numpy(scipy.stats.rankdata(margin.numpy(), axis=1))

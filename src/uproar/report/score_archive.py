@@ -61,7 +61,7 @@ def read_archive(folder: Path) -> Scores:
         pairs = pd.read_csv(folder / "comparisons.csv")
         per_image = pd.read_parquet(folder / "per_image.parquet")
         arrays = read_arrays(str(folder / ARRAYS))
-        return _scores(table.fillna({"note": ""}), per_image, pairs, facts, arrays)
+        return _scores(table.astype({"note": object}).fillna({"note": ""}), per_image, pairs, facts, arrays)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
             f"The scores in {folder} cannot be read ({error}): score the maps again with uproar score."

@@ -1,4 +1,4 @@
-"""The Python face for studies."""
+"""Running studies and audits from Python: run what is missing, repair what the store has lost, collect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(
     budget: float | None = None,
     listen: Listener = lambda _: None,
 ) -> Run:
-    """Run a study and its audits, or what is missing of them, and collect what they found.
+    """Run a study and its audits, or what is missing of them, and collect the results.
 
     `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
     the same call again only reads them. `jobs` is the number of processes, `device` where networks run; `ray` ("auto"
@@ -55,7 +55,9 @@ def audit(
     from uproar.audits import audits
 
     if not hasattr(run, "place"):
-        raise BadInput(f"audit takes what uproar.run returned, and names of audits; not {type(run).__name__}.")
+        raise BadInput(
+            f"audit takes what uproar.run or uproar.open returned, and names of audits; not {type(run).__name__}."
+        )
     study = study_of(run.study).with_changes(audits=names or tuple(audits), device=device)
     return list(completed(study, run.place, jobs, listen, ray).results.findings)
 

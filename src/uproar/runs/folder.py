@@ -1,4 +1,4 @@
-"""The folder of a run: what was run, and where its results are."""
+"""The folder of a run: its record is written and read, and says what was run and where its results are."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ from uproar.runs.trust import check_code, is_ours, signature
 from uproar.storage.backends import write_file
 from uproar.storage.urls import is_hidden, public
 from uproar.study.bundled import shipped, summary
-from uproar.study.progress import Progress
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
     from uproar.report.result_page import Told
-    from uproar.runs.run import Run
 
 
 FILE = "study.toml"
 """The study as its author wrote it, where it was a file."""
 
 
-def remember(folder: Path, study: Study, place: str, facts: dict[str, Any], file: str | None = None) -> None:
+def write_run(folder: Path, study: Study, place: str, facts: dict[str, Any], file: str | None = None) -> None:
     """Note in the folder of a run what was run and where its results are; `file` is the text of the study file."""
-    told = study.model_dump(mode="json")
+    settings = study.model_dump(mode="json")
     store = public(place) if "://" in place else str(user_path(place).resolve())
     content = {
-        "study": told,
+        "study": settings,
         "store": store,
         "facts": facts,
         "data": environment_roots(),
         "weights": None if study.weights is None else source_hash(study.weights),
-        "signature": signature(folder, told, store),
+        "signature": signature(folder, settings, store),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +47,7 @@ def remember(folder: Path, study: Study, place: str, facts: dict[str, Any], file
         raise StoreError(f"Cannot write into {folder}: {error.strerror or error}.") from None
 
 
-def recall(
+def read_run(
     folder: Path, weights: str | None = None, store: str | None = None, trust: bool = False
 ) -> tuple[Study, str, dict[str, Any]]:
     """The study, store and facts of a run; `weights` and `store` say where these are now.
@@ -60,13 +58,13 @@ def recall(
     ours = trust or is_ours(folder, record.study, record.store, record.signature)
     if not ours:
         check_code(folder, record.study)
-    place = store if store is not None else _place(folder, record.store, ours)
+    place = store if store is not None else _store_of(folder, record.store, ours)
     add_roots(record.data)
-    study = _given(study_of(record.study), weights, record.weights)
+    study = _with_weights(study_of(record.study), weights, record.weights)
     return study, place, record.facts.given()
 
 
-def _place(folder: Path, noted: str, ours: bool) -> str:
+def _store_of(folder: Path, noted: str, ours: bool) -> str:
     """Where the results of a run are: where it kept them, or beside its record if they have moved together."""
     beside = folder / "store"
     there = "://" in noted or user_path(noted).is_dir()
@@ -80,17 +78,18 @@ def _place(folder: Path, noted: str, ours: bool) -> str:
     if is_hidden(noted):
         raise BadInput(
             f"The results of {folder} are at {noted}, whose password was not written down: give the whole URL as "
-            "--store."
+            "--store (in Python, store=)."
         )
     if not ours:
         raise BadInput(
             f"{folder} was not made here by you, or has been moved or edited, and its results are outside of it, in "
-            f"{noted}: give --trust to use them there, or --store with the place where they are."
+            f"{noted}: give --trust to use them there, or --store with the place where they are (in Python, trust=True "
+            "or store=)."
         )
     return noted
 
 
-def earlier(folder: Path) -> dict[str, Any]:
+def earlier_facts(folder: Path) -> dict[str, Any]:
     """The facts of the sessions before this one; `wall` is the time they took, and how many began and ended."""
     try:
         facts = read_record(folder).facts
@@ -100,18 +99,17 @@ def earlier(folder: Path) -> dict[str, Any]:
     return {**facts.given(), "wall": wall.model_dump()}
 
 
-def told_of(folder: Path, study: Study) -> Told:
+def study_text(folder: Path | None, study: Study) -> Told:
     """What a page says of a run beside its results: the study file, as it was run or as it comes with the package."""
     from uproar.report.result_page import Told
 
-    kept = folder / FILE
-    known = shipped()
-    file = kept if kept.is_file() else known.get(study.name)
+    kept = None if folder is None else folder / FILE
+    file = kept if kept is not None and kept.is_file() else shipped().get(study.name)
     content = "" if file is None else file.read_text(encoding="utf-8", errors="replace")
     return Told(summary(content), content)
 
 
-def _given(study: Study, weights: str | None, known: str | None) -> Study:
+def _with_weights(study: Study, weights: str | None, known: str | None) -> Study:
     """The study of a run with its file of weights where it lies now; another file is refused."""
     if weights is not None:
         if study.weights is None:
@@ -121,11 +119,3 @@ def _given(study: Study, weights: str | None, known: str | None) -> Study:
     if weights is not None and known not in (None, source_hash(weights)):
         raise BadInput(f"The run had other weights than those in {weights}.")
     return study
-
-
-def gathered(study: Study, place: str, state: Progress | None, facts: dict[str, Any]) -> Run:
-    """What the store has of a study."""
-    # tables and plots load as long as a small study runs: not before its workers have started
-    from uproar.runs.run import collected
-
-    return collected(study, place, state, facts)

@@ -1,40 +1,78 @@
-"""A finished or half-finished run with everything a person wants of it: tables, verdicts, the report."""
+"""A run, finished or not, with everything a person wants of it: tables, verdicts, findings, claims, the report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from uproar.claims import judge
-from uproar.report import write_report
+from uproar.errors import BadInput
+from uproar.report import write_latex, write_report, write_results
 from uproar.results.study import Results
+from uproar.runs.folder import study_text
 from uproar.storage.store import Store
 from uproar.study.adaptive import looks
 from uproar.study.audit import asked, findings
 from uproar.study.collect import collect
 from uproar.study.plan import units_of
-from uproar.study.progress import Progress
-from uproar.study.spec import Study
+from uproar.study.progress import Listener, Progress
+from uproar.study.spec import Study, study_of
 
 
 @dataclass(frozen=True)
 class Run(Results):
-    """The results of a run: `.table`, `.verdicts`, `.findings`, `.claims`, `.report(path)`."""
+    """The results of a run: `.table`, `.verdicts`, `.findings`, `.claims`, `.report(folder)`, `.audit(name)`."""
 
     place: str = ""
     """The store behind it."""
     lost: int = 0
     """Results that were damaged, or gone although they had been made, when this was collected."""
+    folder: Path | None = None
+    """The folder it was opened from."""
 
     def with_facts(self, facts: Mapping[str, Any]) -> Run:
         """The same results with more said of how they came about."""
         return replace(self, provenance={**self.provenance, **facts})
 
-    def report(self, folder: str | Path) -> Path:
-        """Write the page, the figures and the tables into a folder; the page's path."""
-        return write_report(self, folder)
+    def report(self, folder: str | Path | None = None, form: str = "html") -> Path:
+        """Write the page, the figures and the tables into a folder; the page's path.
+
+        Without `folder`, into the one it was opened from. `form="markdown"` writes a page to keep under version
+        control, `form="latex"` tables for LaTeX and figures as PDF, for a paper.
+        """
+        target = self.folder if folder is None else folder
+        if target is None:
+            raise BadInput("This run was not opened from a folder: say where its report goes, report('runs/x').")
+        if form == "html":
+            return write_report(self, target)
+        if form == "latex":
+            return write_latex(self, target)
+        if form == "markdown":
+            return write_results(self, study_text(self.folder, study_of(self.study)), target)
+        raise BadInput(f"A report has the form html, markdown or latex, not {form!r}.")
+
+    def audit(
+        self,
+        *names: str,
+        jobs: int | None = None,
+        device: str | None = None,
+        ray: str | None = None,
+        listen: Listener = lambda _: None,
+    ) -> Run:
+        """The run with the answers of audits among its findings, in addition to those that were asked before.
+
+        `names` are audits such as `"blur"` or `"leakage"`; without any, all are asked. Only what the store does not
+        have yet is run. The folder of the run stays as it is until `report` is called.
+        """
+        from uproar.audits import audits
+        from uproar.runs.execute import completed
+
+        study = study_of(self.study)
+        every = tuple(dict.fromkeys((*study.audits, *(names or audits))))
+        results = completed(study.with_changes(audits=every, device=device), self.place, jobs, listen, ray).results
+        return replace(results.with_facts(self.provenance), folder=self.folder)
 
 
 def collected(
@@ -43,16 +81,16 @@ def collected(
     """What the store has of a study; `progress` tells which cells were skipped or failed, and why."""
     place, state = Store(store), progress or Progress()
     place.faults.forget_lost()
-    asked_for = {unit for units in state.promised.values() for unit in units}
-    if study.until_decided and not asked_for:
-        asked_for = {unit for _, look in looks(study, store) for unit in units_of(look)}
-    found = collect(study, place, state.outcomes, tuple(state.notices), facts, asked=asked_for)
+    units = {unit for units in state.promised.values() for unit in units}
+    if study.until_decided and not units:
+        units = {unit for _, look in looks(study, store) for unit in units_of(look)}
+    results = collect(study, place, state.outcomes, tuple(state.notices), facts, asked=units)
     audited = tuple(findings(asked(study), store, state.outcomes))
     lost = place.faults.damaged | state.unkept(place.faults.absent)
     lost |= {name for name in place.faults.absent if name[0] == "shard"}  # levels said it was there
-    taken = place.faults.take_notices()
-    state.notices += taken
-    notices = (*found.notices, *(notice for notice in taken if notice not in found.notices))
+    new = place.faults.take_notices()
+    state.notices += new
+    notices = (*results.notices, *(notice for notice in new if notice not in results.notices))
     parts = {"findings": audited, "place": str(store), "lost": len(lost), "notices": notices}
-    run = Run(**{**{f.name: getattr(found, f.name) for f in fields(found)}, **parts})
+    run = Run(**{**vars(results), **parts})
     return replace(run, claims=tuple(judge(run, study.claims)))

@@ -3,7 +3,7 @@
 A run folder can name Python files (plug-ins, models) and modules, which reading its study runs. So a record is signed
 when it is written, with a key that only this user has and that covers the place of the folder, the study and the store.
 A folder that comes from somebody else, or was edited or moved, has no valid signature: nothing that it names is run and
-no store but its own is opened, unless the user says so (`--trust`).
+no store but its own is opened, unless the user says so (`--trust`, `trust=True`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def signature(folder: Path, study: Any, store: str) -> str:
     key = _key()
     if key is None:
         return ""
-    told = json.dumps([str(folder.resolve()), _working_folder(study), study, store], sort_keys=True)
-    return hmac.new(key, told.encode(), hashlib.sha256).hexdigest()
+    content = json.dumps([str(folder.resolve()), _working_folder(study), study, store], sort_keys=True)
+    return hmac.new(key, content.encode(), hashlib.sha256).hexdigest()
 
 
 def _working_folder(study: Any) -> str:
@@ -49,11 +49,11 @@ def is_ours(folder: Path, study: Any, store: str, signed: str) -> bool:
 
 def check_code(folder: Path, study: Any) -> None:
     """Refuse a record of somebody else that names code."""
-    found = sorted(set(code_in(study)))
-    if found:
+    names = sorted(set(code_in(study)))
+    if names:
         raise BadInput(
             f"{folder} was not made here by you, or has been moved or edited, and its study runs code: "
-            f"{', '.join(found)}. Look at that code; if you trust it, give --trust."
+            f"{', '.join(names)}. Look at that code; if you trust it, give --trust (in Python, trust=True)."
         )
 
 
