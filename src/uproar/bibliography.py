@@ -26,8 +26,8 @@ def paper(*, title: str, name: str | None = None) -> Callable[[Callable], Callab
 
 
 def study_files(file: str) -> list[Path]:
-    """The study files (*.toml) beside a file."""
-    return sorted(Path(file).parent.glob("*.toml"))
+    """The study files (*.toml) in the folder `studies` beside a file."""
+    return sorted((Path(file).parent / "studies").glob("*.toml"))
 
 
 def title_of(key: str) -> str:

@@ -13,8 +13,10 @@ undecided otherwise. A test raises `NotApplicable` where the study lacks what it
 from __future__ import annotations
 
 import itertools
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from uproar.bibliography import title_of
@@ -32,13 +34,13 @@ _ORDER = itertools.count()
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says and how it is decision."""
+    """What a paper says and how it is tested."""
 
     name: str
     place: str
     says: str
     published: str
-    test: Callable[[ClaimEvidence], Decision]
+    test: Test
 
     @property
     def paper(self) -> str:
@@ -69,16 +71,28 @@ class Claim:
         )
 
 
-def claim(
-    name: str, *, place: str, says: str, published: str
-) -> Callable[[Callable[[ClaimEvidence], Decision]], Callable[[ClaimEvidence], Decision]]:
+Test = Callable[[ClaimEvidence], Decision]
+
+
+def claim(name: str, *, place: str, says: str, published: str) -> Callable[[Test], Test]:
     """Declare a test of what a paper says under `paper:what`."""
 
-    def keep(test: Callable[[ClaimEvidence], Decision]) -> Callable[[ClaimEvidence], Decision]:
+    def keep(test: Test) -> Test:
         claims.add(name, test, claim=Claim(name, place, says, published, test), order=next(_ORDER))
         return test
 
     return keep
+
+
+def read_texts(file: str) -> dict[str, dict[str, str]]:
+    """The texts of a paper's claims by name, from `claims.toml` beside a file: `place`, `says` and `published`."""
+    return tomllib.loads(Path(file).with_name("claims.toml").read_text(encoding="utf-8"))
+
+
+def claims_of(paper: str, file: str) -> Callable[[str], Callable[[Test], Test]]:
+    """How the claims of a paper are declared whose texts stand beside a file: `declare("what")(test)`."""
+    texts = read_texts(file)
+    return lambda what: claim(f"{paper}:{what}", **texts[what])
 
 
 def paper_of(claim: str) -> str:

@@ -10,13 +10,14 @@ Random removal, the ranking of estimators under ROAR and KAR, and what retrainin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Unpack
 
 import pandas as pd
 
-from uproar.claims.base import claim, every
+from uproar.claims.base import Test, claim, claims_of, every, read_texts
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
-from uproar.results.judgement import Decision, Measure
+from uproar.results.judgement import Decision, Measure, Range
 from uproar.statistics.design import BASELINE
 
 SINGLE = ("grad", "ig", "guided_backprop")
@@ -25,185 +26,92 @@ ROAR, KAR, UNTRAINED, CONTROLLED = "roar", "kar", "roar:no-retrain", "decoupled"
 
 ALONE = "where masks cannot give the class away (decoupled ROAR)"
 
-Test = Callable[[ClaimEvidence, str], Decision]
-"""What a ranking says under a protocol."""
-
 NEGLIGIBLE = 0.01
 """One accuracy point: an advantage that is surely smaller counts as none."""
 FAR = 0.05
 """Five points, mean over the curve, count as far better."""
+
+declare = claims_of("hooker2019", __file__)
+
+
+def _kept(fraction: float, above: float) -> Test:
+    """Of what plain training learns beyond chance, the share that is left after random removal, by replicate."""
+
+    def test(evidence: ClaimEvidence) -> Decision:
+        removed, plain = evidence.at(ROAR, BASELINE, fraction), evidence.at(ROAR, BASELINE, 0.0)
+        kept = (removed - evidence.chance) / (plain - evidence.chance)
+        what = f"share of the accuracy beyond chance left by random removal of {100 * fraction:.0f} %"
+        return every(evidence.over_replicates(what, kept, above=above))
+
+    return test
+
+
+declare("random-90")(_kept(0.9, above=0.5))
+declare("random-99")(_kept(0.99, above=0.25))
+
+
+# the ranking, asked twice: of ROAR as published, and of decoupled ROAR as `NAME-controlled`
 
 
 def _wrapped(evidence: ClaimEvidence, how: str, protocol: str) -> list[str]:
     return evidence.there([f"{how}({name})" for name in SINGLE], protocol)
 
 
-def _kept(evidence: ClaimEvidence, fraction: float) -> pd.Series:
-    """Of what plain training learns beyond chance, the share that is left after random removal."""
-    removed, plain = evidence.at(ROAR, BASELINE, fraction), evidence.at(ROAR, BASELINE, 0.0)
-    return (removed - evidence.chance) / (plain - evidence.chance)
+def _ranking(what: str, parts: Callable[[ClaimEvidence, str], Sequence[Measure]]) -> None:
+    """Declare a claim on the ranking under both protocols; all of `parts(evidence, protocol)` must hold."""
+    text = read_texts(__file__)[what]
+
+    def under(protocol: str) -> Test:
+        return lambda evidence: every(*parts(evidence, protocol))
+
+    for suffix, protocol, where, published in (
+        ("", ROAR, "under ROAR", text["published"]),
+        ("-controlled", CONTROLLED, ALONE, "the paper has no such control"),
+    ):
+        says = text["says"].format(where=where)
+        claim(f"hooker2019:{what}{suffix}", place=text["place"], says=says, published=published)(under(protocol))
 
 
-@claim(
-    "hooker2019:random-90",
-    place="sections 1, 4.1 and 4.2.1",
-    says="With a random 90 % of the input removed, a retrained network keeps more than half of what it learned beyond "
-    "chance.",
-    published="63.71 ± 0.13 % of 76.16 ± 0.15 %",
-)
-def random_90(evidence: ClaimEvidence) -> Decision:
-    """The share kept, replicate by replicate."""
-    what = "share of the accuracy beyond chance left by random removal of 90 %"
-    return every(evidence.over_replicates(what, _kept(evidence, 0.9), above=0.5))
+def _against_random(how: str, **claimed: Unpack[Range]) -> Callable[[ClaimEvidence, str], Sequence[Measure]]:
+    """Every wrapped estimate against random."""
+    return lambda evidence, protocol: [
+        evidence.area(protocol, name, **claimed) for name in _wrapped(evidence, how, protocol)
+    ]
 
 
-@claim(
-    "hooker2019:random-99",
-    place="section 4.2.1",
-    says="Even with a random 99 % removed, more than a quarter of what was learned beyond chance is left.",
-    published="45.40 % of 76.16 %",
-)
-def random_99(evidence: ClaimEvidence) -> Decision:
-    """The share kept, replicate by replicate."""
-    what = "share of the accuracy beyond chance left by random removal of 99 %"
-    return every(evidence.over_replicates(what, _kept(evidence, 0.99), above=0.25))
+def _against_base(how: str, *but: str, **claimed: Unpack[Range]) -> Callable[[ClaimEvidence, str], Sequence[Measure]]:
+    """Every wrapped estimate against its own base."""
+    return lambda evidence, protocol: [
+        evidence.area(protocol, name, name.removeprefix(f"{how}(")[:-1], **claimed)
+        for name in _wrapped(evidence, how, protocol)
+        if name not in but
+    ]
 
 
-def ranking(name: str, *, place: str, says: str, published: str) -> Callable[[Test], Test]:
-    """Declare a claim on the ranking twice: of ROAR as published, and of decoupled ROAR as `NAME-controlled`.
-
-    `{where}` in what it says becomes the words for either.
-    """
-
-    def keep(test: Test) -> Test:
-        for suffix, protocol, where, numbers in (
-            ("", ROAR, "under ROAR", published),
-            ("-controlled", CONTROLLED, ALONE, "the paper has no such control"),
-        ):
-            declared = claim(name + suffix, place=place, says=says.format(where=where), published=numbers)
-            declared(_asked(test, protocol))
-        return test
-
-    return keep
+def _single(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure]:
+    return [evidence.area(protocol, name, below=NEGLIGIBLE) for name in evidence.there(SINGLE, protocol)]
 
 
-def _asked(test: Test, protocol: str) -> Callable[[ClaimEvidence], Decision]:
-    def asked(evidence: ClaimEvidence) -> Decision:
-        return test(evidence, protocol)
-
-    asked.__doc__ = test.__doc__
-    return asked
+def _grad_like_ig(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure]:
+    return [evidence.area(protocol, "ig", "grad", at=0.9, above=-0.02, below=0.02)]
 
 
-def _no_better(evidence: ClaimEvidence, names: Sequence[str], protocol: str) -> Decision:
-    return every(*(evidence.area(protocol, name, below=NEGLIGIBLE) for name in names))
+def _sg_gb(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure]:
+    return [evidence.area(protocol, SG_GB, "guided_backprop", above=0.0)]
 
 
-def _far_better(evidence: ClaimEvidence, how: str, protocol: str) -> Decision:
-    names = _wrapped(evidence, how, protocol)
-    return every(*(evidence.area(protocol, name, above=FAR) for name in names))
+_ranking("single", _single)
+_ranking("grad-like-ig", _grad_like_ig)
+_ranking("sg", _against_base("sg", SG_GB, below=NEGLIGIBLE))
+_ranking("sg-gb", _sg_gb)
+_ranking("sg-random", _against_random("sg", below=NEGLIGIBLE))
+_ranking("sq", _against_base("sq", above=0.0, below=0.1))  # a little: less than ten points, as the published gains are
+_ranking("sq-random", _against_random("sq", above=0.0))
+_ranking("sg-sq", _against_random("sg_sq", above=FAR))
+_ranking("var", _against_random("var", above=FAR))
 
 
-@ranking(
-    "hooker2019:single",
-    place="section 4.2.3, Figure 5",
-    says="Gradient, integrated gradients and guided backprop rank pixels no better than a random order {where}.",
-    published="at 90 %: Grad 67.76, IG 67.52, random 63.71; worse than random at all fractions",
-)
-def single(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """Their areas against random."""
-    return _no_better(evidence, evidence.there(SINGLE, protocol), protocol)
-
-
-@ranking(
-    "hooker2019:grad-like-ig",
-    place="section 4.2.3",
-    says="Without a transform, gradient and integrated gradients hardly differ, even at 90 %, {where}.",
-    published="67.76 and 67.52 %",
-)
-def grad_like_ig(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """Their difference at 90 %."""
-    return every(evidence.area(protocol, "ig", "grad", at=0.9, above=-0.02, below=0.02))
-
-
-@ranking(
-    "hooker2019:sg",
-    place="section 4.2.4, Figure 6",
-    says="Averaging over noise (SG) makes gradient and integrated gradients no better than they are alone {where}.",
-    published="at 90 %: SG-Grad 2.52 and SG-IG 2.6 points worse",
-)
-def sg(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """SG against its own base."""
-    names = [n for n in _wrapped(evidence, "sg", protocol) if n != SG_GB]
-    return every(*(evidence.area(protocol, n, n[3:-1], below=NEGLIGIBLE) for n in names))
-
-
-@ranking(
-    "hooker2019:sg-gb",
-    place="section 4.2.4, Figure 6",
-    says="Averaging over noise (SG) improves guided backprop {where}.",
-    published="4.13 points better at 90 %, better at every fraction",
-)
-def sg_gb(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """SG-GB against GB."""
-    return every(evidence.area(protocol, SG_GB, "guided_backprop", above=0.0))
-
-
-@ranking(
-    "hooker2019:sg-random",
-    place="section 4.2.4, Figure 6",
-    says="Averaging over noise (SG) leaves estimators no better than a random order {where}.",
-    published="below random at almost all fractions",
-)
-def sg_random(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """SG against random."""
-    return _no_better(evidence, _wrapped(evidence, "sg", protocol), protocol)
-
-
-@ranking(
-    "hooker2019:sq",
-    place="section 4.2.5, Figure 6",
-    says="Squaring alone (SQ) improves every estimator by a little {where}.",
-    published="at 90 %: SQ-Grad 5.45 points better than Grad, SQ-GB 8.43 ± 0.97 better than GB",
-)
-def sq(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """SQ against its own base; a little is less than ten points, mean over the curve, as the published gains are."""
-    names = _wrapped(evidence, "sq", protocol)
-    return every(*(evidence.area(protocol, n, n[3:-1], above=0.0, below=0.1) for n in names))
-
-
-@ranking(
-    "hooker2019:sq-random",
-    place="section 4.2.5, Figure 6",
-    says="Squared estimates (SQ) are slightly better than a random order {where}.",
-    published="slightly better",
-)
-def sq_random(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """SQ against random."""
-    names = _wrapped(evidence, "sq", protocol)
-    return every(*(evidence.area(protocol, n, above=0.0) for n in names))
-
-
-@ranking(
-    "hooker2019:sg-sq",
-    place="section 4.2.3, Figure 5",
-    says="Squared and averaged estimates (SG-SQ) are far better than a random order {where}.",
-    published="at 90 %: SG-SQ-Grad 10.78 ± 7.85, SG-SQ-GB 17 ± 3.45, random 63.71 ± 0.13",
-)
-def sg_sq(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """SG-SQ against random."""
-    return _far_better(evidence, "sg_sq", protocol)
-
-
-@ranking(
-    "hooker2019:var",
-    place="NeurIPS 2019 version, abstract",
-    says="The variance over noise (VarGrad) is far better than a random order {where}.",
-    published="far better, as SG-SQ",
-)
-def var(evidence: ClaimEvidence, protocol: str) -> Decision:
-    """VAR against random."""
-    return _far_better(evidence, "var", protocol)
+# ROAR against KAR, and retraining
 
 
 def _widest(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> tuple[float, pd.Series]:
@@ -219,12 +127,7 @@ def _widest(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> tup
     return max(ranges.items(), key=lambda one: one[1].mean())
 
 
-@claim(
-    "hooker2019:kar",
-    place="section 4.2.2, Figure 5",
-    says="Keeping (KAR) separates estimators less than removing (ROAR), each where it separates them most.",
-    published="7.08 points at 10 % kept against 59.6 at 90 % removed",
-)
+@declare("kar")
 def kar(evidence: ClaimEvidence) -> Decision:
     """Range over estimators at the fraction where they differ most, ROAR's minus KAR's, replicate by replicate."""
     names = evidence.there([*SINGLE, *_wrapped(evidence, "sg_sq", ROAR)], ROAR)
@@ -236,12 +139,7 @@ def kar(evidence: ClaimEvidence) -> Decision:
     return every(evidence.over_replicates(what, roar - kar_, above=0.0))
 
 
-@claim(
-    "hooker2019:retrain",
-    place="section 3.3, Figure 4",
-    says="Without retraining accuracy falls far further than with it, and further at every fraction.",
-    published="far further at all fractions (figure)",
-)
+@declare("retrain")
 def retrain(evidence: ClaimEvidence) -> Decision:
     """The original network minus the retrained one, at every fraction and in the mean of them."""
     return every(*(m for name in evidence.there(SINGLE, UNTRAINED) for m in _falls(evidence, name)))

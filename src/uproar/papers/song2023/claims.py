@@ -10,13 +10,15 @@ import pandas as pd
 
 from uproar.audits.filtered import SQUARES
 from uproar.audits.theorems import theorem_one, theorem_two
-from uproar.claims.base import claim, every, most
+from uproar.claims.base import Test, claims_of, every, most
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.names import bare
 from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.results.judgement import Decision, Measure, Range
 from uproar.statistics.design import BASELINE
+
+declare = claims_of("song2023", __file__)
 
 Of = Literal["maps", "masks"]
 
@@ -40,67 +42,34 @@ def _plain(evidence: ClaimEvidence, how: str, protocol: str | None = None) -> li
     return [n for n in mine if evidence.there([f"{how}({n})"], protocol)]
 
 
-def _roar_gains(evidence: ClaimEvidence, how: str) -> Decision:
-    rates = tuple(_rates(evidence))
-    names = _plain(evidence, how, ROAR)
-    return most(*(evidence.area(ROAR, f"{how}({n})", n, at=rates, above=0.0) for n in names))
-
-
-def _road_gains(evidence: ClaimEvidence, how: str) -> Decision:
-    road = evidence.metric(ROAD)
-    return most(*(evidence.gap(road, f"{how}({n})", n, above=0.0) for n in _plain(evidence, how)))
-
-
-@claim(
-    "song2023:gaussian-roar",
-    place="section 4.2, Figure 4",
-    says="A Gaussian filter, which knows nothing of the model, improves most estimators under ROAR.",
-    published="most cells of the figure",
-)
-def gaussian_roar(evidence: ClaimEvidence) -> Decision:
+def _gains_under_roar(how: str) -> Test:
     """Filtered against plain, estimator by estimator."""
-    return _roar_gains(evidence, "gaussian")
+
+    def test(evidence: ClaimEvidence) -> Decision:
+        rates = tuple(_rates(evidence))
+        names = _plain(evidence, how, ROAR)
+        return most(*(evidence.area(ROAR, f"{how}({n})", n, at=rates, above=0.0) for n in names))
+
+    return test
 
 
-@claim(
-    "song2023:max-roar",
-    place="section 4.2, Figure 4",
-    says="A max filter, which knows nothing of the model, improves most estimators under ROAR.",
-    published="most cells of the figure",
-)
-def max_roar(evidence: ClaimEvidence) -> Decision:
-    """Filtered against plain, estimator by estimator."""
-    return _roar_gains(evidence, "max")
+def _gains(metric: str, how: str) -> Test:
+    """Filtered against plain by a metric, estimator by estimator."""
+
+    def test(evidence: ClaimEvidence) -> Decision:
+        name = evidence.metric(metric)
+        return most(*(evidence.gap(name, f"{how}({n})", n, above=0.0) for n in _plain(evidence, how)))
+
+    return test
 
 
-@claim(
-    "song2023:gaussian-road",
-    place="section 4.2, Figure 5",
-    says="The Gaussian filter improves most estimators under ROAD too.",
-    published="most cells of the figure",
-)
-def gaussian_road(evidence: ClaimEvidence) -> Decision:
-    """Filtered against plain, estimator by estimator."""
-    return _road_gains(evidence, "gaussian")
+declare("gaussian-roar")(_gains_under_roar("gaussian"))
+declare("max-roar")(_gains_under_roar("max"))
+declare("gaussian-road")(_gains(ROAD, "gaussian"))
+declare("max-road")(_gains(ROAD, "max"))
 
 
-@claim(
-    "song2023:max-road",
-    place="section 4.2, Figure 5",
-    says="The max filter improves most estimators under ROAD too.",
-    published="most cells of the figure",
-)
-def max_road(evidence: ClaimEvidence) -> Decision:
-    """Filtered against plain, estimator by estimator."""
-    return _road_gains(evidence, "max")
-
-
-@claim(
-    "song2023:cam-roar",
-    place="sections 4.2 and 4.3, Figure 4",
-    says="Under ROAR, filters do less for Grad-CAM, whose maps are smooth already, than for the other estimators.",
-    published="no clear direction for Grad-CAM (figure)",
-)
+@declare("cam-roar")
 def cam_roar(evidence: ClaimEvidence) -> Decision:
     """What a filter gains for the others minus what it gains for Grad-CAM, replicate by replicate."""
     rates = _rates(evidence)
@@ -117,12 +86,7 @@ def cam_roar(evidence: ClaimEvidence) -> Decision:
     )
 
 
-@claim(
-    "song2023:cam-road",
-    place="section 4.2, Figure 5",
-    says="Under ROAD, filters do less for Grad-CAM than for the other estimators.",
-    published="no clear direction for Grad-CAM (figure)",
-)
+@declare("cam-road")
 def cam_road(evidence: ClaimEvidence) -> Decision:
     """What a filter gains for the others minus what it gains for Grad-CAM, image by image."""
     road = evidence.metric(ROAD)
@@ -153,12 +117,7 @@ def _apart(gain: Callable[[str, str], pd.Series], how: str, name: str, others: S
     return pd.DataFrame({n: gain(n, how) for n in others}).mean(axis=1) - gain(name, how)
 
 
-@claim(
-    "song2023:blocks",
-    place="section 3.2, Table 1",
-    says="Removing random blocks costs far more accuracy than removing as many random pixels.",
-    published="CUB-200, 10 to 90 %: pixels .7556 .7269 .7099 .6772 .6195, blocks .6586 .4384 .2815 .1705 .0533",
-)
+@declare("blocks")
 def blocks(evidence: ClaimEvidence) -> Decision:
     """Random blocks against random pixels: worse at every fraction, and far worse at the largest."""
     shared = evidence.accuracy(ROAR, BASELINE).columns.intersection(evidence.accuracy(ROAR, BLOCKS).columns)
@@ -166,31 +125,8 @@ def blocks(evidence: ClaimEvidence) -> Decision:
     return every(*(evidence.area(ROAR, BLOCKS, BASELINE, at=t, above=FAR if t == rates[-1] else 0.0) for t in rates))
 
 
-def _smoother(evidence: ClaimEvidence, how: str) -> Decision:
-    metric = evidence.metric(VARIATION)
-    return most(*(evidence.gap(metric, f"{how}({n})", n, above=0.0) for n in _plain(evidence, how)))
-
-
-@claim(
-    "song2023:gaussian-smooth",
-    place="section 4.3, Figures 6, 8 and 9",
-    says="The Gaussian filter lowers the total variation of the maps of most estimators.",
-    published="most estimators and rates, not Grad-CAM",
-)
-def gaussian_smooth(evidence: ClaimEvidence) -> Decision:
-    """Filtered against plain, lower variation counting as better."""
-    return _smoother(evidence, "gaussian")
-
-
-@claim(
-    "song2023:max-smooth",
-    place="section 4.3, Figures 6, 8 and 9",
-    says="The max filter lowers the total variation of the maps of most estimators.",
-    published="most estimators and rates, not Grad-CAM",
-)
-def max_smooth(evidence: ClaimEvidence) -> Decision:
-    """Filtered against plain, lower variation counting as better."""
-    return _smoother(evidence, "max")
+declare("gaussian-smooth")(_gains(VARIATION, "gaussian"))
+declare("max-smooth")(_gains(VARIATION, "max"))
 
 
 @dataclass(frozen=True)
@@ -248,43 +184,21 @@ def _unfiltered(name: str, squared: bool) -> bool:
     return not chain.filters and (square == squared or not (square or chain.needs_model))
 
 
-def _line_claim(name: str, place: str, says: str, squared: bool, of: Of = "maps", baselines: bool = False) -> None:
-    """Declare that accuracy lies on a line over total variation at every rate."""
+def _linear(squared: bool, of: Of = "maps", baselines: bool = False) -> Test:
+    """Accuracy lies on a line over total variation at every rate."""
 
     def test(evidence: ClaimEvidence) -> Decision:
         lines = variation_lines(evidence, squared, of, baselines)
         return every(*(line.r2 for line in lines.values()))
 
-    published = "R² 0.83 to 0.96" if squared else "similar (figure)"
-    claim(f"song2023:line-{name}", place=place, says=says, published=published)(test)
+    return test
 
 
-_FIGURE_7, _FIGURE_10 = "section 4.3, Figure 7", "supplement, Figure 10"
-_LINEAR = "Accuracy under ROAR is strongly linear in the total variation of"
-
-_line_claim("squared", _FIGURE_7, f"{_LINEAR} squared maps.", squared=True)
-_line_claim(
-    "squared-masks",
-    f"{_FIGURE_7}, whose caption speaks of masks",
-    f"{_LINEAR} the masks that squared maps remove.",
-    squared=True,
-    of="masks",
-)
-_line_claim(
-    "squared-baselines",
-    f"{_FIGURE_7}, which may or may not have the baselines",
-    "The line over squared maps goes through the baselines random and Sobel as well.",
-    squared=True,
-    baselines=True,
-)
-_line_claim("plain", _FIGURE_10, f"{_LINEAR} maps that are not squared.", squared=False)
-_line_claim(
-    "plain-masks",
-    f"{_FIGURE_10}, whose caption speaks of masks",
-    f"{_LINEAR} the masks of maps that are not squared.",
-    squared=False,
-    of="masks",
-)
+declare("line-squared")(_linear(squared=True))
+declare("line-squared-masks")(_linear(squared=True, of="masks"))
+declare("line-squared-baselines")(_linear(squared=True, baselines=True))
+declare("line-plain")(_linear(squared=False))
+declare("line-plain-masks")(_linear(squared=False, of="masks"))
 
 
 def _counted(what: str, bits: float, **claimed: Unpack[Range]) -> Measure:
@@ -292,23 +206,13 @@ def _counted(what: str, bits: float, **claimed: Unpack[Range]) -> Measure:
     return Measure(f"{what}, bits", bits, bits, bits, 1, "enumeration", **claimed)
 
 
-@claim(
-    "song2023:theorem-1",
-    place="section 3.1, Theorem 3.1",
-    says="Processing an attribution without looking at the model adds no information about the model.",
-    published="a theorem",
-)
+@declare("theorem-1")
 def theorem_1(evidence: ClaimEvidence) -> Decision:
     """The largest gain over every processing of a small world, enumerated; rounding aside it is not positive."""
     return every(*(_counted(name, bits, below=1e-9) for name, bits in theorem_one().items()))
 
 
-@claim(
-    "song2023:theorem-2",
-    place="section 3.1, Theorem 3.2",
-    says="An attribution can lose all it says of the model and score better under ROAR.",
-    published="a theorem",
-)
+@declare("theorem-2")
 def theorem_2(evidence: ClaimEvidence) -> Decision:
     """What the proof's world loses about the model, and what its score gains, enumerated."""
     bits = theorem_two()

@@ -9,16 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from uproar.claims.names import bare, read_higher
 from uproar.errors import NotApplicable
 from uproar.papers.vandersmissen2023.claims import (
-    BLURRED,
-    BLURS,
     COARSE,
     SPARSE,
     average_drop,
     binary_drop,
+    blurred_forms,
     deletion,
     insertion,
     methods,
+    pointing_game,
     road,
+    settings_of,
 )
 from uproar.papers.vandersmissen2023.published import (
     BINARY_PUBLISHED,
@@ -103,7 +104,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "insertion": insertion,
     "deletion": deletion,
     "avg. drop": average_drop,
-    "pointing": lambda evidence: evidence.metric("pointing_game"),
+    "pointing": pointing_game,
     "ROAD": road,
 }
 
@@ -173,19 +174,6 @@ def _same_signs(a: Cells, b: Cells) -> tuple[int, int]:
 
 # Tables 1 and A1
 
-SETTINGS = tuple(itertools.product(("pixel", "region"), ("mean", "blur", "uniform")))
-
-
-def _settings(source: FigureSource, kind: str) -> dict[str, str]:
-    """The study's metric by setting, those it has."""
-    settings = {}
-    for unit, fill in SETTINGS:
-        try:
-            settings[f"{fill} + {unit}"] = source.evidence.metric(kind, unit=unit, fill=fill)
-        except NotApplicable:
-            continue
-    return settings
-
 
 def _mean_correlation(source: FigureSource, a: str, b: str) -> float:
     own = set(methods(source.evidence, a, b))
@@ -198,7 +186,7 @@ def consistency(source: FigureSource) -> PaperFigure:
     """Correlations of the settings of one metric, mean over estimators, with the published ones."""
     tables, rows, lowest = [], [], 1.0
     for kind, published in (("insertion", INSERTION_PUBLISHED), ("deletion", DELETION_PUBLISHED)):
-        names = _settings(source, kind)
+        names = settings_of(source.evidence, kind)
         if len(names) < 2:
             continue
         correlations = {
@@ -226,16 +214,10 @@ def _three(value: float) -> str:
 # Figure 4
 
 
-def _pairs(source: FigureSource) -> dict[str, str]:
-    """What each of IG and SmoothGrad is called blurred, where the study has both; the paper's blur comes first."""
-    blurs = {n: source.evidence.there([f"{how}({n})" for how in BLURS]) for n in source.evidence.there(BLURRED)}
-    return {name: blurred[0] for name, blurred in blurs.items() if blurred}
-
-
 @paper_figure(PAPER, "Figure 4")
 def blurred(source: FigureSource) -> PaperFigure:
     """IG and SmoothGrad before and after blurring."""
-    pairs = _pairs(source)
+    pairs = blurred_forms(source.evidence)
     if not pairs:
         raise NotApplicable(
             "the study has neither IG nor SmoothGrad both plain and blurred; add coarse(ig) or coarse(sg(grad))"
@@ -326,7 +308,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _configurations(source: FigureSource, kind: str, better: str) -> PaperFigure:
-    names = _settings(source, kind)
+    names = settings_of(source.evidence, kind)
     if len(names) < 2:
         raise NotApplicable(f"the study has {kind} in fewer than two settings")
     windows = tuple(metric_window(source, metric, setting, METHODS) for setting, metric in names.items())

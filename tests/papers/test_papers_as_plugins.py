@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+from pathlib import Path
+
 import pytest
 
 import uproar
 from uproar.bibliography import papers
-from uproar.claims.base import claims, papers_with_claims
+from uproar.claims.base import claims, papers_with_claims, read_texts
 from uproar.cli.app import _exit_code
 from uproar.report.document import chapters_of
 from uproar.report.paper_figures import figures
@@ -48,7 +52,7 @@ protocols = ["roar"]
 fractions = [0.5]
 seeds = 2
 claims = ["author2030"]
-plugins = ["author.py"]
+plugins = ["../author.py"]
 recipe = "author2030_short"
 """
 
@@ -61,7 +65,8 @@ def plugin(tmp_path, monkeypatch):
         registry.load_entry_points()
     before = [dict(registry._entries) for registry in registries]
     (tmp_path / "author.py").write_text(PLUGIN)
-    (tmp_path / "author2030-tiny.toml").write_text(STUDY)
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "author2030-tiny.toml").write_text(STUDY)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for registry, entries in zip(registries, before, strict=True):
@@ -73,7 +78,7 @@ def test_a_plugin_declares_a_paper_with_claim_recipe_figure_and_study(plugin):
     uproar.extend.load_plugin("author.py")
     assert papers_with_claims()["author2030"] == "Author et al. 2030"
     assert Recipe.named("author2030_short").epochs == 2
-    assert shipped()["author2030-tiny"] == plugin / "author2030-tiny.toml"
+    assert shipped()["author2030-tiny"] == plugin / "studies" / "author2030-tiny.toml"
     results = uproar.run(study_named("author2030-tiny"))
     (judgement,) = results.claims
     assert (judgement.claim, judgement.paper) == ("author2030:grad", "Author et al. 2030")
@@ -93,3 +98,21 @@ def test_a_study_and_a_recipe_of_a_plugin_are_known_to_the_command_line(plugin, 
     assert _exit_code(["validate", "author2030-tiny", "--plugin", "author.py"]) == 0
     assert _exit_code(["validate", "--plugin", "author.py", "--recipe", "author2030_short"]) == 0
     capsys.readouterr()
+
+
+def test_every_claim_in_the_data_of_a_paper_has_a_test():
+    for paper in papers_with_claims():
+        module = importlib.import_module(f"uproar.papers.{paper}.claims")
+        declared = {name.partition(":")[2].removesuffix("-controlled") for name in claims if name.startswith(paper)}
+        assert declared == set(read_texts(module.__file__)), paper
+
+
+def test_no_other_part_of_the_package_names_a_paper():
+    package = Path(uproar.__file__).parent
+    keys = "|".join(papers)
+    named = [
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if "papers" not in file.relative_to(package).parts and re.search(keys, file.read_text(encoding="utf-8"))
+    ]
+    assert named == []
