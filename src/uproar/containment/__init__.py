@@ -8,7 +8,7 @@ the state of the process comes back afterwards (`process`), and a model that was
 from uproar.containment.copies import private_copy
 from uproar.containment.guard import contained, guarded_call, is_builtin, loading, recording_restored, seeded_with
 from uproar.containment.model import ModelState
-from uproar.containment.process import ProcessState
+from uproar.containment.process import ProcessState, seeded_generators
 
 __all__ = [
     "ModelState",
@@ -19,5 +19,6 @@ __all__ = [
     "loading",
     "private_copy",
     "recording_restored",
+    "seeded_generators",
     "seeded_with",
 ]

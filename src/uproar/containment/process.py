@@ -13,7 +13,8 @@ import random
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
 from uproar.containment import functions
 
 GENERATORS = "the global random generators"
+DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,19 @@ def seed_generators(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
-    np.random.seed(seed)
+    np.random.seed(seed % 2**32)
     random.seed(seed)
+
+
+@contextmanager
+def seeded_generators(seed: int) -> Iterator[None]:
+    """The global generators start from the seed inside, and go on as before after it."""
+    before = _generators()
+    try:
+        seed_generators(seed)
+        yield
+    finally:
+        _restore_generators(before)
 
 
 def generators_changed(seed: int) -> bool:
@@ -92,42 +105,41 @@ def _restore_generators(states: tuple[Any, ...]) -> None:
     random.setstate(states[3])
 
 
-_FLAGS = [
-    (holder, name)
-    for holder, names in (
-        (torch.backends, ("fp32_precision",)),
-        (torch.backends.mkldnn, ("enabled", "fp32_precision", "deterministic")),
-        (getattr(torch.backends.mkldnn, "matmul", None), ("fp32_precision",)),
-        (getattr(torch.backends.mkldnn, "conv", None), ("fp32_precision",)),
-        (torch.backends.cuda.matmul, ("fp32_precision",)),
-        (torch.backends.cudnn, ("enabled", "deterministic", "benchmark", "allow_tf32")),
-        (torch.backends.opt_einsum, ("enabled", "strategy")),
-    )
-    for name in names
-    if hasattr(holder, name)
-]
-"""Flags of the libraries that do the sums: they change speed and last digits."""
+Accessor = tuple[Callable[[], Any], Callable[[Any], object]]
+"""What reads a flag, and what writes it."""
 
 
-_ACCESSORS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+def _attributes(holder: Any, *names: str) -> list[Accessor]:
+    return [
+        (functools.partial(getattr, holder, name), functools.partial(setattr, holder, name))
+        for name in names
+        if hasattr(holder, name)
+    ]
+
+
+_FLAGS: list[Accessor] = [
+    *_attributes(torch.backends, "fp32_precision"),
+    *_attributes(torch.backends.mkldnn, "enabled", "fp32_precision", "deterministic"),
+    *_attributes(getattr(torch.backends.mkldnn, "matmul", None), "fp32_precision"),
+    *_attributes(getattr(torch.backends.mkldnn, "conv", None), "fp32_precision"),
+    *_attributes(torch.backends.cuda.matmul, "fp32_precision"),
+    *_attributes(torch.backends.cudnn, "enabled", "deterministic", "benchmark", "allow_tf32"),
+    *_attributes(torch.backends.opt_einsum, "enabled", "strategy"),
     (torch._C._get_nnpack_enabled, torch._C._set_nnpack_enabled),
     (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
     (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
     (torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),
     (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
 ]
-"""The same for flags that are read and set by functions."""
+"""Flags of the numerical libraries: they change speed and last digits."""
 
 
 def _flags() -> list[Any]:
-    flags = [_known(functools.partial(getattr, holder, name)) for holder, name in _FLAGS]
-    return flags + [read() for read, _ in _ACCESSORS]
+    return [_known(read) for read, _ in _FLAGS]
 
 
 def _set_flags(values: list[Any]) -> None:
-    writes: list[Callable[[Any], object]] = [functools.partial(setattr, holder, name) for holder, name in _FLAGS]
-    writes += [write for _, write in _ACCESSORS]
-    for write, now, before in zip(writes, _flags(), values, strict=True):
+    for (_, write), now, before in zip(_FLAGS, _flags(), values, strict=True):
         if before is not None and now != before:
             write(before)
 
@@ -145,33 +157,17 @@ def _known(read: Callable[[], Any]) -> Any:
         return None
 
 
-def _anomaly() -> tuple[bool, bool]:
-    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
-
-
-def _set_anomaly(values: tuple[bool, bool]) -> None:
-    torch.autograd.set_detect_anomaly(*values)
-
-
 def _flushes_denormals() -> bool:
     return float(torch.tensor([1e-40], dtype=torch.float32) * 1) == 0
-
-
-def _default_device() -> torch.device:
-    return torch.get_default_device()
 
 
 def _set_default_device(device: torch.device) -> None:
     torch.set_default_device(None if device.type == "cpu" else device)
 
 
-def _autocast() -> tuple[bool, ...]:
-    return tuple(torch.is_autocast_enabled(place) for place in ("cpu", "cuda"))
-
-
-def _set_autocast(values: tuple[bool, ...]) -> None:
-    for place, value in zip(("cpu", "cuda"), values, strict=True):
-        torch.set_autocast_enabled(place, value)
+def _set_autocast(values: list[bool]) -> None:
+    for device, value in zip(DEVICES, values, strict=True):
+        torch.set_autocast_enabled(device, value)
 
 
 def _modes() -> tuple[int, int]:
@@ -198,10 +194,6 @@ _GLOBAL_HOOKS = [
 ]
 
 
-def _global_hooks() -> list[dict]:
-    return [dict(hooks) for hooks in _GLOBAL_HOOKS]
-
-
 def _set_global_hooks(values: list[dict]) -> None:
     for live, before in zip(_GLOBAL_HOOKS, values, strict=True):
         live.clear()
@@ -223,17 +215,21 @@ SWITCHES = (
     Switch("the modes of torch", _modes, _leave_modes),
     Switch("functions of torch or NumPy", functions.read, functions.write),
     Switch("the default dtype of torch", torch.get_default_dtype, torch.set_default_dtype),
-    Switch("the default device of torch", _default_device, _set_default_device),
+    Switch("the default device of torch", torch.get_default_device, _set_default_device),
     Switch("the number of threads of torch", torch.get_num_threads, torch.set_num_threads),
     Switch(
         "the deterministic algorithms of torch", torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
     ),
     Switch("the precision of matrix products", lambda: _known(torch.get_float32_matmul_precision), _set_precision),
     Switch("the numerical libraries of torch", _flags, _set_flags),
-    Switch("the anomaly detection of torch", _anomaly, _set_anomaly),
+    Switch(
+        "the anomaly detection of torch",
+        lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+        lambda before: torch.autograd.set_detect_anomaly(*before),
+    ),
     Switch("how torch treats denormal numbers", _flushes_denormals, torch.set_flush_denormal),
-    Switch("the automatic precision of torch", _autocast, _set_autocast),
-    Switch("hooks on all modules", _global_hooks, _set_global_hooks),
+    Switch("the automatic precision of torch", lambda: [torch.is_autocast_enabled(d) for d in DEVICES], _set_autocast),
+    Switch("hooks on all modules", lambda: [dict(hooks) for hooks in _GLOBAL_HOOKS], _set_global_hooks),
     Switch("the error handling of NumPy", np.geterr, lambda before: np.seterr(**before)),
     Switch("the warnings filters", lambda: list(warnings.filters), _set_warnings, False),
     Switch("the environment variables", lambda: dict(os.environ), _set_environment, False),

@@ -58,8 +58,7 @@ def folder_task(
     crop, counts = CentreCrop(size, shorter), (train, test)
     noted = _noted(share)
     if csv is not None:
-        names = _Columns(image, label, split)
-        rows = _Rows.read(place, _table(place, csv), names)
+        rows = _Rows.read(place, _table(place, csv), image, label, split)
         known = _numbered(rows, classes, first) if classes else _named(rows)
         listings = _listed(place, rows, known, share, by_class=not classes)
         titles = [str(i) for i in range(classes)] if classes else list(known)
@@ -153,15 +152,6 @@ def _divided(whole: FileList, share: float, by_class: bool = True) -> tuple[File
     return here.take(first), here.take(second)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """What the columns of a table are called."""
-
-    image: str
-    label: str
-    split: str
-
-
 @dataclass
 class _Rows:
     """A table of pictures, checked."""
@@ -173,7 +163,8 @@ class _Rows:
     boxes: dict[str, FileBoxes] | None
 
     @classmethod
-    def read(cls, place: Path, file: Path, columns: _Columns) -> _Rows:
+    def read(cls, place: Path, file: Path, image: str, label: str, split: str) -> _Rows:
+        """The table, whose columns have these names."""
         try:
             with file.open(encoding="utf-8-sig", newline="") as lines:
                 reader = tables.DictReader(lines)
@@ -182,15 +173,14 @@ class _Rows:
             raise BadInput(f"There is no table {file}.") from None
         except (OSError, UnicodeDecodeError, tables.Error) as error:
             raise BadInput(f"{file} cannot be read as a table: {error}.") from None
-        for option in ("image", "label"):
-            name = getattr(columns, option)
+        for option, name in (("image", image), ("label", label)):
             if name not in header:
                 raise BadInput(f"{file} has no column {name!r} but {', '.join(header)}; say which with {option}=…")
-        names = [_found(place, file, row[columns.image], n) for n, row in enumerate(rows, 2)]
-        labels = [(row[columns.label] or "").strip() for row in rows]
+        names = [_found(place, file, row[image], n) for n, row in enumerate(rows, 2)]
+        labels = [(row[label] or "").strip() for row in rows]
         if "" in labels:
             raise BadInput(f"{file}, line {labels.index('') + 2}: there is no label.")
-        splits = [row[columns.split] for row in rows] if columns.split in header else None
+        splits = [row[split] for row in rows] if split in header else None
         boxes = _boxes(file, names, rows) if set(_CORNERS) <= set(header) else None
         return cls(file, names, labels, splits, boxes)
 

@@ -33,6 +33,7 @@ from uproar.estimators.layers import LayerName
 from uproar.models.borrow import borrowed, device_of
 from uproar.models.forward import forward
 from uproar.models.output_kind import as_logits
+from uproar.removal.filters import gaussian_kernel, mirrored
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -236,23 +237,14 @@ def smoothed(share: Tensor, sigma: float | None) -> Tensor:
     radius = round(2 * sigma) if sigma else 0
     if not sigma or not radius:
         return share
-    place = torch.arange(-radius, radius + 1, dtype=torch.float64)
-    weights = torch.exp(-0.5 * (place / sigma).square())
-    weights = weights / weights.sum()
+    weights = gaussian_kernel(torch.arange(-radius, radius + 1), sigma)
     for dim in (2, 3):
         size = share.shape[dim]
-        padded = share.index_select(dim, _mirror(size, radius).to(share.device))
+        padded = share.index_select(dim, mirrored(size, radius, radius).to(share.device))
         share = torch.zeros_like(share)
         for shift, weight in enumerate(weights.tolist()):
             share = share + weight * padded.narrow(dim, shift, size)
     return share
-
-
-def _mirror(size: int, radius: int) -> Tensor:
-    """Where a signal is read that is mirrored at its ends, the end itself not repeated."""
-    turn = max(1, 2 * size - 2)
-    place = torch.arange(-radius, size + radius) % turn
-    return torch.minimum(place, turn - place).clamp_max(size - 1)
 
 
 def bits_per_pixel(capacity: Tensor, size: tuple[int, int]) -> Tensor:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
+from uproar.containment import seeded_generators
 from uproar.errors import BadInput, BadShape, NotApplicable, one_line
 from uproar.estimators.base import Context
 from uproar.estimators.captum_classes import PREFIX, captum_class, captum_package, class_options, parameters
@@ -170,7 +169,7 @@ def _one_by_one(
     """Image after image, each with random numbers of its own: Captum draws from the global generators."""
     maps = []
     for i, stream in enumerate(context.draws.streams(PREFIX + purpose)):
-        with _seeded(stream.initial_seed()):
+        with seeded_generators(stream.initial_seed()):
             maps.append(batch(x[i : i + 1], target[i : i + 1]))
     return torch.cat(maps)
 
@@ -187,21 +186,6 @@ def _image_maps(attributions: Tensor, x: Images, layered: bool) -> Tensor:
         )
     total = attributions.sum(1, keepdim=True)
     return F.interpolate(total, size=x.shape[2:], mode="bilinear", align_corners=False)
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """The global generators of torch, NumPy and Python start from the seed inside, and go on as before after it."""
-    numpy_state, python_state = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)
-        random.seed(seed)
-        try:
-            yield
-        finally:
-            np.random.set_state(numpy_state)
-            random.setstate(python_state)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.smoothmask import Mesh
+from uproar.removal.filters import gaussian_kernel
 from uproar.types import Images, Labels, RawMaps
 
 Area = Annotated[float, Field(gt=0, lt=1)]
@@ -103,8 +104,7 @@ def blurred(x: Images, blank: Images, depth: float) -> Float[Tensor, "n l c h w"
     for level in range(1, LEVELS):
         sigma = depth * level / (LEVELS - 1)
         radius = -int(-4 * sigma // 1)
-        kernel = torch.exp(-0.5 * (torch.arange(-radius, radius + 1).double() / sigma).square())
-        kernel = (kernel / kernel.sum()).to(x)
+        kernel = gaussian_kernel(torch.arange(-radius, radius + 1), sigma).to(x)
         rest = (x - blank).flatten(0, 1)[:, None]
         rest = F.conv2d(rest, kernel.view(1, 1, -1, 1), padding=(radius, 0))
         rest = F.conv2d(rest, kernel.view(1, 1, 1, -1), padding=(0, radius))

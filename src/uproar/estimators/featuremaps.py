@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
-from uproar.estimators.layers import module_named
+from uproar.estimators.layers import forward_hooks, module_named
 from uproar.models.forward import CopiedViews, forward, in_model_dtype
 from uproar.types import Images
 
@@ -46,7 +46,7 @@ def feature_maps(model: nn.Module, x: Images) -> list[FeatureMap]:
     modules = {name: module for name, module in model.named_modules() if name}
     hooks = [(module, note(name)) for name, module in modules.items()]
     # no second call here, in which every module would be met twice
-    with _hooks(hooks), torch.no_grad(), seen, CopiedViews():
+    with forward_hooks(hooks), torch.no_grad(), seen, CopiedViews():
         model(in_model_dtype(model, x))
     return [
         FeatureMap(name, modules[name], tuple(shape[1:]), count)
@@ -141,7 +141,7 @@ def is_cut(model: nn.Module, x: Images, module: nn.Module) -> bool:
 @contextmanager
 def output_replaced(module: nn.Module, function: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Inside, the rest of the network sees `function(output)` instead of the module's output."""
-    with _hooks([(module, lambda _module, _inputs, output: function(output))]):
+    with forward_hooks([(module, lambda _module, _inputs, output: function(output))]):
         yield
 
 
@@ -152,7 +152,7 @@ def features_at(model: nn.Module, module: nn.Module, x: Images) -> Tensor:
         raise _Reached(output)
 
     try:
-        with _hooks([(module, stop)]):
+        with forward_hooks([(module, stop)]):
             forward(model, channels_last(x))
     except _Reached as reached:
         return reached.output
@@ -173,7 +173,7 @@ def outputs_kept(modules: list[nn.Module]) -> Iterator[Callable[[], list[Tensor]
         # a copy: the next layer may work in place
         seen[module] = output.clone()
 
-    with _hooks([(module, keep) for module in modules]):
+    with forward_hooks([(module, keep) for module in modules]):
         yield lambda: [seen[module] for module in modules]
 
 
@@ -183,18 +183,6 @@ class _Reached(Exception):
     def __init__(self, output: Tensor) -> None:
         super().__init__()
         self.output = output
-
-
-@contextmanager
-def _hooks(wanted: list[tuple[nn.Module, Callable]]) -> Iterator[None]:
-    handles = []
-    try:
-        for module, hook in wanted:
-            handles.append(module.register_forward_hook(hook))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _fine(shape: tuple[int, ...], image: tuple[int, ...]) -> bool:

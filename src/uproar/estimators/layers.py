@@ -8,7 +8,7 @@ are modules or inside one, and pooling does not: `layer4` of a ResNet, the last 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -37,6 +37,15 @@ class LayerOutput:
 
 
 @contextmanager
+def forward_hooks(hooks: Iterable[tuple[nn.Module, Callable]]) -> Iterator[None]:
+    """Inside, each module calls its hook after its forward pass."""
+    with ExitStack() as stack:
+        for module, hook in hooks:
+            stack.callback(module.register_forward_hook(hook).remove)
+        yield
+
+
+@contextmanager
 def captured(module: nn.Module) -> Iterator[LayerOutput]:
     """Inside, the module's output is kept, and gradients can be taken with respect to it.
 
@@ -53,11 +62,8 @@ def captured(module: nn.Module) -> Iterator[LayerOutput]:
             kept.output = output.detach().requires_grad_()
         return kept.output.clone()
 
-    handle = module.register_forward_hook(keep)
-    try:
+    with forward_hooks([(module, keep)]):
         yield kept
-    finally:
-        handle.remove()
 
 
 def layer_gradient(model: nn.Module, x: Images, target: Labels, layer: str | None) -> tuple[Tensor, Tensor]:
@@ -146,15 +152,11 @@ class _Watch(TorchFunctionMode):
 def _watched(model: nn.Module, x: Images) -> _Watch:
     watch = _Watch()
     x = x.detach().clone().requires_grad_()
-    with ExitStack() as stack:
-        for name, module in model.named_modules():
-            if name:
-                stack.callback(module.register_forward_hook(watch.noting(name)).remove)
-        stack.enter_context(torch.enable_grad())
-        with watch:
-            scores = class_scores(model, x, torch.zeros(len(x), dtype=torch.long, device=x.device))
-        if scores.requires_grad:
-            watch.follow(scores)
+    hooks = [(module, watch.noting(name)) for name, module in model.named_modules() if name]
+    with forward_hooks(hooks), torch.enable_grad(), watch:
+        scores = class_scores(model, x, torch.zeros(len(x), dtype=torch.long, device=x.device))
+    if scores.requires_grad:
+        watch.follow(scores)
     return watch
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from uproar.errors import BadOption
 from uproar.estimators.base import postprocess
+from uproar.removal.filters import correlate, gaussian_kernel
 from uproar.seeds import Draws
 from uproar.types import Maps
 
@@ -95,13 +96,8 @@ def coarse(a: Maps, *, size: Annotated[int, Field(ge=1)] | None = None) -> Maps:
     side = coarse_size(min(a.shape[1:])) if size is None else size
     if side % 2 == 0:
         raise BadOption(f"coarse: size must be odd, not {side}: a window has a pixel in its middle.")
-    steps = torch.arange(side, dtype=torch.float64) - side // 2
-    kernel = torch.exp(-0.5 * (steps / (side * 5 / 11)).square())
-    kernel = (kernel / kernel.sum()).to(a)
-    blurred = _minmax(a.clamp_min(0))
-    for dim in (1, 2):
-        blurred = _weighted(blurred, kernel, dim)
-    return _minmax(blurred)
+    kernel = gaussian_kernel(torch.arange(side) - side // 2, side * 5 / 11).to(a)
+    return _minmax(correlate(correlate(_minmax(a.clamp_min(0)), kernel, 1), kernel, 2))
 
 
 def coarse_size(side: int) -> int:
@@ -151,12 +147,3 @@ def _covered(weight: Tensor, share: float) -> Tensor:
 def _minmax(a: Maps) -> Maps:
     low, high = a.amin((1, 2), keepdim=True), a.amax((1, 2), keepdim=True)
     return torch.where(high > low, (a - low) / (high - low), torch.zeros_like(a))
-
-
-def _weighted(a: Maps, kernel: Tensor, dim: int) -> Maps:
-    """Correlate along one axis; the signal is mirrored at its ends, the last value not repeated."""
-    length, reach = a.shape[dim], len(kernel) // 2
-    period = max(1, 2 * length - 2)
-    place = torch.arange(-reach, length + reach) % period
-    place = torch.minimum(place, (period - place).abs())
-    return (a.index_select(dim, place).unfold(dim, len(kernel), 1) * kernel).sum(-1)

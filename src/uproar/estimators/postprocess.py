@@ -12,6 +12,7 @@ from torch import Tensor
 
 from uproar.errors import BadOption
 from uproar.estimators.base import postprocess
+from uproar.removal.filters import gaussian_kernel
 from uproar.types import Maps
 
 
@@ -19,9 +20,7 @@ from uproar.types import Maps
 def gaussian(a: Maps, *, sigma: Annotated[float, Field(gt=0)] = 1.0) -> Maps:
     """The map blurred with a Gaussian; the border is mirrored with the edge repeated."""
     radius = math.floor(4 * sigma + 0.5)
-    steps = torch.arange(-radius, radius + 1, dtype=torch.float64)
-    kernel = torch.exp(-0.5 * (steps / sigma).square())
-    kernel = (kernel / kernel.sum()).to(a)
+    kernel = gaussian_kernel(torch.arange(-radius, radius + 1), sigma).to(a)
     return _along(_along(a, kernel, 2), kernel, 1)
 
 

@@ -6,16 +6,20 @@ import difflib
 import functools
 import importlib
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line, unknown
-from uproar.models.normalise import Colours, NetworkNormalise, Normalisation
+from uproar.models.normalise import IMAGENET, Colours, NetworkNormalise, Normalisation
 from uproar.registry import Entry
 
 Shape = tuple[int, int, int]
+
+
+_WITH_MORE_OUTPUTS = ("googlenet", "inception_v3")
 
 
 @functools.cache
@@ -24,37 +28,40 @@ def torchvision_entry(name: str) -> Entry:
     zoo = _imported("torchvision").models
     bare = _known(name, zoo.list_models(zoo))
 
-    def network(
-        shape: Shape, classes: int, mean: Tensor, std: Tensor, *, normalise: Normalisation = "auto"
-    ) -> nn.Module:
+    def make(shape: Shape, classes: int) -> tuple[nn.Module, Colours]:
         if shape[0] != 3:
             raise BadInput(f"{name} takes images with 3 channels, but these have {shape[0]}.")
         # two of the networks have additional outputs, which nobody asks for here
         fewer = {"aux_logits": False, "init_weights": True} if bare in _WITH_MORE_OUTPUTS else {}
-        made = zoo.get_model(bare, weights=None, num_classes=classes, **fewer)
-        return normalised(made, NetworkNormalise(normalise, mean, std))
+        return zoo.get_model(bare, weights=None, num_classes=classes, **fewer), IMAGENET
 
-    network.__doc__ = f"{bare} as torchvision builds it, with fresh weights; normalises inside."
-    return Entry("model", name, network)
-
-
-_WITH_MORE_OUTPUTS = ("googlenet", "inception_v3")
+    return _entry(name, make)
 
 
 @functools.cache
 def timm_entry(name: str) -> Entry:
     """The entry of `timm:NAME`; a name it does not know is refused here."""
-    library = _imported("timm")
-    bare = _known(name, library.list_models())
+    timm = _imported("timm")
+    bare = _known(name, timm.list_models())
+
+    def make(shape: Shape, classes: int) -> tuple[nn.Module, Colours]:
+        network = timm.create_model(bare, pretrained=False, in_chans=shape[0], num_classes=classes)
+        return network, (tuple(network.pretrained_cfg["mean"]), tuple(network.pretrained_cfg["std"]))
+
+    return _entry(name, make)
+
+
+def _entry(name: str, make: Callable[[Shape, int], tuple[nn.Module, Colours]]) -> Entry:
+    """A network of a library, which `make` builds, with the normalisation that its published weights expect."""
 
     def network(
         shape: Shape, classes: int, mean: Tensor, std: Tensor, *, normalise: Normalisation = "auto"
     ) -> nn.Module:
-        made = library.create_model(bare, pretrained=False, in_chans=shape[0], num_classes=classes)
-        expected: Colours = (tuple(made.pretrained_cfg["mean"]), tuple(made.pretrained_cfg["std"]))
-        return normalised(made, NetworkNormalise(normalise, mean, std, expected))
+        made, published = make(shape, classes)
+        return normalised(made, NetworkNormalise(normalise, mean, std, published))
 
-    network.__doc__ = f"{bare} as timm builds it, with fresh weights; normalises inside."
+    library, _, bare = name.partition(":")
+    network.__doc__ = f"{bare} as {library} builds it, with fresh weights; normalises inside."
     return Entry("model", name, network)
 
 

@@ -19,6 +19,7 @@ from uproar.containment import guarded_call
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import parse
 from uproar.registry import Entry, Registry
+from uproar.removal.filters import correlate, gaussian_kernel, weighted_windows
 from uproar.seeds import Draws, generator
 from uproar.types import Images
 
@@ -86,15 +87,8 @@ def channel_mean(x: Images, removed: Tensor, around: FillContext) -> Images:
 @fills.declare()
 def blur(x: Images, removed: Tensor, around: FillContext, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
     """The image itself, blurred with a size×size Gaussian; the border is mirrored."""
-    steps = torch.arange(size, dtype=torch.float64) - (size - 1) / 2
-    kernel = torch.exp(-0.5 * (steps / sigma).square())
-    kernel = (kernel / kernel.sum()).to(x)
-    for axis in (2, 3):
-        length = x.shape[axis]
-        place = torch.arange(-(size // 2), length + (size - 1) // 2) % max(1, 2 * length - 2)
-        place = torch.minimum(place, (2 * length - 2 - place).abs())
-        x = _weighted(x.index_select(axis, place), kernel, axis)
-    return x
+    kernel = gaussian_kernel(torch.arange(size, dtype=torch.float64) - (size - 1) / 2, sigma).to(x)
+    return correlate(correlate(x, kernel, 2), kernel, 3)
 
 
 @fills.declare("blur:rise")
@@ -109,7 +103,7 @@ def blur_rise(x: Images, removed: Tensor, around: FillContext, *, size: Size = 1
     for axis in (2, 3):
         beside = [0, 0, 0, 0]
         beside[2 * (3 - axis) : 2 * (3 - axis) + 2] = size // 2, (size - 1) // 2
-        x = _weighted(torch.nn.functional.pad(x, beside), kernel, axis)
+        x = weighted_windows(torch.nn.functional.pad(x, beside), kernel, axis)
     return x + colour
 
 
@@ -117,14 +111,9 @@ def folded_gaussian(size: int, sigma: float) -> Tensor:
     """Weights of a Gaussian around the middle of a window that is mirrored at its own edges; they sum to 1."""
     reach = math.floor(4 * sigma + 0.5)
     steps = torch.arange(-reach, reach + 1)
-    weights = torch.exp(-0.5 * (steps.double() / sigma).square())
     place = (steps + size // 2) % (2 * size)
     place = torch.minimum(place, 2 * size - 1 - place)
-    return torch.zeros(size, dtype=torch.float64).index_add_(0, place, weights / weights.sum())
-
-
-def _weighted(x: Tensor, kernel: Tensor, axis: int) -> Tensor:
-    return (x.unfold(axis, len(kernel), 1) * kernel).sum(-1)
+    return torch.zeros(size, dtype=torch.float64).index_add_(0, place, gaussian_kernel(steps, sigma))
 
 
 @fills.declare(random=True)
