@@ -69,7 +69,7 @@ def test_a_read_task_is_the_task_in_memory(pixels, monkeypatch):
 
 
 def test_mean_of_a_large_set_is_taken_from_evenly_spaced_images(pixels, monkeypatch):
-    monkeypatch.setattr(task_module, "SEEN", 4 * 3 * 64)
+    monkeypatch.setattr(task_module, "MOMENT_VALUES", 4 * 3 * 64)
     _, read = both(pixels)
     expected = (pixels[[0, 13, 26, 39]].double() / 255).mean((0, 2, 3))
     assert torch.allclose(read.mean.double(), expected, atol=1e-6)

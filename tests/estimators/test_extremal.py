@@ -14,11 +14,11 @@ from uproar.estimators.class_scores import class_scores
 from uproar.estimators.extremal import (
     Search,
     best_masks,
+    blend_levels,
     blurred,
     extremal_perturbation,
     faded,
     scaled_mesh,
-    seen_through,
     shared_values,
 )
 from uproar.estimators.smoothmask import Mesh
@@ -60,8 +60,8 @@ def test_levels_and_what_is_seen_through_a_mask_are_those_of_the_authors_code(go
     x, mask = data["image"], data["maskgen_crop"][:1]
     levels = blurred(x, torch.zeros_like(x), 20.0)
     torch.testing.assert_close(levels[0], data["pyramid_blur"], atol=1e-6, rtol=0)
-    torch.testing.assert_close(seen_through(levels, mask)[0], data["apply_blur"], atol=1e-6, rtol=0)
-    fade = seen_through(faded(x, torch.zeros_like(x)), mask)[0]
+    torch.testing.assert_close(blend_levels(levels, mask)[0], data["apply_blur"], atol=1e-6, rtol=0)
+    fade = blend_levels(faded(x, torch.zeros_like(x)), mask)[0]
     torch.testing.assert_close(fade, data["apply_fade"], atol=1e-6, rtol=0)
 
 
@@ -75,7 +75,7 @@ def test_reward_and_misfit_start_as_in_the_authors_code(golden, tiny32):
     data = golden("extremal_perturbation")
     x, mesh = data["image"], Mesh(32, 32, 4, 8.0)
     masks = authors_search(data, tiny32, mesh, 1)
-    seen = seen_through(faded(x, torch.zeros_like(x)), masks[None])[0]
+    seen = blend_levels(faded(x, torch.zeros_like(x)), masks[None])[0]
     score = class_scores(tiny32, seen.flip(3), data["label"].repeat(2))
     torch.testing.assert_close(score, data["ep_hist"][:, 0, 0], atol=1e-4, rtol=0)
     search = Search(mesh, (0.1, 0.3), 1, 0.01, of_image=False, ties="torch")
@@ -191,7 +191,7 @@ def test_sharing_among_equal_values_finds_higher_scores_than_the_order_of_a_sort
         search = Search(scaled_mesh(32, 32, None, None), (0.2,), 40, 0.1, True, ties)
         masks = best_masks(frozen(tiny32), levels, target, search)
         assert (masks.mean((1, 2, 3)) - 0.2).abs().max() < 0.1
-        reached.append(class_scores(tiny32, seen_through(levels, masks)[:, 0], target).sum())
+        reached.append(class_scores(tiny32, blend_levels(levels, masks)[:, 0], target).sum())
     assert reached[0] > 1.5 * reached[1]
 
 

@@ -16,7 +16,7 @@ from uproar.estimators.base import Context
 from uproar.estimators.bottleneck import information
 from uproar.estimators.evaluate import prepare_states
 from uproar.estimators.input_bottleneck import first_mask, information_beyond, prepare_input_iba
-from uproar.estimators.wasserstein import Game, Imitation, fitted_mask
+from uproar.estimators.wasserstein import FeatureMatching, GanSettings, fit_mask
 from uproar.models.borrow import borrowed
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
@@ -98,7 +98,7 @@ def test_the_game_opens_the_mask_where_the_features_keep_the_image() -> None:
     through = torch.zeros(1, 8, 8)
     through[..., :4] = 1
     unit = torch.zeros(1, 1, 1), torch.ones(1, 1, 1)
-    game = Game(
+    game = GanSettings(
         epochs=40,
         pool=32,
         batch=32,
@@ -110,9 +110,9 @@ def test_the_game_opens_the_mask_where_the_features_keep_the_image() -> None:
         spread_lr=1e-9,
         mask_lr=0.02,
     )
-    task = Imitation(model, model.same, image, unit, image, through, Draws.of(0, 1))
+    task = FeatureMatching(model, model.same, image, unit, image, through, Draws.of(0, 1))
     with borrowed(model), torch.no_grad():
-        mask = fitted_mask(task, torch.full((1, 8, 8), 0.5), game)
+        mask = fit_mask(task, torch.full((1, 8, 8), 0.5), game)
     assert mask[..., :4].mean() > 0.7
     assert mask[..., 4:].mean() < 0.3
     assert mask.min() >= 0

@@ -12,14 +12,14 @@ from uproar.estimators import read_chain
 from uproar.estimators.featuremaps import pyramid
 from uproar.estimators.sise import (
     ada_sise,
+    feature_masks,
     features_and_significance,
-    fused,
+    fuse_layers,
     layer_map,
-    masks,
     otsu,
+    rescale_to_unit,
     sise,
     soft_threshold,
-    unit,
 )
 from uproar.models.small import resnet_small
 
@@ -31,7 +31,7 @@ def test_soft_fusion_is_that_of_the_public_code(golden):
     maps = data["maps"]
     thresholds = data["otsu_thresholds"]
     torch.testing.assert_close(soft_threshold(maps), thresholds, atol=1e-12, rtol=0)
-    together = fused([each[None] for each in maps], "soft")[0]
+    together = fuse_layers([each[None] for each in maps], "soft")[0]
     torch.testing.assert_close(together, data["fused"], atol=1e-12, rtol=0)
 
 
@@ -98,7 +98,7 @@ def test_significance_is_the_mean_gradient_of_the_layer(golden, tiny32):
 
 def test_masks_are_stretched_to_the_unit_range_and_a_flat_one_is_nothing():
     features = torch.stack([torch.arange(4.0).view(2, 2), torch.full((2, 2), 7.0)])
-    made = masks(features, (6, 5))
+    made = feature_masks(features, (6, 5))
     assert made.shape == (2, 6, 5)
     assert made[0].min() == 0
     assert 1 - made[0].max() < 1e-6
@@ -114,7 +114,7 @@ def test_a_layers_map_weighs_each_chosen_mask_by_probability_over_area():
     for i in range(3):
         expected = torch.zeros(6, 6).double()
         for k in chosen[i].nonzero()[:, 0].tolist():
-            mask = masks(features[i, k][None], (6, 6))[0]
+            mask = feature_masks(features[i, k][None], (6, 6))[0]
             seen = 0.2 + mask.float() * (x[i] - 0.2)
             p = model(seen[None]).softmax(1)[0, target[i]]
             expected += p * mask / mask.sum()
@@ -124,18 +124,18 @@ def test_a_layers_map_weighs_each_chosen_mask_by_probability_over_area():
 def test_hard_fusion_keeps_only_what_is_salient_in_the_coarser_map():
     fine, coarse = images(2, 8, 8), images(2, 8, 8, seed=1)
     coarse[:, 2:5, 2:5] += 3
-    fine, coarse = unit(fine.double()), unit(coarse.double())
+    fine, coarse = rescale_to_unit(fine.double()), rescale_to_unit(coarse.double())
     region = torch.zeros(8, 8, dtype=torch.bool)
     region[2:5, 2:5] = True
-    together = fused([fine, coarse], "otsu")
+    together = fuse_layers([fine, coarse], "otsu")
     assert torch.equal(together[:, region], (fine + coarse)[:, region])
     assert (together[:, ~region] == 0).all()
 
 
 def test_a_layer_that_says_nothing_is_left_out_for_that_image_alone():
-    fine, coarse = unit(images(2, 8, 8).double()), unit(images(2, 8, 8, seed=1).double())
+    fine, coarse = rescale_to_unit(images(2, 8, 8).double()), rescale_to_unit(images(2, 8, 8, seed=1).double())
     coarse[0] = 0
-    together = fused([fine, coarse], "otsu")
+    together = fuse_layers([fine, coarse], "otsu")
     assert torch.equal(together[0], fine[0])
     assert not torch.equal(together[1], fine[1])
 

@@ -20,7 +20,7 @@ from uproar.estimators.surrogate import (
     lime,
     patches,
     ridge_effects,
-    segmented,
+    segment,
     superpixels,
 )
 
@@ -52,7 +52,7 @@ def test_kernel_shap_of_a_linear_model_is_exact(segments, patches_, samples):
     x, target, model = images(3, 2, 9, 8), torch.tensor([0, 2, 1]), Linear(2, 9, 8)
     options = {"patches": patches_, "samples": samples, "segments": segments}
     maps = kernel_shap(model, x, target, around(x, 0.3), **options)
-    pieces = segmented(x, segments, patches_)
+    pieces = segment(x, segments, patches_)
     worth = per_piece(gained(model, x, target, 0.3), pieces, patches_**2)
     expected = worth.gather(1, pieces.flatten(1)).view_as(maps)
     torch.testing.assert_close(maps, expected, atol=1e-4, rtol=0)
@@ -62,7 +62,7 @@ def test_lime_without_a_penalty_of_a_linear_model_is_exact():
     x, target, model = images(2, 1, 8, 8), torch.tensor([1, 2]), Linear(1, 8, 8)
     options = {"patches": 4, "samples": 100, "ridge": 0.0, "score": "logit"}
     maps = lime(model, x, target, around(x, 0.3), **options)
-    pieces = segmented(x, "patches", 4)
+    pieces = segment(x, "patches", 4)
     worth = per_piece(gained(model, x, target, 0.3), pieces, 16)
     expected = worth.gather(1, pieces.flatten(1)).view_as(maps)
     torch.testing.assert_close(maps, expected, atol=1e-4, rtol=0)

@@ -15,7 +15,7 @@ from uproar.errors import BadInput, BadOption, NotApplicable, UnknownName
 from uproar.estimators import raw_maps, read_chain
 from uproar.estimators.base import Context, estimators
 from uproar.estimators.evaluate import prepare_states
-from uproar.estimators.tame import Branch, losses, own_class, prepare_tame
+from uproar.estimators.tame import Branch, losses, prepare_tame, select_class
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws
 from uproar.training.fit import fit
@@ -65,7 +65,7 @@ def test_the_recorded_losses_are_repeated(golden) -> None:
 
 def test_each_image_gets_the_map_of_its_own_class() -> None:
     maps = torch.arange(3 * 4).view(3, 4, 1, 1).expand(3, 4, 2, 2).float()
-    found = own_class(maps, torch.tensor([2, 0, 3]))
+    found = select_class(maps, torch.tensor([2, 0, 3]))
     assert found.shape == (3, 1, 2, 2)
     assert found[:, 0, 0, 0].tolist() == [2, 4, 11]
 

@@ -19,8 +19,8 @@ from uproar.data.photographs import (
     FileList,
     class_folders,
     class_titles,
+    list_pictures,
     photo_task,
-    pictures_below,
     read_columns,
 )
 from uproar.data.registry import tasks
@@ -74,7 +74,7 @@ def _add_validation(listing: FileList, val: str, labels: dict[str, int], boxes: 
         listing.add_folder(f"{val}/{wnid}", labels[wnid])
     if folders:
         return
-    names = pictures_below(place)
+    names = list_pictures(place)
     classes = _validation_labels(listing.folder, names, boxes)
     for name in names:
         own = classes.get(name.partition(".")[0])

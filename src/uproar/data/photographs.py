@@ -64,7 +64,7 @@ class FileList:
 
     def add_folder(self, name: str, label: int) -> None:
         """All pictures below a folder, by name; an empty folder is refused."""
-        files = pictures_below(self.folder / name)
+        files = list_pictures(self.folder / name)
         if not files:
             raise BadInput(f"The class folder {self.folder / name} has no pictures; fill it or remove it.")
         self.names += [f"{name}/{file}" for file in files]
@@ -123,7 +123,7 @@ def excluded_files(folder: Path) -> set[str]:
     return {line for line in lines if line and not line.startswith("#")}
 
 
-def pictures_below(folder: Path) -> list[str]:
+def list_pictures(folder: Path) -> list[str]:
     """The picture files below a folder by name, hidden ones aside."""
     names = []
     for place, folders, files in os.walk(folder):

@@ -22,7 +22,7 @@ from uproar.types import Images
 READ = 2**24
 """Values of images read at a time where a whole split is gone through."""
 
-SEEN = 2**31
+MOMENT_VALUES = 2**31
 """Values from which mean and deviation are taken at most: all images of most sets, 14,266 evenly spaced ones of a
 larger set of photographs, whose mean is then off by about a thousandth."""
 
@@ -214,7 +214,7 @@ class Task:
     @functools.cached_property
     def _moments(self) -> tuple[Tensor, Tensor]:
         total = torch.zeros(2, self.shape[0], dtype=torch.float64)
-        most = max(1, SEEN // math.prod(self.shape))
+        most = max(1, MOMENT_VALUES // math.prod(self.shape))
         chosen = torch.linspace(0, len(self.train) - 1, min(most, len(self.train)), dtype=torch.float64).long()
         for rows in spans(len(chosen), self.train.rows_at_once):
             total += _sums(self.train.images[chosen[rows]])

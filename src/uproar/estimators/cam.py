@@ -41,9 +41,9 @@ def grad_cam(
     features, gradient = layer_gradient(model, x, target, layer)
     weighted = gradient.mean((2, 3), keepdim=True) * features
     if variant == "per-channel":
-        return enlarged(weighted, x).abs().mean(1, keepdim=True)
+        return upsample(weighted, x).abs().mean(1, keepdim=True)
     total = weighted.sum(1, keepdim=True)
-    return enlarged(total.clamp_min(0) if relu else total, x)
+    return upsample(total.clamp_min(0) if relu else total, x)
 
 
 @estimator(
@@ -69,9 +69,9 @@ def grad_cam_pp(
     share = torch.where(below == 0, 0, 1 / torch.where(below == 0, 1, below))
     weights = (share * positive).sum((2, 3), keepdim=True)
     total = (weights * features).sum(1, keepdim=True)
-    return enlarged(total.clamp_min(0) if relu else total, x)
+    return upsample(total.clamp_min(0) if relu else total, x)
 
 
-def enlarged(maps: Tensor, x: Images) -> Tensor:
+def upsample(maps: Tensor, x: Images) -> Tensor:
     """Maps of a layer at the size of the image: bilinear, pixel centres kept in place."""
     return F.interpolate(maps, x.shape[2:], mode="bilinear", align_corners=False)

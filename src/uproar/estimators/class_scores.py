@@ -45,7 +45,7 @@ def input_gradient(model: nn.Module, x: Images, target: Labels) -> Tensor:
     return gradient.detach().contiguous()
 
 
-def summed_over_points(function, points: int, x: Images, share: float = 1.0) -> Tensor:
+def sum_over_points(function, points: int, x: Images, share: float = 1.0) -> Tensor:
     """Sum of `function(copies)` over `points` versions of every image, always added in the same order.
 
     `function(first, last)` gives the maps of versions first..last-1 as (n, last - first, ...). Versions are evaluated

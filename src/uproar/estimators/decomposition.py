@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from uproar.errors import BadShape, NotApplicable
 from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, image_dependent, with_backward
 from uproar.estimators.base import Context, estimator
-from uproar.estimators.class_scores import input_gradient, summed_over_points
+from uproar.estimators.class_scores import input_gradient, sum_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
@@ -97,7 +97,7 @@ def deep_shap(
         each, named = (t.repeat_interleave(last - first, 0) for t in (x, target))
         return contributions(model, each, start, named, pooling).unflatten(0, (len(x), -1))
 
-    return summed_over_points(part, len(starts), x, share=0.5) / len(starts)
+    return sum_over_points(part, len(starts), x, share=0.5) / len(starts)
 
 
 @estimator(
@@ -133,7 +133,7 @@ def grad_shap(
         gradients = input_gradient(model, points.flatten(0, 1), target.repeat_interleave(last - first))
         return gradients.view_as(points) * (end - start)
 
-    return summed_over_points(part, samples, x) / samples
+    return sum_over_points(part, samples, x) / samples
 
 
 def contributions(model: nn.Module, x: Images, start: Images, target: Labels, pooling: Pooling = "rescale") -> Tensor:

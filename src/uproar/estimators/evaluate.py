@@ -15,7 +15,7 @@ from uproar.errors import BadMap, NotApplicable
 from uproar.estimators.base import Context, estimators, run
 from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.class_scores import rows_for
-from uproar.estimators.smooth import noisy_copies
+from uproar.estimators.smooth import add_noise
 from uproar.expression import Call
 from uproar.models.borrow import borrowed
 from uproar.models.forward import forward
@@ -107,7 +107,7 @@ class SharedMaps:
     def _noisy(self, noise: Call, bases: list[Call], x: Images, target: Labels, context: Context) -> tuple[Tensor, ...]:
         """Mean and variance of the maps of every base, one after the other, for a few images."""
         options: dict[str, Any] = dict(noise.options)
-        copies = noisy_copies(x, context.draws, **options)
+        copies = add_noise(x, context.draws, **options)
         totals: list[_Moments] = [_Moments() for _ in bases]
         step = max(1, rows_for(x) // len(x))
         for first in range(0, options["samples"], step):

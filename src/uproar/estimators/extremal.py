@@ -112,7 +112,7 @@ def blurred(x: Images, blank: Images, depth: float) -> Float[Tensor, "n l c h w"
     return torch.stack(levels[::-1], 1)
 
 
-def seen_through(levels: Float[Tensor, "n l c h w"], masks: Float[Tensor, "n a h w"]) -> Float[Tensor, "n a c h w"]:
+def blend_levels(levels: Float[Tensor, "n l c h w"], masks: Float[Tensor, "n a h w"]) -> Float[Tensor, "n a c h w"]:
     """Each pixel at the level its mask says, mixed of the two levels next to it: 0 is the first, 1 the last."""
     place = masks[:, :, None] * (levels.shape[1] - 1)
     low = place.detach().floor().clamp(0, levels.shape[1] - 2)
@@ -170,7 +170,7 @@ def best_masks(
             values = values.detach().requires_grad_()
             padded = search.mesh.padded(values)
             masks = search.mesh.inside(padded).unflatten(0, several)
-            seen = seen_through(levels, masks).flatten(0, 1)
+            seen = blend_levels(levels, masks).flatten(0, 1)
             seen = seen.flip(3) if search.flip and turn % 2 == 0 else seen
             score = class_scores(model, seen.contiguous(memory_format=torch.channels_last), target)
             (gradient,) = torch.autograd.grad((score - weight * search.misfit(padded)).sum(), values)

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
 from uproar.estimators.base import Context, estimator
-from uproar.estimators.class_scores import input_gradient, summed_over_points
+from uproar.estimators.class_scores import input_gradient, sum_over_points
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
@@ -81,7 +81,7 @@ def ig(
         sized = gradients.abs() if inner == "abs" else gradients
         return sized * weights[first:last].view_as(alpha)
 
-    return (x - start) * summed_over_points(part, steps, x)
+    return (x - start) * sum_over_points(part, steps, x)
 
 
 def path_rule(rule: Rule, steps: int) -> tuple[Tensor, Tensor]:

@@ -33,7 +33,7 @@ from uproar.estimators.bottleneck import (
 )
 from uproar.estimators.class_scores import rows_for
 from uproar.estimators.layers import LayerName
-from uproar.estimators.wasserstein import Game, Imitation, fitted_mask
+from uproar.estimators.wasserstein import FeatureMatching, GanSettings, fit_mask
 from uproar.types import Images, Labels, RawMaps
 
 Epochs = Annotated[int, Field(ge=0, le=10_000)]
@@ -116,13 +116,13 @@ def input_iba(
     on the image that leads to those features; a bottleneck on the image pays only for what it lets through beyond that
     mask.
 
-    Three defaults are not the authors'. They take `epochs=20` for the second step: shorter here because one game is
-    played per image. They take `beta=20` for the third, on 224×224 images: it weighs the mean over all values, so
+    Three defaults are not the authors'. They take `epochs=20` for the second step: shorter here because one critic is
+    trained per image. They take `beta=20` for the third, on 224×224 images: it weighs the mean over all values, so
     that on small images nothing at all would be worth its price. And the features to be imitated keep the share λ of
     the first step here; `guide="capacity"` multiplies with the information in nats, as the released code does.
     """
     site = Site.of(model, state)
-    game = Game(
+    settings = GanSettings(
         epochs,
         pool,
         batch,
@@ -146,7 +146,7 @@ def input_iba(
         capacity, alpha = fit_bottleneck(site, x, target, features, noise, layer_fit)
         through = capacity if guide == "capacity" else share_of(alpha)
         start = first_mask(capacity, (x.shape[2], x.shape[3])).expand_as(x)
-        prior = _prior(site, x, context, colour, features, through, start, game)
+        prior = _prior(site, x, context, colour, features, through, start, settings)
         noise = step_noise(context, "input_iba noise", samples, x.shape[1:])
         alpha = fit_input_bottleneck(model, x, target, prior, colour, noise, Fit(beta, steps, lr, sigma))
         return share_of(alpha).mean(1, keepdim=True)
@@ -162,15 +162,15 @@ def _prior(
     features: Tensor,
     through: Tensor,
     start: Tensor,
-    game: Game,
+    settings: GanSettings,
 ) -> Tensor:
-    """The generator's mask of each image, (n, c, h, w), image after image: a game has its own random streams."""
+    """The generator's mask of each image, (n, c, h, w), image after image: each training has its own random streams."""
     mean, std = colour
     masks = []
     for i in range(len(x)):
         image, draws = (x[i] - mean) / std, context.draws[i : i + 1]
-        task = Imitation(site.model, site.module, image, (mean, std), features[i], through[i], draws)
-        masks.append(fitted_mask(task, start[i], game))
+        task = FeatureMatching(site.model, site.module, image, (mean, std), features[i], through[i], draws)
+        masks.append(fit_mask(task, start[i], settings))
     return torch.stack(masks)
 
 

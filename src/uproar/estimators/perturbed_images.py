@@ -53,7 +53,7 @@ def scores_of(
     return target_scores(model, versions.flatten(0, 1), repeated, score).view(versions.shape[:2])
 
 
-def blended(x: Tensor, blank: Tensor, kept: Tensor) -> Tensor:
+def blend(x: Tensor, blank: Tensor, kept: Tensor) -> Tensor:
     """The image where `kept` is 1, the blank where it is 0, a mixture in between."""
     return blank + kept * (x - blank)
 

@@ -34,9 +34,9 @@ def remove_values(
     `partial` sets a fifth of the pixels to 0, just below the highest fifth, and has no `amount`. `clip` cuts the result
     to [0, 1], which makes ties of what would be negative.
     """
-    values = in_unit(a)
+    values = divide_by_max(a)
     if scheme == "partial":
-        order, n = rising(values, draws), values[0].numel()
+        order, n = rising_order(values, draws), values[0].numel()
         return _put(values, order[:, round(0.6 * n) : round(0.8 * n)], torch.zeros(len(a), 1))
     changed = values - amount * _size(values, draws, scheme)
     return changed.clamp(0, 1) if clip else changed
@@ -51,9 +51,9 @@ def introduce_values(
     `partial` raises the lowest 40 % of the pixels to the 80th percentile, and has no `amount`. `clip` cuts the result
     to [0, 1], which makes ties of what would be above 1.
     """
-    values = in_unit(a)
+    values = divide_by_max(a)
     if scheme == "partial":
-        order, n = rising(values, draws), values[0].numel()
+        order, n = rising_order(values, draws), values[0].numel()
         high = values.flatten(1).double().quantile(0.8, dim=1, keepdim=True).to(values)
         return _put(values, order[:, : round(0.4 * n)], high)
     changed = values + amount * _size(values, draws, scheme)
@@ -97,7 +97,7 @@ def coarse(a: Maps, *, size: Annotated[int, Field(ge=1)] | None = None) -> Maps:
     if side % 2 == 0:
         raise BadOption(f"coarse: size must be odd, not {side}: a window has a pixel in its middle.")
     kernel = gaussian_kernel(torch.arange(side) - side // 2, side * 5 / 11).to(a)
-    return _minmax(correlate(correlate(_minmax(a.clamp_min(0)), kernel, 1), kernel, 2))
+    return rescale_to_unit(correlate(correlate(rescale_to_unit(a.clamp_min(0)), kernel, 1), kernel, 2))
 
 
 def coarse_size(side: int) -> int:
@@ -109,14 +109,14 @@ def coarse_size(side: int) -> int:
     return max(3, 2 * round((side * 11 / 224 - 1) / 2) + 1)
 
 
-def in_unit(a: Maps) -> Maps:
+def divide_by_max(a: Maps) -> Maps:
     """Maps in [0, 1]: negative values 0, divided by the largest; a map without positive values stays 0."""
     positive = a.clamp_min(0)
     high = positive.amax((1, 2), keepdim=True)
     return torch.where(high > 0, positive / high, positive)
 
 
-def rising(a: Maps, draws: Draws) -> Tensor:
+def rising_order(a: Maps, draws: Draws) -> Tensor:
     """Pixels from the lowest to the highest, (n, h·w); equal ones in random order."""
     flat = a.flatten(1)
     shuffled = draws.permutations("altered ties", flat.shape[1]).to(flat.device)
@@ -144,6 +144,7 @@ def _covered(weight: Tensor, share: float) -> Tensor:
     return (places >= first) & (places < first + side)
 
 
-def _minmax(a: Maps) -> Maps:
+def rescale_to_unit(a: Maps) -> Maps:
+    """Each map stretched to [0, 1]; a flat one is 0."""
     low, high = a.amin((1, 2), keepdim=True), a.amax((1, 2), keepdim=True)
     return torch.where(high > low, (a - low) / (high - low), torch.zeros_like(a))

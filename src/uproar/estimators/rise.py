@@ -10,9 +10,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.estimators.base import Context, estimator
-from uproar.estimators.class_scores import summed_over_points
+from uproar.estimators.class_scores import sum_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
-from uproar.estimators.perturbed_images import blended, scores_of
+from uproar.estimators.perturbed_images import blend, scores_of
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 
@@ -50,10 +50,10 @@ def rise(
     blank = baseline_image(x, fill, context)
 
     def part(first: int, last: int) -> Tensor:
-        kept = enlarged(bits[first:last], shifts[first:last], h, w, boundary).to(x)
-        return weighted(model, x, target, blank, kept)
+        kept = upsample_masks(bits[first:last], shifts[first:last], h, w, boundary).to(x)
+        return weight_masks(model, x, target, blank, kept)
 
-    return (summed_over_points(part, masks, x) / (masks * p)).to(x)
+    return (sum_over_points(part, masks, x) / (masks * p)).to(x)
 
 
 def draw_masks(
@@ -67,7 +67,7 @@ def draw_masks(
     return bits, shifts
 
 
-def enlarged(
+def upsample_masks(
     bits: Float[Tensor, "m g g"], shifts: Int[Tensor, "m 2"], h: int, w: int, boundary: Boundary
 ) -> Float[Tensor, "m {h} {w}"]:
     """Masks in [0, 1]: the grids enlarged bilinearly to one cell more than the image, cut out at the shift.
@@ -104,9 +104,9 @@ def _inside(cell: Tensor, cells: int, boundary: Boundary) -> Tensor:
     return cell.clamp(0, cells - 1)
 
 
-def weighted(
+def weight_masks(
     model: nn.Module, x: Images, target: Labels, blank: Images, kept: Float[Tensor, "m h w"]
 ) -> Float[Tensor, "n m 1 h w"]:
     """Each mask times the target's probability for the image seen through it."""
-    seen = blended(x[:, None], blank[:, None], kept[None, :, None])
+    seen = blend(x[:, None], blank[:, None], kept[None, :, None])
     return scores_of(model, seen, target, "probability")[:, :, None, None, None] * kept[None, :, None]

@@ -16,7 +16,8 @@ from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.featuremaps import FeatureMap, pyramid
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.layers import captured
-from uproar.estimators.perturbed_images import blended, target_scores
+from uproar.estimators.perturbed_images import blend, target_scores
+from uproar.estimators.perturbed_maps import rescale_to_unit
 from uproar.types import Images, Labels, Maps, RawMaps
 
 Fusion = Literal["otsu", "soft"]
@@ -77,8 +78,8 @@ def _fused_layers(
             threshold = otsu(significance, chosen)
             largest = significance.amax(1, keepdim=True)
             chosen &= (significance > threshold[:, None]) | (significance == largest)
-        maps.append(unit(layer_map(model, x, target, blank, features, chosen)))
-    return fused(maps, fusion)[:, None].to(x)
+        maps.append(rescale_to_unit(layer_map(model, x, target, blank, features, chosen)))
+    return fuse_layers(maps, fusion)[:, None].to(x)
 
 
 def features_and_significance(
@@ -111,20 +112,20 @@ def layer_map(
     size = (x.shape[2], x.shape[3])
 
     def probabilities(sample: Int[Tensor, " m"], channel: Int[Tensor, " m"]) -> Tensor:
-        kept = masks(features[sample, channel], size)[:, None].to(x)
-        seen = blended(x[sample], blank[sample], kept)
+        kept = feature_masks(features[sample, channel], size)[:, None].to(x)
+        seen = blend(x[sample], blank[sample], kept)
         return target_scores(model, seen, target[sample], "probability")
 
     weights = in_batches(probabilities, sample, channel, size=rows_for(x))
     for rows in spans(len(sample), rows_for(x)):
-        kept = masks(features[sample[rows], channel[rows]], size)
+        kept = feature_masks(features[sample[rows], channel[rows]], size)
         area = kept.sum((1, 2)).clamp_min(1e-6)
         # one after the other, so that the sum does not depend on how rows fall into chunks
         total.index_add_(0, sample[rows], (weights[rows] / area)[:, None, None] * kept)
     return total
 
 
-def masks(features: Float[Tensor, "m a b"], size: tuple[int, int]) -> Float[Tensor, "m h w"]:
+def feature_masks(features: Float[Tensor, "m a b"], size: tuple[int, int]) -> Float[Tensor, "m h w"]:
     """Feature maps enlarged bilinearly to the image's size and stretched to [0, 1]; a flat one is 0."""
     features = features[:, None].double()
     large = F.interpolate(features, size, mode="bilinear", align_corners=False)[:, 0]
@@ -134,13 +135,7 @@ def masks(features: Float[Tensor, "m a b"], size: tuple[int, int]) -> Float[Tens
     return torch.where(varies, (large - low) / (high - low + 1e-6), 0)
 
 
-def unit(maps: Float[Tensor, "n h w"]) -> Float[Tensor, "n h w"]:
-    """Each map stretched to [0, 1]; a flat one is 0."""
-    low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
-    return (maps - low) / torch.where(high > low, high - low, 1)
-
-
-def fused(maps: list[Float[Tensor, "n h w"]], fusion: Fusion) -> Float[Tensor, "n h w"]:
+def fuse_layers(maps: list[Float[Tensor, "n h w"]], fusion: Fusion) -> Float[Tensor, "n h w"]:
     """Maps in [0, 1] from fine to coarse: each is added, then its own salient region cut out of the sum.
 
     A map that is 0 everywhere, from a layer without a positive feature map, changes nothing.

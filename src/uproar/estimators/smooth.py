@@ -74,9 +74,7 @@ def var(
     return variance * (samples / (samples - 1))
 
 
-def noisy_copies(
-    x: Images, draws: Draws, *, samples: int, sigma: float, unit: Unit
-) -> Float[Tensor, "n samples c h w"]:
+def add_noise(x: Images, draws: Draws, *, samples: int, sigma: float, unit: Unit) -> Float[Tensor, "n samples c h w"]:
     """Copies of every image with Gaussian noise.
 
     With `unit="range"` the noise scales with the image's own max − min, as the SmoothGrad authors do.

@@ -57,10 +57,10 @@ def lime(
     present = (torch.rand(samples, side * side, generator=source) < 0.5).double()
     present[0] = 1
     effects = ridge_effects(present, closeness(present, width), ridge)
-    pieces = segmented(x, segments, side)
+    pieces = segment(x, segments, side)
     blank = baseline_image(x, fill, context)
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
-    return laid_on(pieces, combined(scores, effects)).to(x)
+    return spread_over_pieces(pieces, combine_effects(scores, effects)).to(x)
 
 
 def _shap_passes(samples: int = 500, patches: int | None = None, **_) -> float:
@@ -95,12 +95,12 @@ def kernel_shap(
     side = _side(x, patches, samples)
     present, weights = coalitions(side * side, samples, context.draws.seed)
     effects, rest = shapley_effects(present, weights)
-    pieces = segmented(x, segments, side)
+    pieces = segment(x, segments, side)
     blank = baseline_image(x, fill, context).contiguous()
     empty = target_scores(model, blank, target, score)[:, None]
     whole = target_scores(model, x, target, score)[:, None]
     scores = scores_of_presence(model, x, target, blank, pieces, present, score)
-    return laid_on(pieces, combined(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(x)
+    return spread_over_pieces(pieces, combine_effects(scores - empty, effects) + (whole - empty) * rest.to(whole)).to(x)
 
 
 def _side(x: Images, patches: int | None, samples: int) -> int:
@@ -127,7 +127,7 @@ def scores_of_presence(
     return scores_of_versions(model, x, target, score, len(present), versions)
 
 
-def combined(scores: Float[Tensor, "n s"], effects: Float[Tensor, "s k"]) -> Float[Tensor, "n k"]:
+def combine_effects(scores: Float[Tensor, "n s"], effects: Float[Tensor, "s k"]) -> Float[Tensor, "n k"]:
     """The versions' effects times their scores, added in a fixed order: a product of matrices may vary with n."""
     total = scores.new_zeros(len(scores), effects.shape[1])
     for column, effect in zip(scores.unbind(1), effects.to(scores), strict=True):
@@ -135,7 +135,7 @@ def combined(scores: Float[Tensor, "n s"], effects: Float[Tensor, "s k"]) -> Flo
     return total
 
 
-def laid_on(pieces: Int[Tensor, "n h w"], values: Float[Tensor, "n k"]) -> Float[Tensor, "n 1 h w"]:
+def spread_over_pieces(pieces: Int[Tensor, "n h w"], values: Float[Tensor, "n k"]) -> Float[Tensor, "n 1 h w"]:
     """Each pixel with the value of its piece."""
     return values.gather(1, pieces.flatten(1)).view_as(pieces)[:, None]
 
@@ -193,7 +193,7 @@ def _inverse(normal: Float[Tensor, "k k"], present: Present) -> Float[Tensor, "k
     return torch.cholesky_inverse(factor) / normal.diagonal().max()
 
 
-def segmented(x: Images, kind: Segments, side: int) -> Int[Tensor, "n h w"]:
+def segment(x: Images, kind: Segments, side: int) -> Int[Tensor, "n h w"]:
     """The number of each pixel's piece, 0 .. side² − 1, for every image on its own."""
     h, w = x.shape[2:]
     if side > min(h, w):

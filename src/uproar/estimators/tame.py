@@ -71,7 +71,7 @@ def prepare_tame(
     train = training_images(context, "tame")
     with borrowed(model):
         maps = _chosen(model, train.read(slice(0, 2)).to(device_of(model)), layers)
-        branch = trained_branch(model, maps, train, context.draws.seed, **options)
+        branch = train_branch(model, maps, train, context.draws.seed, **options)
     names = [name for name, _ in model.named_modules()]
     places = torch.tensor([names.index(each.name) for each in maps])
     return {"places": places, **branch.state_dict()}
@@ -115,16 +115,16 @@ def tame(
     modules = list(model.modules())
     with outputs_kept([modules[i] for i in state["places"].tolist()]) as features:
         class_scores(model, channels_last(x), target)
-    attention = own_class(_restored(state).to(x.device)(features()), target)
+    attention = select_class(_restored(state).to(x.device)(features()), target)
     return F.interpolate(attention, size=x.shape[2:], mode="bilinear", align_corners=False)
 
 
-def own_class(maps: Tensor, target: Labels) -> Tensor:
+def select_class(maps: Tensor, target: Labels) -> Tensor:
     """Each image's map of its own class, (n, 1, h, w)."""
     return maps[torch.arange(len(maps)), target][:, None]
 
 
-def trained_branch(
+def train_branch(
     model: nn.Module,
     maps: list[FeatureMap],
     train: Split,
@@ -153,7 +153,7 @@ def trained_branch(
         with torch.no_grad(), outputs_kept(modules) as features:
             labels = forward(model, x).argmax(1)
         with torch.enable_grad():
-            masks = own_class(branch(features()), labels).sigmoid()
+            masks = select_class(branch(features()), labels).sigmoid()
             fine = F.interpolate(masks, size=x.shape[2:], mode="bilinear", align_corners=False)
             parts = losses(as_logits(forward(model, x * fine)), labels, masks)
             loss = ce * parts[0] + area * parts[1] + variation * parts[2]

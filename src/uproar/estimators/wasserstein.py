@@ -21,12 +21,12 @@ from uproar.seeds import Draws
 
 
 @dataclass(frozen=True)
-class Game:
-    """The constants of the game between generator and critic."""
+class GanSettings:
+    """Settings of the adversarial training (Wasserstein GAN) of mask generator and critic."""
 
     epochs: int = 20
     pool: int = 200
-    """Noisy features to be imitated."""
+    """Noisy features to be matched."""
     batch: int = 32
     groups: int = 10
     """The pool's noise comes in groups, each with a mean and a spread of its own."""
@@ -45,8 +45,8 @@ class Game:
 
 
 @dataclass(frozen=True)
-class Imitation:
-    """One image, the place in the network, and the features to be imitated there."""
+class FeatureMatching:
+    """One image, a module of the network, and the features that noisy versions of the image are to match there."""
 
     model: nn.Module
     module: nn.Module
@@ -64,13 +64,13 @@ class Imitation:
         """Standard normal numbers of this image."""
         return self.draws.normal(f"input_iba {purpose}", *shape)[0].to(self.image)
 
-    def pool(self, game: Game) -> Iterator[Tensor]:
+    def pool(self, settings: GanSettings) -> Iterator[Tensor]:
         """The noisy features, batch by batch, the same in every epoch; each batch meets all groups."""
-        level = self.draws.uniform("input_iba groups", game.groups, 2)[0].to(self.image)
-        mean = (2 * level[:, 0] - 1) * game.noise_mean
-        std = level[:, 1] * game.noise_std
-        for number, rows in enumerate(spans(game.pool, game.batch)):
-            group = torch.arange(rows.start, rows.stop) % game.groups
+        level = self.draws.uniform("input_iba groups", settings.groups, 2)[0].to(self.image)
+        mean = (2 * level[:, 0] - 1) * settings.noise_mean
+        std = level[:, 1] * settings.noise_std
+        for number, rows in enumerate(spans(settings.pool, settings.batch)):
+            group = torch.arange(rows.start, rows.stop) % settings.groups
             noise = self.normal(f"features {number}", len(group), *self.features.shape)
             noise = mean[group].view(-1, 1, 1, 1) + std[group].view(-1, 1, 1, 1) * noise
             yield self.let_through * self.features + (1 - self.let_through) * noise
@@ -82,30 +82,30 @@ class Imitation:
         return features_at(self.model, self.module, colour + contrast * mixed)
 
 
-def fitted_mask(task: Imitation, start: Tensor, game: Game) -> Tensor:
-    """The generator's mask after the game, (c, h, w) in [0, 1], from the mask it starts with."""
-    critic = Critic.drawn(task, game)
-    judge = _Player(critic.weights, [game.critic_lr] * len(critic.weights))
+def fit_mask(task: FeatureMatching, start: Tensor, settings: GanSettings) -> Tensor:
+    """The generator's mask after training, (c, h, w) in [0, 1], from the mask it starts with."""
+    critic = Critic.drawn(task, settings)
+    critic_optimiser = _RMSprop(critic.weights, [settings.critic_lr] * len(critic.weights))
     mean, spread, mask = torch.zeros_like(task.image), torch.ones_like(task.image), start.clone()
-    maker = _Player([mean, spread, mask], [game.mean_lr, game.spread_lr, game.mask_lr])
+    generator_optimiser = _RMSprop([mean, spread, mask], [settings.mean_lr, settings.spread_lr, settings.mask_lr])
     step = 0
-    for _ in range(game.epochs):
-        for real in task.pool(game):
+    for _ in range(settings.epochs):
+        for real in task.pool(settings):
             step += 1
             draw = task.normal(f"generator {step}", len(real), *task.image.shape)
             fake = task.generated(mean, spread, mask, draw)
-            with judge.moving():
-                judge.gain = critic(real).mean() - critic(fake).mean()
+            with critic_optimiser.moving():
+                critic_optimiser.gain = critic(real).mean() - critic(fake).mean()
             for weight in critic.weights:
-                weight.clamp_(-game.clip, game.clip)
-            if step % game.critic_steps == 0:
-                with maker.moving():
-                    maker.gain = critic(task.generated(mean, spread, mask, draw)).mean()
+                weight.clamp_(-settings.clip, settings.clip)
+            if step % settings.critic_steps == 0:
+                with generator_optimiser.moving():
+                    generator_optimiser.gain = critic(task.generated(mean, spread, mask, draw)).mean()
                 mask.clamp_(0, 1)
     return mask
 
 
-class _Player:
+class _RMSprop:
     """Tensors moved uphill by RMSprop, each with its own rate."""
 
     def __init__(self, tensors: list[Tensor], rates: list[float]) -> None:
@@ -135,15 +135,15 @@ class Critic:
     weights: list[Tensor]
 
     @classmethod
-    def drawn(cls, task: Imitation, game: Game) -> Critic:
+    def drawn(cls, task: FeatureMatching, settings: GanSettings) -> Critic:
         """A fresh critic with weights from the image's own stream, inside the clip from the start."""
         c, h, w = task.features.shape
-        ends = game.width * -(-h // 4) * -(-w // 4)
-        shapes = [(game.width, c, 3, 3), (game.width, game.width, 3, 3), (1, ends)]
+        ends = settings.width * -(-h // 4) * -(-w // 4)
+        shapes = [(settings.width, c, 3, 3), (settings.width, settings.width, 3, 3), (1, ends)]
         weights: list[Tensor] = []
         for number, shape in enumerate(shapes):
             drawn = task.draws.uniform(f"input_iba critic {number}", *shape)[0].to(task.image)
-            weights += [(2 * drawn - 1) * game.clip, drawn.new_zeros(shape[0])]
+            weights += [(2 * drawn - 1) * settings.clip, drawn.new_zeros(shape[0])]
         return cls(weights)
 
     def __call__(self, features: Tensor) -> Tensor:

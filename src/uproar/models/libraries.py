@@ -58,7 +58,7 @@ def _entry(name: str, make: Callable[[Shape, int], tuple[nn.Module, Colours]]) -
         shape: Shape, classes: int, mean: Tensor, std: Tensor, *, normalise: Normalisation = "auto"
     ) -> nn.Module:
         made, published = make(shape, classes)
-        return normalised(made, NetworkNormalise(normalise, mean, std, published))
+        return prepend_normalise(made, NetworkNormalise(normalise, mean, std, published))
 
     library, _, bare = name.partition(":")
     network.__doc__ = f"{bare} as {library} builds it, with fresh weights; normalises inside."
@@ -91,7 +91,7 @@ def _imported(library: str) -> Any:
         ) from None
 
 
-def normalised(network: nn.Module, first: NetworkNormalise) -> nn.Module:
+def prepend_normalise(network: nn.Module, first: NetworkNormalise) -> nn.Module:
     """A network that normalises its images first, and whose weights keep their names."""
     if isinstance(network, nn.Sequential):
         return nn.Sequential(OrderedDict(normalise=first, **dict(network.named_children())))
