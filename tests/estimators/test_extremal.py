@@ -12,6 +12,7 @@ from uproar.errors import BadOption
 from uproar.estimators import estimators, read_chain
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.extremal import (
+    Mesh,
     Search,
     best_masks,
     blend_levels,
@@ -21,7 +22,6 @@ from uproar.estimators.extremal import (
     scaled_mesh,
     shared_values,
 )
-from uproar.estimators.smoothmask import Mesh
 
 
 class SlowMesh(Mesh):

@@ -66,6 +66,12 @@ class Context:
         truth = None if self.truth is None else self.truth.repeat_interleave(len(numbers), 0)
         return replace(self, draws=self.draws.copies(numbers), truth=truth, samples=None)
 
+    def training_images(self, user: str) -> Split:
+        """The training images; refused with the reason where they are not known."""
+        if self.train is None:
+            raise NotApplicable(f"{user} needs training images; give train=")
+        return self.train
+
     def colour(self, x: Tensor) -> Tensor:
         """The mean colour as (1, c, 1, 1); refused with the reason where it is not known."""
         if self.mean is None:

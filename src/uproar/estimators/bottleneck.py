@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches, spans
 from uproar.data.task import Split
-from uproar.errors import NotApplicable
 from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.featuremaps import (
@@ -89,7 +88,7 @@ def prepare_iba(
     model: nn.Module, context: Context, *, layer: str | None = None, images: int = 1000, **_: Any
 ) -> dict[str, Tensor]:
     """The layer's place among the model's modules, and its statistics on training images."""
-    train = training_images(context, "iba")
+    train = context.training_images("iba")
     with borrowed(model), torch.no_grad():
         probe = train.read(slice(0, 2)).to(device_of(model))
         chosen = named_feature_map(model, probe, layer) if layer else middle_feature_map(model, probe)
@@ -138,13 +137,6 @@ def iba(
         return bits_per_pixel(capacity, (x.shape[2], x.shape[3]))
 
     return in_batches(batch, x, target, context, size=max(2, rows_for(x) // samples))
-
-
-def training_images(context: Context, name: str) -> Split:
-    """The training images, or the reason why the estimator cannot be used."""
-    if context.train is None:
-        raise NotApplicable(f"{name} needs training images; give train=")
-    return context.train
 
 
 def step_noise(context: Context, purpose: str, samples: int, shape: tuple[int, ...]) -> Noise:

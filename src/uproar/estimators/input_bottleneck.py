@@ -29,7 +29,6 @@ from uproar.estimators.bottleneck import (
     share_of,
     smoothed,
     step_noise,
-    training_images,
 )
 from uproar.estimators.class_scores import rows_for
 from uproar.estimators.layers import LayerName
@@ -46,7 +45,7 @@ def prepare_input_iba(
     model: nn.Module, context: Context, *, layer: str | None = None, images: int = 1000, **_: Any
 ) -> dict[str, Tensor]:
     """What `iba` prepares, and the colour statistics of the training images."""
-    train = training_images(context, "input_iba")
+    train = context.training_images("input_iba")
     rows = torch.linspace(0, len(train) - 1, min(images, len(train))).long()
     std, mean = torch.std_mean(train.read(rows).double(), (0, 2, 3))
     # a channel that never varies is left as it is instead of blown up

@@ -10,9 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.estimators.base import Context, estimator
-from uproar.estimators.class_scores import sum_over_points
+from uproar.estimators.class_scores import blend, scores_of, sum_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
-from uproar.estimators.perturbed_images import blend, scores_of
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 

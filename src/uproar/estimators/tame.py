@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from uproar.batches import spans
 from uproar.data.task import Split
 from uproar.estimators.base import Context, estimator
-from uproar.estimators.bottleneck import training_images
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.featuremaps import FeatureMap, channels_last, named_feature_map, outputs_kept, pyramid
 from uproar.estimators.layers import LayerName
@@ -68,7 +67,7 @@ def prepare_tame(
     model: nn.Module, context: Context, *, layers: tuple[str, ...] | None = None, **options: Any
 ) -> dict[str, Tensor]:
     """The places of the layers among the model's modules, and the weights of the trained branch."""
-    train = training_images(context, "tame")
+    train = context.training_images("tame")
     with borrowed(model):
         maps = _chosen(model, train.read(slice(0, 2)).to(device_of(model)), layers)
         branch = train_branch(model, maps, train, context.draws.seed, **options)
