@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 
 from uproar.arrays import Rows, read_arrays
-from uproar.data.cifar import _pickle
+from uproar.data.small_sets import _pickled_batch
 from uproar.errors import UproarError
 from uproar.estimators import read_chain
 from uproar.metrics.base import read_metric
@@ -290,6 +290,6 @@ def _batches(folder: Path) -> Reader:
 
     def read(change: Mutations) -> object:
         (folder / "batch").write_bytes(change.content(change.draw.choice(contents)))
-        return _pickle(folder / "batch", "labels")
+        return _pickled_batch(folder / "batch", "labels")
 
     return read

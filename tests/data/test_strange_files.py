@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 
 from uproar.arrays import Rows, read_arrays
-from uproar.data.cifar import _pickle
+from uproar.data.small_sets import _pickled_batch
 from uproar.data.unpickle import DEEPEST, read_pickle
 from uproar.data.user_images import read_images
 from uproar.errors import BadInput
@@ -128,4 +128,4 @@ def test_labels_that_are_no_numbers_are_one_sentence(tmp_path, labels):
     held = {"data": np.zeros((2, 3072), np.uint8), "labels": labels}
     (tmp_path / "batch").write_bytes(pickle.dumps(held, protocol=2))
     with pytest.raises(BadInput, match="labels"):
-        _pickle(tmp_path / "batch", "labels")
+        _pickled_batch(tmp_path / "batch", "labels")

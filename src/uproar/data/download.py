@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
-from uproar.data.birdsnap import PHOTOS, table
 from uproar.data.catalogue import PublicDataset, RemoteFile
 from uproar.data.locations import find
+from uproar.data.photo_sets import PHOTOS, read_table
 from uproar.errors import BadInput, StoreError
 
 Listener = Callable[[str, int, int], None]
@@ -196,7 +196,7 @@ def _check_size(archive: Path, sizes: Sequence[int]) -> None:
 
 def get_photos(folder: Path, listen: Listener) -> tuple[int, int]:
     """The photos that the list in a folder gives addresses of: how many are there in the end, and how many are gone."""
-    rows = table(folder / "images.txt", ("url", "md5", "path"))
+    rows = read_table(folder / "images.txt", ("url", "md5", "path"))
     there = 0
     with ThreadPoolExecutor(8) as pool:
         for done, present in enumerate(pool.map(lambda row: _photo(row, folder), rows), 1):

@@ -11,10 +11,7 @@ from uproar.expression import Call, parse
 from uproar.plugins.loading import line_in_file
 from uproar.registry import Entry, Registry
 
-_MODULES = (
-    *("birdsnap", "cifar", "cub", "derived_tasks", "digits", "folder", "food", "huggingface", "imagenet", "mnist"),
-    *("planted", "svhn", "tiny_imagenet"),
-)
+_MODULES = ("derived_tasks", "digits", "folder", "huggingface", "imagenet", "photo_sets", "planted", "small_sets")
 tasks = Registry("task", "uproar.tasks", tuple(f"uproar.data.{module}" for module in _MODULES))
 
 

@@ -1,0 +1,229 @@
+"""Public sets of small images, held in memory: MNIST and Fashion-MNIST, CIFAR-10 and CIFAR-100, SVHN.
+
+MNIST comes in IDX files (a magic number, the lengths of the axes, bytes), CIFAR as records of bytes or as pickles, and
+SVHN in MATLAB files with X (32, 32, 3, n) and y (n, 1), where 10 is the digit 0.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from uproar.data.locations import locate
+from uproar.data.options import Count, Root, subsample
+from uproar.data.registry import tasks
+from uproar.data.task import Split, Task
+from uproar.data.unpickle import read_pickle
+from uproar.errors import BadInput, one_line
+
+FASHION = ("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_PIXELS = 3 * 32 * 32
+
+Bytes = tuple[np.ndarray, np.ndarray]
+"""Images (n, 3072) and labels (n,)."""
+
+
+@tasks.declare(images="60,000 + 10,000 grey 28×28", truth="none")
+def mnist(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
+    """Handwritten digits (LeCun et al. 1998), 28×28 grey, from the IDX files, packed or not."""
+    return subsample(_idx_task("mnist", root, tuple("0123456789")), train, test)
+
+
+@tasks.declare("fashion-mnist", images="60,000 + 10,000 grey 28×28", truth="none")
+def fashion_mnist(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
+    """Pieces of clothing (Xiao et al. 2017), 28×28 grey, from the IDX files, packed or not."""
+    return subsample(_idx_task("fashion-mnist", root, FASHION), train, test)
+
+
+def _idx_task(name: str, root: str | None, classes: tuple[str, ...]) -> Task:
+    folder = locate(name, root)
+    return Task(name, _idx_split(folder, "train", "train"), _idx_split(folder, "test", "t10k"), classes)
+
+
+def _idx_split(folder: Path, name: str, stem: str) -> Split:
+    images = read_idx(folder, f"{stem}-images-idx3-ubyte", 3)
+    labels = read_idx(folder, f"{stem}-labels-idx1-ubyte", 1)
+    if len(images) != len(labels):
+        raise BadInput(f"{folder} has {len(images)} {name} images but {len(labels)} labels.")
+    pixels = torch.from_numpy(images[:, None].copy())
+    return Split(name, pixels, torch.from_numpy(labels.astype(np.int64)))
+
+
+def read_idx(folder: Path, name: str, axes: int) -> np.ndarray:
+    """The bytes of the file `name`, with or without .gz, as an array with so many axes."""
+    file = _idx_file(folder, name)
+    content = _unzipped(file)
+    start = 4 + 4 * axes
+    if len(content) < start or content[:4] != bytes((0, 0, 8, axes)):
+        raise BadInput(
+            f"{file} is not an IDX file of bytes with {axes} axes: it begins with {content[:4].hex(' ') or 'nothing'}."
+        )
+    shape = tuple(int(n) for n in np.frombuffer(content, ">u4", axes, 4))
+    wanted = start + int(np.prod(shape))
+    if len(content) != wanted:
+        raise BadInput(
+            f"{file} announces {' × '.join(map(str, shape))} bytes, that is a length of {wanted}, "
+            f"but has {len(content)}; download it again."
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _idx_file(folder: Path, name: str) -> Path:
+    dotted = name.replace("-idx", ".idx")
+    for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"):
+        if (folder / candidate).is_file():
+            return folder / candidate
+    raise BadInput(f"There is no {name} (or {name}.gz) in {folder}.")
+
+
+def _unzipped(file: Path) -> bytes:
+    try:
+        content = file.read_bytes()
+        return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{file} cannot be unpacked ({error}); download it again.") from None
+
+
+@tasks.declare(images="50,000 + 10,000 colour 32×32", truth="none")
+def cifar10(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
+    """CIFAR-10 (Krizhevsky 2009), 32×32 colour, from the binary or the pickle layout; nothing is unpickled."""
+    folder = locate("cifar10", root)
+    batches = [f"data_batch_{i}" for i in range(1, 6)]
+    if (folder / "test_batch.bin").is_file():
+        parts = [_binary_batch(folder / f"{name}.bin", 1, 0) for name in (*batches, "test_batch")]
+    else:
+        parts = [_pickled_batch(folder / name, "labels") for name in (*batches, "test_batch")]
+    task = Task("cifar10", _cifar_split("train", parts[:-1]), _cifar_split("test", parts[-1:]), CIFAR10)
+    return subsample(task, train, test)
+
+
+@tasks.declare(images="50,000 + 10,000 colour 32×32", truth="none")
+def cifar100(
+    *, labels: Literal["fine", "coarse"] = "fine", train: Count = None, test: Count = None, root: Root = None
+) -> Task:
+    """CIFAR-100 (Krizhevsky 2009), 32×32 colour, 100 fine or 20 coarse classes, from either layout."""
+    folder = locate("cifar100", root)
+    if (folder / "test.bin").is_file():
+        column = 1 if labels == "fine" else 0
+        parts = [_binary_batch(folder / f"{name}.bin", 2, column) for name in ("train", "test")]
+        names = _lines(folder / f"{labels}_label_names.txt")
+    else:
+        parts = [_pickled_batch(folder / name, f"{labels}_labels") for name in ("train", "test")]
+        names = _pickled_names(folder / "meta", f"{labels}_label_names")
+    name = "cifar100" if labels == "fine" else "cifar100-coarse"
+    task = Task(name, _cifar_split("train", parts[:1]), _cifar_split("test", parts[1:]), names)
+    return subsample(task, train, test)
+
+
+def _cifar_split(name: str, parts: list[Bytes]) -> Split:
+    images = np.concatenate([images for images, _ in parts]).reshape(-1, 3, 32, 32)
+    labels = np.concatenate([labels for _, labels in parts]).astype(np.int64)
+    return Split(name, torch.from_numpy(images), torch.from_numpy(labels))
+
+
+def _binary_batch(file: Path, labels: int, column: int) -> Bytes:
+    """A batch of records: so many label bytes, then the pixels."""
+    if not file.is_file():
+        raise BadInput(f"There is no {file.name} in {file.parent}.")
+    length = labels + _PIXELS
+    content = np.fromfile(file, np.uint8)
+    if not len(content) or len(content) % length:
+        raise BadInput(
+            f"{file} has {len(content)} bytes, which is no multiple of {length} (labels and pixels of an image); "
+            "download it again."
+        )
+    records = content.reshape(-1, length)
+    return records[:, labels:], records[:, column]
+
+
+def _pickled_batch(file: Path, labels: str) -> Bytes:
+    held = _pickled_table(file)
+    if "data" not in held or labels not in held:
+        raise BadInput(f"{file} holds {', '.join(held) or 'nothing'}; a batch has 'data' and {labels!r}.")
+    try:
+        images, numbers = np.asarray(held["data"]), np.asarray(held[labels])
+    except ValueError:
+        raise BadInput(f"{file}: data and {labels} must be tables of numbers.") from None
+    if images.dtype != np.uint8 or images.ndim != 2 or images.shape[1] != _PIXELS:
+        raise BadInput(
+            f"{file}: data must be bytes of shape (n, {_PIXELS}), not {images.dtype} of shape {images.shape}."
+        )
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
+        raise BadInput(f"{file}: {labels} must be one whole number per image.")
+    if numbers.shape != (len(images),):
+        raise BadInput(f"{file} has {len(images)} images but {len(numbers)} labels.")
+    return images, numbers
+
+
+def _pickled_names(file: Path, key: str) -> tuple[str, ...]:
+    held = _pickled_table(file)
+    if key not in held:
+        raise BadInput(f"{file} has no {key!r}.")
+    if not isinstance(held[key], list | tuple):
+        raise BadInput(f"{file}: {key!r} must be a list of names.")
+    return tuple(_text(name) for name in held[key])
+
+
+def _pickled_table(file: Path) -> dict[str, Any]:
+    held = read_pickle(file)
+    if not isinstance(held, dict):
+        raise BadInput(f"{file} holds a {type(held).__name__}, not a dict.")
+    return {_text(key): value for key, value in held.items()}
+
+
+def _text(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _lines(file: Path) -> tuple[str, ...]:
+    if not file.is_file():
+        raise BadInput(f"There is no {file.name} in {file.parent}.")
+    return tuple(line.strip() for line in file.read_text().splitlines() if line.strip())
+
+
+@tasks.declare(images="73,257 + 26,032 colour 32×32", truth="none")
+def svhn(*, train: Count = None, test: Count = None, root: Root = None) -> Task:
+    """House numbers (Netzer et al. 2011), cropped digits, 32×32 colour, from the .mat files."""
+    folder = locate("svhn", root)
+    first = _svhn_split("train", folder / "train_32x32.mat")
+    second = _svhn_split("test", folder / "test_32x32.mat")
+    return subsample(Task("svhn", first, second, tuple("0123456789")), train, test)
+
+
+def _svhn_split(name: str, file: Path) -> Split:
+    held = _read_mat(file)
+    for variable in ("X", "y"):
+        if variable not in held:
+            raise BadInput(
+                f"{file} has no variable {variable!r} (the {'images' if variable == 'X' else 'labels'}); "
+                "it is not a file of the cropped digits."
+            )
+    images, labels = held["X"], held["y"].reshape(-1)
+    if images.ndim != 4 or images.shape[:3] != (32, 32, 3) or images.dtype != np.uint8:
+        raise BadInput(f"{file}: X must be bytes of shape (32, 32, 3, n), not {images.dtype} of shape {images.shape}.")
+    if images.shape[3] != len(labels):
+        raise BadInput(f"{file} has {images.shape[3]} images but {len(labels)} labels.")
+    if len(labels) and not 1 <= labels.min() <= labels.max() <= 10:
+        raise BadInput(
+            f"{file}: labels run from {labels.min()} to {labels.max()}, but the official files have 1 to 10, "
+            "where 10 is the digit 0."
+        )
+    pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(3, 2, 0, 1)))
+    return Split(name, pixels, torch.from_numpy(labels.astype(np.int64) % 10))
+
+
+def _read_mat(file: Path) -> dict[str, Any]:
+    from scipy.io import loadmat  # loads slowly, and few need it
+
+    if not file.is_file():
+        raise BadInput(f"There is no {file.name} in {file.parent}.")
+    try:
+        return loadmat(file, variable_names=["X", "y"])
+    except Exception as error:  # a damaged file can fail in any way
+        raise BadInput(f"{file} cannot be read as a MATLAB file ({one_line(error)}).") from None
