@@ -11,7 +11,7 @@ from uproar.errors import BadInput, BadOption, BadShape
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.changes import Removed, Unchanged
-from uproar.metrics.probe import answers, evaluate, fractions_of, has_curve, joined, summarise
+from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, outputs_by_change, summarise
 
 OURS = [
     name
@@ -111,7 +111,7 @@ def test_passes_hold_many_images_but_no_more_than_asked_and_never_one(batch):
 
 
 def test_the_unchanged_images_are_not_shown_again(batch):
-    outputs, shown = answers(batch, [Unchanged(), Removed("most", 3), Unchanged()])
+    outputs, shown = outputs_by_change(batch, [Unchanged(), Removed("most", 3), Unchanged()])
     assert shown == 7
     assert torch.equal(outputs[Unchanged()], batch.clean)
 
@@ -122,7 +122,7 @@ def test_a_change_from_elsewhere_is_shown_like_any_other(batch):
         def images(self, batch):
             return batch.x.flip(-1)
 
-    outputs, _ = answers(batch, [Mirrored(), Removed("most", 4)], rows=14)
+    outputs, _ = outputs_by_change(batch, [Mirrored(), Removed("most", 4)], rows=14)
     with torch.no_grad():
         torch.testing.assert_close(outputs[Mirrored()], batch.model(batch.x.flip(-1)))
 

@@ -8,7 +8,7 @@ from uproar.errors import BadInput, NotApplicable
 from uproar.expression import parse
 from uproar.metrics.changes import Removed, removed
 from uproar.metrics.prepared_batch import Jittered
-from uproar.metrics.probe import answers, evaluate, fractions_of
+from uproar.metrics.probe import evaluate, fractions_of, outputs_by_change
 from uproar.removal import FillContext, filled
 
 
@@ -42,7 +42,7 @@ def test_masks_images_and_answers_equal_those_of_the_road_code(leemann, short, s
         change = removed(side, k, 1024, "linear(noise=0)", 0, Jittered(0.0))
         assert torch.equal(change.gone(batch), g[f"{short}_mask"][i] == 0)
         torch.testing.assert_close(change.images(batch), g[f"{short}_imputed"][i], atol=1e-5, rtol=0)
-        outputs, _ = answers(batch, [change])
+        outputs, _ = outputs_by_change(batch, [change])
         torch.testing.assert_close(outputs[change], g[f"{short}_logits"][i], atol=1e-4, rtol=0)
 
 
@@ -129,7 +129,7 @@ def test_accuracy_differences_equal_those_of_the_soundness_code(golden, tiny16):
     cases = (("road_morf", "most", "linear(noise=0)"), ("road_lerf", "least", "linear(noise=0)"))
     for name, side, fill in (*cases, ("deletion", "most", "mean")):
         changes = [Removed(side, int(256 * r), fill) for r in g["ratios_completeness"].tolist()]
-        outputs, _ = answers(batch, changes)
+        outputs, _ = outputs_by_change(batch, changes)
         right = torch.stack([(outputs[c].argmax(1) == batch.target).double().mean() for c in changes])
         torch.testing.assert_close(clean - right, g[f"{name}_object_accdiff"], atol=1e-6, rtol=0)
 

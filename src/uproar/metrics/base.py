@@ -1,6 +1,6 @@
 """How a metric is declared: what it asks of the model, what it says of each image, what it says of a data set.
 
-A metric is a function `(batch, outputs) -> responses`, one row per image. `outputs` holds the model's answers to the
+A metric is a function `(batch, outputs) -> responses`, one row per image. `outputs` holds the model's outputs to the
 changed images that the metric asked for (`asks=`); asking for the same change as another metric costs nothing, since
 each changed image is shown to the model once. Responses are tensors by name; `value` is the number of the image, NaN
 where it is not defined there. A metric of a whole data set (`whole=`) also has a statistic of all responses together,
@@ -41,7 +41,7 @@ class Batch:
     """The class whose score is followed."""
     maps: Maps
     clean: Tensor
-    """The model's answers to the unchanged images, (n, k), as the model gives them (logits)."""
+    """The model's outputs to the unchanged images, (n, k), as the model gives them (logits)."""
     draws: Draws
     mean: Tensor | None = None
     """Mean colour of the training images, (c,)."""
@@ -64,7 +64,7 @@ class Change(Protocol):
 
 
 Outputs = Mapping[Change, Tensor]
-"""The model's answers by change, (n, k) each."""
+"""The model's outputs by change, (n, k) each."""
 
 
 def metric(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from uproar.metrics.base import Batch
-from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, Prepared, Scale
+from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, PreparedBatch, Scale
 from uproar.removal import count
 from uproar.removal.fill import read_fill
 from uproar.types import Images, Maps
@@ -20,10 +20,10 @@ Side = Literal["most", "least"]
 
 @dataclass(frozen=True)
 class Unchanged:
-    """The images as they are; the model's answers to them are known."""
+    """The images as they are; the model's outputs to them are known."""
 
     def images(self, batch: Batch) -> Images:
-        return Prepared.of(batch).pixels.clone()
+        return PreparedBatch.of(batch).pixels.clone()
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Removed:
     order: PixelOrder = BY_VALUE
 
     def images(self, batch: Batch) -> Images:
-        ready = Prepared.of(batch)
+        ready = PreparedBatch.of(batch)
         return self.into(ready, torch.empty_like(ready.pixels))
 
-    def into(self, ready: Prepared, images: Images) -> Images:
+    def into(self, ready: PreparedBatch, images: Images) -> Images:
         """The changed images, written into a place of their own."""
         if read_fill(self.fill)[0].facts.get("looks"):
             return images.copy_(ready.filled(self.gone(ready), self.fill, self.draw))
@@ -49,7 +49,7 @@ class Removed:
             return torch.where(gone, fill, ready.pixels, out=images)
         return self._switched(ready, images)
 
-    def moved(self, ready: Prepared, images: Images, before: Removed) -> Images:
+    def moved(self, ready: PreparedBatch, images: Images, before: Removed) -> Images:
         """The changed images, written over those of another cut in the same order: only what lies between changes."""
         cut, old = self._cut(ready), before._cut(ready)
         between = ready.sequence(self.order)[:, min(cut, old) : max(cut, old)].reshape(-1)
@@ -67,7 +67,7 @@ class Removed:
             and not read_fill(self.fill)[0].facts.get("looks")
         )
 
-    def _switched(self, ready: Prepared, images: Images) -> Images:
+    def _switched(self, ready: PreparedBatch, images: Images) -> Images:
         """Bits of the one or the other: a ^ ((a ^ b) & m) with m all ones where the place is before the cut.
 
         Four passes over whole numbers take a third of the time of a comparison and a choice.
@@ -83,11 +83,11 @@ class Removed:
 
     def gone(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        ready = Prepared.of(batch)
+        ready = PreparedBatch.of(batch)
         first = (ready.places(self.order) < self._cut(ready)).view_as(ready.maps)
         return first if self.side == "most" else ~first
 
-    def _cut(self, ready: Prepared) -> int:
+    def _cut(self, ready: PreparedBatch) -> int:
         return self.count if self.side == "most" else ready.maps[0].numel() - self.count
 
 
@@ -121,12 +121,12 @@ class Thresholded:
 
     def gone(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        maps = Prepared.of(batch).finite
+        maps = PreparedBatch.of(batch).finite
         high = maps.amax((1, 2), keepdim=True)
         return maps > high * (1 - self.share) if self.side == "most" else maps < high * self.share
 
     def images(self, batch: Batch) -> Images:
-        ready = Prepared.of(batch)
+        ready = PreparedBatch.of(batch)
         return ready.filled(self.gone(ready), self.fill, self.draw)
 
 
@@ -144,12 +144,12 @@ class AtPercentile:
 
     def gone(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        maps = Prepared.of(batch).finite
+        maps = PreparedBatch.of(batch).finite
         values = maps if self.side == "most" else 1 - maps
         return values >= percentile_of(values, self.percentile)
 
     def images(self, batch: Batch) -> Images:
-        ready = Prepared.of(batch)
+        ready = PreparedBatch.of(batch)
         return ready.filled(self.gone(ready), self.fill, self.draw)
 
 
@@ -171,12 +171,12 @@ class Regions:
     draw: int = 0
 
     def images(self, batch: Batch) -> Images:
-        ready = Prepared.of(batch)
+        ready = PreparedBatch.of(batch)
         return ready.filled(self.gone(ready), self.fill, self.draw)
 
     def gone(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
-        ready = Prepared.of(batch)
+        ready = PreparedBatch.of(batch)
         windows = torch.from_numpy(ByWindow(self.size).windows(ready))
         needed = -(-self.point * windows.shape[1] // self.points)
         last = windows.sort(1).values[:, needed - 1 : needed]  # the window that makes it enough
@@ -196,7 +196,7 @@ class Blended:
     cut: Literal["none", "percentile", "value", "top"] = "none"
     at: float = 0.0
 
-    def shares(self, batch: Prepared) -> Maps:
+    def shares(self, batch: PreparedBatch) -> Maps:
         """How much of each pixel is left, (n, h, w)."""
         values = batch.values(self.scale)
         if self.cut == "percentile":
@@ -209,6 +209,6 @@ class Blended:
         return values
 
     def images(self, batch: Batch) -> Images:
-        ready = Prepared.of(batch)
+        ready = PreparedBatch.of(batch)
         mean = ready.replacement("mean", 0)
         return mean + self.shares(ready)[:, None] * (ready.pixels - mean)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Blended, removed
-from uproar.metrics.prepared_batch import Prepared, Scale, with_values
-from uproar.metrics.probabilities import measured, only
+from uproar.metrics.prepared_batch import PreparedBatch, Scale, with_values
+from uproar.metrics.probabilities import only, target_score
 from uproar.removal import count
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -44,8 +44,8 @@ def drop_of(before: Tensor, after: Tensor) -> Tensor:
 
 def probabilities_of(batch: Batch, outputs: Outputs, change: Change) -> tuple[Tensor, Tensor]:
     """The target's probability before and after a change."""
-    before = measured(batch.clean, batch.target, "probability")
-    return before, measured(outputs[change], batch.target, "probability")
+    before = target_score(batch.clean, batch.target, "probability")
+    return before, target_score(outputs[change], batch.target, "probability")
 
 
 def drop_responses(defined: Tensor, value: Tensor, before: Tensor, after: Tensor) -> Responses:
@@ -66,7 +66,7 @@ def _asks(shape: Sequence[int], *, scale: Scale, binarise: float | None) -> list
 
 def _own(batch: Batch, outputs: Outputs, scale: Scale, binarise: float | None) -> tuple[Tensor, ...]:
     before, after = probabilities_of(batch, outputs, _change(batch.x.shape[1:], scale, binarise))
-    ready = Prepared.of(batch)
+    ready = PreparedBatch.of(batch)
     return ready.usable if binarise is not None else with_values(ready.maps), before, after
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from uproar.metrics.axis import of_pixels
 from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Side, removed
-from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, Prepared
+from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, PreparedBatch
 from uproar.metrics.probabilities import area_of, curve_of, only
 from uproar.removal import count
 from uproar.removal.fill import read_fill
@@ -88,7 +88,7 @@ def area_responses(
     """The curve of the target's probability over some points, and the area under it."""
     shape = tuple(batch.x.shape[1:])
     values = curve_of(batch, outputs, points(shape, **options))
-    area = only(Prepared.of(batch).usable, area_of(axis(shape, **options), values))
+    area = only(PreparedBatch.of(batch).usable, area_of(axis(shape, **options), values))
     return {"value": area, "curve": values}
 
 

@@ -25,7 +25,7 @@ Scale = Literal["none", "max", "minmax", "clamp"]
 
 
 @dataclass(frozen=True)
-class Remembered(Draws):
+class CachedDraws(Draws):
     """Draws that are made once: the same noise serves every change of a batch."""
 
     _memory: dict[Hashable, Tensor] = field(default_factory=dict, compare=False, repr=False, hash=False)
@@ -47,15 +47,15 @@ class Remembered(Draws):
 class PixelOrder(Hashable, Protocol):
     """A way of ranking pixels."""
 
-    def places(self, batch: Prepared) -> Ranks:
+    def places(self, batch: PreparedBatch) -> Ranks:
         """Place of each pixel, (n, h·w); 0 is the most important."""
 
 
-class Prepared(Batch):
+class PreparedBatch(Batch):
     """A batch that remembers what its changes share."""
 
     @classmethod
-    def of(cls, batch: Batch) -> Prepared:
+    def of(cls, batch: Batch) -> PreparedBatch:
         """The batch itself if it is prepared already."""
         if isinstance(batch, cls):
             return batch
@@ -114,7 +114,7 @@ class Prepared(Batch):
 
         def make() -> FillContext:
             chosen = self.draws if draw == 0 else self.draws.copies([draw])
-            kept = Remembered(chosen.seed, chosen.rows, chosen.split)
+            kept = CachedDraws(chosen.seed, chosen.rows, chosen.split)
             # A batch that carries training images serves the fills that draw from them.
             return FillContext(kept, self.mean, self.train)
 
@@ -176,7 +176,7 @@ def with_values(maps: Maps) -> Tensor:
 class ByValue:
     """Pixels by falling map value; equal ones in the sample's own random order."""
 
-    def places(self, batch: Prepared) -> Ranks:
+    def places(self, batch: PreparedBatch) -> Ranks:
         return ranks(batch.finite.flatten(1), batch.draws)
 
 
@@ -189,13 +189,13 @@ class ByWindow:
 
     size: int = 9
 
-    def windows(self, batch: Prepared) -> np.ndarray:
+    def windows(self, batch: PreparedBatch) -> np.ndarray:
         """Number of the first window that covers each pixel, (n, h·w)."""
         h, w = batch.maps.shape[1:]
         places = batch.places(BY_VALUE)
         return batch.once(("windows", self), lambda: first_windows(places.numpy(), h, w, self.size))
 
-    def places(self, batch: Prepared) -> Ranks:
+    def places(self, batch: PreparedBatch) -> Ranks:
         places = batch.places(BY_VALUE)
         windows = torch.from_numpy(self.windows(batch))
         return (windows.long() * places.shape[1] + places).argsort(1).argsort(1).int()
@@ -207,7 +207,7 @@ class Jittered:
 
     spread: float
 
-    def places(self, batch: Prepared) -> Ranks:
+    def places(self, batch: PreparedBatch) -> Ranks:
         maps = batch.finite
         low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
         values = ((maps - low) / (high - low + 1e-5)).double()

@@ -1,4 +1,4 @@
-"""From the model's answers to numbers per image."""
+"""From the model's outputs to numbers per image."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from uproar.types import Labels
 By = Literal["probability", "accuracy", "logit"]
 
 
-def measured(answers: Tensor, target: Labels, by: By) -> Tensor:
-    """The target's probability or logit, or whether it is the highest, for answers (..., n, k): (..., n)."""
+def target_score(outputs: Tensor, target: Labels, by: By) -> Tensor:
+    """The target's probability or logit, or whether it is the highest, for outputs (..., n, k): (..., n)."""
     if by == "accuracy":
-        return (answers.argmax(-1) == target).double()
-    scores = answers.double()
+        return (outputs.argmax(-1) == target).double()
+    scores = outputs.double()
     if by == "probability":
         scores = scores.softmax(-1)
     return scores.gather(-1, target.expand(scores.shape[:-1])[..., None])[..., 0]
@@ -29,7 +29,7 @@ def measured(answers: Tensor, target: Labels, by: By) -> Tensor:
 def curve_of(batch: Batch, outputs: Outputs, points: Sequence[Sequence[Change]], by: By = "probability") -> Tensor:
     """One number per image and point, (n, points): the mean over the changes of the point."""
     columns = [
-        measured(torch.stack([outputs[change] for change in point]), batch.target, by).mean(0) for point in points
+        target_score(torch.stack([outputs[change] for change in point]), batch.target, by).mean(0) for point in points
     ]
     return torch.stack(columns, 1)
 

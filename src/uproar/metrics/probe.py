@@ -1,4 +1,4 @@
-"""The model's answers to all changed images that some metrics ask for, each shown once; then the metrics.
+"""The model's outputs to all changed images that some metrics ask for, each shown once; then the metrics.
 
 responses, shown = evaluate(calls, batch)         # one batch at a time, as many as there are
 everything = joined([responses_1, responses_2])   # by metric
@@ -22,7 +22,7 @@ from uproar.errors import BadInput, BadShape
 from uproar.expression import Call
 from uproar.metrics.base import Batch, Change, Outputs, Responses, metrics, read_metric, statistic
 from uproar.metrics.changes import Removed, Unchanged
-from uproar.metrics.prepared_batch import Prepared
+from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.models.borrow import borrowed
 from uproar.models.forward import forward
 from uproar.types import Images
@@ -46,23 +46,23 @@ def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dic
     asked: dict[Change, None] = {}
     for call, options in bound.items():
         asked.update(dict.fromkeys(_changes(call, shape, options)))
-    ready = Prepared.of(batch)
+    ready = PreparedBatch.of(batch)
     with borrowed(batch.model):
-        outputs, shown = answers(ready, asked, rows)
+        outputs, shown = outputs_by_change(ready, asked, rows)
         responses = {str(call): _respond(call, ready, outputs, bound[call]) for call in calls}
     beside = sum(_beside(call, options) for call, options in bound.items())
     return responses, shown + round(beside * len(batch.x))
 
 
-def answers(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[Outputs, int]:
-    """The model's answers by change, (n, k) each, and how many images it was shown."""
+def outputs_by_change(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[Outputs, int]:
+    """The model's outputs by change, (n, k) each, and how many images it was shown."""
     wanted = list(dict.fromkeys(changes))
     fresh = [change for change in wanted if not isinstance(change, Unchanged)]
     outputs: dict[Change, Tensor] = {c: batch.clean for c in wanted if isinstance(c, Unchanged)}
     n, k = batch.clean.shape
     table = torch.empty(len(fresh), n, k, dtype=batch.clean.dtype)
     with torch.inference_mode():
-        for part, where in _parts(Prepared.of(batch), rows):
+        for part, where in _parts(PreparedBatch.of(batch), rows):
             size, each = len(part.x), max(1, rows // len(part.x))
             # Written in place, since fresh memory costs as much as a small network.
             images = part.pixels.repeat(min(each, len(fresh)), 1, 1, 1)
@@ -147,7 +147,7 @@ def _check(batch: Batch) -> None:
         )
 
 
-def _parts(batch: Prepared, rows: int) -> Iterator[tuple[Prepared, slice]]:
+def _parts(batch: PreparedBatch, rows: int) -> Iterator[tuple[PreparedBatch, slice]]:
     """The batch in parts of at most `rows` images."""
     if len(batch.x) <= rows:
         yield batch, slice(0, len(batch.x))
@@ -159,10 +159,10 @@ def _parts(batch: Prepared, rows: int) -> Iterator[tuple[Prepared, slice]]:
         for name in ("truth", "boxed"):
             known = getattr(batch, name)
             changes[name] = None if known is None else known[where]
-        yield Prepared.of(dataclasses.replace(batch, **changes)), where
+        yield PreparedBatch.of(dataclasses.replace(batch, **changes)), where
 
 
-def _write(change: Change, held: Change | None, batch: Prepared, images: Images) -> None:
+def _write(change: Change, held: Change | None, batch: PreparedBatch, images: Images) -> None:
     """Change the images into a place that holds those of another change, or none yet."""
     if not is_builtin(change):
         images.copy_(_changed_by_user(change, batch))
@@ -175,7 +175,7 @@ def _write(change: Change, held: Change | None, batch: Prepared, images: Images)
         images.copy_(change.images(batch))
 
 
-def _changed_by_user(change: Change, batch: Prepared) -> Images:
+def _changed_by_user(change: Change, batch: PreparedBatch) -> Images:
     """Images changed by a class of the user, which gets a batch that only classes of its module share."""
     cls = type(change)
     own = batch.once(("batch of", cls.__module__), lambda: private_copy(batch))
@@ -185,7 +185,7 @@ def _changed_by_user(change: Change, batch: Prepared) -> Images:
 
 
 def _forward(batch: Batch, x: Images) -> Tensor:
-    """The model's answers; a single image is shown twice, since one row takes another path through libraries."""
+    """The model's outputs; a single image is shown twice, since one row takes another path through libraries."""
     if len(x) == 1:
         return _forward(batch, torch.cat([x, x]))[:1]
     return forward(batch.model, x.contiguous(memory_format=torch.channels_last))

@@ -19,7 +19,7 @@ from uproar.metrics.axis import of_pixels
 from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Side
 from uproar.metrics.insertion import Points, flat, nested
-from uproar.metrics.prepared_batch import Prepared
+from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import area_of, curve_of, only
 from uproar.removal import count
 
@@ -60,7 +60,7 @@ def _both(shape: Sequence[int], **options: Any) -> list[Change]:
 
 
 def _respond(batch: Batch, fractions: Fractions, values: Tensor) -> Responses:
-    usable = Prepared.of(batch).usable
+    usable = PreparedBatch.of(batch).usable
     return {"value": only(usable, area_of(fractions, values)), "curve": values}
 
 

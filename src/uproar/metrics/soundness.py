@@ -21,8 +21,8 @@ from uproar.metrics.axis import Axis, Trace
 from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Thresholded
 from uproar.metrics.insertion import Points, flat, nested
-from uproar.metrics.prepared_batch import Prepared, with_values
-from uproar.metrics.probabilities import By, area_of, curve_of, measured, only
+from uproar.metrics.prepared_batch import PreparedBatch, with_values
+from uproar.metrics.probabilities import By, area_of, curve_of, only, target_score
 from uproar.removal import count
 
 Steps = Annotated[int, Field(ge=1, le=100_000)]
@@ -119,7 +119,7 @@ def sound_responses(
     defined: Tensor,
 ) -> Responses:
     """The score and the attribution included at each step, and the soundness of each image by itself."""
-    ready = Prepared.of(batch)
+    ready = PreparedBatch.of(batch)
     included = included_at(ready.values("max"), kept)
     score = curve_of(batch, outputs, points, by)
     alone = sound_shares(_steps_of(score), score, included, rule)
@@ -226,7 +226,7 @@ def above_threshold(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any
 def accuracy_lost(batch: Batch, outputs: Outputs, ratios: Ratios, fill: str, by: By) -> Tensor:
     """What is lost at each ratio, (n, ratios)."""
     points = [(change,) for change in above_threshold((), ratios=ratios, fill=fill)]
-    before = measured(batch.clean, batch.target, by)
+    before = target_score(batch.clean, batch.target, by)
     return before[:, None] - curve_of(batch, outputs, points, by)
 
 

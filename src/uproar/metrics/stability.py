@@ -13,6 +13,7 @@ from torch import Tensor
 
 from uproar.errors import NotApplicable
 from uproar.metrics.base import Batch, Outputs, Responses, metric
+from uproar.metrics.probabilities import target_score
 from uproar.metrics.shape import where_defined
 from uproar.removal.fill import FillContext, filled
 from uproar.types import Images, Labels, Maps
@@ -199,14 +200,7 @@ def _compared(
 ) -> tuple[Tensor, Tensor]:
     """What the map says the score falls by, and what it falls by, for each change, (n, samples)."""
     maps = batch.maps.double()
-    before = _scores(batch.clean, batch.target, output)
+    before = target_score(batch.clean, batch.target, output)
     expected = [(maps * change.shift(batch)).sum((1, 2)) for change in changes]
-    fall = [before - _scores(outputs[change], batch.target, output) for change in changes]
+    fall = [before - target_score(outputs[change], batch.target, output) for change in changes]
     return torch.stack(expected, 1), torch.stack(fall, 1)
-
-
-def _scores(answers: Tensor, target: Labels, output: Output) -> Tensor:
-    """The target class's score of each image, (n,)."""
-    answers = answers.double()
-    scores = answers.softmax(1) if output == "probability" else answers
-    return scores.gather(1, target[:, None])[:, 0]

@@ -29,7 +29,7 @@ from uproar.metrics.insertion import (
     steps_axis,
 )
 from uproar.metrics.localisation import BOXES, CONTEXT_BIAS, NEEDS, hits_at, overlap, peaks_of, region_of
-from uproar.metrics.prepared_batch import Prepared
+from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.shape import where_defined
 
 Percentile = Annotated[float, Field(ge=0, le=100)]
@@ -136,7 +136,7 @@ def average_drop_coherency(
 ) -> Responses:
     """Average drop of maps taken as they are, or as 0 and 1 at a value or at each map's percentile (reached = 1)."""
     before, after = probabilities_of(batch, outputs, _blended(threshold, percentile))
-    return drop_responses(Prepared.of(batch).usable, drop_of(before, after), before, after)
+    return drop_responses(PreparedBatch.of(batch).usable, drop_of(before, after), before, after)
 
 
 @metric(
@@ -147,7 +147,7 @@ def increase_in_confidence_coherency(
 ) -> Responses:
     """Increase in confidence of maps taken as they are, or as 0 and 1 at a value or at each map's percentile."""
     before, after = probabilities_of(batch, outputs, _blended(threshold, percentile))
-    return drop_responses(Prepared.of(batch).usable, (after > before).double(), before, after)
+    return drop_responses(PreparedBatch.of(batch).usable, (after > before).double(), before, after)
 
 
 @metric(

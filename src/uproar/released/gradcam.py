@@ -12,8 +12,8 @@ from uproar.metrics.axis import Axis
 from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import AtPercentile, Blended, Side
 from uproar.metrics.confidence import FACTS, INCREASE, drop_responses, probabilities_of
-from uproar.metrics.prepared_batch import Prepared
-from uproar.metrics.probabilities import curve_of, measured, only
+from uproar.metrics.prepared_batch import PreparedBatch
+from uproar.metrics.probabilities import curve_of, only, target_score
 from uproar.metrics.road import CHANCE, axis
 
 Percentile = Annotated[float, Field(ge=0, le=100)]
@@ -43,7 +43,7 @@ def _at(*sides: Side) -> Callable[..., list[Change]]:
 def _difference(batch: Batch, outputs: Outputs, side: Side, percentiles: Percentiles, fill: str) -> Tensor:
     """Probability after minus before, (n, percentiles)."""
     after = curve_of(batch, outputs, [(AtPercentile(side, q, fill),) for q in percentiles])
-    return after - measured(batch.clean, batch.target, "probability")[:, None]
+    return after - target_score(batch.clean, batch.target, "probability")[:, None]
 
 
 @metric(
@@ -63,7 +63,7 @@ def road_morf_gradcam(
 ) -> Responses:
     """Change of the target's probability when values from a percentile up go, so (100 − q) % of the pixels."""
     values = _difference(batch, outputs, "most", percentiles, fill)
-    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
 
 
 @metric(
@@ -83,7 +83,7 @@ def road_lerf_gradcam(
 ) -> Responses:
     """Change of the target's probability when the lowest (100 − q) % of the pixels go."""
     values = _difference(batch, outputs, "least", percentiles, fill)
-    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
 
 
 @metric(
@@ -106,7 +106,7 @@ def road_gradcam(
     least = _difference(batch, outputs, "least", percentiles, fill)
     values = (least - most) / 2
     value = (least.mean(1) - most.mean(1)) / 2
-    return {"value": only(Prepared.of(batch).usable, value), "curve": values}
+    return {"value": only(PreparedBatch.of(batch).usable, value), "curve": values}
 
 
 def _always(change: Change) -> Callable[..., list[Change]]:
@@ -124,7 +124,7 @@ def _always(change: Change) -> Callable[..., list[Change]]:
 def average_drop_gradcam(batch: Batch, outputs: Outputs) -> Responses:
     """Lost probability itself, not its share: what that library calls the drop in confidence."""
     before, after = probabilities_of(batch, outputs, Blended("none"))
-    return drop_responses(Prepared.of(batch).usable, (before - after).clamp_min(0), before, after)
+    return drop_responses(PreparedBatch.of(batch).usable, (before - after).clamp_min(0), before, after)
 
 
 @metric(
@@ -138,4 +138,4 @@ def average_drop_gradcam(batch: Batch, outputs: Outputs) -> Responses:
 def increase_in_confidence_gradcam(batch: Batch, outputs: Outputs) -> Responses:
     """Whether the probability grows, with the map taken as it is."""
     before, after = probabilities_of(batch, outputs, Blended("none"))
-    return drop_responses(Prepared.of(batch).usable, (after > before).double(), before, after)
+    return drop_responses(PreparedBatch.of(batch).usable, (after > before).double(), before, after)

@@ -12,7 +12,7 @@ from uproar.metrics.axis import of_pixels
 from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.changes import Side, removed
 from uproar.metrics.insertion import Points, flat
-from uproar.metrics.prepared_batch import Jittered, Prepared
+from uproar.metrics.prepared_batch import Jittered, PreparedBatch
 from uproar.metrics.probabilities import curve_of, only
 from uproar.metrics.road import CHANCE, LERF_BIAS, MORF_BIAS, PAPER, ROAD, By, Fractions, axis
 
@@ -57,7 +57,7 @@ def road_leemann(
     """ROAD as in its released code: one field of noise on all maps, `int(p·h·w)` pixels, the mean over p."""
     points = _MOST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
     values = curve_of(batch, outputs, points, by)
-    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
 
 
 @metric(
@@ -84,4 +84,4 @@ def road_lerf_leemann(
     """ROAD's other order as in its released code, where a fraction is the share of pixels that is *kept*."""
     points = _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
     values = curve_of(batch, outputs, points, by)
-    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.insertion import Points, flat, nested
-from uproar.metrics.prepared_batch import Prepared
+from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import By, only
 from uproar.metrics.soundness import (
     COMPLETE_BIAS,
@@ -81,7 +81,7 @@ def soundness_soco(
     features = shape[1] * shape[2]
     kept = [features - int(features * r) for r in RATIOS]
     points, rule = _points(shape, fill=fill), _rule(epsilon, gate)
-    usable = Prepared.of(batch).usable
+    usable = PreparedBatch.of(batch).usable
     return sound_responses(batch, outputs, points, kept, by, rule, level, usable)
 
 
@@ -101,4 +101,4 @@ def soundness_soco(
 def completeness_soco(batch: Batch, outputs: Outputs, *, ratios: Ratios = TENTHS, fill: str = "linear") -> Responses:
     """Completeness as in its released code: maps without values count, and remove nothing."""
     values = accuracy_lost(batch, outputs, ratios, fill, "accuracy")
-    return {"value": only(Prepared.of(batch).usable, values.mean(1)), "curve": values}
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
