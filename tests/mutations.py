@@ -25,7 +25,7 @@ from uproar.estimators import read_chain
 from uproar.metrics.base import read_metric
 from uproar.models.weights import read_weights
 from uproar.report.page import flat_facts
-from uproar.report.result_page import Told, facts_of
+from uproar.report.result_page import StudyText, facts_of
 from uproar.runs.folder import earlier_facts, read_run, write_run
 from uproar.runs.open import run_in
 from uproar.study.bundled import shipped
@@ -207,7 +207,7 @@ def _reported(folder: Path, study: Study | None = None) -> object:
     found, place, facts = read_run(folder, trust=True)
     earlier_facts(folder)
     results = run_in(folder, study or found, place, facts)
-    return flat_facts(results.provenance), facts_of(results, Told("", ""))
+    return flat_facts(results.provenance), facts_of(results, StudyText("", ""))
 
 
 def _records(folder: Path) -> Reader:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from uproar.report import write_report
-from uproar.report.audit_draw import draw_audit
-from uproar.report.audit_figures import audit_figure, plot_view
+from uproar.report.audits import audit_figure
+from uproar.report.printing import _heat_maps
 from uproar.results.finding import Finding, Mark, Plot
 
 FRAME = pd.DataFrame(
@@ -43,14 +43,14 @@ PLOTS = (
 
 
 def test_series_are_cut_by_name_and_missing_numbers_stay_missing():
-    view = plot_view(audit_figure(PLOTS[0], "blur", {}))
-    assert [s["label"] for s in view["series"]] == ["grad", "<b>ig"]
-    assert view["series"][1]["y"] == (0.7, None)
-    assert json.loads(json.dumps(view, allow_nan=False))["reference"] == 0.1
+    (chart,) = audit_figure(PLOTS[0], "blur", {}).plots
+    assert [s.label for s in chart.series] == ["grad", "<b>ig"]
+    assert chart.series[1].y == (0.7, None)
+    assert json.loads(json.dumps(asdict(chart), allow_nan=False))["level"] == 0.1
 
 
 def test_the_line_is_the_least_squares_line():
-    figure = audit_figure(PLOTS[1], "variation", {})
+    (figure,) = audit_figure(PLOTS[1], "variation", {}).plots
     x, y = FRAME["t"][:3], FRAME["y"][:3]
     slope, start = np.polyfit(x, y, 1)
     assert figure.fit is not None
@@ -58,19 +58,19 @@ def test_the_line_is_the_least_squares_line():
 
 
 def test_a_heat_map_has_a_place_for_every_pair():
-    figure = audit_figure(PLOTS[3], "blur", {})
+    (figure,) = audit_figure(PLOTS[3], "blur", {}).plots
     assert (figure.columns, figure.rows) == (("grad", "<b>ig"), ("0.1", "0.3"))
     assert figure.values == ((0.9, 0.7), (0.8, None))
-    assert figure.largest == 0.9
+    assert figure.limits == (-0.9, 0.9)
 
 
 def test_changes_are_magenta_with_a_minus_and_cyan_with_a_plus():
     frame = pd.DataFrame({"x": ["a", "b", "c"], "y": ["e"] * 3, "v": [-0.031, 0.0, 0.02]})
     given = Plot("blur", "heatmap", "A title", "So.", frame, "x", "y", "", "", value="v", changes=True, percent=True)
     figure = audit_figure(given, "blur", {})
-    assert plot_view(figure)["scale"] == "changes"
-    (axes,) = draw_audit(figure).figure.axes
-    assert [text.get_text() for text in axes.texts] == ["-3.1", "+0.0", "+2.0"]
+    assert figure.plots[0].scale == "changes"
+    (axes,) = _heat_maps(figure).figure.axes
+    assert [text.get_text() for text in axes.texts] == ["−3.1", "+0.0", "+2.0"]
     (image,) = axes.images
     low, none, high = image.cmap(image.norm(image.get_array()[0]))[:, :3]
     assert low[1] < min(low[0], low[2]) and high[0] < min(high[1], high[2])

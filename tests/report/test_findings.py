@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from uproar.report.findings import answer, leak_facts
-from uproar.report.slices import sections_of
+from uproar.report.section import sections_of
 from uproar.report.titles import cost_title, gallery_title, picture_title, retraining_title, ties_title, verdict_title
 
 
@@ -125,7 +125,7 @@ def test_a_skipped_estimator_does_not_take_the_verdicts_of_the_others(make_cells
     made = sections_of(make_results(rows))[0]
     assert list(made.verdicts["roar"]["estimator"]) == ["grad"]
     assert made.verdicts["roar"].attrs["fractions"] == [0.0, 0.5, 0.9]
-    assert made.called("roar", "better") == ["grad"]
+    assert made.with_verdict("roar", "better") == ["grad"]
     assert "cam" not in made.estimators
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from uproar.report import write_report
 from uproar.report.document import chapters_of
-from uproar.report.result_page import Told, result_files
+from uproar.report.result_page import StudyText, result_files
 from uproar.results.quality import NetworkQuality, Prediction
 
 
@@ -55,7 +55,7 @@ def test_the_page_and_the_table_say_who_beats_whom(plain_case, tmp_path):
     kept = pd.read_csv(tmp_path / "comparisons.csv")
     assert list(kept["verdict"]) == list(plain_case.comparisons["verdict"])
     figure = chapters_of(plain_case)[0].pairs[0]
-    assert [name for name, _ in figure.methods] == ["grad", "ig", "sobel"]
+    assert list(figure.methods) == ["grad", "ig", "sobel"]
 
 
 def test_the_network_and_what_it_predicts_stand_on_the_page(plain_case, tmp_path):
@@ -66,5 +66,5 @@ def test_the_network_and_what_it_predicts_stand_on_the_page(plain_case, tmp_path
     shown = page.read_text("utf-8")
     assert "right on 30 % of 100 images" in shown and "Weak network." in shown
     assert "predicted 8 (61\u00a0%)" in shown
-    files = result_files(replace(plain_case, quality=quality), Told("A study.", ""))
+    files = result_files(replace(plain_case, quality=quality), StudyText("A study.", ""))
     assert "right on 30 % of 100 images" in files["made-by-hand.md"].decode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -12,11 +11,10 @@ import pytest
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.claims import ClaimEvidence, judge
 from uproar.report.document import chapters_of
-from uproar.report.draw import drawn
-from uproar.report.figures import Curves, Series
+from uproar.report.figures import Chart, Figure, Series
 from uproar.report.paper_figures import FigureSource, figures_of_papers
-from uproar.report.score_document import Document
-from uproar.report.slices import sections_of
+from uproar.report.printing import draw
+from uproar.report.section import sections_of
 from uproar.report.style import styles
 from uproar.results.finding import Plot
 
@@ -40,13 +38,13 @@ def shown(found) -> dict:
 def exhibits(found, paper: str) -> dict:
     """The figures alone, without the rest of a report."""
     (section,) = sections_of(found)
-    source = FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), None)
+    source = FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), {})
     return {one.name.removeprefix(f"paper-{paper}-"): one for one in figures_of_papers(source, [paper])[0]}
 
 
 def test_hooker_has_a_plot_per_estimate_and_protocol_with_its_ensembles(hooker):
     figure = shown(hooker)["roar-kar"].figure
-    lines = {w.title: [s.label for s in w.series] for w in figure.windows}
+    lines = {w.title: [s.label for s in w.series] for w in figure.plots}
     assert lines == {
         "ROAR: Grad and ensembles": ["random", "single", "SG-SQ"],
         "ROAR: IG": ["random", "single"],
@@ -54,9 +52,9 @@ def test_hooker_has_a_plot_per_estimate_and_protocol_with_its_ensembles(hooker):
         "KAR: IG": ["random", "single"],
     }
     assert figure.columns == 2
-    grad = figure.windows[0].series[1]
-    assert grad.mean == pytest.approx((0.95, 0.85, 0.85))
-    assert len({w.y_range for w in figure.windows}) == 1
+    grad = figure.plots[0].series[1]
+    assert grad.y == pytest.approx((0.95, 0.85, 0.85))
+    assert len({w.y_range for w in figure.plots}) == 1
     assert "random 80.0\u00a0%" in figure.title
     assert "SG-SQ-Grad) 30.0\u00a0%" in figure.title
 
@@ -82,15 +80,15 @@ def test_squaring_alone_is_no_ensemble(make_cells, make_results):
 def test_pictures_are_in_the_paper_s_order_and_the_best_is_of_those_shown(hooker):
     found = shown(hooker)
     roar, kar = found["roar-pictures"].figure, found["kar-pictures"].figure
-    assert [row[0] for row in roar.rows] == ["random", "grad", "sg_sq(grad, samples=4)", "ig"]
-    assert [row[0] for row in roar.rows if row[2][1].best] == ["sg_sq(grad, samples=4)"]
-    assert [row[0] for row in kar.rows if row[2][1].best] == ["grad"]
+    assert [row.label for row in roar.plots[0].rows] == ["random", "grad", "sg_sq(grad, samples=4)", "ig"]
+    assert [row.label for row in roar.plots[0].rows if row.tiles[1].best] == ["sg_sq(grad, samples=4)"]
+    assert [row.label for row in kar.plots[0].rows if row.tiles[1].best] == ["grad"]
     assert "50.0\u00a0% where random" in kar.title
 
 
 def test_retraining_shows_single_estimates_only(hooker):
     one = shown(hooker)["retraining"]
-    assert [pair.label for pair in one.figure.pairs] == ["random", "grad", "ig"]
+    assert [chart.title for chart in one.figure.plots] == ["random", "grad", "ig"]
     assert "brings back 20.0 to 65.0" in one.title
 
 
@@ -112,16 +110,16 @@ def test_a_study_that_has_only_begun_draws_nothing_and_says_why(paper):
     begun = {p: {name: {} for name in names} for p in ("roar", "kar", "roar:no-retrain")}
     found = results(accuracies(begun, 0.0))  # the plain network alone
     (section,) = sections_of(found)
-    drawn_now, missing = figures_of_papers(FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), None), [paper])
+    drawn_now, missing = figures_of_papers(FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), {}), [paper])
     assert not drawn_now
     assert all(one.reason for one in missing)
 
 
 def test_every_figure_is_drawn_the_same_each_time(hooker):
     for one in shown(hooker).values():
-        files = drawn(one.figure)
-        assert files == drawn(one.figure)
-        assert set(files) == {f"{one.name}.svg", f"{one.name}.png"}
+        drawing = draw(one.figure)
+        assert drawing == draw(one.figure)
+        assert set(drawing.files) == {f"{one.name}.svg", f"{one.name}.png"}
 
 
 # Song et al.
@@ -151,7 +149,7 @@ def song():
 
 
 def test_song_s_differences_are_filtered_minus_plain(song):
-    tables = exhibits(song, "song2023")["roar-differences"].figure.windows
+    tables = exhibits(song, "song2023")["roar-differences"].figure.plots
     assert [t.title for t in tables] == ["30\u00a0% removed", "50\u00a0% removed"]
     assert tables[1].rows == ("sq(grad)", "sq(grad_cam)")
     assert tables[1].columns == ("plain", "gaussian", "max")
@@ -164,8 +162,8 @@ def test_song_s_differences_are_filtered_minus_plain(song):
 def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
     """What knows no model is shown beside the line, which ends with the roughest and smoothest estimators."""
     one = exhibits(song, "song2023")["variation-maps-squared"]
-    cloud = one.figure.windows[1]
-    assert {dot.label for dot in cloud.dots} == {
+    cloud = one.figure.plots[1]
+    assert {series.label for series in cloud.series} == {
         "random",
         "block_random",
         "sobel",
@@ -185,10 +183,10 @@ def test_song_s_line_goes_through_unfiltered_squared_estimators(song):
 
 
 def test_song_s_trajectories_go_from_plain_over_max_to_gaussian(song):
-    window = exhibits(song, "song2023")["trajectories"].figure.windows[1]
+    window = exhibits(song, "song2023")["trajectories"].figure.plots[1]
     grad = next(s for s in window.series if s.label == "sq(grad)")
     assert grad.x == pytest.approx((0.6, 0.4, 0.3), abs=1e-3)
-    assert grad.mean == pytest.approx((0.7, 0.6, 0.55))
+    assert grad.y == pytest.approx((0.7, 0.6, 0.55))
     title = exhibits(song, "song2023")["trajectories"].title
     assert title.endswith("both fall in 4 of 4 cases, Grad-CAM apart")  # two filters at two rates
 
@@ -221,7 +219,7 @@ def coherency():
 
 
 def test_correlations_of_metrics_are_oriented_and_stand_beside_the_published_ones(coherency):
-    here, published = exhibits(coherency, "vandersmissen2023")["agreement"].figure.windows
+    here, published = exhibits(coherency, "vandersmissen2023")["agreement"].figure.plots
     assert here.columns == published.columns == ("Grad-CAM", "IG")
     rows = dict(zip(here.rows, here.words, strict=True))
     assert rows["insertion & deletion"] == ("−1.00", "−1.00")
@@ -235,7 +233,7 @@ def test_settings_and_binary_maps(coherency):
     found = exhibits(coherency, "vandersmissen2023")
     rows = {row[0]: row[1:] for row in found["consistency"].table.rows}
     assert rows["insertion: mean + pixel and blur + pixel"] == ("0.817", "1.000")
-    assert found["binary"].figure.windows[0].words == (("−1.00", "1.00"), ("−1.00", "1.00"))
+    assert found["binary"].figure.plots[0].words == (("−1.00", "1.00"), ("−1.00", "1.00"))
 
 
 def _with_curves(found, *metrics: str) -> FigureSource:
@@ -243,8 +241,8 @@ def _with_curves(found, *metrics: str) -> FigureSource:
     (section,) = sections_of(found)
     names = dict.fromkeys(found.scores["estimator"])
     lines = tuple(Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40)) for n in names)
-    curves = {m: Curves(m, "", "", "", "", "", (0, 1), lines) for m in metrics}
-    return FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), Mock(spec=Document, curves=curves))
+    curves = {m: Figure((Chart("", lines, "", "", (0, 1)),)) for m in metrics}
+    return FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), curves)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +258,7 @@ def test_blurred_maps_are_those_of_the_claims(blurs, drawn_blur):
     (one,) = (e for e in figures_of_papers(source, ["vandersmissen2023"])[0] if e.name.endswith("-blurred"))
     level = levels[f"{drawn_blur}(ig(steps=8))"]
     assert f"insertion of IG 0.20 to {level:.2f}; deletion of IG 0.20 to {level:.2f}" in one.title
-    assert [s.label for s in one.figure.windows[0].series] == ["IG", "blurred IG"]
+    assert [s.label for s in one.figure.plots[0].series] == ["IG", "blurred IG"]
     rows = {row[0]: row[1:] for row in one.table.rows}
     assert rows["IG: average drop %"] == ("96.85", "44.99", "20", f"{100 * level:.0f}")
     assert rows["SmoothGrad: average drop %"][2:] == ("30", "–")
@@ -285,7 +283,7 @@ def test_distances_and_cues_stand_beside_the_published_ones():
     one = exhibits(results(cells, findings=(values,)), "li2024")["distances"]
     assert one.table.rows[0] == ("completeness", "0.503 ± 0.112", "0.400 (0.300 to 0.500)", "9")
     assert "at least 0.200 apart" in one.title
-    assert drawn(one.figure)
+    assert draw(one.figure).files
 
     columns = ["network", "removed", "accuracy", "low", "high"]
     holes = pd.DataFrame(

@@ -16,8 +16,8 @@ import pytest
 from uproar.errors import StoreError
 from uproar.report import write_report
 from uproar.report.document import chapters_of
-from uproar.report.draw import drawn
-from uproar.report.page import page
+from uproar.report.page import study_page
+from uproar.report.printing import draw
 
 LOADING = {"src", "href", "srcset", "poster", "data", "action", "xlink:href", "background"}
 NAMES = {
@@ -64,7 +64,7 @@ class Reader(HTMLParser):
 
 
 def read(results) -> Reader:
-    return Reader(page(results, chapters_of(results), {}))
+    return Reader(study_page(results, chapters_of(results), {}))
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +146,7 @@ def test_names_from_files_never_become_markup(nasty):
     assert "<script>alert(1)</script>" in reader.text
     assert "<img src=x onerror=alert(2)>" in reader.text
     assert "</script><b>damaged</b>" in reader.text
-    labels = {s["label"] for s in reader.figures["roar-curves"]["series"]}
+    labels = {s["label"] for s in reader.figures["roar-curves"]["plots"][0]["series"]}
     assert labels == set(NAMES)
     assert "</script" not in reader.scripts[0].lower()
     legend = {a["data-series"] for _, a in reader.elements if "data-series" in a}
@@ -155,8 +155,8 @@ def test_names_from_files_never_become_markup(nasty):
 
 def test_names_from_files_never_become_markup_or_mathematics_in_a_drawing(nasty):
     (chapter,) = chapters_of(nasty)
-    for figure in (chapter.curves[0], chapter.forests[0], chapter.panels[0], chapter.retraining[0]):
-        tree = ET.fromstring(drawn(figure)[f"{figure.name}.svg"])
+    for figure in (chapter.curves[0], chapter.verdicts[0].figure, chapter.pictures[0], chapter.retraining[0]):
+        tree = ET.fromstring(draw(figure).files[f"{figure.name}.svg"])
         texts = " ".join(t.text or "" for t in tree.iter("{http://www.w3.org/2000/svg}text"))
         assert not tree.findall(".//{*}script")
         assert "<script>" in texts
@@ -168,17 +168,17 @@ def test_file_names_stay_in_the_folder_whatever_a_task_is_called(make_cells, mak
     levels = {"roar": {"random": 0.8, "grad": 0.6}}
     rows = make_cells(levels, task="../../outside") + make_cells(levels, task="a/b\\c:d")
     chapters = chapters_of(make_results(rows))
-    stems = [chapter.stem(figure) for chapter in chapters for figure in chapter.drawings()]
-    assert len(set(stems)) == len(stems)
-    assert all(re.fullmatch(r"figures/[A-Za-z0-9-]+", stem) for stem in stems)
+    names = [name for chapter in chapters for name, _ in chapter.figures()]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9-]+", name) for name in names)
 
 
 def test_page_drawing_and_csv_tell_the_same_accuracies(written):
     table = pd.read_csv(written.parent / "results.csv")
     roar = table[table["protocol"] == "roar"].groupby(["estimator", "fraction"])["accuracy"].mean()
     reader = Reader(written.read_text())
-    for series in reader.figures["roar-curves"]["series"]:
-        for x, mean in zip(series["x"], series["mean"], strict=True):
+    for series in reader.figures["roar-curves"]["plots"][0]["series"]:
+        for x, mean in zip(series["x"], series["y"], strict=True):
             assert mean == pytest.approx(roar[series["label"], x], abs=1e-12)
     svg = (written.parent / "figures/roar-picture-1.svg").read_text()
     for (_, fraction), accuracy in roar.items():
@@ -188,7 +188,7 @@ def test_page_drawing_and_csv_tell_the_same_accuracies(written):
 
 
 def test_the_lines_of_a_drawing_lie_where_the_numbers_are(written):
-    figures = Reader(written.read_text()).figures["roar-curves"]["series"]
+    figures = Reader(written.read_text()).figures["roar-curves"]["plots"][0]["series"]
     tree = ET.fromstring((written.parent / "figures/roar-curves.svg").read_bytes())
     axes = tree.find(".//{*}g[@id='axes_1']")
     lines = [g for g in axes if g.get("id", "").startswith("line2d")]
@@ -197,9 +197,9 @@ def test_the_lines_of_a_drawing_lie_where_the_numbers_are(written):
     for line, series in zip(lines, drawn_last, strict=True):
         path = line.find("{*}path").get("d")
         points = [float(y) for _, y in re.findall(r"[ML] ([\d.]+) ([\d.]+)", path)]
-        assert len(points) == len(series["mean"])
+        assert len(points) == len(series["y"])
         heights += points
-        means += series["mean"]
+        means += series["y"]
     slope, start = np.polyfit(means, heights, 1)
     assert slope < 0
     assert np.abs(np.polyval([slope, start], means) - heights).max() < 0.01
@@ -261,10 +261,10 @@ def test_partial_results_give_a_page_without_nan_or_none(rows, make_cells, make_
 @pytest.mark.parametrize("case", ["one seed", "all failed", "copies of one run", "half of a curve"])
 def test_partial_results_can_be_drawn(case, make_cells, make_results):
     (chapter,) = chapters_of(make_results(PARTIAL[case](make_cells)))
-    for figure in chapter.drawings():
-        files = drawn(figure)
-        assert files[f"{figure.name}.png"].startswith(b"\x89PNG")
-        assert "nan" not in " ".join(ET.fromstring(files[f"{figure.name}.svg"]).itertext()).lower()
+    for name, figure in chapter.figures():
+        files = draw(figure, name).files
+        assert files[f"{name}.png"].startswith(b"\x89PNG")
+        assert "nan" not in " ".join(ET.fromstring(files[f"{name}.svg"]).itertext()).lower()
 
 
 def test_problems_are_listed_with_their_reasons_and_their_absence_is_stated(plain_case, make_cells, make_results):
@@ -312,7 +312,7 @@ def test_large_pictures_are_shrunk_and_small_ones_kept(make_cells, make_results,
     sizes = []
     for side in (8, 300):
         shown = make_picture(list(LEVELS), size=(side, side))
-        sizes.append(len(page(r := make_results(rows, pictures=(shown,)), chapters_of(r), {})))
+        sizes.append(len(study_page(r := make_results(rows, pictures=(shown,)), chapters_of(r), {})))
     assert sizes[1] - sizes[0] < 100_000
 
 

@@ -13,10 +13,10 @@ import pytest
 from uproar.claims import judge
 from uproar.errors import BadInput
 from uproar.report import write_overview, write_results
-from uproar.report.result_page import Told
+from uproar.report.result_page import StudyText
 from uproar.results.finding import Finding, Plot
 
-TOLD = Told("A study made by hand.", '# A study made by hand.\n\nclaims = ["hooker2019"]\n')
+TOLD = StudyText("A study made by hand.", '# A study made by hand.\n\nclaims = ["hooker2019"]\n')
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from uproar.report import write_scores
-from uproar.report.score_board import board_of
-from uproar.report.score_document import document_of
-from uproar.report.score_draw import drawn
-from uproar.report.score_findings import answer
-from uproar.report.score_page import page
+from uproar.report.document import metric_part, score_chapter
+from uproar.report.page import score_page
+from uproar.report.printing import draw
+from uproar.report.score_findings import score_answer
+from uproar.report.score_table import score_table
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores, with_rank
 
@@ -63,7 +63,7 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=Non
                 verdict = "not ranked: …"
             p = 0.01 if told else 0.5
             ends = (gap - 0.01, gap + 0.01)
-            pairs.append([metric, a, b, gap, *ends, p, p, verdict, int(told and ranked), ranked, images, 1])
+            pairs.append([metric, a, b, gap, *ends, images - 1, p, p, verdict, int(told and ranked), ranked, images, 1])
     names = list(dict.fromkeys(m for by_method in levels.values() for m in by_method))
     fractions = np.linspace(0, 1, 5)
     lines = {m: np.outer(np.ones(images), fractions) * i for i, m in enumerate(names, 1)}
@@ -89,11 +89,11 @@ PLAIN = {"insertion": {"random": 0.3, "grad": 0.8, "ig": 0.5}, "deletion": {"ran
 
 
 def read(scores: Scores) -> Reader:
-    return Reader(page(scores, document_of(scores)))
+    return Reader(score_page(scores, score_chapter(scores), {}))
 
 
 def headline(levels, **changes) -> str:
-    return answer(board_of(scores_of(levels, **changes))).headline
+    return score_answer(score_table(scores_of(levels, **changes))).headline
 
 
 @pytest.fixture(autouse=True)
@@ -159,11 +159,11 @@ def test_names_never_become_markup():
     assert "<script>alert(1)</script>" in reader.text
     assert "a\"b'&<i>x</i>" in reader.text
     assert "</script><b>noticed</b>" in reader.text
-    series = reader.figures["insertion-curves"]["series"]
+    series = reader.figures["insertion-curves"]["plots"][0]["series"]
     assert [s["label"] for s in series] == HOSTILE
-    for figure in document_of(scores).drawings():
+    for figure in metric_part(scores).figures:
         if figure.name in ("values", "insertion-disagreement"):
-            ET.fromstring(drawn(figure)[f"{figure.name}.svg"])
+            ET.fromstring(draw(figure).files[f"{figure.name}.svg"])
 
 
 def test_what_is_not_known_is_a_dash_and_never_nan():
@@ -177,16 +177,16 @@ def test_what_is_not_known_is_a_dash_and_never_nan():
 
 
 def test_the_best_follows_the_direction_of_the_metric():
-    board = board_of(scores_of({"insertion": {"a": 0.9, "b": 0.1}, "road": {"a": 0.9, "b": 0.1}}))
-    up, down = board.metrics
+    table = score_table(scores_of({"insertion": {"a": 0.9, "b": 0.1}, "road": {"a": 0.9, "b": 0.1}}))
+    up, down = table.metrics
     assert (up.arrow, down.arrow) == ("↑", "↓")
-    assert [board.mark(m, up) for m in "ab"] == ["sole", ""]
-    assert [board.mark(m, down) for m in "ab"] == ["", "sole"]
+    assert [table.mark(m, up) for m in "ab"] == ["sole", ""]
+    assert [table.mark(m, down) for m in "ab"] == ["", "sole"]
 
 
 def test_a_best_value_that_is_not_decided_is_marked_as_such():
-    board = board_of(scores_of({"insertion": {"a": 0.50, "b": 0.52, "c": 0.1}}))
-    assert [board.mark(m, board.metrics[0]) for m in "abc"] == ["level", "best", ""]
+    table = score_table(scores_of({"insertion": {"a": 0.50, "b": 0.52, "c": 0.1}}))
+    assert [table.mark(m, table.metrics[0]) for m in "abc"] == ["level", "best", ""]
 
 
 def test_one_method_that_beats_all_under_all_metrics_is_named():
@@ -206,7 +206,7 @@ def test_a_method_that_leads_mostly_and_loses_nowhere_is_named_with_the_count():
 
 def test_metrics_that_order_methods_differently_are_said_to_contradict_each_other():
     levels = {"insertion": {"grad": 0.9, "ig": 0.1}, "deletion": {"grad": 0.9, "ig": 0.1}}
-    found = answer(board_of(scores_of(levels)))
+    found = score_answer(score_table(scores_of(levels)))
     assert found.headline.startswith("The metrics disagree: grad is best under insertion")
     assert any("contradict" in line and "worse under deletion" in line for line in found.details)
 
@@ -222,7 +222,7 @@ def test_methods_no_better_than_random_maps_are_not_praised():
 
 @pytest.mark.parametrize("metric", ["sparseness", "value_density"])
 def test_metrics_that_only_describe_maps_do_not_vote(metric):
-    found = answer(board_of(scores_of({**PLAIN, metric: {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
+    found = score_answer(score_table(scores_of({**PLAIN, metric: {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
     assert found.headline == "grad is best under both insertion and deletion."
     assert any(line.startswith(f"{metric} describes the maps") for line in found.details)
 
@@ -255,11 +255,11 @@ def test_no_rows_at_all_are_reported():
 
 def test_twelve_methods_all_appear_with_looks_of_their_own():
     levels = {"insertion": {f"method({i})": i / 20 for i in range(12)}}
-    document = document_of(scores_of(levels, curves=["insertion"]))
-    looks = document.board.looks.values()
+    part = metric_part(scores_of(levels, curves=["insertion"]))
+    looks = part.table.styles.values()
     assert len({(s.light, s.dash, s.marker) for s in looks}) == 12
-    assert len(document.curves["insertion"].series) == 12
-    assert drawn(document.overview)["values.png"].startswith(b"\x89PNG")
+    assert len(part.curves["insertion"].series) == 12
+    assert draw(part.values).files["values.png"].startswith(b"\x89PNG")
 
 
 def test_curves_are_means_over_images_where_there_is_a_value():
@@ -267,19 +267,19 @@ def test_curves_are_means_over_images_where_there_is_a_value():
     values = np.array([[0.0, 1.0], [1.0, np.nan], [0.5, 0.0]])
     curves = {"insertion": Curves(np.array([0.0, 1.0]), {"grad": values})}
     scores = Scores(scores.table, scores.per_image, scores.comparisons, curves)
-    (series,) = document_of(scores).curves["insertion"].series
-    assert series.mean == (0.5, 0.5)
+    (series,) = metric_part(scores).curves["insertion"].series
+    assert series.y == (0.5, 0.5)
     assert series.n == (3, 2)
     assert series.low[0] < 0.5 < series.high[0]
 
 
 def test_the_curve_of_soundness_counts_hidden_pixels_and_runs_backwards():
     levels = {"soundness(level=0.4)": {"a": 0.4, "b": 0.9}}
-    figure = document_of(scores_of(levels, curves=list(levels))).curves["soundness(level=0.4)"]
+    (figure,) = metric_part(scores_of(levels, curves=list(levels))).curves["soundness(level=0.4)"].charts
     assert "hidden" in figure.x_label
     assert figure.y_label == "accuracy"
     assert figure.x_range == (1.0, 0.0)
-    assert (figure.chance, figure.chance_label) == (0.4, "level")
+    assert (figure.level, figure.level_label) == (0.4, "level")
 
 
 def test_disagreement_is_looked_for_among_the_images_that_can_be_shown():
@@ -287,17 +287,18 @@ def test_disagreement_is_looked_for_among_the_images_that_can_be_shown():
     table = scores.per_image
     for method, image, value in [("b", 2, 0.9), ("b", 6, 5.0), ("random", 1, 9.0)]:
         table.loc[(table["method"] == method) & (table["image"] == image), "value"] = value
-    (figure,) = document_of(scores).disagreements
-    assert [title for title, _, _ in figure.rows] == ["Image 2: <u>cat</u>"]
-    assert [j.best for j in figure.rows[0][2]] == [False, False, True]
+    (figure,) = metric_part(scores).disagreements
+    (row,) = figure.plots[0].rows
+    assert row.label == "Image 2: <u>cat</u>"
+    assert [tile.best for tile in row.tiles] == [False, False, True]
 
 
 def test_a_metric_of_right_or_wrong_is_shown_as_shares():
     scores = scores_of({"pointing_game": {"a": 0.5, "b": 0.2}}, images=4)
     scores.per_image["value"] = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0]
-    (spread,) = document_of(scores).spreads.spreads
-    assert spread.shares
-    assert [box.mean for box in spread.boxes] == [0.75, 0.25]
+    (forest,) = metric_part(scores).spread.forests
+    assert forest.kind == "bars"
+    assert [row.value for row in forest.rows] == [0.75, 0.25]
 
 
 def test_every_metric_is_explained_from_its_declaration():
@@ -308,28 +309,28 @@ def test_every_metric_is_explained_from_its_declaration():
 
 
 def test_names_that_would_be_printed_alike_stay_apart():
-    board = board_of(scores_of({"insertion": {"a\nb": 0.1, "a b": 0.9}}))
-    assert board.methods == ("a b", "a b (2)")
-    assert board.sole(board.metrics[0]) == "a b (2)"
+    table = score_table(scores_of({"insertion": {"a\nb": 0.1, "a b": 0.9}}))
+    assert table.methods == ("a b", "a b (2)")
+    assert table.sole(table.metrics[0]) == "a b (2)"
 
 
 def test_the_same_scores_give_the_same_page_and_figures():
-    pages = {page(s, document_of(s)) for s in (scores_of(PLAIN), scores_of(PLAIN))}
+    pages = {score_page(s, score_chapter(s), {}) for s in (scores_of(PLAIN), scores_of(PLAIN))}
     assert len(pages) == 1
-    figures = [document_of(scores_of(PLAIN)).overview for _ in range(2)]
-    assert drawn(figures[0]) == drawn(figures[1])
+    figures = [metric_part(scores_of(PLAIN)).values for _ in range(2)]
+    assert draw(figures[0]) == draw(figures[1])
 
 
 def test_what_is_mostly_undefined_is_marked_and_not_ranked():
     levels = {"insertion": {"random": 0.3, "grad": 0.95, "ig": 0.5}}
     scores = scores_of(levels, images=40, undefined={"insertion": {"grad": 18, "ig": 2}})
-    board = board_of(scores)
-    (metric,) = board.metrics
-    assert board.ranked(metric) == ["random", "ig"] and board.best(metric) == ["ig"]
-    assert board.mark("grad", metric) == "unranked"
-    assert "grad" not in answer(board).headline
-    assert any("Not ranked: grad (18 of 40 undefined (45\u00a0%))" in line for line in answer(board).details)
-    shown = page(scores, document_of(scores))
+    table = score_table(scores)
+    (metric,) = table.metrics
+    assert table.ranked(metric) == ["random", "ig"] and table.best(metric) == ["ig"]
+    assert table.mark("grad", metric) == "unranked"
+    assert "grad" not in score_answer(table).headline
+    assert any("Not ranked: grad (18 of 40 undefined (45\u00a0%))" in line for line in score_answer(table).details)
+    shown = score_page(scores, score_chapter(scores), {})
     assert "(0.950)" in shown and "not ranked" in shown
     assert "2 of 40 undefined (5\u00a0%)" in shown
 
@@ -338,8 +339,8 @@ def test_the_network_and_what_it_predicts_stand_on_the_page():
     weak = NetworkQuality(8, 10, 0.2, 0.25)
     said = tuple(Prediction(f"<cat {k}>", 0.5) for k in range(4))
     scores = scores_of(PLAIN, quality=weak, predictions=said)
-    shown = page(scores, document_of(scores))
+    shown = score_page(scores, score_chapter(scores), {})
     assert "right on 25 % of 8 images" in shown and "Weak network." in shown
     assert re.search(r"predicted &lt;cat \d&gt; \(50\u00a0%\)", shown)
     good = scores_of(PLAIN, quality=NetworkQuality(8, 10, 0.9, 0.95))
-    assert "Weak network." not in page(good, document_of(good))
+    assert "Weak network." not in score_page(good, score_chapter(good), {})

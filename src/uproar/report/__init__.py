@@ -12,9 +12,13 @@ from uproar.results.scores import Scores
 from uproar.results.study import Results
 
 if TYPE_CHECKING:
-    from uproar.report.result_page import Told
+    from uproar.report.document import Chapter
+    from uproar.report.printing import Drawing
+    from uproar.report.result_page import StudyText
 
 __all__ = ["read_scores", "write_latex", "write_overview", "write_report", "write_results", "write_scores"]
+
+# Plotting libraries take a second to import, which only those who write a report should wait.
 
 
 def write_report(results: Results, folder: str | Path) -> Path:
@@ -25,14 +29,12 @@ def write_report(results: Results, folder: str | Path) -> Path:
     """
     from uproar.report.fingerprint import write_once
 
-    return write_once(results, lambda: _files(results), folder) / "report.html"
+    return write_once(results, lambda: _study_files(results), folder) / "report.html"
 
 
 def write_scores(scores: Scores, folder: str | Path) -> Path:
-    """Write the scores as a page with figures and tables into a folder; the page's path."""
-    from uproar.report.score_report import write_scores as write
-
-    return write(scores, folder)
+    """Write the page, the figures and the tables of scores into a folder, the page last; the page's path."""
+    return write_files(_score_files(scores), folder) / "scores.html"
 
 
 def read_scores(folder: str | Path) -> Scores:
@@ -42,22 +44,22 @@ def read_scores(folder: str | Path) -> Scores:
     return read_archive(Path(folder))
 
 
-def write_latex(found: Results | Scores, folder: str | Path) -> Path:
+def write_latex(results: Results | Scores, folder: str | Path) -> Path:
     """Write tables for LaTeX and figures as PDF into a folder; the path of a document that takes them in."""
     from uproar.report.latex_files import MAIN, latex_files, score_latex_files
 
-    files = score_latex_files(found) if isinstance(found, Scores) else latex_files(found)
+    files = score_latex_files(results) if isinstance(results, Scores) else latex_files(results)
     return write_files(files, folder) / MAIN
 
 
-def write_results(results: Results, told: Told, folder: str | Path) -> Path:
+def write_results(results: Results, study: StudyText, folder: str | Path) -> Path:
     """Write a run as a Markdown page with its figures and tables into a folder of results; the page's path.
 
     What an earlier page of the run linked to and this one does not is removed, and the overview is made again.
     """
     from uproar.report.result_page import linked_files, result_files
 
-    files = result_files(results, told)
+    files = result_files(results, study)
     page = user_path(folder) / next(name for name in files if name.endswith(".md"))
     before = linked_files(page)
     write_overview(write_files(files, folder))
@@ -72,23 +74,38 @@ def write_overview(folder: str | Path) -> Path:
     return write_files({INDEX: overview(folder)}, folder) / INDEX
 
 
-def _files(results: Results) -> Mapping[str, bytes]:
-    """Every file of the report by its place in the folder."""
-    # Plotting libraries take a second to import, which only those who write a report should wait.
+def _study_files(results: Results) -> dict[str, bytes]:
+    """Every file of a study's report by its place in the folder."""
     from uproar.report.document import chapters_of
-    from uproar.report.draw import drawn
-    from uproar.report.page import page
-    from uproar.report.score_draw import drawn as drawn_scores
+    from uproar.report.page import study_page
     from uproar.report.tables import table_files
 
     chapters = chapters_of(results)
-    files = table_files(results, chapters)
-    for chapter in chapters:
-        for figure in chapter.drawings():
-            for name, content in drawn(figure).items():
-                files[f"figures/{chapter.prefix}{name}"] = content
-        if chapter.metrics is not None:
-            for metric_figure in chapter.metrics.drawings():
-                for name, content in drawn_scores(metric_figure).items():
-                    files[f"figures/{chapter.metrics.prefix}{name}"] = content
-    return {**files, "report.html": page(results, chapters, files).encode()}
+    drawings = _drawings(chapters)
+    page = study_page(results, chapters, drawings)
+    return {**table_files(results, chapters), **_figure_files(drawings), "report.html": page.encode()}
+
+
+def _score_files(scores: Scores) -> dict[str, bytes]:
+    """Every file of a score report by its place in the folder."""
+    from uproar.report.document import score_chapter
+    from uproar.report.page import score_page
+    from uproar.report.score_archive import archive_files
+    from uproar.report.tables import score_table_files
+
+    chapter = score_chapter(scores)
+    drawings = _drawings([chapter])
+    page = score_page(scores, chapter, drawings)
+    tables = score_table_files(scores)
+    return {**tables, **archive_files(scores), **_figure_files(drawings), "scores.html": page.encode()}
+
+
+def _drawings(chapters: list[Chapter]) -> dict[str, Drawing]:
+    """Every figure drawn, by name."""
+    from uproar.report.printing import draw
+
+    return {name: draw(figure, name) for chapter in chapters for name, figure in chapter.figures()}
+
+
+def _figure_files(drawings: Mapping[str, Drawing]) -> dict[str, bytes]:
+    return {f"figures/{name}": content for one in drawings.values() for name, content in one.files.items()}

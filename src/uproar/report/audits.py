@@ -1,4 +1,4 @@
-"""The audits of one task and model in the words of the templates."""
+"""What the audits found, as the page prints it: findings with their figures, and what they say of the verdicts."""
 
 from __future__ import annotations
 
@@ -8,100 +8,73 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.report.audit_figures import AuditFigure, audit_figure
-from uproar.report.figures import Forest
+from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, limits_of, number_or_none, numbers
 from uproar.report.formatting import NOTHING, clean, number, slug
-from uproar.report.style import Style
-from uproar.report.svg_charts import audit_chart
-from uproar.results.finding import Finding, nothing_against
+from uproar.report.style import Style, styles
+from uproar.results.finding import Finding, Plot, nothing_against
 
 KINDS = {"misleads": "worse", "holds": "better", "cannot tell": "unclear", "skipped": "skipped"}
-WORDS = {"misleads": "misleads here", "holds": "holds here", "cannot tell": "cannot tell", "skipped": "not answered"}
+STATES = {"misleads": "misleads here", "holds": "holds here", "cannot tell": "cannot tell", "skipped": "not answered"}
 ROWS = 60
 """Rows of a table on the page; all of them are in the files."""
 
 
 @dataclass(frozen=True)
 class AuditPart:
-    """One finding with its figures ready to be drawn."""
+    """One finding with its figures."""
 
     finding: Finding
-    figures: tuple[AuditFigure, ...]
+    figures: tuple[Figure, ...]
 
     @property
     def anchor(self) -> str:
         return f"audit-{slug([self.finding.audit])}"
 
+    @property
+    def kind(self) -> str:
+        return KINDS[self.finding.state]
 
-def audit_parts(findings: list[Finding], looks: Mapping[str, Style]) -> tuple[AuditPart, ...]:
+    @property
+    def state(self) -> str:
+        return STATES[self.finding.state]
+
+    @property
+    def sentence(self) -> str:
+        return clean(self.finding.sentence).removeprefix("Not answered: ")
+
+    @property
+    def tables(self) -> list[dict[str, Any]]:
+        """Title, heads and the first rows, as they are printed; how many there are more."""
+        return [
+            {
+                "title": clean(title),
+                "heads": [clean(column).replace("_", " ") for column in frame.columns],
+                "rows": [[_cell(value) for value in row] for row in frame.head(ROWS).itertuples(index=False)],
+                "more": max(len(frame) - ROWS, 0),
+            }
+            for title, frame in self.finding.tables.items()
+        ]
+
+
+def audit_parts(findings: list[Finding], known_styles: Mapping[str, Style]) -> tuple[AuditPart, ...]:
     """The findings in the order in which they were asked for."""
     return tuple(
-        AuditPart(found, tuple(audit_figure(p, slug([found.audit]), looks) for p in found.plots)) for found in findings
+        AuditPart(one, tuple(audit_figure(plot, slug([one.audit]), known_styles) for plot in one.plots))
+        for one in findings
     )
 
 
-def audit_view(part: AuditPart, prefix: str, identity: str) -> dict[str, Any]:
-    """One finding as the template prints it."""
-    found = part.finding
-    return {
-        "anchor": f"{identity}-{part.anchor}",
-        "title": clean(found.title),
-        "name": clean(found.audit),
-        "question": clean(found.question),
-        "kind": KINDS[found.state],
-        "state": WORDS[found.state],
-        "sentence": clean(found.sentence).removeprefix("Not answered: "),
-        "notes": [clean(note) for note in found.notes],
-        "marks": [
-            {"protocol": m.protocol, "estimator": clean(m.estimator), "text": m.text, "why": clean(m.why)}
-            for m in found.marks
-        ],
-        "figures": [
-            {
-                "title": f.title,
-                "reading": f.reading,
-                "stem": f"figures/{prefix}{f.name}",
-                "key": prefix + f.name,
-                "high": f.plot.kind == "heatmap",
-                "rows": len(f.rows),
-                "static": audit_chart(f),
-            }
-            for f in part.figures
-        ],
-        "tables": [_table(title, frame) for title, frame in found.tables.items()],
-    }
-
-
-def trust_view(parts: tuple[AuditPart, ...], forest: Forest, identity: str) -> dict[str, list[dict[str, str]]] | None:
-    """By estimator: what the audits say of its verdict, each linked to its evidence; None without audits."""
+def trust_of(parts: tuple[AuditPart, ...], protocol: str, estimator: str) -> list[dict[str, str]]:
+    """What the audits say of one verdict, each with the place of its evidence; empty without audits."""
     asked = [part for part in parts if part.finding.state != "skipped"]
-    if not asked:
-        return None
-    found: dict[str, list[dict[str, str]]] = {row.label: [] for row in forest.rows}
-    for part in asked:
-        for mark in part.finding.marks:
-            name = clean(mark.estimator)
-            if mark.protocol == forest.protocol and name in found:
-                where = f"{identity}-{part.anchor}"
-                told = {"text": mark.text, "why": clean(mark.why), "anchor": where, "kind": "warned"}
-                found[name].append(told)
-    quiet = {
-        "text": "holds",
-        "why": clean(nothing_against(part.finding for part in asked)),
-        "anchor": f"{identity}-audits",
-        "kind": "better",
-    }
-    return {name: marks or [quiet] for name, marks in found.items()}
-
-
-def _table(title: str, frame: pd.DataFrame) -> dict[str, Any]:
-    shown = frame.head(ROWS)
-    return {
-        "title": clean(title),
-        "heads": [clean(c).replace("_", " ") for c in frame.columns],
-        "rows": [[_cell(v) for v in row] for row in shown.itertuples(index=False)],
-        "more": len(frame) - len(shown),
-    }
+    marks = [
+        {"text": mark.text, "why": clean(mark.why), "anchor": part.anchor, "kind": "warned"}
+        for part in asked
+        for mark in part.finding.marks
+        if mark.protocol == protocol and clean(mark.estimator) == estimator
+    ]
+    quiet = clean(nothing_against(part.finding for part in asked))
+    return marks or ([{"text": "holds", "why": quiet, "anchor": "audits", "kind": "better"}] if asked else [])
 
 
 def _cell(value: Any) -> str:
@@ -110,3 +83,69 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return number(float(value), 4) if isinstance(value, float) else clean(value)
+
+
+# figures
+
+
+def audit_figure(plot: Plot, audit: str, known_styles: Mapping[str, Style]) -> Figure:
+    """A plot with the report's styles; estimators keep the style they have elsewhere."""
+    name = f"audit-{audit}-{plot.name}"
+    one = _heat_map(plot) if plot.kind == "heatmap" else _chart(plot, known_styles)
+    return Figure((one,), 3, name, plot.title, plot.reading)
+
+
+def _chart(plot: Plot, known_styles: Mapping[str, Style]) -> Chart:
+    data = plot.data
+    label_of = pd.Series("", index=data.index) if plot.series is None else data[plot.series].map(clean)
+    labels = list(dict.fromkeys(label_of))
+    by_label = {**styles(labels), **known_styles}
+    series = tuple(_series(plot, data[label_of == label], label, by_label[label]) for label in labels)
+    values = [v for s in series for side in (s.y, s.low, s.high) for v in side]
+    bars = plot.kind == "bars"
+    return Chart(
+        "",
+        series,
+        plot.x_label,
+        plot.y_label,
+        limits_of([*values, plot.reference, *([0.0] if bars else [])]),
+        kind={"lines": "lines", "scatter": "points", "bars": "bars"}[plot.kind],  # type: ignore[arg-type]
+        percent=(False, plot.percent),
+        level=plot.reference,
+        level_label=plot.reference_label,
+        fit=least_squares(data[plot.x], data[plot.y]) if plot.line else None,
+        noun=plot.y_label,
+    )
+
+
+def _series(plot: Plot, rows: pd.DataFrame, label: str, style: Style) -> Series:
+    names = rows["name"].map(clean) if "name" in rows else rows[plot.x].map(_text)
+    y, low, high = (
+        (None,) * len(rows) if column is None else numbers(rows[column]) for column in (plot.y, plot.low, plot.high)
+    )
+    x = tuple(clean(v) if isinstance(v, str) else float(v) for v in rows[plot.x])
+    return Series(label, style, x, y, low, high, names=tuple(names))
+
+
+def _heat_map(plot: Plot) -> HeatMap:
+    assert plot.value is not None, "a heat map needs value="
+    columns, rows = (tuple(dict.fromkeys(plot.data[axis].map(_text))) for axis in (plot.x, plot.y))
+    cells = {
+        (_text(y), _text(x)): number_or_none(v) for y, x, v in plot.data[[plot.y, plot.x, plot.value]].to_numpy(object)
+    }
+    values = tuple(tuple(cells.get((row, column)) for column in columns) for row in rows)
+    texts = tuple(tuple(_cell_text(value, plot) for value in row) for row in values)
+    scale = "changes" if plot.changes else "diverging" if plot.diverging else "sequential"
+    return HeatMap("", columns, rows, values, texts, scale)  # type: ignore[arg-type]
+
+
+def _cell_text(value: float | None, plot: Plot) -> str:
+    if value is None:
+        return ""
+    sign = "+" if plot.changes else ""
+    text = f"{100 * value:{sign}.1f}" if plot.percent else f"{value:{sign}.2f}"
+    return text.replace("-", "−")
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else clean(value)

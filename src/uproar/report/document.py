@@ -2,76 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
 from uproar.report.audits import AuditPart, audit_parts
-from uproar.report.costs import Costs, Ties, cost_figure, ties_figure
-from uproar.report.draw import Drawable
-from uproar.report.figures import Curves, Forest, Retraining, curve_figures, forest_figures, retraining_figures
-from uproar.report.findings import Answer, leak_facts
+from uproar.report.figures import Figure
+from uproar.report.findings import Answer, answer, leak_facts
 from uproar.report.formatting import clean, slug
-from uproar.report.headline import answer_of, scores_of
-from uproar.report.pairs import PairFigure, pair_figures
+from uproar.report.pairs import PairTable, pair_tables
 from uproar.report.paper_figures import FigureSource, PaperFigure, UndrawnFigure, figures_of_papers
-from uproar.report.pictures import Gallery, Panel, gallery_figure, panel_figures
-from uproar.report.score_document import Document, document_of
-from uproar.report.slices import Section, sections_of
+from uproar.report.score_figures import disagreement_figures, score_curves, spread_figure, values_figure
+from uproar.report.score_findings import score_answer
+from uproar.report.score_table import ScoreTable, score_table
+from uproar.report.section import Section, sections_of
+from uproar.report.study_figures import (
+    CostTable,
+    VerdictTable,
+    cost_table,
+    curve_figures,
+    gallery_figure,
+    picture_figures,
+    retraining_figures,
+    ties_figure,
+    verdict_tables,
+)
+from uproar.report.style import Style
 from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality
+from uproar.results.scores import Scores
 from uproar.results.study import Results
 
 
 @dataclass(frozen=True)
-class Chapter:
-    """One task and model: its answer and all its figures."""
+class MetricPart:
+    """What the metrics say, which need no retraining: the answer and all figures."""
 
+    table: ScoreTable
+    answer: Answer
+    values: Figure | None
+    curves: Mapping[str, Figure]
+    spread: Figure | None
+    disagreements: tuple[Figure, ...]
+
+    @property
+    def figures(self) -> list[Figure]:
+        there = [figure for figure in (self.values, *self.curves.values(), self.spread) if figure is not None]
+        return [*there, *self.disagreements]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One task and model: its answer and all its figures. Of scores alone there is one, without protocols."""
+
+    id: str
+    """Before the anchors of the page; empty for scores alone."""
     prefix: str
     """Before the figures' file names: empty when there is only one chapter."""
     section: Section
     answer: Answer
-    leaks: tuple[str, ...]
-    forests: tuple[Forest, ...]
-    curves: tuple[Curves, ...]
-    retraining: tuple[Retraining, ...]
-    panels: tuple[Panel, ...]
-    gallery: Gallery | None
-    costs: Costs | None
-    ties: Ties | None
-    pairs: tuple[PairFigure, ...]
-    metrics: Document | None
-    """What the metrics say, which need no retraining."""
-    quality: NetworkQuality | None = None
+    metrics: MetricPart | None
+    quality: NetworkQuality | None
     """How often the explained networks are right."""
+    leaks: tuple[str, ...] = ()
+    verdicts: tuple[VerdictTable, ...] = ()
+    curves: tuple[Figure, ...] = ()
+    retraining: tuple[Figure, ...] = ()
+    pictures: tuple[Figure, ...] = ()
+    gallery: Figure | None = None
+    costs: CostTable | None = None
+    ties: Figure | None = None
+    pairs: tuple[PairTable, ...] = ()
     audits: tuple[AuditPart, ...] = ()
-    """What the audits found."""
     claims: tuple[Judgement, ...] = ()
-    """What became of the claims of papers."""
     paper_figures: tuple[PaperFigure, ...] = ()
-    """The figures and tables of those papers, from this study's numbers."""
+    """The figures and tables of the papers whose claims were tested, from this study's numbers."""
     undrawn: tuple[UndrawnFigure, ...] = ()
     """Those that the study cannot draw."""
 
-    def drawings(self) -> Iterator[Drawable]:
-        """The figures that become files: of the pictures, the first of each protocol."""
-        first = {panel.protocol: panel for panel in reversed(self.panels)}
-        yield from self.forests
-        yield from self.curves
-        yield from self.retraining
-        yield from reversed(first.values())
-        for figure in (self.gallery, self.costs, self.ties):
-            if figure is not None:
-                yield figure
-        for part in self.audits:
-            yield from part.figures
-        for shown in self.paper_figures:
-            if shown.figure is not None:
-                yield shown.figure
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """The figures that become files, by name: of the pictures, the first of each protocol."""
+        first = {figure.subject: figure for figure in reversed(self.pictures)}
+        own = [table.figure for table in self.verdicts]
+        own += [*self.curves, *self.retraining, *reversed(first.values())]
+        single = (self.gallery, None if self.costs is None else self.costs.figure, self.ties)
+        own += [figure for figure in single if figure is not None]
+        own += [figure for part in self.audits for figure in part.figures]
+        own += [one.figure for one in self.paper_figures if one.figure is not None]
+        yield from ((self.name(figure), figure) for figure in own)
+        for figure in self.metrics.figures if self.metrics is not None else ():
+            yield self.metric_name(figure), figure
 
-    def stem(self, figure: Drawable) -> str:
-        """Where a figure's file is, source from the page, without its ending."""
-        return f"figures/{self.prefix}{figure.name}"
+    def name(self, figure: Figure) -> str:
+        """Of a figure's file."""
+        return self.prefix + figure.name
+
+    def metric_name(self, figure: Figure) -> str:
+        """The same for a figure of the metrics, which stand beside others in a study."""
+        return self.prefix + (f"metrics-{figure.name}" if self.id else figure.name)
+
+    def labels(self, figures: Sequence[Figure]) -> list[str]:
+        """The protocols that figures are of, each once."""
+        return list(dict.fromkeys(self.section.label(figure.subject) for figure in figures))
+
+    def anchor(self, part: str) -> str:
+        """The address of a part of the page."""
+        return f"{self.id}-{part}" if self.id else part
 
     @property
     def retrains(self) -> bool:
@@ -82,48 +120,72 @@ class Chapter:
 def chapters_of(results: Results) -> list[Chapter]:
     """One chapter per task and model."""
     sections = sections_of(results)
-    several = len(sections) > 1
     return [
-        _chapter(results, section, f"{place}-{slug([section.task, section.model])}-" if several else "")
-        for place, section in enumerate(sections, 1)
+        _chapter(
+            results,
+            section,
+            f"s{place}",
+            f"{place + 1}-{slug([section.task, section.model])}-" if len(sections) > 1 else "",
+        )
+        for place, section in enumerate(sections)
     ]
 
 
-def _chapter(results: Results, section: Section, prefix: str) -> Chapter:
+def score_chapter(scores: Scores) -> Chapter:
+    """The chapter of scores alone: one replicate, no protocols."""
+    none = pd.DataFrame()
+    section = Section("", "", none, none, {}, {}, {}, none, (), {}, {}, None, (), none)
+    metrics = metric_part(scores)
+    return Chapter("", "", section, metrics.answer, metrics, scores.quality)
+
+
+def metric_part(scores: Scores, styles: Mapping[str, Style] | None = None) -> MetricPart:
+    """What some scores say; `styles` are those of a page on which the methods already have some."""
+    table = score_table(scores, styles)
+    return MetricPart(
+        table,
+        score_answer(table),
+        values_figure(table),
+        score_curves(table),
+        spread_figure(table),
+        tuple(disagreement_figures(table, scores)),
+    )
+
+
+def _chapter(results: Results, section: Section, identity: str, prefix: str) -> Chapter:
     def own(task: str, model: str) -> bool:
         return (clean(task), clean(model)) == (section.task, section.model)
 
-    scores = scores_of(results, section)
-    findings = [f for f in results.findings if own(f.task, f.model)]
-    claims = tuple(c for c in results.claims if own(c.task, c.model))
-    metrics = None if scores is None else document_of(scores, section.looks, f"{prefix}metrics-")
-    found = answer_of(results, section)
-    panels = tuple(panel_figures(section))
     task, model = next(place for place in results.settings if own(*place))
-    source = FigureSource(ClaimEvidence(results, task, model), section, panels, metrics)
-    figures, undrawn = figures_of_papers(source, papers_of(results))
+    scores = results.judged.get((task, model))
+    metrics = None if scores is None else metric_part(scores, section.styles)
+    pictures = tuple(picture_figures(section))
+    curves = {} if metrics is None else metrics.curves
+    source = FigureSource(ClaimEvidence(results, task, model), section, pictures, curves)
+    paper_figures, undrawn = figures_of_papers(source, papers_of(results))
     return Chapter(
+        identity,
         prefix,
         section,
-        found,
+        metrics.answer if section.table.empty and metrics is not None else answer(section),
+        metrics,
+        results.quality.get((task, model)),
         tuple(leak_facts(section)),
-        tuple(forest_figures(section)),
+        tuple(verdict_tables(section)),
         tuple(curve_figures(section)),
         tuple(retraining_figures(section)),
-        panels,
+        pictures,
         gallery_figure(section),
-        cost_figure(section),
+        cost_table(section),
         ties_figure(section),
-        tuple(pair_figures(section)),
-        metrics,
-        next((found for place, found in results.quality.items() if own(*place)), None),
-        audit_parts(findings, section.looks),
-        claims,
-        figures,
+        tuple(pair_tables(section)),
+        audit_parts([f for f in results.findings if own(f.task, f.model)], section.styles),
+        tuple(c for c in results.claims if own(c.task, c.model)),
+        paper_figures,
         undrawn,
     )
 
 
 def papers_of(results: Results) -> list[str]:
-    """The papers whose claims were asked, by the names that studies use."""
+    """The papers whose claims were tested, by the names that studies use."""
     return list(dict.fromkeys(one.claim.partition(":")[0] for one in results.claims))

@@ -1,273 +1,242 @@
-"""Figures as plain data: what is drawn, in which order, with which title. Nothing here can draw.
+"""The vocabulary of figures: plain descriptions of what is drawn, in which order, with which words.
 
-The page, the SVG files and the tests all read these, so that they cannot disagree. Accuracies and
-advantages are shares of one; None stands for what is not known.
+A `Figure` is one file and one card of the page. It has one plot or several small ones of a kind:
+
+    Chart      curves, points (a scatter plot) or bars over a common axis
+    Forest     one row per name: a value with its interval, a bar, or a box
+    HeatMap    coloured numbers in rows and columns
+    Pictures   images in rows and columns, with a value above each
+
+`interactive` hands them to the script of the page, `printing` draws them as files. Values are as they were measured
+(shares of one, not percent); None stands for what is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, Literal
 
-import pandas as pd
+import numpy as np
 
-from uproar.report.formatting import LEVEL, WITHOUT_RETRAINING, known, protocol_label, retrains
-from uproar.report.slices import KINDS, Kind, Section
+from uproar.report.formatting import known
 from uproar.report.style import Style
-from uproar.report.titles import retraining_title, verdict_title
-from uproar.statistics.design import BASELINE
 
 Numbers = tuple[float | None, ...]
+Limits = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line: mean accuracy by fraction, with its 95 % interval and the replicates behind it."""
+    """The points of one name: y over x, with the ends of 95 % intervals and the number of values behind each."""
 
     label: str
     style: Style
-    x: tuple[float, ...]
-    mean: Numbers
+    x: tuple[Any, ...]
+    """Numbers; names for bars."""
+    y: Numbers
     low: Numbers
     high: Numbers
-    n: tuple[int, ...]
-
-    @property
-    def is_reference(self) -> bool:
-        return self.label == BASELINE
+    n: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    """Of single points, where they have some."""
+    reference: bool = False
+    """Whether the others are compared with it, so that it is drawn heaviest and on top."""
 
 
 @dataclass(frozen=True)
-class Curves:
-    """Accuracy against the fraction, one line per estimator."""
+class Chart:
+    """Curves with bands, points, or bars."""
 
-    name: str
     title: str
-    reading: str
-    protocol: str
-    x_label: str
-    y_label: str
-    y_range: tuple[float, float]
+    """Above a small plot; empty where the figure's title says it."""
     series: tuple[Series, ...]
-    chance: float | None = None
-    chance_label: str = "chance"
-    plain: bool = False
-    """Whether the values are numbers as they are, not shares shown in percent."""
-    x_range: tuple[float, float] | None = None
-    """Where the fractions do not simply grow to the right."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One estimator with and without retraining."""
-
-    label: str
-    style: Style
-    retrained: Series
-    asked: Series
-
-
-@dataclass(frozen=True)
-class Retraining:
-    """Small multiples, one per estimator: the retrained network and the original one."""
-
-    name: str
-    title: str
-    reading: str
-    protocol: str
     x_label: str
     y_label: str
-    y_range: tuple[float, float]
-    pairs: tuple[Pair, ...]
+    y_range: Limits | None = None
+    x_range: Limits | None = None
+    """Where x does not simply grow to the right, or has room around it."""
+    kind: Literal["lines", "points", "bars"] = "lines"
+    percent: tuple[bool, bool] = (True, True)
+    """Which axes, across and upright, hold shares shown in percent."""
+    level: float | None = None
+    """Where a thin line is drawn across, e.g. chance."""
+    level_label: str = ""
+    fit: tuple[tuple[float, float], tuple[float, float]] | None = None
+    """Two points of the line through all, x then y."""
+    path: bool = False
+    """Whether lines lead from one point to another; the first has a ring."""
+    noun: str = "accuracy"
+    """What y is, in the readout at one point."""
+    done: str = ""
+    """What was done to the share of pixels x, in the same place."""
 
 
 @dataclass(frozen=True)
 class ForestRow:
-    """One estimator's advantage over random, and the verdict."""
+    """One name with its value, and an interval or a box around it."""
 
     label: str
     style: Style
-    advantage: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    kind: Kind
-    verdict: str
-    n: int
-    missing: int
-    detectable: float | None
-    note: str
-    control: bool
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    words: str = ""
+    """At the end of the row."""
+    mark: Literal["filled", "hollow", "cross"] = "filled"
+    quantiles: tuple[float, ...] | None = None
+    """5, 25, 50, 75 and 95 percent of the values lie below."""
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Advantages over random of one protocol, best first; `limit` is half the width of the axis."""
+    """Rows over a common axis, in the order in which they are read."""
 
-    name: str
-    title: str
-    reading: str
-    protocol: str
-    limit: float
     rows: tuple[ForestRow, ...]
-    fractions: tuple[float, ...]
+    limits: Limits
+    x_label: str = ""
+    title: str = ""
+    kind: Literal["intervals", "bars", "boxes"] = "intervals"
+    zero: bool = False
+    """Whether zero parts worse from better."""
 
 
-def curve_figures(section: Section) -> list[Curves]:
-    """The curves of every retrained protocol; of the others where nothing was retrained."""
-    chosen = [p for p in section.curves if retrains(p)] or list(section.curves)
-    return [_curves(section, protocol) for protocol in chosen]
+@dataclass(frozen=True)
+class HeatMap:
+    """Numbers in rows and columns; `words` are what is printed in the cells."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    values: tuple[Numbers, ...]
+    words: tuple[tuple[str, ...], ...]
+    scale: Literal["sequential", "diverging", "reversed", "changes"] = "diverging"
+    """Colours: from white to blue; blue below zero and red above; the reverse; magenta below zero and cyan above."""
+    x_label: str = ""
+
+    @property
+    def limits(self) -> Limits:
+        """Where the colours end."""
+        there = [v for row in self.values for v in row if v is not None]
+        top = max(map(abs, there), default=1.0) or 1.0
+        return (min(0.0, *there) if there else 0.0) if self.scale == "sequential" else -top, top
 
 
-def _curves(section: Section, protocol: str) -> Curves:
-    series = tuple(series_of(section, protocol, e) for e in _there(section, protocol))
-    keeps = section.higher_is_better[protocol]
-    good = "The higher" if keeps else "The lower"
-    return Curves(
-        f"{_stem(protocol)}-curves",
-        verdict_title(section, protocol),
-        f"{good} the line, the better the estimator {'chose what to keep' if keeps else 'found what matters'}. "
-        f"Dashed: a random ranking. Bands: {LEVEL} interval of the mean; they may overlap where the paired "
-        "verdict is clear.",
-        protocol,
-        x_label(section, protocol),
-        "test accuracy" if not retrains(protocol) else "test accuracy after retraining",
-        y_range(series, section.chance),
-        series,
-        section.chance,
-    )
+@dataclass(frozen=True)
+class Tile:
+    """One image with what stands above it; `best` if no other of its kind does better."""
+
+    pixels: np.ndarray | None
+    """Bytes, (h, w) or (h, w, 3); None where there is none."""
+    words: str = ""
+    value: float | None = None
+    best: bool = False
 
 
-def retraining_figures(section: Section) -> list[Retraining]:
-    """One figure per protocol that was run both with and without retraining."""
-    pairs = [(p, p + WITHOUT_RETRAINING) for p in section.curves if retrains(p)]
-    return [_retraining(section, p, other) for p, other in pairs if other in section.curves]
+@dataclass(frozen=True)
+class PictureRow:
+    """A row of images: of an estimator, or of an image with its maps."""
+
+    label: str
+    tiles: tuple[Tile, ...]
+    style: Style | None = None
+    image: np.ndarray | None = None
+    """The image itself, where rows are images."""
 
 
-def _retraining(section: Section, protocol: str, asked: str) -> Retraining:
-    shared = [e for e in _there(section, protocol) if e in _there(section, asked)]
-    pairs = tuple(
-        Pair(e, section.looks[e], series_of(section, protocol, e), series_of(section, asked, e)) for e in shared
-    )
-    return Retraining(
-        f"{_stem(protocol)}-retraining",
-        retraining_title(section, protocol, asked),
-        "Solid: a network that learned the changed images. Dotted: the original network, which never "
-        "saw such images. The gap is what learning brings back: information that was there all along, "
-        "or a class read off the mask.",
-        protocol,
-        x_label(section, protocol),
-        "test accuracy",
-        y_range([s for pair in pairs for s in (pair.retrained, pair.asked)], None),
-        pairs,
-    )
+@dataclass(frozen=True)
+class Pictures:
+    """Images in rows and columns."""
+
+    heads: tuple[str, ...]
+    """Of the columns, without the first, which holds the image itself."""
+    rows: tuple[PictureRow, ...]
+    image: np.ndarray | None = None
+    """The image itself, where all rows have the same."""
+    subject: str = ""
+    x_label: str = ""
+    """What the heads of the columns mean."""
 
 
-def forest_figures(section: Section) -> list[Forest]:
-    """One forest per protocol that has verdicts; those of a kind share their axis."""
-    found = []
-    for group in (section.judged, [p for p in section.verdicts if not retrains(p)]):
-        rows = {p: _forest_rows(section, p) for p in group}
-        limit = _limit([row for part in rows.values() for row in part])
-        found += [_forest(section, p, rows[p], limit) for p in group]
-    return found
+Plot = Chart | Forest | HeatMap | Pictures
 
 
-def _forest(section: Section, protocol: str, rows: tuple[ForestRow, ...], limit: float) -> Forest:
-    keeps = section.higher_is_better[protocol]
-    return Forest(
-        f"{_stem(protocol)}-verdicts",
-        verdict_title(section, protocol),
-        f"Accuracy points {'gained' if keeps else 'lost'} against a random ranking, averaged over the "
-        f"fractions: right of the line is better. Bars: {LEVEL} interval of each estimator alone; the "
-        f"verdict is stricter, since it allows for all {len(rows)} comparisons.",
-        protocol,
-        limit,
-        rows,
-        tuple(section.verdicts[protocol].attrs.get("fractions", ())),
-    )
+@dataclass(frozen=True)
+class Figure:
+    """One plot, or several small ones of one kind, `columns` of them side by side."""
+
+    plots: tuple[Plot, ...]
+    columns: int = 3
+    name: str = ""
+    """Of its file: lower case, no spaces."""
+    title: str = ""
+    """The finding in a sentence."""
+    reading: str = ""
+    """How to read it."""
+    subject: str = ""
+    """The protocol or metric it is of."""
+    shared_legend: bool = False
+    """Whether the page has one legend for this figure and others, so that its own is left out there."""
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        return tuple(plot for plot in self.plots if isinstance(plot, Chart))
+
+    @property
+    def forests(self) -> tuple[Forest, ...]:
+        return tuple(plot for plot in self.plots if isinstance(plot, Forest))
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """Of all charts."""
+        return tuple(series for chart in self.charts for series in chart.series)
 
 
-def _forest_rows(section: Section, protocol: str) -> tuple[ForestRow, ...]:
-    return tuple(
-        ForestRow(
-            str(row["estimator"]),
-            section.looks[row["estimator"]],
-            some(row["advantage"]),
-            some(row["low"]),
-            some(row["high"]),
-            some(row["p_holm"]),
-            KINDS[row["side"]],
-            str(row["verdict"]),
-            int(row["n"]),
-            int(row["missing"]),
-            some(row["detectable"]),
-            str(row["note"]),
-            row["estimator"] in section.controls,
-        )
-        for row in section.verdicts[protocol].to_dict("records")
-    )
-
-
-def series_of(section: Section, protocol: str, estimator: str) -> Series:
-    """One estimator's line under one protocol."""
-    frame = section.curves[protocol]
-    own: pd.DataFrame = frame[frame["estimator"] == estimator].sort_values("fraction")
-    return Series(
-        estimator,
-        section.looks[estimator],
-        tuple(own["fraction"].tolist()),
-        _column(own, "mean"),
-        _column(own, "low"),
-        _column(own, "high"),
-        tuple(int(n) for n in own["n"]),
-    )
-
-
-def _column(frame: pd.DataFrame, name: str) -> Numbers:
-    return tuple(some(value) for value in frame[name])
-
-
-def x_label(section: Section, protocol: str) -> str:
-    """What the fraction of a protocol means."""
-    return f"share of pixels {'kept' if section.higher_is_better[protocol] else 'removed'}"
-
-
-def y_range(series: Iterable[Series], chance: float | None) -> tuple[float, float]:
-    """Limits that hold all means, and the intervals as far as they do not squeeze the means."""
-    lines = list(series)
-    means = _there_numbers(v for s in lines for v in s.mean)
-    if not means:
-        return 0.0, 1.0
-    low, high = min([*means, *([chance] if chance else [])]), max(means)
-    room = max(high - low, 0.02)
-    lows, highs = (_there_numbers(v for s in lines for v in getattr(s, side)) for side in ("low", "high"))
-    low = max(min([low, *lows]), low - 0.25 * room)
-    high = min(max([high, *highs]), high + 0.15 * room)
-    return max(low - 0.03 * room, 0.0), min(high + 0.03 * room, 1.0 + 0.03 * room)
-
-
-def _limit(rows: Sequence[ForestRow]) -> float:
-    """Half-width of a forest's axis: all points, and the intervals up to three times the largest."""
-    sizes = _there_numbers(abs(row.advantage) for row in rows if row.advantage is not None)
-    ends = _there_numbers(abs(e) for row in rows for e in (row.low, row.high) if e is not None)
-    most = max([*sizes, 0.005])
-    return 1.08 * max(most, min(max([*ends, most]), 3 * most))
-
-
-def _there(section: Section, protocol: str) -> list[str]:
-    there = set(section.curves[protocol]["estimator"])
-    return [e for e in section.estimators if e in there]
-
-
-def _there_numbers(values: Iterable[float | None]) -> list[float]:
-    return [v for v in values if v is not None and known(v)]
-
-
-def some(value: float) -> float | None:
+def number_or_none(value: Any) -> float | None:
     """A number, or None for NaN and infinity."""
     return float(value) if known(value) else None
 
 
-def _stem(protocol: str) -> str:
-    return protocol_label(protocol).lower().replace(" ", "-")
+def numbers(values: Iterable[Any]) -> Numbers:
+    """Numbers, with None for NaN and infinity."""
+    return tuple(number_or_none(value) for value in values)
+
+
+def limits_of(values: Iterable[float | None]) -> Limits:
+    """Limits that hold all values with a margin; 0 and 1 where there are none.
+
+    >>> limits_of([0.0, None, 1.0]), limits_of([])
+    ((-0.04, 1.04), (0.0, 1.0))
+    """
+    there = [v for v in values if v is not None and known(v)]
+    if not there:
+        return 0.0, 1.0
+    low, high = min(there), max(there)
+    margin = 0.04 * (high - low) or 0.05 * abs(high) or 0.05
+    return low - margin, high + margin
+
+
+def share_limits(series: Iterable[Series], level: float | None) -> Limits:
+    """Limits for shares that hold all means, and the intervals as far as they do not squeeze the means."""
+    lines = list(series)
+    means, lows, highs = (
+        [v for s in lines for v in getattr(s, side) if v is not None] for side in ("y", "low", "high")
+    )
+    if not means:
+        return 0.0, 1.0
+    low, high = min([*means, *([level] if level else [])]), max(means)
+    margin = max(high - low, 0.02)
+    low = max(min([low, *lows]), low - 0.25 * margin)
+    high = min(max([high, *highs]), high + 0.15 * margin)
+    return max(low - 0.03 * margin, 0.0), min(high + 0.03 * margin, 1.0 + 0.03 * margin)
+
+
+def least_squares(x: Iterable[Any], y: Iterable[Any]) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Two points of the line through points, x then y; None where all have the same x."""
+    a, b = np.array(list(zip(x, y, strict=True)), dtype=float).reshape(-1, 2).T
+    a, b = a[np.isfinite(b)], b[np.isfinite(b)]
+    if len(set(a.tolist())) < 2:
+        return None
+    slope, start = np.polyfit(a, b, 1)
+    low, high = float(a.min()), float(a.max())
+    return (low, high), (float(start + slope * low), float(start + slope * high))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.report.formatting import count, known, listed, percent, points, protocol_label, retrains, shortened
-from uproar.report.slices import Section
+from uproar.report.formatting import count, known, listed, percent, points, shortened
+from uproar.report.section import Section
 from uproar.statistics.design import BASELINE
 
 
@@ -23,12 +23,12 @@ def answer(section: Section) -> Answer:
     if not judged:
         return Answer(_no_answer(section), ())
     methods = _methods(section)
-    better = {p: [m for m in section.called(p, "better") if m in methods] for p in judged}
+    better = {p: [m for m in section.with_verdict(p, "better") if m in methods] for p in judged}
     agreed = [m for m in better[judged[0]] if all(m in better[p] for p in judged)]
     details = (*_details(section), *_control_details(section))
     if agreed:
         return Answer(_agreed(section, agreed), details)
-    worse = {p: section.called(p, "worse") for p in judged}
+    worse = {p: section.with_verdict(p, "worse") for p in judged}
     some = [m for m in methods if any(m in better[p] for p in judged)]
     clean = [m for m in some if not any(m in worse[p] for p in judged)]
     if clean:
@@ -36,7 +36,7 @@ def answer(section: Section) -> Answer:
     if some:
         group, up, down = _largest_split(section, some)
         leak = [f"{LEAK} {fact}" for fact in leak_facts(section)[1:] if _leaky(section, up, down)]
-        return Answer(_contradicted(group, up, down, methods), (*leak, *details))
+        return Answer(_contradicted(section, group, up, down, methods), (*leak, *details))
     return Answer(_none(section, methods), details)
 
 
@@ -47,15 +47,15 @@ def _methods(section: Section) -> list[str]:
     return [e for e in dict.fromkeys([*first, *rest]) if e not in section.controls]
 
 
-def _under(protocols: list[str]) -> str:
-    names = [protocol_label(p) for p in protocols]
+def _under(section: Section) -> str:
+    names = [section.label(p) for p in section.judged]
     return f"both {listed(names)}" if len(names) == 2 else listed(names)
 
 
 def _agreed(section: Section, agreed: list[str]) -> str:
-    under = _under(section.judged)
+    under = _under(section)
     verb = "beats" if len(agreed) == 1 else "beat"
-    rivals = [c for c in section.controls if all(c in section.called(p, "better") for p in section.judged)]
+    rivals = [c for c in section.controls if all(c in section.with_verdict(p, "better") for p in section.judged)]
     if rivals:
         look = "looks" if len(rivals) == 1 else "look"
         return (
@@ -70,7 +70,7 @@ def _some(section: Section, clean: list[str], better: dict[str, list[str]]) -> s
     for protocol in section.judged:
         if names := [m for m in clean if m in better[protocol]]:
             verb = "beats" if len(names) == 1 else "beat"
-            parts.append(f"{listed(names, 3)} {verb} a random ranking under {protocol_label(protocol)}")
+            parts.append(f"{listed(names, 3)} {verb} a random ranking under {section.label(protocol)}")
     only = " only" if len(section.judged) > 1 else ""
     return f"{'; '.join(part + only for part in parts)}."
 
@@ -82,27 +82,27 @@ def _largest_split(section: Section, some: list[str]) -> Split:
     """The most methods the protocols disagree about in one way; where they are better, where worse."""
     groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for m in some:
-        up = tuple(p for p in section.judged if m in section.called(p, "better"))
-        down = tuple(p for p in section.judged if m in section.called(p, "worse"))
+        up = tuple(p for p in section.judged if m in section.with_verdict(p, "better"))
+        down = tuple(p for p in section.judged if m in section.with_verdict(p, "worse"))
         groups.setdefault((up, down), []).append(m)
     (up, down), group = max(groups.items(), key=lambda item: len(item[1]))
     return group, list(up), list(down)
 
 
-def _contradicted(group: list[str], up: list[str], down: list[str], methods: list[str]) -> str:
+def _contradicted(section: Section, group: list[str], up: list[str], down: list[str], methods: list[str]) -> str:
     everyone = len(group) == len(methods) > 1
     who = f"{_every(len(group))} attribution methods" if everyone else listed(group, 2)
     return (
         f"The protocols contradict each other: {who} {'is' if len(group) == 1 else 'are'} worse than a "
-        f"random ranking under {listed([protocol_label(p) for p in down])} and better under "
-        f"{listed([protocol_label(p) for p in up])}."
+        f"random ranking under {listed([section.label(p) for p in down])} and better under "
+        f"{listed([section.label(p) for p in up])}."
     )
 
 
 def _leaky(section: Section, up: list[str], down: list[str]) -> bool:
     """Whether a disagreement is the one a leaking mask causes: bad to remove, good to keep."""
-    removes = not any(section.higher_is_better[p] for p in down)
-    return removes and all(section.higher_is_better[p] for p in up)
+    removes = not any(section.protocols[p].higher_is_better for p in down)
+    return removes and all(section.protocols[p].higher_is_better for p in up)
 
 
 LEAK = (
@@ -116,10 +116,10 @@ def leak_facts(section: Section) -> list[str]:
 
     They are worse than random when their pixels are removed and better when they are kept.
     """
-    removes = [p for p in section.judged if not section.higher_is_better[p]]
-    keeps = [p for p in section.judged if section.higher_is_better[p]]
-    kept = {m for p in keeps for m in section.called(p, "better")}
-    both = [(p, m) for p in removes for m in section.called(p, "worse") if m in kept]
+    removes = [p for p in section.judged if not section.protocols[p].higher_is_better]
+    keeps = [p for p in section.judged if section.protocols[p].higher_is_better]
+    kept = {m for p in keeps for m in section.with_verdict(p, "better")}
+    both = [(p, m) for p in removes for m in section.with_verdict(p, "worse") if m in kept]
     last = {p: float(section.curves[p]["fraction"].max()) for p in removes}
     reached = {(p, m): section.accuracy(p, m, last[p]) for p, m in both}
     reached = {key: value for key, value in reached.items() if known(value)}
@@ -137,7 +137,7 @@ def leak_facts(section: Section) -> list[str]:
 
 
 def _none(section: Section, methods: list[str]) -> str:
-    worse = [m for m in methods if any(m in section.called(p, "worse") for p in section.judged)]
+    worse = [m for m in methods if any(m in section.with_verdict(p, "worse") for p in section.judged)]
     n = replicates(section, section.judged[0])
     if not methods:
         return "No attribution method was compared with a random ranking, only controls."
@@ -151,11 +151,11 @@ def _none(section: Section, methods: list[str]) -> str:
 
 
 def _no_answer(section: Section) -> str:
-    if not any(retrains(p) for p in section.table["protocol"].unique()):
+    if not any(section.protocols[p].retrains for p in section.table["protocol"].unique()):
         return "No answer: nothing was retrained, and without retraining a network fails on what it never saw."
     if not section.curves:
         return "No answer yet: no cell is done."
-    ranked = [p for p in section.curves if retrains(p)]
+    ranked = [p for p in section.curves if section.protocols[p].retrains]
     if not ranked:
         return "No answer yet: no retrained network is done."
     if not any(BASELINE in set(section.curves[p]["estimator"]) for p in ranked):
@@ -175,12 +175,12 @@ def _details(section: Section) -> list[str]:
     lines = []
     for protocol in section.judged:
         frame = section.verdicts[protocol]
-        better, worse = (len(section.called(protocol, k)) for k in ("better", "worse"))
+        better, worse = (len(section.with_verdict(protocol, k)) for k in ("better", "worse"))
         unclear = len(frame) - better - worse
         seen = frame["detectable"].median()
         limit = f"; a difference of {points(seen, False)} points would usually show" if known(seen) else ""
         lines.append(
-            f"{protocol_label(protocol)}: {better} of {count(len(frame), 'estimator')} better than "
+            f"{section.label(protocol)}: {better} of {count(len(frame), 'estimator')} better than "
             f"random, {worse} worse, {unclear} undecided "
             f"({count(replicates(section, protocol), 'replicate')}{limit})."
         )
@@ -196,14 +196,14 @@ def _control_details(section: Section) -> list[str]:
     """What the estimators that never look at the network say about the benchmark itself."""
     lines = []
     for protocol in section.judged:
-        winners = [c for c in section.called(protocol, "better") if c in section.controls]
+        winners = [c for c in section.with_verdict(protocol, "better") if c in section.controls]
         if not winners:
             continue
         methods = [e for e in section.verdicts[protocol]["estimator"] if e not in section.controls]
         gain = section.advantage(protocol, winners[0])
         line = (
             f"{listed(winners[:1])} never looks at the network and still gains {points(gain, False)} points over "
-            f"random under {protocol_label(protocol)}"
+            f"random under {section.label(protocol)}"
         )
         ahead = [m for m in methods if section.advantage(protocol, m) > gain]
         verb = "gain" if len(ahead) > 1 else "gains"

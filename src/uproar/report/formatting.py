@@ -6,10 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from uproar.protocols import PROTOCOLS
-
 NOTHING = "–"
-WITHOUT_RETRAINING = ":no-retrain"
 LEVEL = "95\u00a0%"
 """Of every interval, as it is printed."""
 
@@ -73,6 +70,36 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def score(value: float | None) -> str:
+    """A score: three decimals for everyday sizes, a real minus sign.
+
+    >>> score(0.46), score(-0.0213), score(12345.6), score(0.00012), score(None)
+    ('0.460', '−0.021', '12346', '0.00012', '–')
+    """
+    if value is None or not known(value):
+        return NOTHING
+    size = abs(value)
+    text = f"{size:.3f}" if 0.001 <= size < 100 or size == 0 else number(size, 2)
+    return f"−{text}" if value < 0 else text
+
+
+def score_span(low: float | None, high: float | None) -> str:
+    """An interval of scores; a dash where either end is missing."""
+    if low is None or high is None or not (known(low) and known(high)):
+        return NOTHING
+    return f"{score(low)} to {score(high)}"
+
+
+def signed(value: float) -> str:
+    """A number with its sign.
+
+    >>> signed(20.0), signed(-0.5), signed(0.0)
+    ('+20', '−0.5', '0')
+    """
+    sign = "+" if value > 0 else "−" if value < 0 else ""
+    return f"{sign}{number(abs(value))}"
+
+
 def count(size: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun.
 
@@ -94,29 +121,6 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     if len(shown) < 2:
         return "".join(shown)
     return f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def protocol_label(name: str) -> str:
-    """A protocol as it is called in a sentence.
-
-    >>> protocol_label("roar"), protocol_label("kar:no-retrain")
-    ('ROAR', 'KAR without retraining')
-    """
-    declared = PROTOCOLS.get(name)
-    if declared is not None and declared.changes is not None:
-        return name  # a user's own
-    base, _, variant = name.partition(":")
-    if variant and not name.endswith(WITHOUT_RETRAINING):
-        return f"{base.upper()} ({variant})"
-    return base.upper() + (" without retraining" if variant else "")
-
-
-def retrains(protocol: str) -> bool:
-    """Whether a fresh network learns the changed images."""
-    declared = PROTOCOLS.get(protocol)
-    if declared is not None:
-        return declared.retrains
-    return not protocol.endswith(WITHOUT_RETRAINING)
 
 
 def clean(text: object) -> str:

@@ -2,61 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from uproar.report.document import Chapter, chapters_of
-from uproar.report.draw import drawn
-from uproar.report.formatting import NOTHING, p_value, points, protocol_label, slug, span
+from uproar.report.document import Chapter, MetricPart, chapters_of, score_chapter
+from uproar.report.formatting import NOTHING, p_value, points, score, score_span, slug, span
 from uproar.report.latex import code, escaped, latex_document, latex_table
-from uproar.report.pairs import PairFigure
-from uproar.report.score_board import Board, Cell, Mark, Pair
-from uproar.report.score_document import Document, document_of
-from uproar.report.score_draw import drawn as drawn_scores
+from uproar.report.metric_guide import Metric
+from uproar.report.pairs import Pair, PairTable
+from uproar.report.printing import draw
 from uproar.report.score_figures import stems
-from uproar.report.score_findings import metric_title, score, score_span
-from uproar.report.score_metrics import Metric
+from uproar.report.score_findings import metric_title
+from uproar.report.score_table import Cell, Mark, ScoreTable
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 
 MAIN = "report.tex"
 """The document that takes everything in."""
+PAIR_HEADS = ["method", "against", ">difference", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
 
 
 def latex_files(results: Results) -> dict[str, bytes]:
     """The verdicts, metrics and comparisons of a study as tables, its figures as PDF; by place in a folder."""
-    chapters = chapters_of(results)
-    tables: dict[str, str] = {}
-    figures: dict[str, tuple[str, bytes]] = {}
-    for chapter in chapters:
-        tables |= _chapter_tables(chapter)
-        for figure in chapter.drawings():
-            content = drawn(figure, ("pdf",))[f"{figure.name}.pdf"]
-            figures[f"figures/{chapter.prefix}{figure.name}.pdf"] = (figure.title, content)
-        if chapter.metrics is not None:
-            figures |= _score_figures(chapter.metrics)
-    remarks = [line for chapter in chapters for line in _network(chapter.quality)]
-    return _files(str(results.study.get("name", "study")), remarks, tables, figures)
+    return _files(str(results.study.get("name", "study")), chapters_of(results))
 
 
 def score_latex_files(scores: Scores) -> dict[str, bytes]:
     """The values and comparisons of scores as tables, their figures as PDF; by place in a folder."""
-    document = document_of(scores)
-    tables = _score_tables(document, "", scores.quality)
-    remarks = _network(scores.quality)
-    return _files("Scores of attribution maps", remarks, tables, _score_figures(document))
+    return _files("Scores of attribution maps", [score_chapter(scores)])
 
 
-def _files(
-    title: str, remarks: Sequence[str], tables: Mapping[str, str], figures: Mapping[str, tuple[str, bytes]]
-) -> dict[str, bytes]:
-    captions = {file: caption for file, (caption, _) in figures.items()}
+def _files(title: str, chapters: Sequence[Chapter]) -> dict[str, bytes]:
+    tables: dict[str, str] = {}
+    figures: dict[str, bytes] = {}
+    captions: dict[str, str] = {}
+    for chapter in chapters:
+        tables |= _chapter_tables(chapter)
+        for name, figure in chapter.figures():
+            captions[f"figures/{name}.pdf"] = figure.title
+            figures |= {f"figures/{file}": content for file, content in draw(figure, name, ("pdf",)).files.items()}
+    remarks = [line for chapter in chapters for line in _network(chapter.quality)]
     main = latex_document(title, remarks, list(tables), captions)
-    return {
-        **{file: (content + "\n").encode() for file, content in tables.items()},
-        **{file: content for file, (_, content) in figures.items()},
-        MAIN: main.encode(),
-    }
+    encoded = {file: (content + "\n").encode() for file, content in tables.items()}
+    return {**encoded, **figures, MAIN: main.encode()}
 
 
 def _network(quality: NetworkQuality | None) -> list[str]:
@@ -65,86 +53,74 @@ def _network(quality: NetworkQuality | None) -> list[str]:
     return [quality.sentence, *([quality.warning] if quality.warning else [])]
 
 
-def _score_figures(document: Document) -> dict[str, tuple[str, bytes]]:
-    found = {}
-    for figure in document.drawings():
-        content = drawn_scores(figure, ("pdf",))[f"{figure.name}.pdf"]
-        found[f"figures/{document.prefix}{figure.name}.pdf"] = (figure.title, content)
-    return found
-
-
 def _chapter_tables(chapter: Chapter) -> dict[str, str]:
     tables, where = {}, f"{chapter.section.task}, {chapter.section.model}"
-    for forest in chapter.forests:
-        name = f"{chapter.prefix}verdicts-{slug([forest.protocol])}"
+    for one in chapter.verdicts:
+        name = f"{chapter.prefix}verdicts-{slug([one.protocol.name])}"
         rows = [
-            [code(r.label), *_words(points(r.advantage), span(r.low, r.high), p_value(r.p), r.n, r.verdict)]
-            for r in forest.rows
+            [
+                code(r["estimator"]),
+                *_escaped(
+                    points(r["advantage"]), span(r["low"], r["high"]), p_value(r["p_holm"]), r["n"], r["verdict"]
+                ),
+            ]
+            for r in one.rows
         ]
         heads = ["estimator", ">advantage", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
         caption = _caption(
-            f"{forest.title}. Accuracy points against a random ranking ({where}); n counts replicates, p is adjusted "
-            f"by Holm's method over {len(rows)} comparisons.",
+            f"{one.figure.title}. Accuracy points against a random ranking ({where}); n counts replicates, p is "
+            f"adjusted by Holm's method over {len(rows)} comparisons.",
             chapter.quality,
         )
         tables[f"tables/{name}.tex"] = latex_table(heads, rows, caption, name)
     for pairs in chapter.pairs:
-        name = f"{chapter.prefix}comparisons-{slug([pairs.protocol])}"
+        name = f"{chapter.prefix}comparisons-{slug([pairs.protocol.name])}"
         tables[f"tables/{name}.tex"] = _pairs_table(pairs, name, where, chapter.quality)
     if chapter.metrics is not None:
         tables |= _score_tables(chapter.metrics, chapter.prefix, chapter.quality)
     return tables
 
 
-def _pairs_table(pairs: PairFigure, name: str, where: str, quality: NetworkQuality | None) -> str:
-    rows = [
-        [
-            code(r.better),
-            code(r.worse),
-            *_words(points(r.lead), span(r.low, r.high), p_value(r.p), r.n),
-            "better" if r.decided else "cannot tell",
-        ]
-        for r in pairs.rows
-    ]
-    heads = ["method", "against", ">lead", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
+def _pairs_table(table: PairTable, name: str, where: str, quality: NetworkQuality | None) -> str:
     caption = _caption(
-        f"{pairs.title}. Accuracy points by which the first method leads under {protocol_label(pairs.protocol)} "
-        f"({where}); paired t-tests over n replicates, p adjusted by Holm's method over {len(rows)} pairs.",
+        f"{table.title}. Accuracy points by which the first method leads under {table.protocol.label} "
+        f"({where}); paired t-tests over n replicates, p adjusted by Holm's method over {len(table.pairs)} pairs.",
         quality,
     )
-    return latex_table(heads, rows, caption, name)
+    rows = [_pair(pair, points(pair.difference), span(pair.low, pair.high)) for pair in table.pairs]
+    return latex_table([*PAIR_HEADS[:2], ">lead", *PAIR_HEADS[3:]], rows, caption, name)
 
 
-def _score_tables(document: Document, prefix: str, quality: NetworkQuality | None) -> dict[str, str]:
-    board = document.board
+def _score_tables(metrics: MetricPart, prefix: str, quality: NetworkQuality | None) -> dict[str, str]:
+    table = metrics.table
     name = f"{prefix}metrics"
-    tables = {f"tables/{name}.tex": _metrics_table(board, name, quality)}
-    for metric in board.metrics:
-        if board.pairs.get(metric.name):
-            own = f"{prefix}comparisons-{stems(m.name for m in board.metrics)[metric.name]}"
-            tables[f"tables/{own}.tex"] = _metric_pairs(board, metric, own, quality)
+    tables = {f"tables/{name}.tex": _metrics_table(table, name, quality)}
+    for metric in table.metrics:
+        if table.pairs.get(metric.name):
+            own = f"{prefix}comparisons-{stems(m.name for m in table.metrics)[metric.name]}"
+            tables[f"tables/{own}.tex"] = _metric_pairs(table, metric, own, quality)
     return tables
 
 
-def _metrics_table(board: Board, name: str, quality: NetworkQuality | None) -> str:
+def _metrics_table(table: ScoreTable, name: str, quality: NetworkQuality | None) -> str:
     """Methods by metrics: the best value bold, decidedly best with a star, unranked ones in brackets."""
     rows = []
-    for method in board.methods:
-        cells = ((board.cells.get((method, m.name)), board.mark(method, m)) for m in board.metrics)
+    for method in table.methods:
+        cells = ((table.cells.get((method, m.name)), table.mark(method, m)) for m in table.metrics)
         rows.append([code(method), *(_value(cell, mark) for cell, mark in cells)])
-    heads = ["method", *(f">{code(m.name)} {escaped(m.arrow)}" for m in board.metrics)]
+    heads = ["method", *(f">{code(m.name)} {escaped(m.arrow)}" for m in table.metrics)]
     brackets = " Brackets: not ranked, undefined for more than a tenth of the images."
-    undefined = brackets if _some_unranked(board) else ""
+    undefined = brackets if _some_unranked(table) else ""
     caption = _caption(
-        f"Mean over {board.basis}, with 95 % intervals. Bold: the best value; with a star: decidedly better than every "
+        f"Mean over {table.basis}, with 95 % intervals. Bold: the best value; with a star: decidedly better than every "
         f"other method.{undefined}",
         quality,
     )
     return latex_table(heads, rows, caption, name)
 
 
-def _some_unranked(board: Board) -> bool:
-    return any(cell.value is not None and not cell.ranked for cell in board.cells.values())
+def _some_unranked(table: ScoreTable) -> bool:
+    return any(cell.value is not None and not cell.ranked for cell in table.cells.values())
 
 
 def _value(cell: Cell | None, mark: Mark) -> str:
@@ -160,28 +136,24 @@ def _value(cell: Cell | None, mark: Mark) -> str:
     return f"{value}{interval}{missing}"
 
 
-def _metric_pairs(board: Board, metric: Metric, name: str, quality: NetworkQuality | None) -> str:
-    pairs = board.pairs[metric.name]
-    heads = ["method", "against", ">difference", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
+def _metric_pairs(table: ScoreTable, metric: Metric, name: str, quality: NetworkQuality | None) -> str:
+    pairs = table.pairs[metric.name]
     caption = _caption(
-        f"{metric_title(board, metric)}. Differences of {metric.name} ({metric.direction}) on the same images, over "
-        f"{board.basis}; p adjusted by Holm's method over {len(pairs)} pairs.",
+        f"{metric_title(table, metric)}. Differences of {metric.name} ({metric.direction}) on the same images, over "
+        f"{table.basis}; p adjusted by Holm's method over {len(pairs)} pairs.",
         quality,
     )
-    return latex_table(heads, [_pair(pair) for pair in pairs], caption, name)
+    rows = [_pair(pair, score(pair.difference), score_span(pair.low, pair.high)) for pair in pairs]
+    return latex_table(PAIR_HEADS, rows, caption, name)
 
 
-def _pair(pair: Pair) -> list[str]:
+def _pair(pair: Pair, difference: str, interval: str) -> list[str]:
     verdict = "better" if pair.decided else "cannot tell" if pair.ranked else "not ranked"
-    return [
-        code(pair.better),
-        code(pair.worse),
-        *_words(score(pair.difference), score_span(pair.low, pair.high), p_value(pair.p), pair.n),
-        verdict,
-    ]
+    numbers = _escaped(difference, interval, p_value(pair.p), pair.n)
+    return [code(pair.better), code(pair.worse), *numbers, verdict]
 
 
-def _words(*cells: object) -> list[str]:
+def _escaped(*cells: object) -> list[str]:
     return [escaped(cell) for cell in cells]
 
 

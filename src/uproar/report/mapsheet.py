@@ -1,18 +1,18 @@
-"""A sheet of maps: one row per image, one column per estimator, as PNG, SVG or a page."""
+"""Maps beside their images: one row per image, one column per estimator, as PNG, SVG or a page."""
 
 from __future__ import annotations
 
 import base64
 import html
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import wrap
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from uproar.errors import BadInput, StoreError
+from uproar.report.figures import Figure, PictureRow, Pictures, Tile
+from uproar.report.images import as_bytes, map_colours, scaled_map
+from uproar.report.printing import draw
 from uproar.results.quality import NetworkQuality
 from uproar.storage.backends import write_file
 
@@ -35,50 +35,29 @@ def write_map_sheet(
         raise BadInput(f"A picture ends in {', '.join(ENDINGS)}, not {file.name!r}.")
     head = [] if quality is None else [quality.sentence, *([quality.warning] if quality.warning else [])]
     as_page = file.suffix == ".html"
-    figure = _drawn(images, maps, titles, [] if as_page else head)
+    kind = "png" if as_page else file.suffix.removeprefix(".")
+    rows = tuple(
+        PictureRow(
+            title.replace("\n", ", "),
+            tuple(Tile(map_colours(scaled_map(own[place]))) for own in maps.values()),
+            image=as_bytes(images[place]),
+        )
+        for place, title in enumerate(titles)
+    )
+    figure = Figure((Pictures(tuple(maps), rows),), 1, "maps", "" if as_page else " ".join(head))
+    content = draw(figure, kinds=(kind,)).files[f"maps.{kind}"]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, _page(figure, maps, head) if as_page else _saved(figure, file.suffix))
+        write_file(file, _page(content, maps, head) if as_page else content)
     except OSError as error:
         raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
     return file
 
 
-def _drawn(images: np.ndarray, maps: Mapping[str, np.ndarray], titles: Sequence[str], head: Sequence[str]) -> Figure:
-    rows, columns = len(images), len(maps) + 1
-    wide = max(1.5 * columns, 4.0)
-    lines = [line for words in head for line in wrap(words, int(wide * 15))]
-    figure = Figure(figsize=(wide, 1.5 * rows + 0.5 + 0.16 * len(lines)), layout="constrained")
-    if lines:
-        figure.suptitle("\n".join(lines), x=0.02, ha="left", fontsize=8, parse_math=False)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for row, title in enumerate(titles):
-        pixels = images[row].transpose(1, 2, 0).clip(0, 1)
-        grey = pixels.shape[2] != 3
-        axes[row][0].imshow(pixels.mean(2) if grey else pixels, cmap="gray", vmin=0, vmax=1)
-        words = "\n".join(line for part in title.split("\n") for line in wrap(part, 24))
-        axes[row][0].set_ylabel(words, fontsize=8, parse_math=False)
-        for column, (name, a) in enumerate(maps.items(), 1):
-            top = float(np.abs(a[row]).max()) or 1.0
-            axes[row][column].imshow(a[row], cmap="RdBu_r", vmin=-top, vmax=top)
-            if row == 0:
-                axes[row][column].set_title(name, fontsize=8, parse_math=False)
-    for axis in axes.flat:
-        axis.set_xticks([])
-        axis.set_yticks([])
-    return figure
-
-
-def _saved(figure: Figure, ending: str) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=ending.removeprefix("."), dpi=150)
-    return buffer.getvalue()
-
-
-def _page(figure: Figure, maps: Mapping[str, np.ndarray], head: Sequence[str]) -> bytes:
-    picture = base64.b64encode(_saved(figure, ".png")).decode()
+def _page(png: bytes, maps: Mapping[str, np.ndarray], head: Sequence[str]) -> bytes:
+    picture = base64.b64encode(png).decode()
     names = html.escape(", ".join(maps))
-    above = "".join(f"<p>{html.escape(words)}</p>" for words in head)
+    above = "".join(f"<p>{html.escape(text)}</p>" for text in head)
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>Maps</title>"
         "<body style='font-family:system-ui;margin:2rem'>"

@@ -1,4 +1,4 @@
-"""Figure data as one HTML page that needs no network: text, tables, pictures, Plotly and all."""
+"""A report as one HTML page that needs no network: text, tables, pictures, Plotly and all."""
 
 from __future__ import annotations
 
@@ -7,64 +7,91 @@ import functools
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pandas as pd
 from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
 from plotly.offline import get_plotlyjs
 
-from uproar.report.audit_figures import plot_view
-from uproar.report.audits import audit_view, trust_view
-from uproar.report.claims import claim_views, paper_figure_view, undrawn_views
+from uproar.report import formatting
+from uproar.report.audits import trust_of
+from uproar.report.canvas import dark_colours
+from uproar.report.claims import KINDS as CLAIM_KINDS
+from uproar.report.claims import evidence_anchor, interval_text, undrawn_by_reason
 from uproar.report.document import Chapter
-from uproar.report.figures import Curves, Pair, Retraining
-from uproar.report.formatting import NOTHING, clean, count, listed, number, pieces, protocol_label
-from uproar.report.page_parts import (
-    cost_view,
-    forest_view,
-    gallery_view,
-    pairs_view,
-    panel_views,
-    picture_choices,
-    series_view,
-    ties_view,
-)
-from uproar.report.score_document import Document
-from uproar.report.score_metrics import guide_of
-from uproar.report.score_parts import curve_views, legend_view, matrix_view, pair_views, plot_data, table_view
+from uproar.report.formatting import NOTHING, clean, count, listed, number
+from uproar.report.images import data_address
+from uproar.report.interactive import script_data
+from uproar.report.metric_guide import guide_of
+from uproar.report.printing import Drawing
+from uproar.report.score_findings import metric_title
+from uproar.report.section import Section
 from uproar.report.style import DASH_ARRAYS, MARKER_PATHS
-from uproar.report.svg_charts import curve_chart, pair_chart
+from uproar.results.scores import Scores
 from uproar.results.study import Results
 
 TEMPLATES = Path(__file__).parent / "templates"
+FILES = {
+    "results.csv": "one row per trained or tested network",
+    "results.parquet": "the same, with types",
+    "verdicts.csv": "the verdict tables above",
+    "comparisons.csv": "every pair of estimators under every protocol and metric",
+}
+METRIC_FILES = {
+    "scores.csv": "one row per metric, estimator and replicate",
+    "scores.parquet": "the same, with types",
+    "metric_values.csv": "the same over all replicates",
+    "metric_comparisons.csv": "all pairs of estimators under the metrics",
+    "per_image.parquet": "one row per metric, estimator, replicate and image",
+}
+SCORE_FILES = {
+    "scores.csv": "one row per method and metric",
+    "comparisons.csv": "one row per metric and pair of methods",
+    "per_image.parquet": "one row per method, metric and image",
+}
+"""What the page links to, and what is in it."""
 
 
-def page(results: Results, chapters: list[Chapter], files: Mapping[str, bytes]) -> str:
-    """The report as HTML; `files` holds the figures that were drawn, by their place beside the page."""
-    views = [_view(place, chapter, files) for place, chapter in enumerate(chapters)]
-    return rendered(
-        "page.html",
-        study=clean(results.study.get("name", "study")),
-        sections=views,
-        links=_links(views),
-        tiles=_tiles(results),
+def study_page(results: Results, chapters: list[Chapter], drawings: Mapping[str, Drawing]) -> str:
+    """The report of a study; `drawings` are its figures by name."""
+    study = clean(results.study.get("name", "study"))
+    return _rendered(
+        chapters,
+        drawings,
+        title=f"{study}: which attribution method can you trust?",
+        study=study,
+        links=_study_links(chapters),
+        tiles=_study_tiles(results),
         leaks=_leaks(chapters),
-        scored=bool(len(results.scores)),
-        retrains=any(view["retrains"] for view in views),
         given_model=results.study.get("weights") is not None,
         problems=_problems(results),
-        notices=[clean(notice) for notice in results.notices],
+        notices=results.notices,
         settings=flat_facts(results.study),
         provenance=flat_facts(results.provenance),
-        figures=_plot_data(chapters),
+        files=FILES | (METRIC_FILES if len(results.scores) else {}),
     )
 
 
-def rendered(template: str, figures: Any, **values: Any) -> str:
-    """A template as one page with style, scripts and the data of its figures inside; names are escaped."""
+def score_page(scores: Scores, chapter: Chapter, drawings: Mapping[str, Drawing]) -> str:
+    """The report of scores: a page with one chapter, without protocols."""
+    return _rendered(
+        [chapter],
+        drawings,
+        title="Scores of attribution maps",
+        links=_score_links(chapter),
+        tiles=_score_tiles(scores, chapter),
+        problems=None,
+        notices=scores.notices,
+        provenance=flat_facts(scores.provenance),
+        files=SCORE_FILES,
+    )
+
+
+def _rendered(chapters: list[Chapter], drawings: Mapping[str, Drawing], **values: Any) -> str:
+    """The template as one page with style, scripts and the data of its figures inside; names are escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -72,14 +99,38 @@ def rendered(template: str, figures: Any, **values: Any) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["pieces"] = pieces
-    environment.filters["dash_array"] = lambda style: DASH_ARRAYS[style.dash]
-    environment.filters["marker_path"] = lambda style: MARKER_PATHS[style.marker]
-    return environment.get_template(template).render(
+    names = ("clean", "known", "number", "p_value", "percent", "pieces", "points")
+    environment.filters |= {name: getattr(formatting, name) for name in (*names, "score", "shortened", "signed")}
+    filters: dict[str, Any] = {
+        "dash_array": lambda style: DASH_ARRAYS[style.dash],
+        "marker_path": lambda style: MARKER_PATHS[style.marker],
+        "address": data_address,
+        "claim_kind": lambda outcome: CLAIM_KINDS[outcome],
+        "interval_text": interval_text,
+        "guide": guide_of,
+    }
+    environment.filters |= filters
+    environment.globals |= {
+        "span": formatting.span,
+        "score_span": formatting.score_span,
+        "round_numbers": round_numbers,
+        "place": place,
+        "trust_of": trust_of,
+        "evidence_anchor": evidence_anchor,
+        "undrawn_by_reason": undrawn_by_reason,
+        "metric_title": metric_title,
+        "counts_between": _counts_between,
+        "decisions": _decisions,
+        "NOTHING": NOTHING,
+    }
+    texts = {name: (TEMPLATES / f"report.{name}").read_text(encoding="utf-8") for name in ("css", "js")}
+    return environment.get_template("page.html").render(
         **values,
-        figures=_json(figures),
-        style=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
-        script=Markup((TEMPLATES / "report.js").read_text(encoding="utf-8")),
+        chapters=chapters,
+        inline={name: drawing.inline for name, drawing in drawings.items()},
+        figures=_json(script_data(chapters)),
+        style=Markup(texts["css"].replace("/* colours of drawings */", dark_colours())),
+        script=Markup(texts["js"]),
         plotly=Markup(_packed(get_plotlyjs())),
     )
 
@@ -90,91 +141,55 @@ def _packed(script: str) -> str:
     return base64.b64encode(gzip.compress(script.encode(), 9, mtime=0)).decode()
 
 
-def _view(place: int, chapter: Chapter, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """One chapter in the words of the templates."""
-    section, identity = chapter.section, f"s{place}"
-    return {
-        "id": identity,
-        "task": section.task,
-        "model": section.model,
-        "answer": chapter.answer,
-        "quality": chapter.quality,
-        "remarks": section.remarks,
-        "spent": _spent_view(section.spent),
-        "forests": [
-            {**forest_view(f, chapter.stem(f)), "trust": trust_view(chapter.audits, f, identity)}
-            for f in chapter.forests
-        ],
-        "pairs": [pairs_view(f) for f in chapter.pairs],
-        "legend": [{"label": e, "style": section.looks[e]} for e in _drawn(chapter)],
-        "curves": [
-            {
-                "title": f.title,
-                "reading": f.reading,
-                "stem": chapter.stem(f),
-                "key": _key(chapter, f),
-                "static": curve_chart(f),
-            }
-            for f in chapter.curves
-        ],
-        "retraining": [
-            {
-                "title": f.title,
-                "reading": f.reading,
-                "stem": chapter.stem(f),
-                "key": _key(chapter, f),
-                "label": protocol_label(f.protocol),
-                "pairs": [{"label": pair.label, "static": pair_chart(f, pair)} for pair in f.pairs],
-            }
-            for f in chapter.retraining
-        ],
-        "panels": panel_views(chapter),
-        **picture_choices(chapter),
-        "gallery": gallery_view(chapter),
-        "costs": cost_view(chapter),
-        "ties": ties_view(chapter),
-        "retrains": chapter.retrains,
-        "metrics": _metrics_view(identity, chapter.metrics),
-        "audits": [audit_view(part, chapter.prefix, identity) for part in chapter.audits],
-        "claims": claim_views(chapter, identity),
-        "paper_figures": [paper_figure_view(chapter, one, files) for one in chapter.paper_figures],
-        "undrawn": undrawn_views(chapter.undrawn),
-    }
+def _json(data: Any) -> Markup:
+    """Data for a script element: nothing in it can end the element or start another."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _spent_view(spent: pd.DataFrame) -> list[dict[str, Any]]:
+# what templates ask
+
+
+def place(value: float, limits: tuple[float, float], width: float, rim: float) -> float:
+    """A value on an axis, in pixels; what lies beyond the axis ends at its rim."""
+    low, high = limits
+    share = max(0.0, min(1.0, (value - low) / (high - low)))
+    return round(rim + share * (width - 2 * rim), 1)
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """A few round numbers between two ends.
+
+    >>> round_numbers(-0.04, 1.04), round_numbers(-23.0, 23.0), round_numbers(3.0, 812.0)
+    ([0.0, 0.5, 1.0], [-20.0, -10.0, 0.0, 10.0, 20.0], [200.0, 400.0, 600.0, 800.0])
+    """
+    ticks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)
+    return [float(f"{v:.12g}") for v in ticks if low <= v <= high]
+
+
+def _counts_between(chapter: Chapter, first: str, second: str) -> dict[str, Any]:
+    """Under how many metrics a method is better or worse than another, or not told from it."""
+    assert chapter.metrics is not None, "only metrics are counted"
+    table = chapter.metrics.table
+    up, down = (sum(table.beats(m, a, b) for m in table.judges) for a, b in ((first, second), (second, first)))
+    unclear = sum({first, second} <= set(table.ranked(m)) for m in table.judges) - up - down
+    kind = "mixed" if up and down else "better" if up else "worse" if down else "unclear"
+    text = f"{first} against {second}: better under {up}, worse under {down}, cannot tell under {unclear}"
+    return {"up": up, "down": down, "unclear": unclear, "kind": kind, "text": text}
+
+
+def _decisions(section: Section) -> list[dict[str, Any]]:
     """By protocol: with how many replicates each estimator was decided, and which are still open."""
-    views = []
-    for protocol, rows in spent.groupby("protocol", sort=False):
-        decided = rows[~rows["open"]]
-        looks = [f"with {n}: {listed(list(group['estimator']), 30)}" for n, group in decided.groupby("look")]
-        still = [f"{r.estimator} ({count(r.replicates, 'replicate')})" for r in rows[rows["open"]].itertuples()]
-        views.append({"label": protocol_label(str(protocol)), "looks": looks, "open": listed(still, 30)})
-    return views
+    rows = []
+    for protocol, own in section.spent.groupby("protocol", sort=False) if len(section.spent) else ():
+        decided = own[~own["open"]]
+        steps = [f"with {n}: {listed(list(group['estimator']), 30)}" for n, group in decided.groupby("look")]
+        still = [f"{r.estimator} ({count(r.replicates, 'replicate')})" for r in own[own["open"]].itertuples()]
+        rows.append({"label": section.label(str(protocol)), "decided": steps, "open": listed(still, 30)})
+    return rows
 
 
-def _metrics_view(identity: str, document: Document | None) -> dict[str, Any] | None:
-    """What the metrics say, in the words of the templates."""
-    if document is None:
-        return None
-    return {
-        "answer": document.answer,
-        "basis": document.board.basis,
-        "replicated": document.board.replicates > 1,
-        "table": table_view(document),
-        "matrix": matrix_view(document.board),
-        "pairs": pair_views(document.board),
-        "curves": curve_views(document),
-        "legend": legend_view(document),
-        "group": f"{identity}-metrics",
-        "guides": [guide_of(metric) for metric in document.board.metrics],
-        "several": len(document.board.judges) > 1,
-    }
-
-
-def _drawn(chapter: Chapter) -> list[str]:
-    there = {s.label for figure in chapter.curves for s in figure.series}
-    return [e for e in chapter.section.estimators if e in there]
+# head and end of the page
 
 
 def _leaks(chapters: list[Chapter]) -> list[str]:
@@ -183,36 +198,46 @@ def _leaks(chapters: list[Chapter]) -> list[str]:
     return [f"{name}: {line}" if len(chapters) > 1 else line for name, line in lines]
 
 
-def _links(views: list[dict[str, Any]]) -> list[dict[str, str]]:
+def _study_links(chapters: list[Chapter]) -> list[tuple[str, str]]:
     """The small table of contents on top: the parts of the only chapter, or the chapters."""
-    end = [("caveats", "Caveats"), ("problems", "Problems"), ("study", "Study")]
-    if len(views) != 1:
-        inner = [(view["id"], f"{view['task']} · {view['model']}") for view in views]
-        end = end if any(view["retrains"] for view in views) else end[1:]
-    else:
-        view = views[0]
-        parts = [
-            ("verdicts", "Verdicts", view["retrains"]),
-            ("pairs", "Method against method", view["pairs"]),
-            ("curves", "Curves", view["curves"]),
-            ("retraining", "Retraining", view["retraining"]),
-            ("audits", "Audits", view["audits"]),
-            ("claims", "Claims", view["claims"]),
-            ("papers", "As in the paper", view["paper_figures"]),
-            ("metrics", "Metrics", view["metrics"]),
-            ("pictures", "Pictures", view["panels"]),
-            ("maps", "Maps", view["gallery"]),
-            ("cost", "Cost", view["costs"] or view["ties"]),
-        ]
-        inner = [(f"{view['id']}-{part}", words) for part, words, there in parts if there]
-        if view["retrains"]:
-            inner.insert(1, end.pop(0))
-        else:
-            end = end[1:]
-    return [{"anchor": anchor, "words": words} for anchor, words in [*inner, *end]]
+    end = [("problems", "Problems"), ("study", "Study")]
+    caveats = [("caveats", "Caveats")] if any(chapter.retrains for chapter in chapters) else []
+    if len(chapters) != 1:
+        return [*((c.id, c.section.name) for c in chapters), *caveats, *end]
+    (chapter,) = chapters
+    parts = [
+        ("pairs", "Method against method", chapter.pairs),
+        ("curves", "Curves", chapter.curves),
+        ("retraining", "Retraining", chapter.retraining),
+        ("audits", "Audits", chapter.audits),
+        ("claims", "Claims", chapter.claims),
+        ("papers", "As in the paper", chapter.paper_figures),
+        ("metrics", "Metrics", chapter.metrics),
+        ("pictures", "Pictures", chapter.pictures),
+        ("maps", "Maps", chapter.gallery),
+        ("cost", "Cost", chapter.costs or chapter.ties),
+    ]
+    first = [(chapter.anchor("verdicts"), "Verdicts"), *caveats] if chapter.retrains else []
+    return [*first, *((chapter.anchor(part), text) for part, text, there in parts if there), *end]
 
 
-def _tiles(results: Results) -> list[dict[str, str]]:
+def _score_links(chapter: Chapter) -> list[tuple[str, str]]:
+    metrics = chapter.metrics
+    assert metrics is not None, "a page of scores has metrics"
+    parts = [
+        ("values", "Values", True),
+        ("caveats", "Caveats", True),
+        ("pairs", "Comparisons", any(metrics.table.pairs.values())),
+        ("curves", "Curves", metrics.curves),
+        ("images", "Per image", metrics.spread),
+        ("disagreements", "Disagreements", metrics.disagreements),
+        ("metrics", "Metrics", metrics.table.metrics),
+        ("record", "Notices", True),
+    ]
+    return [(anchor, text) for anchor, text, there in parts if there]
+
+
+def _study_tiles(results: Results) -> list[tuple[str, str]]:
     """The size of the study in a few numbers."""
     cells, scores = results.own_cells, results.scores
     status = pd.concat([cells["status"], scores["status"]])
@@ -229,7 +254,24 @@ def _tiles(results: Results) -> list[dict[str, str]]:
         ("cells done", f"{int((status == 'done').sum())} of {len(status)}", True),
         ("test images", listed([str(n) for n in images], 3) or NOTHING, True),
     ]
-    return [{"words": words, "value": value} for words, value, there in tiles if there]
+    return [(text, value) for text, value, there in tiles if there]
+
+
+def _score_tiles(scores: Scores, chapter: Chapter) -> list[tuple[str, str]]:
+    assert chapter.metrics is not None, "a page of scores has metrics"
+    table = chapter.metrics.table
+    sizes = {"method": len(table.methods), "metric": len(table.metrics), "image": table.images}
+    tiles = [(noun if size == 1 else f"{noun}s", _grouped(size)) for noun, size in sizes.items()]
+    return [*tiles, ("images shown to the model", _grouped(scores.forwards))]
+
+
+def _grouped(size: int) -> str:
+    """A count in groups of three.
+
+    >>> _grouped(121472) == "121\\u202f472", _grouped(0)
+    (True, '–')
+    """
+    return f"{size:,}".replace(",", "\u202f") if size else NOTHING
 
 
 def _problems(results: Results) -> dict[str, Any]:
@@ -255,15 +297,15 @@ def _problems(results: Results) -> dict[str, Any]:
     }
 
 
-def flat_facts(given: Mapping[str, Any], before: str = "") -> list[dict[str, str]]:
+def flat_facts(given: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
     """Nested settings as a flat list of names and values."""
-    facts: list[dict[str, str]] = []
+    facts: list[tuple[str, str]] = []
     for name, value in given.items():
         label = f"{before}{clean(name)}"
         if isinstance(value, Mapping):
             facts += flat_facts(value, f"{label}: ")
         else:
-            facts.append({"name": label.replace("_", " "), "value": _plain(value)})
+            facts.append((label.replace("_", " "), _plain(value)))
     return facts
 
 
@@ -277,49 +319,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_plain(item) for item in value)
     return clean(value)
-
-
-def _key(chapter: Chapter, figure: Curves | Retraining) -> str:
-    return chapter.prefix + figure.name
-
-
-def _plot_data(chapters: list[Chapter]) -> dict[str, Any]:
-    """What the page's script draws, by figure."""
-    data: dict[str, Any] = {}
-    for place, chapter in enumerate(chapters):
-        for curves in chapter.curves:
-            lines = {"chance": curves.chance, "series": [series_view(s) for s in curves.series]}
-            data[_key(chapter, curves)] = {**_axes(place, curves), **lines}
-        for figure in chapter.retraining:
-            pairs = {"chance": None, "pairs": [_pair(pair) for pair in figure.pairs]}
-            data[_key(chapter, figure)] = {**_axes(place, figure), **pairs}
-        for part in chapter.audits:
-            data |= {chapter.prefix + f.name: plot_view(f) for f in part.figures}
-        if chapter.metrics is not None:
-            data |= plot_data(chapter.metrics, f"s{place}-metrics")
-    return data
-
-
-def _axes(place: int, figure: Curves | Retraining) -> dict[str, Any]:
-    return {
-        "group": f"s{place}",
-        "x_label": figure.x_label,
-        "y_label": figure.y_label,
-        "y_range": figure.y_range,
-        "word": figure.x_label.rpartition(" ")[2],
-    }
-
-
-def _pair(pair: Pair) -> dict[str, Any]:
-    return {
-        "label": pair.label,
-        "style": asdict(pair.style),
-        "retrained": series_view(pair.retrained),
-        "asked": series_view(pair.asked),
-    }
-
-
-def _json(data: Any) -> Markup:
-    """Data for a script element: nothing in it can end the element or start another."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,76 +1,74 @@
-"""Method against method under a protocol, as plain data: who beats whom, and by how much."""
+"""Method against method under a protocol or a metric: who beats whom, and by how much."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.report.figures import some
-from uproar.report.formatting import protocol_label
-from uproar.report.slices import Section
+import pandas as pd
+
+from uproar.protocols import Protocol
+from uproar.report.figures import numbers
+from uproar.report.section import Section
 from uproar.report.style import Style
-from uproar.statistics.comparisons import decided_pairs, pairs_sentence
+from uproar.statistics.comparisons import pairs_sentence
 
 
 @dataclass(frozen=True)
-class PairRow:
-    """Two estimators, the better first; `lead` is how much better, in accuracy."""
+class Pair:
+    """Two methods, the better first; undecided where chance may have ordered them."""
 
     better: str
     worse: str
-    lead: float | None
+    difference: float | None
     low: float | None
     high: float | None
     p: float | None
     n: int
+    """What was paired: replicates under a protocol, images under a metric."""
     decided: bool
+    ranked: bool = True
+    """Whether a metric is defined for enough images of both."""
 
 
 @dataclass(frozen=True)
-class PairFigure:
+class PairTable:
     """Every pair of one protocol; the methods stand best first."""
 
-    protocol: str
+    protocol: Protocol
     title: str
-    methods: tuple[tuple[str, Style], ...]
-    rows: tuple[PairRow, ...]
+    methods: dict[str, Style]
+    pairs: tuple[Pair, ...]
 
-    def between(self, first: str, second: str) -> PairRow | None:
+    def between(self, first: str, second: str) -> Pair | None:
         """The pair of two methods, whichever is better."""
-        return next((r for r in self.rows if {r.better, r.worse} == {first, second}), None)
+        return next((pair for pair in self.pairs if {pair.better, pair.worse} == {first, second}), None)
 
 
-def pair_figures(section: Section) -> list[PairFigure]:
-    """One per protocol with at least two methods beside random."""
-    return [_figure(section, protocol) for protocol in section.comparisons]
-
-
-def _figure(section: Section, protocol: str) -> PairFigure:
-    frame = section.comparisons[protocol]
-    decided = set(decided_pairs(frame).index)
-    sign = 1 if section.higher_is_better[protocol] else -1
-    rows = []
-    for place, row in zip(frame.index, frame.to_dict("records"), strict=True):
+def pairs_of(frame: pd.DataFrame, sign: int = 1) -> tuple[Pair, ...]:
+    """The rows of a table of comparisons; `sign` turns differences so that a lead is positive."""
+    pairs = []
+    for row in frame.to_dict("records"):
         low, high = sorted((sign * row["low"], sign * row["high"]))
-        rows.append(
-            PairRow(
-                str(row["better"]),
-                str(row["worse"]),
-                some(sign * row["difference"]),
-                some(low),
-                some(high),
-                some(row["p_holm"]),
-                int(row["n"]),
-                place in decided,
-            )
-        )
-    title = f"{protocol_label(protocol)}: {pairs_sentence(frame, 'replicates')}"
-    names = {name for row in rows for name in (row.better, row.worse)}
-    methods = tuple((e, section.looks[e]) for e in _best_first(section, protocol) if e in names)
-    return PairFigure(protocol, title, methods, tuple(rows))
+        difference, low, high, p = numbers((sign * row["difference"], low, high, row["p_holm"]))
+        names, decided = (str(row["better"]), str(row["worse"])), row["side"] == 1 and difference is not None
+        pairs.append(Pair(*names, difference, low, high, p, int(row["n"]), decided, bool(row["ranked"])))
+    return tuple(pairs)
+
+
+def pair_tables(section: Section) -> list[PairTable]:
+    """One per protocol with at least two methods beside random."""
+    return [_pair_table(section, protocol) for protocol in section.comparisons]
+
+
+def _pair_table(section: Section, protocol: str) -> PairTable:
+    frame = section.comparisons[protocol]
+    pairs = pairs_of(frame, section.protocols[protocol].direction)
+    title = f"{section.label(protocol)}: {pairs_sentence(frame, 'replicates')}"
+    names = {name for pair in pairs for name in (pair.better, pair.worse)}
+    methods = {e: section.styles[e] for e in _best_first(section, protocol) if e in names}
+    return PairTable(section.protocols[protocol], title, methods, pairs)
 
 
 def _best_first(section: Section, protocol: str) -> list[str]:
     """By the verdicts of the protocol itself where it has any."""
-    frame = section.verdicts.get(protocol)
-    ranked = [] if frame is None else list(frame["estimator"])
-    return list(dict.fromkeys([*ranked, *section.estimators]))
+    return list(dict.fromkeys([*section.kinds.get(protocol, ()), *section.estimators]))

@@ -10,24 +10,21 @@ import numpy as np
 from uproar.claims.names import bare
 from uproar.errors import NotApplicable
 from uproar.metrics.base import metrics, read_metric
-from uproar.report.figures import Series, some
+from uproar.report.figures import Chart, Series, limits_of, numbers
 from uproar.report.formatting import clean
 from uproar.report.paper_figures import FigureSource
-from uproar.report.score_figures import limits
-from uproar.report.small_multiples import Window
 from uproar.statistics.design import BASELINE
 
 
-def metric_window(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Window:
+def metric_chart(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Chart:
     """The mean curves of some estimators under a metric, and random's; `names` are theirs in the paper."""
-    figure = None if source.metrics is None else source.metrics.curves.get(clean(metric))
+    figure = source.curves.get(clean(metric))
     if figure is None:
         raise NotApplicable(f"{metric} has no curve yet")
-    whole = Window(title, figure.series, figure.x_label, figure.y_label, (0, 1), figure.x_range, percent=(True, False))
-    return _window(whole, names)
+    return _chart(replace(figure.charts[0], title=title, level=None), names)
 
 
-def trace_window(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Window:
+def trace_chart(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Chart:
     """The same for a statistic of the data set over its levels."""
     judged = source.evidence.results.judged.get((source.evidence.task, source.evidence.model))
     curves = None if judged is None else judged.traces.get(metric)
@@ -38,24 +35,23 @@ def trace_window(source: FigureSource, metric: str, title: str, names: Mapping[s
     for method, line in curves.lines.items():
         ends = (line.mean, line.mean - line.half, line.mean + line.half)
         within = (np.clip(side, facts["low"], facts["high"]) for side in ends)
-        mean, low, high = (tuple(some(round(float(v), 5)) for v in side) for side in within)
+        mean, low, high = (numbers(np.round(side, 5)) for side in within)
         x = tuple(float(level) for level in curves.fractions)
         label = clean(method)
-        series.append(Series(label, source.style(label), x, mean, low, high, tuple(line.n.tolist())))
-    return _window(
-        Window(title, tuple(series), facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False)), names
-    )
+        n = tuple(line.n.tolist())
+        series.append(Series(label, source.style(label), x, mean, low, high, n, reference=label == BASELINE))
+    return _chart(Chart(title, tuple(series), facts["trace"].x, facts["trace"].y, (0, 1), percent=(True, False)), names)
 
 
-def _window(window: Window, names: Mapping[str, str]) -> Window:
-    there = {bare(s.label): s for s in window.series}
+def _chart(chart: Chart, names: Mapping[str, str]) -> Chart:
+    there = {bare(s.label): s for s in chart.series}
     wanted = {BASELINE: BASELINE, **names}
     lines = tuple(replace(there[name], label=label) for name, label in wanted.items() if name in there)
     if len(lines) < 2:
         raise NotApplicable("the study has fewer than two of its estimators")
-    means = [v for s in lines for v in s.mean]
-    low, high = limits(means)
+    means = [v for s in lines for v in s.y]
+    low, high = limits_of(means)
     room = 0.25 * (high - low)
     sides = [v for s in lines for side in (s.low, s.high) for v in side if v is not None]
     ends = [v for v in sides if low - room <= v <= high + room]
-    return replace(window, series=lines, y_range=limits([*means, *ends]))
+    return replace(chart, series=lines, y_range=limits_of([*means, *ends]))

@@ -2,7 +2,7 @@
 
     @paper_figure("author2030", "Figures 5 and 6")
     def ensembles(source):
-        return PaperFigure("roar-kar", title, reading, figure=Multiples(...), table=ComparisonTable(...))
+        return PaperFigure("roar-kar", title, reading, figure=Figure(...), table=ComparisonTable(...))
 
 A function raises `NotApplicable` where the study lacks what the figure is of; the reason is shown in its place.
 """
@@ -10,9 +10,8 @@ A function raises `NotApplicable` where the study lacks what the figure is of; t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -20,13 +19,10 @@ from uproar.bibliography import title_of
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line
 from uproar.registry import Registry
-from uproar.report.audit_figures import AuditFigure, audit_figure
-from uproar.report.figures import Retraining
+from uproar.report.audits import audit_figure
+from uproar.report.figures import Figure
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points
-from uproar.report.pictures import Panel
-from uproar.report.score_document import Document
-from uproar.report.slices import Section
-from uproar.report.small_multiples import Multiples
+from uproar.report.section import Section
 from uproar.report.style import Style, styles
 from uproar.statistics.claim_intervals import Interval, mean_interval
 
@@ -50,7 +46,7 @@ class PaperFigure:
     """The finding in a sentence."""
     reading: str
     """How to read it."""
-    figure: Multiples | Retraining | Panel | AuditFigure | None = None
+    figure: Figure | None = None
     table: ComparisonTable | None = None
     paper: str = ""
     place: str = ""
@@ -72,23 +68,24 @@ class FigureSource:
 
     evidence: ClaimEvidence
     section: Section
-    panels: tuple[Panel, ...]
-    metrics: Document | None
+    pictures: tuple[Figure, ...]
+    curves: Mapping[str, Figure]
+    """Of the metrics."""
 
     def label(self, wanted: str, protocol: str | None = None) -> str:
         """The name under which the report has an estimator, whatever its options."""
         return clean(self.evidence.estimator(wanted, protocol))
 
-    def audit_figure(self, audit: str, plot: str) -> AuditFigure:
-        """A plot of one of the study's audits, with the report's looks."""
+    def audit_figure(self, audit: str, plot: str) -> Figure:
+        """A plot of one of the study's audits, with the report's styles."""
         for one in self.evidence.finding(audit).plots:
             if one.name == plot:
-                return audit_figure(one, audit, self.section.looks)
+                return audit_figure(one, audit, self.section.styles)
         raise NotApplicable(f"the audit {audit} has no plot {plot!r} here")
 
     def style(self, label: str) -> Style:
-        """The look an estimator has elsewhere in the report."""
-        return self.section.looks.get(label) or styles([label])[label]
+        """The style an estimator has elsewhere in the report."""
+        return self.section.styles.get(label) or styles([label])[label]
 
 
 figures = Registry("figure", "uproar.figures", ("uproar.papers.*.figures",))
@@ -124,15 +121,9 @@ def figures_of_papers(
             undrawn.append(UndrawnFigure(paper, place, one_line(error)))
             continue
         name = f"paper-{key}-{made.name}"
-        figure = None if made.figure is None else _named(made.figure, name, made.title)
+        figure = None if made.figure is None else replace(made.figure, name=name, title=made.title)
         drawn.append(replace(made, name=name, figure=figure, paper=paper, place=place))
     return tuple(drawn), tuple(undrawn)
-
-
-def _named(figure: Any, name: str, title: str) -> Any:
-    if isinstance(figure, AuditFigure):
-        return replace(figure, name=name, plot=replace(figure.plot, title=title))
-    return replace(figure, name=name, title=title)
 
 
 # words

@@ -15,14 +15,12 @@ from typing import Any
 import pandas as pd
 
 from uproar.report.anonymous import folders_of, placeless, without
-from uproar.report.audit_figures import AuditFigure
 from uproar.report.document import Chapter, chapters_of
-from uproar.report.draw import drawn
-from uproar.report.formatting import NOTHING, count, number, p_value, points, protocol_label, retrains, slug, span
+from uproar.report.figures import Figure, Pictures
+from uproar.report.formatting import NOTHING, count, number, p_value, points, slug, span
 from uproar.report.markdown import code, table, text
-from uproar.report.paper_figures import PaperFigure
-from uproar.report.pictures import Panel
-from uproar.report.score_board import Cell
+from uproar.report.printing import draw
+from uproar.report.score_table import Cell
 from uproar.report.tables import table_files
 from uproar.results.judgement import OUTCOMES, Judgement
 from uproar.results.study import Results
@@ -33,7 +31,7 @@ FACTS = "facts.json"
 
 
 @dataclass(frozen=True)
-class Told:
+class StudyText:
     """What a page says of a run beside its results."""
 
     summary: str
@@ -42,7 +40,7 @@ class Told:
     """The text of the study file; empty where there was none."""
 
 
-def result_files(results: Results, told: Told) -> dict[str, bytes]:
+def result_files(results: Results, study: StudyText) -> dict[str, bytes]:
     """The page and everything it links to, by place in the folder of results; the page comes last."""
     name = slug([str(results.study.get("name", "study"))])
     chapters = chapters_of(results)
@@ -51,16 +49,13 @@ def result_files(results: Results, told: Told) -> dict[str, bytes]:
     if not len(results.done):
         files.pop(f"{name}/verdicts.csv", None)
     for chapter in chapters:
-        for one in chapter.paper_figures:
-            if one.figure is not None:
-                kind = _kind(one)
-                content = drawn(one.figure)[f"{one.figure.name}.{kind}"]
-                files[f"{name}/{chapter.prefix}{one.figure.name}.{kind}"] = content
-        for figure in (figure for part in chapter.audits for figure in part.figures):
-            files[_audit_file(name, chapter, figure)] = drawn(figure)[f"{figure.name}.svg"]
-    facts = facts_of(results, told)
+        shown = [one.figure for one in chapter.paper_figures if one.figure is not None]
+        for figure in (*shown, *(figure for part in chapter.audits for figure in part.figures)):
+            drawing = draw(figure, chapter.name(figure), (_kind(figure),))
+            files |= {f"{name}/{file}": content for file, content in drawing.files.items()}
+    facts = facts_of(results, study)
     files[f"{name}/{FACTS}"] = (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
-    page = _page(name, results, told, chapters, sorted(files))
+    page = _page(name, results, study, chapters, sorted(files))
     whole = {**files, f"{name}.md": page.encode()}
     folders = folders_of(results)
     return {place: without(folders, content) for place, content in whole.items()}
@@ -73,11 +68,15 @@ def linked_files(page: Path) -> set[str]:
     return set(re.findall(rf"\]\(({re.escape(page.stem)}/[^)/]+)\)", page.read_text("utf-8")))
 
 
-def _kind(one: PaperFigure) -> str:
-    return "png" if isinstance(one.figure, Panel) else "svg"
+def _kind(figure: Figure) -> str:
+    return "png" if isinstance(figure.plots[0], Pictures) else "svg"
 
 
-def facts_of(results: Results, told: Told) -> dict[str, Any]:
+def _image(name: str, chapter: Chapter, figure: Figure, title: str) -> str:
+    return f"![{text(title)}]({name}/{chapter.name(figure)}.{_kind(figure)})"
+
+
+def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
     """What was run, on what, how often, how long."""
     known, wall = results.provenance, results.provenance.get("wall", {})
     both = (results.own_cells, results.scores)
@@ -85,7 +84,7 @@ def facts_of(results: Results, told: Told) -> dict[str, Any]:
     status = pd.concat([t["status"] for t in both])
     return {
         "study": str(results.study.get("name", "study")),
-        "summary": told.summary,
+        "summary": study.summary,
         "command": placeless(str(known.get("command", ""))),
         "tasks": list(dict.fromkeys(task for task, _ in results.settings)),
         "models": list(dict.fromkeys(model for _, model in results.settings)),
@@ -106,13 +105,13 @@ def facts_of(results: Results, told: Told) -> dict[str, Any]:
     }
 
 
-def _page(name: str, results: Results, told: Told, chapters: Sequence[Chapter], files: Sequence[str]) -> str:
-    facts = facts_of(results, told)
+def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chapter], files: Sequence[str]) -> str:
+    facts = facts_of(results, study)
     several = len(chapters) > 1
-    parts = [f"# {text(facts['study'])}", text(told.summary), *_networks(chapters)]
+    parts = [f"# {text(facts['study'])}", text(study.summary), *_networks(chapters)]
     parts += ["## What was run", _facts(facts)]
-    if told.file:
-        parts += ["The study file:", f"```toml\n{told.file.strip()}\n```"]
+    if study.file:
+        parts += ["The study file:", f"```toml\n{study.file.strip()}\n```"]
     if results.claims:
         parts += ["## Claims", *_claims(results.claims)]
     for chapter in chapters:
@@ -128,14 +127,14 @@ def _page(name: str, results: Results, told: Told, chapters: Sequence[Chapter], 
 
 def _networks(chapters: Sequence[Chapter]) -> list[str]:
     """How good the explained networks are, and a warning where that is too little."""
-    found = []
+    parts = []
     for chapter in chapters:
         if chapter.quality is not None:
             where = f"{text(chapter.section.name)}: " if len(chapters) > 1 else ""
-            found.append(f"{where}{text(chapter.quality.sentence)}")
+            parts.append(f"{where}{text(chapter.quality.sentence)}")
             if chapter.quality.warning:
-                found.append(f"**Weak network.** {text(chapter.quality.warning)}")
-    return found
+                parts.append(f"**Weak network.** {text(chapter.quality.warning)}")
+    return parts
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
@@ -205,7 +204,7 @@ def _claims(claims: Sequence[Judgement]) -> list[str]:
     several = len({(one.task, one.model) for one in asked}) > 1
     heads = ["claim", "outcome", "found, 95 % interval", "claimed", "n", "published", "where"]
     rows = [_claim_row(one, several) for one in asked]
-    found = [
+    parts = [
         f"{count(len(claims), 'claim')}: {tally([one.outcome for one in claims])}. "
         "A claim holds where the whole interval lies in the claimed range, does not hold here where all of it lies "
         "outside, and is undecided otherwise. Of a claim with several numbers the one that decides is shown; all are "
@@ -218,8 +217,8 @@ def _claims(claims: Sequence[Judgement]) -> list[str]:
             reasons.setdefault(one.reason, []).append(code(one.claim))
     if reasons:
         lines = [f"* {', '.join(names)}: {text(reason)}." for reason, names in reasons.items()]
-        found += ["Not asked:", "\n".join(lines)]
-    return found
+        parts += ["Not asked:", "\n".join(lines)]
+    return parts
 
 
 def _claim_row(one: Judgement, several: bool) -> list[str]:
@@ -253,18 +252,17 @@ def effect(value: float, low: float, high: float) -> str:
 def _paper_figures(name: str, chapter: Chapter, own: str) -> list[str]:
     if not chapter.paper_figures:
         return []
-    found = [f"## As in the paper{own}"]
+    parts = [f"## As in the paper{own}"]
     for one in chapter.paper_figures:
-        found += [f"### {text(one.title)}", f"*{text(one.paper)}, {text(one.place)}.* {text(one.reading)}"]
+        parts += [f"### {text(one.title)}", f"*{text(one.paper)}, {text(one.place)}.* {text(one.reading)}"]
         if one.figure is not None:
-            file = f"{name}/{chapter.prefix}{one.figure.name}.{_kind(one)}"
-            found.append(f"![{text(one.title)}]({file})")
+            parts.append(_image(name, chapter, one.figure, one.title))
         if one.table is not None:
             heads = [text(head) for head in one.table.heads]
             rows = [[text(cell) for cell in row] for row in one.table.rows]
-            found.append(table([heads[0], *(f">{head}" for head in heads[1:])], rows))
-            found += [text(one.table.note)] if one.table.note else []
-    return found
+            parts.append(table([heads[0], *(f">{head}" for head in heads[1:])], rows))
+            parts += [text(one.table.note)] if one.table.note else []
+    return parts
 
 
 def _not_drawn(chapters: Sequence[Chapter]) -> list[str]:
@@ -284,33 +282,40 @@ def _not_drawn(chapters: Sequence[Chapter]) -> list[str]:
 
 
 def _verdicts(chapter: Chapter, own: str) -> list[str]:
-    forests = [f for f in chapter.forests if retrains(f.protocol)]
-    found = [f"## Better than random?{own}"] if forests else []
-    for forest in forests:
+    verdicts = [one for one in chapter.verdicts if one.protocol.retrains]
+    parts = [f"## Better than random?{own}"] if verdicts else []
+    for one in verdicts:
         rows = [
-            [code(row.label), points(row.advantage), span(row.low, row.high), p_value(row.p), str(row.n), row.verdict]
-            for row in forest.rows
+            [
+                code(row["estimator"]),
+                points(row["advantage"]),
+                span(row["low"], row["high"]),
+                p_value(row["p_holm"]),
+                str(row["n"]),
+                str(row["verdict"]),
+            ]
+            for row in one.rows
         ]
         heads = ["estimator", ">advantage, accuracy points", ">95 % interval", ">p (Holm)", ">n", "verdict"]
-        found += [f"### {protocol_label(forest.protocol)}: {text(forest.title)}", table(heads, rows)]
-    return found
+        parts += [f"### {one.protocol.label}: {text(one.figure.title)}", table(heads, rows)]
+    return parts
 
 
 def _metrics(chapter: Chapter, own: str) -> list[str]:
     if chapter.metrics is None:
         return []
-    board = chapter.metrics.board
+    scores = chapter.metrics.table
     rows = []
-    for metric in board.metrics:
-        cells = [board.cells.get((method, metric.name)) for method in board.methods]
+    for metric in scores.metrics:
+        cells = [scores.cells.get((method, metric.name)) for method in scores.methods]
         rows.append([f"{code(metric.name)} {metric.arrow}", *map(_metric_cell, cells)])
     brackets = " In brackets: not ranked, since the metric is undefined for more than a tenth of the images."
-    some_unranked = any(cell.value is not None and not cell.ranked for cell in board.cells.values())
+    some_unranked = any(cell.value is not None and not cell.ranked for cell in scores.cells.values())
     return [
         f"## Metrics without retraining{own}",
-        f"Mean over {board.basis}; ↑ higher is better, ↓ lower is better. Intervals are in `metric_values.csv`."
+        f"Mean over {scores.basis}; ↑ higher is better, ↓ lower is better. Intervals are in `metric_values.csv`."
         + brackets * some_unranked,
-        table(["metric", *(f">{code(m)}" for m in board.methods)], rows),
+        table(["metric", *(f">{code(m)}" for m in scores.methods)], rows),
     ]
 
 
@@ -329,15 +334,10 @@ def _audits(name: str, chapter: Chapter, own: str) -> list[str]:
         [text(p.finding.title), text(p.finding.question), p.finding.state, text(p.finding.sentence)]
         for p in chapter.audits
     ]
-    found = [f"## Audits{own}", table(["audit", "question", "state", "finding"], rows)]
+    parts = [f"## Audits{own}", table(["audit", "question", "state", "finding"], rows)]
     for figure in (figure for part in chapter.audits for figure in part.figures):
-        file = _audit_file(name, chapter, figure)
-        found += [f"### {text(figure.title)}", text(figure.reading), f"![{text(figure.title)}]({file})"]
-    return found
-
-
-def _audit_file(name: str, chapter: Chapter, figure: AuditFigure) -> str:
-    return f"{name}/{chapter.prefix}{figure.name}.svg"
+        parts += [f"### {text(figure.title)}", text(figure.reading), _image(name, chapter, figure, figure.title)]
+    return parts
 
 
 def _problems(results: Results) -> list[str]:
@@ -345,5 +345,5 @@ def _problems(results: Results) -> list[str]:
         [row.status, code(row.estimator), str(row.cells), text(row.reason)] for row in results.problems.itertuples()
     ]
     notices = [f"* {text(notice)}" for notice in results.notices]
-    found = ["## What is missing", table(["state", "estimator", ">cells", "reason"], rows)] if rows else []
-    return [*found, *(["## Notices", "\n".join(notices)] if notices else [])]
+    parts = ["## What is missing", table(["state", "estimator", ">cells", "reason"], rows)] if rows else []
+    return [*parts, *(["## Notices", "\n".join(notices)] if notices else [])]

@@ -14,12 +14,12 @@ import pandas as pd
 
 from uproar.arrays import read_arrays
 from uproar.errors import BadInput
-from uproar.report.score_board import lines_of
+from uproar.report.score_table import lines_of
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Curves, Line, Scores
 
 FACTS, ARRAYS = "scores.json", "scores.npz"
-"""ComparisonTable scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""
+"""Beside scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""
 
 
 def archive_files(scores: Scores) -> dict[str, bytes]:

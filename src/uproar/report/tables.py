@@ -38,30 +38,39 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
             "scores.csv": _csv(results.scores),
             "scores.parquet": _parquet(results.scores),
             "per_image.parquet": _parquet(results.image_scores),
-            "metric_values.csv": _csv(_over_settings(results, lambda found: found.table)),
-            "metric_comparisons.csv": _csv(_over_settings(results, lambda found: found.comparisons)),
+            "metric_values.csv": _csv(_over_settings(results, lambda scores: scores.table)),
+            "metric_comparisons.csv": _csv(_over_settings(results, lambda scores: scores.comparisons)),
         }
     return files
 
 
+def score_table_files(scores: Scores) -> dict[str, bytes]:
+    """The tables of scores alone: `scores.csv`, `comparisons.csv` and `per_image.parquet`."""
+    return {
+        "scores.csv": _csv(scores.table),
+        "comparisons.csv": _csv(scores.comparisons),
+        "per_image.parquet": _parquet(scores.per_image),
+    }
+
+
 def _audit_tables(results: Results) -> dict[str, bytes]:
     """Every table of every audit, in a folder of its own, and what each found in one table."""
-    several = len({(found.task, found.model) for found in results.findings}) > 1
+    several = len({(one.task, one.model) for one in results.findings}) > 1
     files = {}
-    for found in results.findings:
-        where = [found.task, found.model] if several else []
-        for title, frame in found.tables.items():
-            files[f"audits/{slug([*where, found.audit, title])}.csv"] = _csv(frame)
-    said = ("task", "model", "audit", "question", "state", "sentence")
-    rows = [{name: getattr(found, name) for name in said} for found in results.findings]
+    for one in results.findings:
+        where = [one.task, one.model] if several else []
+        for title, frame in one.tables.items():
+            files[f"audits/{slug([*where, one.audit, title])}.csv"] = _csv(frame)
+    columns = ("task", "model", "audit", "question", "state", "sentence")
+    rows = [{name: getattr(one, name) for name in columns} for one in results.findings]
     return {**files, "audits.csv": _csv(pd.DataFrame(rows))}
 
 
 def _over_settings(results: Results, part: Callable[[Scores], pd.DataFrame]) -> pd.DataFrame:
     """A table of the metrics for all tasks and models, whose names come first."""
     frames = []
-    for (task, model), found in results.judged.items():
-        frame = part(found).copy()
+    for (task, model), scores in results.judged.items():
+        frame = part(scores).copy()
         frame.insert(0, "task", task)
         frame.insert(1, "model", model)
         frames.append(frame)

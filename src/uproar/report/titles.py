@@ -5,17 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from uproar.report.findings import replicates
-from uproar.report.formatting import count, known, listed, number, percent, protocol_label, shortened
-from uproar.report.slices import Section
+from uproar.report.formatting import count, known, listed, number, percent, shortened
+from uproar.report.section import Section
 from uproar.statistics.design import BASELINE
 
 
 def verdict_title(section: Section, protocol: str) -> str:
     """The finding of a protocol: who leads, how many beat random, how many are worse."""
-    label, frame = protocol_label(protocol), section.verdicts.get(protocol)
+    label, frame = section.label(protocol), section.verdicts.get(protocol)
     if frame is None:
         return f"{label}: nothing to compare with random yet"
-    better, worse = section.called(protocol, "better"), section.called(protocol, "worse")
+    better, worse = section.with_verdict(protocol, "better"), section.with_verdict(protocol, "worse")
     total = count(len(frame), "estimator")
     tail = f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if worse else ""
     if len(frame) == 1 and (better or worse):
@@ -41,17 +41,17 @@ def retraining_title(section: Section, retrained: str, asked: str) -> str:
         counts = []
         for protocol in (asked, retrained):
             frame = section.verdicts[protocol]
-            counts.append(f"{len(section.called(protocol, 'better'))} of {len(frame)}")
+            counts.append(f"{len(section.with_verdict(protocol, 'better'))} of {len(frame)}")
         return (
             f"Without retraining {counts[0]} estimators seem to beat random under "
-            f"{protocol_label(retrained)}; with retraining {counts[1]}"
+            f"{section.label(retrained)}; with retraining {counts[1]}"
         )
-    return f"{protocol_label(retrained)} with and without retraining"
+    return f"{section.label(retrained)} with and without retraining"
 
 
 def picture_title(section: Section, protocol: str, fractions: list[float]) -> str:
     """The estimator and fraction furthest from random, for better or worse, in accuracies."""
-    word = "kept" if section.higher_is_better[protocol] else "removed"
+    word = "kept" if section.protocols[protocol].higher_is_better else "removed"
     gaps: dict[tuple[str, float], float] = {}
     for e in section.estimators:
         for t in fractions:

@@ -19,7 +19,7 @@ from uproar.study.bundled import shipped, summary
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
-    from uproar.report.result_page import Told
+    from uproar.report.result_page import StudyText
 
 
 FILE = "study.toml"
@@ -99,14 +99,14 @@ def earlier_facts(folder: Path) -> dict[str, Any]:
     return {**facts.given(), "wall": wall.model_dump()}
 
 
-def study_text(folder: Path | None, study: Study) -> Told:
+def study_text(folder: Path | None, study: Study) -> StudyText:
     """What a page says of a run beside its results: the study file, as it was run or as it comes with the package."""
-    from uproar.report.result_page import Told
+    from uproar.report.result_page import StudyText
 
     kept = None if folder is None else folder / FILE
     file = kept if kept is not None and kept.is_file() else shipped().get(study.name)
     content = "" if file is None else file.read_text(encoding="utf-8", errors="replace")
-    return Told(summary(content), content)
+    return StudyText(summary(content), content)
 
 
 def _with_weights(study: Study, weights: str | None, known: str | None) -> Study:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from uproar.errors import NotApplicable
 from uproar.papers.hooker2019.claims import CONTROLLED, KAR, ROAR, SINGLE, UNTRAINED
-from uproar.report.figures import Series, retraining_figures, series_of, x_label, y_range
+from uproar.report.figures import Chart, Figure, Pictures, Series, share_limits
 from uproar.report.formatting import LEVEL, listed, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
@@ -21,8 +21,7 @@ from uproar.report.paper_figures import (
     paper_figure,
     share,
 )
-from uproar.report.pictures import Panel, Tile
-from uproar.report.small_multiples import Multiples, Window
+from uproar.report.study_figures import retraining_figures, series_of, with_best, x_label
 from uproar.report.style import Style, styles
 from uproar.statistics.design import BASELINE
 
@@ -46,8 +45,8 @@ def name_of(base: str, variant: str) -> str:
     return NAMES[base] if variant == "single" else f"{variant}-{NAMES[base]}"
 
 
-def _looks() -> dict[str, Style]:
-    """One look per variant, the same in all plots."""
+def _styles() -> dict[str, Style]:
+    """One style per variant, the same in all plots."""
     return styles([BASELINE, *VARIANTS])
 
 
@@ -62,14 +61,14 @@ def _variants(source: FigureSource, base: str, protocol: str) -> dict[str, str]:
     return labels
 
 
-def _window(source: FigureSource, base: str, protocol: str) -> Window | None:
+def _chart(source: FigureSource, base: str, protocol: str) -> Chart | None:
     names = _variants(source, base, protocol)
     if not names:
         return None
-    looks, lines = _looks(), [BASELINE, *names]
-    series = [_line(source, protocol, names.get(v, BASELINE), v, looks[v]) for v in lines]
+    by_name, lines = _styles(), [BASELINE, *names]
+    series = [_line(source, protocol, names.get(v, BASELINE), v, by_name[v]) for v in lines]
     also = " and ensembles" if len(names) > 1 else ""
-    return Window(
+    return Chart(
         f"{TITLES[protocol]}: {NAMES[base]}{also}",
         tuple(series),
         x_label(source.section, protocol),
@@ -83,10 +82,10 @@ def _line(source: FigureSource, protocol: str, label: str, name: str, style: Sty
     return replace(series_of(source.section, protocol, label), label=name, style=style)
 
 
-def _share_axis(windows: Sequence[Window], chance: float | None) -> tuple[Window, ...]:
+def _share_axis(charts: Sequence[Chart], chance: float | None) -> tuple[Chart, ...]:
     """All plots with the same upright axis, so that they can be compared."""
-    limits = y_range([s for w in windows for s in w.series], chance)
-    return tuple(replace(w, y_range=limits) for w in windows)
+    limits = share_limits([s for w in charts for s in w.series], chance)
+    return tuple(replace(w, y_range=limits) for w in charts)
 
 
 def _deepest(source: FigureSource, protocol: str) -> float:
@@ -116,10 +115,10 @@ def _reached(source: FigureSource, protocol: str, t: float) -> dict[str, float]:
 @paper_figure(PAPER, "Figures 5 and 6")
 def ensembles(source: FigureSource) -> PaperFigure:
     """ROAR above KAR, a plot per single estimate with its ensembles and random."""
-    rows = [[w for base in NAMES if (w := _window(source, base, protocol)) is not None] for protocol in TITLES]
+    rows = [[w for base in NAMES if (w := _chart(source, base, protocol)) is not None] for protocol in TITLES]
     if not rows[0]:
         raise NotApplicable("the study has no ROAR of gradient, guided backprop or integrated gradients")
-    windows, columns = [window for row in rows for window in row], max(map(len, rows))
+    charts, columns = [chart for row in rows for chart in row], max(map(len, rows))
     reading = (
         "ROAR removes pixels most important first (lower is better), KAR keeps only those (higher is better). "
         "Decoupled ROAR, which the paper does not have, removes so that masks cannot give the class away. "
@@ -129,7 +128,7 @@ def ensembles(source: FigureSource) -> PaperFigure:
         "roar-kar",
         _curves_title(source),
         reading,
-        Multiples("", "", _share_axis(windows, source.section.chance), columns),
+        Figure(_share_axis(charts, source.section.chance), columns),
         _published(source),
     )
 
@@ -216,22 +215,19 @@ def _published(source: FigureSource) -> ComparisonTable:
 @paper_figure(PAPER, "Figure 4")
 def retraining(source: FigureSource) -> PaperFigure:
     """Single estimates with and without retraining."""
-    figures = {f.protocol: f for f in retraining_figures(source.section)}
+    figures = {figure.subject: figure for figure in retraining_figures(source.section)}
     names = [source.label(n, UNTRAINED) for n in source.evidence.there((BASELINE, *NAMES), UNTRAINED)]
-    pairs = tuple(p for n in names for p in figures[ROAR].pairs if p.label == n) if ROAR in figures else ()
-    if not any(pair.label != BASELINE for pair in pairs):
+    charts = tuple(c for n in names for c in figures[ROAR].charts if c.title == n) if ROAR in figures else ()
+    if not any(chart.title != BASELINE for chart in charts):
         raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
     t = _deepest(source, ROAR)
-    gaps = {
-        p.label: source.section.accuracy(ROAR, p.label, t) - source.section.accuracy(UNTRAINED, p.label, t)
-        for p in pairs
-    }
+    reached = source.section.accuracy
+    gaps = [reached(ROAR, chart.title, t) - reached(UNTRAINED, chart.title, t) for chart in charts]
     title = (
-        f"With {percent(t, 0)} removed, retraining brings back {points(min(gaps.values()), signed=False)} to "
-        f"{points(max(gaps.values()), signed=False)} accuracy points"
+        f"With {percent(t, 0)} removed, retraining brings back {points(min(gaps), signed=False)} to "
+        f"{points(max(gaps), signed=False)} accuracy points"
     )
-    whole = figures[ROAR]
-    return PaperFigure("retraining", title, whole.reading, replace(whole, pairs=pairs))
+    return PaperFigure("retraining", title, figures[ROAR].reading, replace(figures[ROAR], plots=charts))
 
 
 # pictures
@@ -241,55 +237,33 @@ ROWS = (BASELINE, *(form.format(base) for base in NAMES for form in ("{}", "sg_s
 
 
 def _pictures(source: FigureSource, protocol: str) -> PaperFigure:
-    panel = next((p for p in source.panels if p.protocol == protocol), None)
-    if panel is None:
+    figure = next((figure for figure in source.pictures if figure.subject == protocol), None)
+    if figure is None:
         raise NotApplicable(f"the study has no pictures of {protocol}")
+    (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
     names = [source.label(n, protocol) for n in source.evidence.there(ROWS, protocol)]
-    rows = {label: (label, style, tiles) for label, style, tiles in panel.rows}
-    kept = [rows[n] for n in names if n in rows]
+    rows = {row.label: row for row in plot.rows}
+    kept = tuple(rows[n] for n in names if n in rows)
     if len(kept) < 2:
         raise NotApplicable("fewer than two of its estimators have pictures")
-    shown = replace(panel, rows=_with_best(kept, higher=protocol == KAR))
-    return PaperFigure(f"{protocol}-pictures", _pictures_title(shown), panel.reading, shown)
+    shown = replace(plot, rows=with_best(kept, higher=protocol == KAR))
+    return PaperFigure(f"{protocol}-pictures", _pictures_title(shown), figure.reading, replace(figure, plots=(shown,)))
 
 
-def _pictures_title(panel: Panel) -> str:
+def _pictures_title(plot: Pictures) -> str:
     """Where the accuracies of the rows differ most, and between which of them."""
-    word = panel.x_label.rpartition(" ")[2]
     best = (0.0, "What the networks saw")
-    for column, t in enumerate(panel.fractions):
-        reached = {row[0]: row[2][column].accuracy for row in panel.rows}
+    for column, head in enumerate(plot.heads):
+        reached = {row.label: row.tiles[column].value for row in plot.rows}
         known = {name: value for name, value in reached.items() if value is not None}
         if len(known) > 1:
             low, high = (f(known, key=lambda name: known[name]) for f in (min, max))
-            words = (
-                f"With {percent(t, 0)} {word}, networks reach {percent(known[low])} where {low} chooses the pixels "
+            text = (
+                f"With {head}, networks reach {percent(known[low])} where {low} chooses the pixels "
                 f"and {percent(known[high])} where {high} does"
             )
-            best = max(best, (known[high] - known[low], words))
+            best = max(best, (known[high] - known[low], text))
     return best[1]
-
-
-def _with_best(
-    rows: Sequence[tuple[str, Style, tuple[Tile, ...]]], higher: bool
-) -> tuple[tuple[str, Style, tuple[Tile, ...]], ...]:
-    """The best of each column among the rows that are shown."""
-    columns = list(zip(*(tiles for _, _, tiles in rows), strict=True))
-    best = [
-        (max if higher else min)((t.accuracy for t in column if t.accuracy is not None), default=None)
-        for column in columns
-    ]
-    return tuple(
-        (
-            label,
-            style,
-            tuple(
-                replace(t, best=None not in (best[i], t.accuracy) and t.accuracy == best[i])
-                for i, t in enumerate(tiles)
-            ),
-        )
-        for label, style, tiles in rows
-    )
 
 
 @paper_figure(PAPER, "Figures 2 and 8")

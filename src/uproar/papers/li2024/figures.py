@@ -9,10 +9,10 @@ import pandas as pd
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
 from uproar.papers.li2024.claims import POOLING, RECT, kind_of_marks
+from uproar.report.figures import Chart, Figure
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent
-from uproar.report.paper_curves import metric_window, trace_window
+from uproar.report.paper_curves import metric_chart, trace_chart
 from uproar.report.paper_figures import BRACKETS, ComparisonTable, FigureSource, PaperFigure, paper_figure, plain
-from uproar.report.small_multiples import Multiples, Window
 from uproar.statistics.claim_intervals import Interval
 
 PAPER = "li2024"
@@ -34,24 +34,24 @@ _READING = (
 )
 
 
-def _windows(source: FigureSource, wanted: Mapping[str, Callable[[], Window]]) -> dict[str, Window]:
+def _charts(source: FigureSource, wanted: Mapping[str, Callable[[], Chart]]) -> dict[str, Chart]:
     """Those that the study has."""
-    windows = {}
+    charts = {}
     for name, make in wanted.items():
         try:
-            windows[name] = make()
+            charts[name] = make()
         except NotApplicable:
             continue
-    return windows
+    return charts
 
 
-def _benchmark(source: FigureSource, names: Mapping[str, str]) -> dict[str, Window]:
+def _benchmark(source: FigureSource, names: Mapping[str, str]) -> dict[str, Chart]:
     evidence = source.evidence
-    return _windows(
+    return _charts(
         source,
         {
-            "soundness": lambda: trace_window(source, evidence.metric("soundness"), "soundness ↑", names),
-            "completeness": lambda: metric_window(source, evidence.metric("completeness"), "completeness ↑", names),
+            "soundness": lambda: trace_chart(source, evidence.metric("soundness"), "soundness ↑", names),
+            "completeness": lambda: metric_chart(source, evidence.metric("completeness"), "completeness ↑", names),
         },
     )
 
@@ -83,22 +83,22 @@ def _best(source: FigureSource, kind: str, names: Mapping[str, str]) -> str:
 def ensembles(source: FigureSource) -> PaperFigure:
     """IG and its ensembles under all benchmarks."""
     evidence = source.evidence
-    windows = _benchmark(source, ENSEMBLES) | _windows(
+    charts = _benchmark(source, ENSEMBLES) | _charts(
         source,
         {
-            "road": lambda: metric_window(
+            "road": lambda: metric_chart(
                 source, evidence.metric("road", fill="linear"), "ROAD, most first ↓", ENSEMBLES
             ),
-            "lerf": lambda: metric_window(source, evidence.metric("road_lerf"), "ROAD, least first ↑", ENSEMBLES),
-            "deletion": lambda: metric_window(source, evidence.metric("road", fill="mean"), "deletion ↓", ENSEMBLES),
+            "lerf": lambda: metric_chart(source, evidence.metric("road_lerf"), "ROAD, least first ↑", ENSEMBLES),
+            "deletion": lambda: metric_chart(source, evidence.metric("road", fill="mean"), "deletion ↓", ENSEMBLES),
         },
     )
-    if "soundness" not in windows and "completeness" not in windows:
+    if "soundness" not in charts and "completeness" not in charts:
         raise NotApplicable("the study has not IG and its ensembles under soundness or completeness")
-    parts = [_gain(source, kind) for kind in ("soundness", "completeness") if kind in windows]
+    parts = [_gain(source, kind) for kind in ("soundness", "completeness") if kind in charts]
     title = f"Ensembles of IG: {listed([part for part in parts if part])}"
     reading = f"{_READING}Arrows show the better direction. Dashed: a random map. Bands: {LEVEL} interval over images."
-    return PaperFigure("ensembles", title, reading, Multiples("", "", tuple(windows.values()), 3))
+    return PaperFigure("ensembles", title, reading, Figure(tuple(charts.values()), 3))
 
 
 def _gain(source: FigureSource, kind: str) -> str:
@@ -116,12 +116,12 @@ def _gain(source: FigureSource, kind: str) -> str:
 @paper_figure(PAPER, "Figure 9")
 def methods(source: FigureSource) -> PaperFigure:
     """Soundness and completeness of different methods."""
-    windows = _benchmark(source, METHODS)
-    if not windows:
+    charts = _benchmark(source, METHODS)
+    if not charts:
         raise NotApplicable("the study has not two of its methods under soundness or completeness")
-    title = listed([_best(source, kind, METHODS) for kind in windows])
+    title = listed([_best(source, kind, METHODS) for kind in charts])
     reading = f"{_READING}Dashed: a random map. Bands: {LEVEL} interval over images."
-    return PaperFigure("methods", title, reading, Multiples("", "", tuple(windows.values()), 2), _numbers(source))
+    return PaperFigure("methods", title, reading, Figure(tuple(charts.values()), 2), _numbers(source))
 
 
 NUMBERS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -294,10 +294,10 @@ def road(source: FigureSource) -> PaperFigure:
     kind = kind_of_marks(evidence)
     metric = evidence.metric("road")
     what = f"ROAD on images marked by {kind}" if kind else "ROAD on images without marks"
-    window = metric_window(source, metric, "ROAD, most important first", MARKED)
+    chart = metric_chart(source, metric, "ROAD, most important first", MARKED)
     values = {label: _value(evidence, metric, name) for name, label in MARKED.items()}
     real = {label: v for label, v in values.items() if known(v)}
     order = sorted(real, key=lambda label: real[label])
     title = f"{what}, best to worst: {', '.join(order)}"
     reading = f"Accuracy while pixels go, most important first: lower is better. Bands: {LEVEL} interval over images."
-    return PaperFigure("road", title, reading, Multiples("", "", (window,), 1))
+    return PaperFigure("road", title, reading, Figure((chart,), 1))

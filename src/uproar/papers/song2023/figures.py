@@ -6,12 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from uproar.claims.names import bare
 from uproar.errors import NotApplicable
 from uproar.papers.song2023.claims import BLOCKS, FILTERS, RATES, ROAD, ROAR, Of, variation_by_name, variation_lines
-from uproar.report.figures import Series, series_of, some, x_label, y_range
+from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, number_or_none, share_limits
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
@@ -23,7 +21,7 @@ from uproar.report.paper_figures import (
     plain,
     share,
 )
-from uproar.report.small_multiples import Cells, Cloud, Dot, Multiples, Window
+from uproar.report.study_figures import series_of, x_label
 from uproar.report.style import styles
 from uproar.statistics.claim_intervals import Interval
 from uproar.statistics.design import BASELINE
@@ -43,14 +41,15 @@ def blocks(source: FigureSource) -> PaperFigure:
     here = {name: source.evidence.accuracy(ROAR, name) for name in (BASELINE, BLOCKS)}
     if ROAR not in source.section.curves or not any(t > 0 and t in here[BLOCKS] for t in here[BASELINE]):
         raise NotApplicable("no fraction of ROAR is finished for random pixels and random blocks")
-    looks = styles([BASELINE, BLOCKS])
+    by_name = styles([BASELINE, BLOCKS])
     ours = [series_of(source.section, ROAR, source.label(name, ROAR)) for name in here]
+    none = (None,) * len(PIXELS_PUBLISHED)
     theirs = [
-        Series(name, looks[name], tuple(curve), tuple(curve.values()), *((None,) * len(curve),) * 2, (1,) * len(curve))
+        Series(name, by_name[name], tuple(curve), tuple(curve.values()), none, none, reference=name == BASELINE)
         for name, curve in ((BASELINE, PIXELS_PUBLISHED), (BLOCKS, BLOCKS_PUBLISHED))
     ]
-    windows = tuple(
-        Window(title, tuple(lines), x_label(source.section, ROAR), "test accuracy", y_range(lines, None))
+    charts = tuple(
+        Chart(title, tuple(lines), x_label(source.section, ROAR), "test accuracy", share_limits(lines, None))
         for title, lines in ((f"here: {source.section.task}", ours), ("published: CUB-200, ResNet-50", theirs))
     )
     rates = sorted({*PIXELS_PUBLISHED, *(t for t in here[BASELINE] if t in here[BLOCKS] and t > 0)})
@@ -76,9 +75,7 @@ def blocks(source: FigureSource) -> PaperFigure:
         f"Bands: {LEVEL} interval over replicates."
     )
     heads = ("accuracy after retraining", *(f"{percent(t, 0)} removed" for t in rates))
-    return PaperFigure(
-        "blocks", title, reading, Multiples("", "", windows, 2), ComparisonTable(heads, tuple(rows), BRACKETS)
-    )
+    return PaperFigure("blocks", title, reading, Figure(charts, 2), ComparisonTable(heads, tuple(rows), BRACKETS))
 
 
 def _of(curve: dict[float, float]) -> Callable[[float], str]:
@@ -103,7 +100,7 @@ def _filtered(names: Sequence[str]) -> list[str]:
 
 def _difference_tables(
     accuracy: Callable[[str, float], float], names: Sequence[str], rates: Sequence[float]
-) -> tuple[tuple[Cells, ...], dict[str, list[float]]]:
+) -> tuple[tuple[HeatMap, ...], dict[str, list[float]]]:
     """A table per rate: the plain accuracy, and what each filter changes; and all changes by filter."""
     tables, changes = [], {how: [] for how in FILTERS}  # type: ignore[var-annotated]
     rows = _filtered(names)
@@ -117,9 +114,11 @@ def _difference_tables(
             }
             for how, gap in gaps.items():
                 changes[how] += [gap] if known(gap) and "grad_cam" not in name else []
-            values.append((None, *(some(gap) for gap in gaps.values())))
+            values.append((None, *(number_or_none(gap) for gap in gaps.values())))
             words.append((f"{100 * before:.1f}", *(points(gap) for gap in gaps.values())))
-        tables.append(Cells(f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), tuple(values), tuple(words)))
+        tables.append(
+            HeatMap(f"{percent(t, 0)} removed", ("plain", *FILTERS), tuple(rows), tuple(values), tuple(words))
+        )
     return tuple(tables), changes
 
 
@@ -154,13 +153,11 @@ def roar_differences(source: FigureSource) -> PaperFigure:
 @paper_figure(PAPER, "Figure 5")
 def road_differences(source: FigureSource) -> PaperFigure:
     """What filters change under ROAD."""
-    curves = None if source.metrics is None else source.metrics.curves.get(source.evidence.metric(ROAD))
+    curves = source.curves.get(source.evidence.metric(ROAD))
     if curves is None:
         raise NotApplicable("the study has no curves of road")
     reached = {
-        (bare(s.label), t): math.nan if v is None else v
-        for s in curves.series
-        for t, v in zip(s.x, s.mean, strict=True)
+        (bare(s.label), t): math.nan if v is None else v for s in curves.series for t, v in zip(s.x, s.y, strict=True)
     }
     there = sorted({t for _, t in reached})
     rates = [t for t in there if t in RATES] or there[:3]
@@ -174,7 +171,7 @@ def _differences(
     tables, changes = _difference_tables(accuracy, names, rates)
     if not tables or not tables[0].rows:
         raise NotApplicable(f"no estimator has a filtered form under {where}")
-    return PaperFigure(f"{name}-differences", _filters_title(changes, where), _READING, Multiples("", "", tables))
+    return PaperFigure(f"{name}-differences", _filters_title(changes, where), _READING, Figure(tables))
 
 
 # Figures 6 to 10
@@ -188,26 +185,26 @@ def trajectories(source: FigureSource) -> PaperFigure:
     rows = _filtered(names)
     if not rows:
         raise NotApplicable("no estimator has a filtered form under ROAR")
-    windows = []
+    charts = []
     for t in (t for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0):
         lines = [_trajectory(source, variation, names, name, t) for name in rows]
-        windows.append(
-            Window(
+        charts.append(
+            Chart(
                 f"{percent(t, 0)} removed",
                 tuple(lines),
                 "total variation of maps",
                 "test accuracy",
-                y_range(lines, None),
+                share_limits(lines, None),
                 percent=(False, True),
                 path=True,
             )
         )
     steps = [
-        (x - s.x[0], y - s.mean[0])
-        for window in windows
-        for s in window.series
-        if "grad_cam" not in s.label and s.mean[0] is not None
-        for x, y in zip(s.x[1:], s.mean[1:], strict=True)
+        (x - s.x[0], y - s.y[0])
+        for chart in charts
+        for s in chart.series
+        if "grad_cam" not in s.label and s.y[0] is not None
+        for x, y in zip(s.x[1:], s.y[1:], strict=True)
         if y is not None
     ]
     both = sum(dx < 0 and dy < 0 for dx, dy in steps)
@@ -219,7 +216,7 @@ def trajectories(source: FigureSource) -> PaperFigure:
         "Each line goes from the plain map (ring) over the max filter to the Gaussian one; down and to the left is "
         "what the paper saw."
     )
-    return PaperFigure("trajectories", title, reading, Multiples("", "", tuple(windows), 3))
+    return PaperFigure("trajectories", title, reading, Figure(tuple(charts), 3))
 
 
 def _trajectory(source: FigureSource, variation: dict[str, float], names: Sequence[str], name: str, t: float) -> Series:
@@ -230,7 +227,7 @@ def _trajectory(source: FigureSource, variation: dict[str, float], names: Sequen
         label,
         replace(source.style(label), dash="solid"),
         tuple(variation[n] for n in steps),
-        tuple(some(v) for v in reached),
+        tuple(number_or_none(v) for v in reached),
         none,
         none,
         (1,) * len(steps),
@@ -245,11 +242,21 @@ def _scatter(source: FigureSource, squared: bool, of: Of, published: str) -> Pap
         raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
     clouds = []
     for t, line in lines.items():
-        dots = {n: Dot(label := source.label(n, ROAR), source.style(label), line.x[n], line.y[n]) for n in line.x}
-        on = [dot for n, dot in dots.items() if n not in line.beside]
+        dots = {n: _point(source, n, line.x[n], line.y[n]) for n in line.x}
+        on = [n for n in dots if n not in line.beside]
         falls = ", falling" if line.r2.effect < 0 else ""
         title = f"{percent(t, 0)} removed, R² = {abs(line.r2.effect):.2f}{falls}"
-        clouds.append(Cloud(title, tuple(dots.values()), f"total variation of {of}", "test accuracy", _fit(on)))
+        clouds.append(
+            Chart(
+                title,
+                tuple(dots.values()),
+                f"total variation of {of}",
+                "test accuracy",
+                kind="points",
+                percent=(False, True),
+                fit=least_squares([line.x[n] for n in on], [line.y[n] for n in on]),
+            )
+        )
     measures = {t: line.r2 for t, line in lines.items()}
     rows = tuple(
         (f"{percent(t, 0)} removed", published, plain(Interval(m.effect, m.low, m.high, m.n)), str(m.n))
@@ -268,16 +275,12 @@ def _scatter(source: FigureSource, squared: bool, of: Of, published: str) -> Pap
     note = f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
     table = ComparisonTable(("R² of the line", "published", "here", "replicates"), rows, note)
     name = f"variation-{of}-squared" if squared else f"variation-{of}"
-    return PaperFigure(name, title, reading, Multiples("", "", tuple(clouds), 3), table)
+    return PaperFigure(name, title, reading, Figure(tuple(clouds), 3), table)
 
 
-def _fit(dots: Sequence[Dot]) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    x, y = (np.array([getattr(dot, axis) for dot in dots]) for axis in "xy")
-    if len(set(x.tolist())) < 2:
-        return None
-    slope, start = np.polyfit(x, y, 1)
-    ends = (float(x.min()), float(x.max()))
-    return ends, (float(start + slope * ends[0]), float(start + slope * ends[1]))
+def _point(source: FigureSource, name: str, x: float, y: float) -> Series:
+    label = source.label(name, ROAR)
+    return Series(label, source.style(label), (x,), (y,), (None,), (None,))
 
 
 @paper_figure(PAPER, "Figure 7")

@@ -30,11 +30,10 @@ from uproar.papers.vandersmissen2023.published import (
     PAIRS,
     TABLE,
 )
-from uproar.report.figures import some
+from uproar.report.figures import Figure, HeatMap, number_or_none
 from uproar.report.formatting import LEVEL, NOTHING, known, number
-from uproar.report.paper_curves import metric_window
+from uproar.report.paper_curves import metric_chart
 from uproar.report.paper_figures import ComparisonTable, FigureSource, PaperFigure, paper_figure
-from uproar.report.small_multiples import Cells, Multiples
 
 PAPER = "vandersmissen2023"
 
@@ -52,9 +51,9 @@ def _areas(source: FigureSource, metric: str, names: Sequence[str]) -> dict[str,
 @paper_figure(PAPER, "Figure 2")
 def scores(source: FigureSource) -> PaperFigure:
     """Insertion and deletion curves, and the other metrics as a table."""
-    windows = (
-        metric_window(source, insertion(source.evidence), "insertion (higher is better)", METHODS),
-        metric_window(source, deletion(source.evidence), "deletion (lower is better)", METHODS),
+    charts = (
+        metric_chart(source, insertion(source.evidence), "insertion (higher is better)", METHODS),
+        metric_chart(source, deletion(source.evidence), "deletion (lower is better)", METHODS),
     )
     parts = []
     for what, metric in (("Insertion", insertion(source.evidence)), ("deletion", deletion(source.evidence))):
@@ -67,7 +66,7 @@ def scores(source: FigureSource) -> PaperFigure:
         f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "
         "interval. Dashed: a random map."
     )
-    return PaperFigure("curves", ", ".join(parts), reading, Multiples("", "", windows, 2), _scores(source))
+    return PaperFigure("curves", ", ".join(parts), reading, Figure(charts, 2), _scores(source))
 
 
 def _metric(source: FigureSource, kind: str) -> str:
@@ -138,7 +137,7 @@ def agreement(source: FigureSource) -> PaperFigure:
         "Spearman's correlation over images, every metric turned so that higher is better; with the pointing game the "
         "point-biserial one. Blue: the metrics agree; red: they contradict each other."
     )
-    return PaperFigure("agreement", title, reading, Multiples("", "", (here, published)))
+    return PaperFigure("agreement", title, reading, Figure((here, published)))
 
 
 def _cells(
@@ -147,14 +146,14 @@ def _cells(
     columns: Sequence[str],
     values: Sequence[Sequence[float]],
     names: dict[str, str] = METHODS,
-) -> Cells:
-    return Cells(
+) -> HeatMap:
+    return HeatMap(
         title,
         tuple(names.get(c, c) for c in columns),
         tuple(rows),
-        tuple(tuple(map(some, row)) for row in values),
+        tuple(tuple(map(number_or_none, row)) for row in values),
         tuple(tuple(map(_word, row)) for row in values),
-        good="high",
+        scale="reversed",
     )
 
 
@@ -162,7 +161,7 @@ def _word(value: float) -> str:
     return f"{value:.2f}".replace("-", "−") if known(value) else NOTHING
 
 
-def _same_signs(a: Cells, b: Cells) -> tuple[int, int]:
+def _same_signs(a: HeatMap, b: HeatMap) -> tuple[int, int]:
     pairs = [
         (x, y)
         for one, two in zip(a.values, b.values, strict=True)
@@ -204,7 +203,7 @@ def consistency(source: FigureSource) -> PaperFigure:
     title = f"Settings of one metric correlate by at least {lowest:.2f} over images; published: at least 0.750"
     reading = "Spearman's correlation over images of two settings (fill + pixel or region), mean over methods."
     table = ComparisonTable(("settings", "published (ResNet-50, ImageNet)", "here"), tuple(rows))
-    return PaperFigure("consistency", title, reading, Multiples("", "", tuple(tables)), table)
+    return PaperFigure("consistency", title, reading, Figure(tuple(tables)), table)
 
 
 def _three(value: float) -> str:
@@ -224,8 +223,8 @@ def blurred(source: FigureSource) -> PaperFigure:
         )
     names = {n: METHODS[n] for n in pairs}
     names |= {blur: f"blurred {METHODS[n]}" for n, blur in pairs.items()}
-    windows = tuple(
-        metric_window(source, metric, f"{kind} ({better} is better)", names)
+    charts = tuple(
+        metric_chart(source, metric, f"{kind} ({better} is better)", names)
         for kind, metric, better in (
             ("insertion", insertion(source.evidence), "higher"),
             ("deletion", deletion(source.evidence), "lower"),
@@ -246,11 +245,7 @@ def blurred(source: FigureSource) -> PaperFigure:
         f"Curves as in Figure 2, before and after a Gaussian blur of the maps. Bands: {LEVEL} interval over images."
     )
     return PaperFigure(
-        "blurred",
-        f"Blurring maps moves {'; '.join(parts)}",
-        reading,
-        Multiples("", "", windows, 2),
-        _blurred(source, pairs),
+        "blurred", f"Blurring maps moves {'; '.join(parts)}", reading, Figure(charts, 2), _blurred(source, pairs)
     )
 
 
@@ -296,7 +291,7 @@ def binary(source: FigureSource) -> PaperFigure:
         "Spearman's correlation over images, both turned so that higher is better. Published: −0.35 to 0.24 with "
         "values, 0.02 to 0.26 with binary maps."
     )
-    return PaperFigure("binary", title, reading, Multiples("", "", (here, theirs)))
+    return PaperFigure("binary", title, reading, Figure((here, theirs)))
 
 
 def _range(values: Sequence[float]) -> str:
@@ -311,7 +306,7 @@ def _configurations(source: FigureSource, kind: str, better: str) -> PaperFigure
     names = settings_of(source.evidence, kind)
     if len(names) < 2:
         raise NotApplicable(f"the study has {kind} in fewer than two settings")
-    windows = tuple(metric_window(source, metric, setting, METHODS) for setting, metric in names.items())
+    charts = tuple(metric_chart(source, metric, setting, METHODS) for setting, metric in names.items())
     title = f"{kind.capitalize()} in {len(names)} settings ({better} is better)"
     if {"mean + pixel", "mean + region"} <= set(names):
         pixel, region = (_areas(source, names[f"mean + {u}"], SPARSE) for u in ("pixel", "region"))
@@ -321,7 +316,7 @@ def _configurations(source: FigureSource, kind: str, better: str) -> PaperFigure
         f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
         f"Sparse maps: {', '.join(METHODS[n] for n in SPARSE)}; coarse: {', '.join(METHODS[n] for n in COARSE)}."
     )
-    return PaperFigure(f"{kind}-settings", title, reading, Multiples("", "", windows, 2 if len(windows) == 4 else 3))
+    return PaperFigure(f"{kind}-settings", title, reading, Figure(charts, 2 if len(charts) == 4 else 3))
 
 
 @paper_figure(PAPER, "Figure A1")

@@ -1,4 +1,4 @@
-"""Scores cut into the slices that sentences and figures are made of: cells, pairs, values per image."""
+"""Scores by printed names, as sentences and figures are made of them: cells, pairs, values per image."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from uproar.report.figures import some
-from uproar.report.formatting import clean, count, known
-from uproar.report.score_metrics import Metric, metric_of
+from uproar.report.figures import numbers
+from uproar.report.formatting import clean, count
+from uproar.report.metric_guide import Metric, metric_of
+from uproar.report.pairs import Pair, pairs_of
 from uproar.report.style import Style, styles
 from uproar.results.scores import Curves, Line, Scores
 from uproar.statistics.intervals import half_width
@@ -44,29 +45,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two methods under one metric, the better first; undecided where chance may have ordered them."""
-
-    better: str
-    worse: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    decided: bool
-    n: int
-    """Images where both are defined."""
-    ranked: bool
-    """Whether the metric is defined for enough images of both."""
-
-
-@dataclass(frozen=True)
-class Board:
+class ScoreTable:
     """All scores by printed names, in the order in which they were asked for."""
 
     methods: tuple[str, ...]
     metrics: tuple[Metric, ...]
-    looks: Mapping[str, Style]
+    styles: Mapping[str, Style]
     cells: Mapping[tuple[str, str], Cell]
     """By method and metric."""
     pairs: Mapping[str, tuple[Pair, ...]]
@@ -140,6 +124,20 @@ class Board:
                 return method
         return None
 
+    @property
+    def notes(self) -> dict[str, list[str]]:
+        """What is noted of values, each once, with the metrics it is noted of."""
+        notes: dict[str, list[str]] = {}
+        for (_, metric), cell in self.cells.items():
+            if cell.note and metric not in notes.setdefault(cell.note, []):
+                notes[cell.note].append(metric)
+        return notes
+
+    def tied(self, method: str) -> float | None:
+        """The share of a method's pixels whose value another pixel has too."""
+        shares = (cell.tied for (name, _), cell in self.cells.items() if name == method)
+        return next((share for share in shares if share is not None), None)
+
     def mark(self, method: str, metric: Metric) -> Mark:
         best = self.best(metric)
         if self.value(method, metric) is None:
@@ -154,10 +152,10 @@ class Board:
         return "level" if judged and not self.beats(metric, best[0], method) else ""
 
 
-def board_of(scores: Scores, looks: Mapping[str, Style] | None = None) -> Board:
+def score_table(scores: Scores, known_styles: Mapping[str, Style] | None = None) -> ScoreTable:
     """Everything by names that can be printed; two that would be printed alike get a number.
 
-    `looks` are those of a page on which the methods already have some.
+    `known_styles` are those of a page on which the methods already have some.
     """
     table, per_image = scores.table, scores.per_image
     methods = printed([*table["method"], *scores.maps])
@@ -176,10 +174,10 @@ def board_of(scores: Scores, looks: Mapping[str, Style] | None = None) -> Board:
         for m, c in scores.curves.items()
         if m in names
     }
-    return Board(
+    return ScoreTable(
         there,
         tuple(metric_of(raw, label, bool(directions[raw])) for raw, label in names.items()),
-        {m: (looks or {}).get(m) or own for m, own in styles(there).items()},
+        {m: (known_styles or {}).get(m) or own for m, own in styles(there).items()},
         cells,
         _pairs(scores.comparisons, names, methods),
         values,
@@ -207,32 +205,15 @@ def _line(rows: np.ndarray) -> Line:
 
 
 def _cell(row: Mapping[str, Any]) -> Cell:
-    value, low, high, tied = (some(float(row[key])) for key in ("value", "low", "high", "tied"))
-    note = row["note"]
-    return Cell(
-        value,
-        low,
-        high,
-        int(row["n"]),
-        int(row["nan"]),
-        tied,
-        clean(note) if isinstance(note, str) else "",
-        bool(row["ranked"]),
-    )
+    value, low, high, tied = numbers(row[key] for key in ("value", "low", "high", "tied"))
+    note = clean(row["note"]) if isinstance(row["note"], str) else ""
+    return Cell(value, low, high, int(row["n"]), int(row["nan"]), tied, note, bool(row["ranked"]))
 
 
 def _pairs(frame: pd.DataFrame, names: Mapping[str, str], methods: Mapping[str, str]) -> dict[str, tuple[Pair, ...]]:
-    found: dict[str, list[Pair]] = {}
-    for row in frame.to_dict("records"):
-        better, worse = row["better"], row["worse"]
-        if row["metric"] in names and better in methods and worse in methods:
-            decided = row["side"] == 1 and known(row["difference"])
-            gap, low, high, p = (some(float(row[k])) for k in ("difference", "low", "high", "p_holm"))
-            ranked = bool(row["ranked"])
-            names_of = (methods[better], methods[worse])
-            pair = Pair(*names_of, gap, low, high, p, decided, int(row["n"]), ranked)
-            found.setdefault(names[row["metric"]], []).append(pair)
-    return {metric: tuple(pairs) for metric, pairs in found.items()}
+    known = frame[frame["metric"].isin(names) & frame["better"].isin(methods) & frame["worse"].isin(methods)]
+    shown = known.assign(better=known["better"].map(methods), worse=known["worse"].map(methods))
+    return {names[str(metric)]: pairs_of(rows) for metric, rows in shown.groupby("metric", sort=False)}
 
 
 def printed(names: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.axis import Axis
 from uproar.registry import Entry
-from uproar.report.formatting import clean, number
+from uproar.report.formatting import clean, number, shortened
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Metric:
     @property
     def arrow(self) -> str:
         return "↑" if self.higher else "↓"
+
+    @property
+    def short_title(self) -> str:
+        """Above a small plot."""
+        return f"{shortened(self.name, 24)} {self.arrow}"
 
     @property
     def direction(self) -> str:
@@ -85,15 +90,9 @@ def guide_of(metric: Metric) -> dict[str, Any]:
         "Needs": metric.fact("needs"),
         "Paper": metric.fact("paper"),
     }
-    facts = [{"name": name, "value": clean(value)} for name, value in lines.items() if value]
-    return {
-        "name": metric.name,
-        "arrow": metric.arrow,
-        "direction": metric.direction,
-        "summary": clean(summary),
-        "facts": facts,
-        "describes": metric.describes,
-    }
+    facts = {name: clean(value) for name, value in lines.items() if value}
+    about = {"name": metric.name, "arrow": metric.arrow, "describes": metric.describes}
+    return {**about, "summary": clean(summary), "facts": facts}
 
 
 def _range(metric: Metric) -> str:

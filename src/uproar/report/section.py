@@ -1,4 +1,4 @@
-"""The results of one task and model, cut into the slices that sentences and figures are made of."""
+"""The results of one task and model by printed names, as sentences and figures are made of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 import pandas as pd
 
 from uproar.protocols import Protocol
-from uproar.report.formatting import clean, protocol_label
+from uproar.report.formatting import clean
 from uproar.report.style import Style, styles
 from uproar.results.study import Picture, Results
 from uproar.results.view import StudyView
@@ -31,26 +31,25 @@ class Section:
     task: str
     model: str
     table: pd.DataFrame
+    """All cells, finished or not."""
+    own_cells: pd.DataFrame
+    """Those without the plain training that all estimators share."""
     verdicts: Mapping[str, pd.DataFrame]
-    """As `compare` gives them, best first."""
+    """Against random, best first."""
     comparisons: Mapping[str, pd.DataFrame]
-    """Every pair of estimators, `random` apart, as `compare_pairs` gives them."""
+    """Every pair of estimators, `random` apart."""
     curves: Mapping[str, pd.DataFrame]
     """Mean and interval over the replicates by estimator and fraction."""
     costs: pd.DataFrame
     pictures: tuple[Picture, ...]
     protocols: Mapping[str, Protocol]
-    looks: Mapping[str, Style]
+    styles: Mapping[str, Style]
+    """By estimator, the same in all figures."""
     chance: float | None
     remarks: tuple[str, ...]
     """Why a protocol has curves but no verdicts."""
     spent: pd.DataFrame
     """Replicates by protocol and estimator, where the study ran until it was decided."""
-
-    @property
-    def higher_is_better(self) -> dict[str, bool]:
-        """By protocol."""
-        return {name: protocol.higher_is_better for name, protocol in self.protocols.items()}
 
     @property
     def name(self) -> str:
@@ -67,9 +66,18 @@ class Section:
         there = list(dict.fromkeys(e for frame in self.curves.values() for e in frame["estimator"]))
         first = next(iter([*self.judged, *self.verdicts]), None)
         ranked = list(self.verdicts[first]["estimator"]) if first else []
-        study = [name for name in self.looks if name in there]
+        study = [name for name in self.styles if name in there]
         order = [*[BASELINE][: BASELINE in there], *ranked, *study]
         return list(dict.fromkeys(order))
+
+    def drawn(self, protocol: str) -> list[str]:
+        """The estimators with a curve under a protocol, in the order of all."""
+        there = set(self.curves[protocol]["estimator"])
+        return [e for e in self.estimators if e in there]
+
+    def label(self, protocol: str) -> str:
+        """A protocol as it is called in a sentence."""
+        return self.protocols[protocol].label
 
     @property
     def controls(self) -> list[str]:
@@ -79,18 +87,23 @@ class Section:
         free = self.costs[(self.costs["passes"] == 0) & (self.costs["estimator"] != BASELINE)]
         return list(free["estimator"])
 
-    def called(self, protocol: str, kind: Kind) -> list[str]:
+    @cached_property
+    def kinds(self) -> dict[str, dict[str, Kind]]:
+        """By protocol and estimator, best first: which of the three verdicts it has."""
+        return {
+            protocol: {str(e): KINDS[side] for e, side in zip(frame["estimator"], frame["side"], strict=True)}
+            for protocol, frame in self.verdicts.items()
+        }
+
+    def with_verdict(self, protocol: str, kind: Kind) -> list[str]:
         """The estimators with one kind of verdict, best first."""
-        frame = self.verdicts.get(protocol)
-        if frame is None:
-            return []
-        return [e for e, side in zip(frame["estimator"], frame["side"], strict=True) if KINDS[side] == kind]
+        return [e for e, own in self.kinds.get(protocol, {}).items() if own == kind]
 
     def advantage(self, protocol: str, estimator: str) -> float:
         """How much better than random, in accuracy; NaN if it was not compared."""
         frame = self.verdicts[protocol]
-        found = frame.loc[frame["estimator"] == estimator, "advantage"]
-        return float(found.iloc[0]) if len(found) else float("nan")
+        own = frame.loc[frame["estimator"] == estimator, "advantage"]
+        return float(own.iloc[0]) if len(own) else float("nan")
 
     def accuracy(self, protocol: str, estimator: str, fraction: float) -> float:
         """Mean accuracy over the replicates; NaN where there is none."""
@@ -107,26 +120,27 @@ class Section:
 
 def sections_of(results: Results) -> list[Section]:
     """One section per task and model, in the order of the study."""
-    looks = styles(clean(n) for t in (results.table, results.scores) for n in t["estimator"])
-    return [_section(view, looks) for view in results.views]
+    by_estimator = styles(clean(n) for t in (results.table, results.scores) for n in t["estimator"])
+    return [_section(view, by_estimator) for view in results.views]
 
 
-def _section(view: StudyView, looks: Mapping[str, Style]) -> Section:
-    results, spent = view.results, view.results.spent
+def _section(view: StudyView, by_estimator: Mapping[str, Style]) -> Section:
+    results = view.results
     return Section(
         clean(view.task),
         clean(view.model),
         _named(view.table),
+        _named(view.own(results.own_cells)),
         {protocol: _named(frame) for protocol, frame in view.verdicts.items()},
         {protocol: _named(frame) for protocol, frame in view.comparisons.items()},
         {protocol: _named(frame) for protocol, frame in view.intervals.items()},
         _named(view.own(results.costs)),
         view.pictures,
         results.protocols,
-        looks,
+        by_estimator,
         view.chance,
-        tuple(f"{protocol_label(protocol)}: {reason}" for protocol, reason in view.remarks.items()),
-        _named(view.own(spent)),
+        tuple(f"{results.protocols[protocol].label}: {reason}" for protocol, reason in view.remarks.items()),
+        _named(view.own(results.spent)),
     )
 
 
