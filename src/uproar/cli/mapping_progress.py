@@ -134,7 +134,7 @@ class Cost:
 
 def _fewer_steps(names: Sequence[str]) -> str | None:
     """The metrics with a tenth of their steps, where any has so many; None where none has."""
-    changed, found = [], False
+    changed, fewer = [], False
     for name in names:
         call = read_metric(name)
         steps = metrics[call.name].bind(**dict(call.options)).get("steps")
@@ -142,10 +142,10 @@ def _fewer_steps(names: Sequence[str]) -> str | None:
             given = {**dict(call.options), "steps": steps // 10}
             options = ", ".join(f"{option}={value}" for option, value in given.items())
             changed.append(f"{call.name}({options})")
-            found = True
+            fewer = True
         else:
             changed.append(name)
-    return ",".join(changed) if found else None
+    return ",".join(changed) if fewer else None
 
 
 class Scoring:

@@ -135,7 +135,7 @@ def score(
     place = Store(out / "store")
     given = read_maps(maps)
     made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
-    own = [name for arrays in given.values() for name in arrays]
+    own = [name for maps_of in given.values() for name in maps_of]
     chains = require_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
@@ -145,20 +145,20 @@ def score(
             if images is None
             else images_of_files(images, model, weights, classes, limit, watch, size)
         )
-        found = cut(given, chosen.x)
+        arrays = cut(given, chosen.x)
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
         subject, y, labelled = judged_subject(chosen, right, model, weights, seed, watch)
         check_answers(subject, answers)  # type: ignore[arg-type]
         ready("mean", asked, watch)
         watch.say("measuring the network")
-        cost = Cost.of(subject, chains, found, asked, place)
+        cost = Cost.of(subject, chains, arrays, asked, place)
         for sentence in cost.sentences(seconds):
             errors.print(escape(sentence), soft_wrap=True, highlight=False)
         work = Scoring(watch, cost, seconds, began)
-        found |= stored_maps(subject, chains, place, work.explained, cost.pieces, work.enough_explained)
-        done = min(len(a) for a in found.values()) if found else 0
+        arrays |= stored_maps(subject, chains, place, work.explained, cost.pieces, work.enough_explained)
+        done = min(len(a) for a in arrays.values()) if arrays else 0
         work.limited_to(done)
-        scores = scores_of(subject, y, found, chains, asked, answers, seed, done, labelled, work)
+        scores = scores_of(subject, y, arrays, chains, asked, answers, seed, done, labelled, work)
         scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly

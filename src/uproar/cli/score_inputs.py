@@ -74,7 +74,7 @@ def read_labels(file: str) -> Tensor:
 
 def read_maps(files: list[str] | None) -> dict[str, dict[str, Tensor]]:
     """The maps of each file by name."""
-    found: dict[str, dict[str, Tensor]] = {}
+    maps: dict[str, dict[str, Tensor]] = {}
     for file in files or ():
         arrays = {name: a for name, a in read_arrays(file).items() if name not in ASIDE}
         if {"train", "test"} <= set(arrays):
@@ -84,10 +84,10 @@ def read_maps(files: list[str] | None) -> dict[str, dict[str, Tensor]]:
         for name, a in arrays.items():
             if a.ndim < 3 or a.dtype.kind not in "fiub":
                 raise BadInput(f"The maps {name!r} in {file} are numbers (n, h, w), not {a.dtype} of shape {a.shape}.")
-            if any(name in others for others in found.values()):
+            if any(name in others for others in maps.values()):
                 raise BadInput(f"Two files have maps called {name!r}: give one of them another name.")
-        found[file] = {name: torch.from_numpy(a) for name, a in arrays.items()}
-    return found
+        maps[file] = {name: torch.from_numpy(a) for name, a in arrays.items()}
+    return maps
 
 
 def cut(given: dict[str, dict[str, Tensor]], x: Tensor) -> dict[str, Tensor]:

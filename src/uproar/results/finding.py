@@ -66,7 +66,7 @@ class Mark:
 
 def nothing_against(findings: Iterable[Finding]) -> str:
     """Why a verdict that no audit has marked is said to hold: who was asked."""
-    return f"nothing against it in {', '.join(found.audit for found in findings)}"
+    return f"nothing against it in {', '.join(finding.audit for finding in findings)}"
 
 
 @dataclass(frozen=True)

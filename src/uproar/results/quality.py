@@ -156,15 +156,15 @@ def predictions(scores: np.ndarray, classes: Sequence[str] = ()) -> tuple[Predic
     >>> predictions(np.array([[0.0, 0.0, 5.0]]), ("cat", "dog", "owl"))[0].name
     'owl'
     """
-    found = []
+    rows = []
     for row in scores.astype(np.float64):
         if not np.isfinite(row).all():
-            found.append(Prediction(None, float("nan")))
+            rows.append(Prediction(None, float("nan")))
             continue
         first = int(row.argmax())
         name = str(classes[first]) if first < len(classes) else str(first)
-        found.append(Prediction(name, float(np.exp(log_softmax(row)[first]))))
-    return tuple(found)
+        rows.append(Prediction(name, float(np.exp(log_softmax(row)[first]))))
+    return tuple(rows)
 
 
 def as_logits(scores: np.ndarray) -> np.ndarray:
@@ -175,16 +175,16 @@ def as_logits(scores: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(scores.astype(np.float64), 1e-30))
 
 
-def over_replicates(found: Sequence[NetworkQuality]) -> NetworkQuality:
+def over_replicates(networks: Sequence[NetworkQuality]) -> NetworkQuality:
     """The quality of several networks trained alike: means, and the weakest of them."""
-    accuracies = [one.accuracy for one in found if one.accuracy is not None]
+    accuracies = [one.accuracy for one in networks if one.accuracy is not None]
     return replace(
-        found[0],
-        probability=float(np.mean([one.probability for one in found])),
+        networks[0],
+        probability=float(np.mean([one.probability for one in networks])),
         accuracy=float(np.mean(accuracies)) if accuracies else None,
         lowest=min(accuracies) if accuracies else None,
-        unanswered=max(one.unanswered for one in found),
-        replicates=len(found),
+        unanswered=max(one.unanswered for one in networks),
+        replicates=len(networks),
     )
 
 

@@ -365,7 +365,8 @@ def _guarded(name: str, explain: Explain) -> Explain:
 
     def explained(model: nn.Module, images: Tensor, classes: Tensor, draws: Draws) -> Tensor:
         owner, given = f"The function explain[{name!r}]", [model, images, classes, draws]
-        return guarded_call(owner, explain, given, model=model)
+        maps: Tensor = guarded_call(owner, explain, given, model=model)
+        return maps
 
     return explained
 

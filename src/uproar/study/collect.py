@@ -194,8 +194,8 @@ def _quality(study: Study, bench: Bench) -> NetworkQuality | None:
     """How good the base networks are on the test images; None where none is finished."""
     labels = bench.task.test.labels.numpy()
     items = [bench.store.find("model", bench.keys.model(seed)) for seed in study.seeds]
-    found = [network_quality(i.arrays["test_scores"], labels) for i in items if i is not None]
-    return over_replicates(found) if found else None
+    networks = [network_quality(i.arrays["test_scores"], labels) for i in items if i is not None]
+    return over_replicates(networks) if networks else None
 
 
 def _weak(quality: Mapping[tuple[str, str], NetworkQuality]) -> list[str]:
