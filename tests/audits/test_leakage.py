@@ -10,7 +10,7 @@ import torch
 
 import uproar
 from uproar.audits.theorems import entropy, given, information, theorem_one, theorem_two, uniform
-from uproar.statistics.crossed import mean_of
+from uproar.statistics.intervals import crossed_mean
 from uproar.training.calibrate import nll_bits
 
 
@@ -62,13 +62,13 @@ def test_nll_is_calibrated_on_other_images():
 def test_a_mean_allows_for_other_replicates_and_other_images():
     generator = np.random.default_rng(0)
     replicate, image = generator.normal(size=(4, 1)), generator.normal(size=(1, 50))
-    mean = mean_of(replicate + image)
+    mean = crossed_mean(replicate + image)
     rows, columns = (replicate + image).mean(1), (replicate + image).mean(0)
     alone = [np.var(v, ddof=1) / len(v) for v in (rows, columns)]
-    assert mean.mean == pytest.approx(rows.mean())
+    assert mean.value == pytest.approx(rows.mean())
     half = (mean.high - mean.low) / 2
     assert half > 1.96 * math.sqrt(sum(alone)) and half < 3.2 * math.sqrt(sum(alone))
-    only = mean_of(image)
+    only = crossed_mean(image)
     assert (only.high - only.low) / 2 == pytest.approx(2.0096 * math.sqrt(alone[1]), rel=1e-3)
 
 

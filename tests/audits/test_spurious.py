@@ -9,7 +9,7 @@ import uproar
 from uproar.audits.spurious import state
 from uproar.estimators.control import label_cue
 from uproar.removal import removed_at
-from uproar.statistics.paired_differences import Difference
+from uproar.statistics.intervals import Interval
 from uproar.study.audit import asked
 
 STUDY = {
@@ -52,10 +52,10 @@ def test_the_cue_is_a_patch_at_the_edge_that_tells_the_class():
 
 
 def test_states_follow_the_interval():
-    assert state(Difference(0.3, 0.2, 0.4, 3), 0.02) == "misleads"
-    assert state(Difference(0.0, -0.01, 0.01, 3), 0.02) == "holds"
-    assert state(Difference(0.1, -0.1, 0.3, 3), 0.02) == "cannot tell"
-    assert state(Difference(-0.2, -0.3, -0.1, 3), 0.02) == "holds"
+    assert state(Interval(0.3, 0.2, 0.4, 3), 0.02) == "misleads"
+    assert state(Interval(0.0, -0.01, 0.01, 3), 0.02) == "holds"
+    assert state(Interval(0.1, -0.1, 0.3, 3), 0.02) == "cannot tell"
+    assert state(Interval(-0.2, -0.3, -0.1, 3), 0.02) == "holds"
 
 
 def test_what_cannot_be_asked_is_refused_with_the_way_out():

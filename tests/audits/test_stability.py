@@ -11,7 +11,8 @@ from scipy import stats
 
 import uproar
 from uproar.audits.stability import Outcomes, compared, marks, state
-from uproar.statistics.rank_resampling import beats, decided, halves, kendall, resampled
+from uproar.statistics.concordance import kendall
+from uproar.statistics.rank_resampling import beats, decided, halves, resampled
 
 
 def outcomes(shares, names=("random", "grad", "ig", "sobel"), seeds=3, images=400, wobble=0.0):

@@ -11,7 +11,8 @@ from scipy import stats
 
 import uproar
 from uproar.audits.variation import adjusted, fits, mask_variation, state, together
-from uproar.statistics.regression import partial_spearman, permutation_p, r_squared, r_squared_interval, residuals
+from uproar.statistics.correlation import partial_spearman
+from uproar.statistics.regression import permutation_p, r_squared, r_squared_interval, residuals
 from uproar.study.audit import asked
 
 

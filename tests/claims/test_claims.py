@@ -17,7 +17,8 @@ from uproar.errors import NotApplicable, UproarError
 from uproar.papers.song2023.claims import variation_lines
 from uproar.papers.vandersmissen2023.claims import methods
 from uproar.results.judgement import Measure, claims_table
-from uproar.statistics.claim_intervals import correlation_interval, line_interval, spread_interval
+from uproar.statistics.correlation import correlation_interval, spread_interval
+from uproar.statistics.regression import line_interval
 
 HOLDS, FAILS, OPEN, UNASKED = "holds", "does not hold here", "undecided", "not asked"
 

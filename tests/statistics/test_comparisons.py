@@ -91,7 +91,7 @@ def test_one_replicate_and_copies_of_one_run_tell_nothing():
     copies = compare_pairs(frame(rows))
     assert math.isnan(copies["p"].item())
     assert copies["verdict"].item() == "cannot tell with 5 replicates"
-    assert math.isnan(paired_t([]).value)
+    assert math.isnan(paired_t([], []).value)
 
 
 def test_images_without_both_values_are_left_out_of_a_pair():

@@ -9,16 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uproar.statistics.correlation import (
-    association,
-    association_matrix,
-    concordance,
-    kendalls_w,
-    krippendorff_alpha,
-    mean_of,
-    partial_spearman,
-    rank_correlations,
-)
+from uproar.audits import variation
+from uproar.statistics.concordance import concordance, kendalls_w, krippendorff_alpha
+from uproar.statistics.correlation import association, association_matrix, partial_spearman, rank_correlations
+from uproar.statistics.intervals import mean_interval
 
 NAN = math.nan
 DRAWS = np.random.default_rng(0)
@@ -114,5 +108,17 @@ def test_krippendorffs_alpha_of_his_own_example():
 def test_a_mean_has_the_t_interval():
     values = DRAWS.normal(size=12)
     low, high = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
-    found = mean_of([*values, NAN])
+    found = mean_interval([*values, NAN])
     assert (found.value, found.low, found.high, found.n) == pytest.approx((values.mean(), low, high, 12))
+
+
+def test_partial_spearman_leaves_triples_with_a_nan_out_wherever_it_is_asked():
+    a, b, given = DRAWS.normal(size=(3, 12))
+    a, b = a + given, b + given + a
+    whole = partial_spearman(a, b, given)
+    with_gaps = partial_spearman([*a, 3.0, NAN, 1.0], [*b, NAN, 2.0, 5.0], [*given, 0.5, 0.1, NAN])
+    assert with_gaps == whole == variation.partial_spearman([*a, NAN], [*b, 0.0], [*given, 0.0])
+    assert math.isnan(partial_spearman([1, 2, NAN, 4], [2, NAN, 1, 3], [1, 2, 3, 4])), "two triples are too few"
+    x, y, z = (stats.rankdata(v) for v in (a, b, given))
+    left = [v - np.polyval(np.polyfit(z, v, 1), z) for v in (x, y)]
+    assert whole == pytest.approx(stats.pearsonr(*left).statistic)

@@ -29,7 +29,7 @@ def test_each_is_judged_at_the_first_look_that_decides_it_among_those_still_open
     assert found.loc["huge", ["look", "verdict"]].tolist() == [3, "better than random"]
     assert found.loc["none", "verdict"] == "cannot tell with 8 replicates"
     left = data[data["estimator"] != "huge"]
-    at_five = compare(left[left["replicate"] < 5], looks=True).set_index("estimator")
+    at_five = compare(left[left["replicate"] < 5], interim=True).set_index("estimator")
     decided_at = found.loc["large", "look"]
     assert decided_at in (3, 5, 8)
     if decided_at == 5:

@@ -9,8 +9,9 @@ from tests.reference import anova_slow
 
 from uproar.errors import BadInput
 from uproar.statistics.design import INTERIM_ANALYSES
-from uproar.statistics.twoway import contrasts, holm
-from uproar.statistics.verdicts import COLUMNS, compare, intervals, look_alpha, minimum_detectable
+from uproar.statistics.multiple_testing import holm, interim_alpha
+from uproar.statistics.twoway import contrasts
+from uproar.statistics.verdicts import COLUMNS, compare, intervals, minimum_detectable
 
 
 def table_of(areas, fractions=(0.5,)):
@@ -44,9 +45,9 @@ def simulated(seed, sims, estimators, n, sd=1.0, effect=0.0):
     return noise * (rows * sd)[:, None] + (rows * effect)[:, None] + block
 
 
-def decided(areas, alpha=0.05, guard=True):
+def decided(areas, alpha=0.05, unequal_variances=True):
     """Whether each estimator of each simulated study gets a verdict other than cannot tell."""
-    return holm(contrasts(areas, 0, guard=guard).p[:, 1:]) <= alpha
+    return holm(contrasts(areas, 0, unequal_variances=unequal_variances).p[:, 1:]) <= alpha
 
 
 def row(result, estimator):
@@ -60,7 +61,7 @@ def test_three_estimators_and_two_replicates_worked_by_hand():
     # Row means 9, 7, 5 and column means 7, 7 leave the residuals +-1, 0, -+1: sum of squares 4 on
     # 2 degrees of freedom, variance 2, standard error sqrt(2 * 2 / 2). With 2 degrees of freedom
     # the two-sided p of t is 1 - t / sqrt(2 + t^2).
-    result = compare(table_of({"random": [10, 8], "a": [7, 7], "b": [4, 6]}), guard=False)
+    result = compare(table_of({"random": [10, 8], "a": [7, 7], "b": [4, 6]}), unequal_variances=False)
     a, b = row(result, "a"), row(result, "b")
     assert (a.area, b.area, a.baseline_area, b.baseline_area) == pytest.approx((7, 5, 9, 9))
     assert (a.advantage, b.advantage) == pytest.approx((2, 4))
@@ -128,7 +129,7 @@ def test_an_interval_counts_only_the_values_that_are_there():
 
 
 def agrees(table, fractions, **options):
-    result = compare(table, guard=False, **options)
+    result = compare(table, unequal_variances=False, **options)
     slow = anova_slow.compare(
         table[["estimator", "replicate", "fraction", "value"]].itertuples(index=False, name=None),
         fractions,
@@ -164,7 +165,7 @@ def test_a_study_with_holes_agrees_with_dummy_variables(seed):
 
 
 @pytest.mark.parametrize(("uneven", "holes"), [("a", False), ("a", True), ("random", True)])
-def test_the_guard_widens_exactly_where_the_slow_variance_ratio_is_significant(uneven, holes):
+def test_the_error_is_widened_exactly_where_the_slow_variance_ratio_is_significant(uneven, holes):
     widened = 0
     for seed in range(7):
         rng = np.random.default_rng(seed)
@@ -173,7 +174,7 @@ def test_the_guard_widens_exactly_where_the_slow_variance_ratio_is_significant(u
         if holes:
             areas["b"][0] = areas["c"][3] = areas["random"][4] = np.nan
         cells = {(e, s): v for e in names for s, v in enumerate(areas[e]) if not np.isnan(v)}
-        result, plain = compare(table_of(areas)), compare(table_of(areas), guard=False)
+        result, plain = compare(table_of(areas)), compare(table_of(areas), unequal_variances=False)
         significant = {}
         for e in names:
             f, df, rest = anova_slow.variance_ratio(cells, e)
@@ -431,17 +432,17 @@ def test_pooling_finds_what_single_paired_tests_miss():
 
 
 @pytest.mark.parametrize(("n", "most"), [(3, 0.085), (5, 0.06)])
-def test_the_guard_holds_back_an_estimator_three_times_as_variable(n, most):
+def test_an_own_error_holds_back_an_estimator_three_times_as_variable(n, most):
     areas = simulated(25, 8000, 10, n, sd=np.r_[1, 3, np.ones(9)])
-    guarded, plain = (decided(areas, guard=guard).any(-1).mean() for guard in (True, False))
+    own, plain = (decided(areas, unequal_variances=widened).any(-1).mean() for widened in (True, False))
     assert plain > 0.09
-    assert guarded < most
+    assert own < most
 
 
-def test_the_guard_costs_little_where_nothing_is_uneven():
+def test_an_own_error_costs_little_where_nothing_is_uneven():
     areas = simulated(26, 4000, 10, 5, effect=np.r_[np.zeros(6), np.full(5, 3.0)])
-    guarded, plain = (decided(areas, guard=guard)[:, 5:].mean() for guard in (True, False))
-    assert plain - 0.04 < guarded < plain
+    own, plain = (decided(areas, unequal_variances=widened)[:, 5:].mean() for widened in (True, False))
+    assert plain - 0.04 < own < plain
 
 
 def test_all_looks_together_err_within_the_budget_and_whole_tests_at_each_look_do_not():
@@ -449,7 +450,7 @@ def test_all_looks_together_err_within_the_budget_and_whole_tests_at_each_look_d
     shared, whole = np.zeros(3000, bool), np.zeros(3000, bool)
     for n in INTERIM_ANALYSES:
         p = holm(contrasts(areas[..., :n], 0).p[:, 1:]).min(-1)
-        shared |= p <= look_alpha(n)
+        shared |= p <= interim_alpha(n)
         whole |= p <= 0.05
     assert 0.015 < shared.mean() < 0.05
     assert whole.mean() > 0.1
@@ -459,42 +460,42 @@ def test_all_looks_together_err_within_the_budget_and_whole_tests_at_each_look_d
 def test_the_smallest_detectable_difference_is_found_four_times_in_five(estimators, n):
     effect = np.zeros(1 + estimators)
     effect[1] = minimum_detectable(0.02, n, estimators)
-    found = decided(simulated(28, 8000, estimators, n, sd=0.02, effect=effect), guard=False)
+    found = decided(simulated(28, 8000, estimators, n, sd=0.02, effect=effect), unequal_variances=False)
     assert found[:, 0].mean() == pytest.approx(0.8, abs=0.02)
 
 
-# looks and detectable differences
+# analyses and detectable differences
 
 
 def test_the_shares_of_the_looks_add_up_to_alpha():
-    for looks in (INTERIM_ANALYSES, (4,), (2, 9)):
-        assert sum(look_alpha(n, 0.1, looks) for n in looks) == pytest.approx(0.1)
-        assert all(look_alpha(n, 0.1, looks) > 0 for n in looks)
+    for analyses in (INTERIM_ANALYSES, (4,), (2, 9)):
+        assert sum(interim_alpha(n, 0.1, analyses) for n in analyses) == pytest.approx(0.1)
+        assert all(interim_alpha(n, 0.1, analyses) > 0 for n in analyses)
 
 
 def test_a_look_that_lost_a_replicate_spends_no_more_than_planned():
-    assert look_alpha(4) <= look_alpha(5)
+    assert interim_alpha(4) <= interim_alpha(5)
 
 
 @pytest.mark.parametrize(
-    ("n", "looks"), [(21, INTERIM_ANALYSES), (0, INTERIM_ANALYSES), (5, ()), (5, (5, 5)), (5, (8, 5)), (5, (0, 5))]
+    ("n", "analyses"), [(21, INTERIM_ANALYSES), (0, INTERIM_ANALYSES), (5, ()), (5, (5, 5)), (5, (8, 5)), (5, (0, 5))]
 )
-def test_a_look_that_was_not_planned_is_refused(n, looks):
+def test_an_interim_analysis_that_was_not_planned_is_refused(n, analyses):
     with pytest.raises(BadInput, match="ooks"):
-        look_alpha(n, looks=looks)
+        interim_alpha(n, analyses=analyses)
 
 
 def test_a_comparison_at_a_look_spends_that_looks_share():
     table = drawn(np.random.default_rng(15), n=5)
-    expected = compare(table, alpha=look_alpha(5))
-    pd.testing.assert_frame_equal(compare(table, looks=True), expected)
+    expected = compare(table, alpha=interim_alpha(5))
+    pd.testing.assert_frame_equal(compare(table, interim=True), expected)
     assert expected.attrs["alpha"] == pytest.approx(0.01)
-    assert compare(table, looks=(5, 9)).attrs["alpha"] == pytest.approx(0.025)
-    assert compare(table, looks=False).attrs["alpha"] == 0.05
+    assert compare(table, interim=(5, 9)).attrs["alpha"] == pytest.approx(0.025)
+    assert compare(table, interim=False).attrs["alpha"] == 0.05
 
 
 def test_the_detectable_column_is_the_designs_smallest_difference():
-    result = compare(drawn(np.random.default_rng(16), estimators=5, n=4), guard=False)
+    result = compare(drawn(np.random.default_rng(16), estimators=5, n=4), unequal_variances=False)
     expected = minimum_detectable(result.attrs["residual_sd"], 4, 4)
     assert result.detectable.to_numpy() == pytest.approx(np.full(4, expected))
 

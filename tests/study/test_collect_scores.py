@@ -12,7 +12,7 @@ import pytest
 import uproar
 from uproar.report import write_report
 from uproar.statistics.intervals import crossed_mean
-from uproar.statistics.twoway import holm
+from uproar.statistics.multiple_testing import holm
 from uproar.study.spec import study_of
 
 STUDY = {

@@ -16,8 +16,8 @@ from uproar.audits.plots import heat_map
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.statistics.comparisons import gains
 from uproar.statistics.design import BASELINE
-from uproar.statistics.planned_contrasts import gains
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study

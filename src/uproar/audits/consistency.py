@@ -15,7 +15,7 @@ from uproar.audits.values_per_image import values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics.base import read_metric
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.correlation import concordance
+from uproar.statistics.concordance import concordance
 from uproar.statistics.design import ALPHA
 from uproar.statistics.metric_pairs import ValuesPerImage, both_ways, over_images_p, pairwise, per_estimator
 

@@ -9,8 +9,8 @@ import pandas as pd
 from uproar.audits.plots import REMOVED, lines
 from uproar.audits.predictions import Predictions
 from uproar.results.finding import Plot
-from uproar.statistics.crossed import Mean, mean_of
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval, crossed_mean
 
 DECOUPLED = ("decoupled", "decoupled:permuted", "decoupled:class")
 
@@ -20,18 +20,18 @@ class DonorEffects:
     """What the donor of a mask changes in the accuracy of decoupled ROAR for one estimator, mean over fractions."""
 
     estimator: str
-    own: Mean
+    own: Interval
     """Own masks minus those of any other image."""
-    shift: Mean
+    shift: Interval
     """Masks of other images of the class minus those of any other image."""
-    rest: Mean
+    rest: Interval
     """Own masks minus those of other images of the class."""
 
     @property
     def row(self) -> dict[str, object]:
         """A row of the table."""
         names = {"own minus permuted": self.own, "class minus permuted": self.shift, "own minus class": self.rest}
-        ends = {f"{what}, {end}": getattr(mean, end) for what, mean in names.items() for end in ("mean", "low", "high")}
+        ends = {f"{what}, {end}": v for what, interval in names.items() for end, v in interval.as_row().items()}
         return {"estimator": self.estimator, **ends}
 
 
@@ -40,7 +40,7 @@ def donor_effects(predictions: Predictions, name: str) -> DonorEffects | None:
     own, permuted, within = (predictions.over_fractions(predictions.correct, p, name) for p in DECOUPLED)
     if own is None or permuted is None or within is None:
         return None
-    return DonorEffects(name, mean_of(own - permuted), mean_of(within - permuted), mean_of(own - within))
+    return DonorEffects(name, crossed_mean(own - permuted), crossed_mean(within - permuted), crossed_mean(own - within))
 
 
 def distance(effects: list[DonorEffects]) -> str:
@@ -48,7 +48,7 @@ def distance(effects: list[DonorEffects]) -> str:
     named = [each for each in effects if each.estimator != BASELINE]
     if not named:
         return "."
-    most = max(named, key=lambda each: abs(each.shift.mean))
+    most = max(named, key=lambda each: abs(each.shift.value))
     control = next((each.own for each in effects if each.estimator == BASELINE), None)
     measured = (
         ""
@@ -66,7 +66,7 @@ def warnings(effects: list[DonorEffects]) -> list[str]:
     """Where decoupled ROAR is not to be read as quality."""
     texts = []
     for each in effects:
-        if each.estimator == BASELINE and (each.own.low > 0 or each.own.high < 0):
+        if each.estimator == BASELINE and each.own.side:
             texts.append(
                 "Own and permuted masks differ for a random ranking, where they must not: read decoupled differences "
                 f"below {100 * max(abs(each.own.low), abs(each.own.high)):.1f} points as nothing."
@@ -84,7 +84,7 @@ def by_fraction(predictions: Predictions) -> pd.DataFrame:
     random = {t: predictions.accuracy("decoupled", BASELINE, t) for t in predictions.fractions}
     rows = []
     for name, t, (own, permuted, within) in predictions.finished(predictions.correct, DECOUPLED):
-        gain, off = mean_of(own - permuted), mean_of(within - permuted)
+        gain, off = crossed_mean(own - permuted), crossed_mean(within - permuted)
         rows.append(
             {
                 "estimator": name,
@@ -93,10 +93,10 @@ def by_fraction(predictions: Predictions) -> pd.DataFrame:
                 "permuted": permuted.mean(),
                 "of its class": within.mean(),
                 "random ranking": random[t],
-                "own minus permuted": gain.mean,
+                "own minus permuted": gain.value,
                 "low": gain.low,
                 "high": gain.high,
-                "class minus permuted": off.mean,
+                "class minus permuted": off.value,
                 "class low": off.low,
                 "class high": off.high,
             }

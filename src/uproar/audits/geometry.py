@@ -13,7 +13,8 @@ from uproar.audits.plots import REMOVED, lines
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.design import BASELINE
-from uproar.statistics.paired_differences import Difference, paired
+from uproar.statistics.intervals import Interval
+from uproar.statistics.paired import paired_difference
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -43,12 +44,12 @@ def geometry(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
     shared = [t for t in pixels.columns if t in blocks.columns and t > 0]
     if not shared:
         raise NotApplicable("random and block_random share no finished fraction; see the report's list of problems")
-    gaps = {t: paired(blocks[t], pixels[t]) for t in shared}
-    table = pd.DataFrame([{"fraction": t, **vars(gap)} for t, gap in gaps.items()])
-    whole = paired(blocks[shared].mean(axis=1), pixels[shared].mean(axis=1))
+    gaps = {t: paired_difference(blocks[t], pixels[t]) for t in shared}
+    table = pd.DataFrame([{"fraction": t, **gap.as_row(with_n=True)} for t, gap in gaps.items()])
+    whole = paired_difference(blocks[shared].mean(axis=1), pixels[shared].mean(axis=1))
     return Finding(
         state(whole, margin),
-        f"Random blocks leave {whole.in_points} accuracy points {_than(whole)} random pixels "
+        f"Random blocks leave {_points(whole)} accuracy points {_than(whole)} random pixels "
         f"(mean over {len(shared)} fractions, {whole.n} replicates): " + _consequence(whole, margin),
         plots=(_plot({PIXELS: pixels, BLOCKS: blocks}, whole),),
         tables={"blocks minus pixels, accuracy": table},
@@ -56,20 +57,24 @@ def geometry(evidence: Evidence, *, margin: Annotated[float, Field(gt=0, lt=1)] 
     )
 
 
-def state(gap: Difference, margin: float) -> State:
+def state(gap: Interval, margin: float) -> State:
     """Misled by a decided gap; sound if the gap is below the margin either way."""
     sound = -margin < gap.low and gap.high < margin
-    return conclude(misleads=gap.decided and not sound, holds=sound)
+    return conclude(misleads=gap.side != 0 and not sound, holds=sound)
 
 
-def _than(gap: Difference) -> str:
-    return "less than" if gap.mean < 0 else "more than"
+def _points(gap: Interval) -> str:
+    return f"{100 * abs(gap.value):.1f} ± {100 * gap.half_width:.1f}"
 
 
-def _consequence(gap: Difference, margin: float) -> str:
+def _than(gap: Interval) -> str:
+    return "less than" if gap.value < 0 else "more than"
+
+
+def _consequence(gap: Interval, margin: float) -> str:
     if state(gap, margin) == "holds":
         return "shape by itself hardly matters here."
-    if not gap.decided:
+    if not gap.side:
         return "these replicates cannot tell whether shape matters here."
     return (
         "a coarse map gains or loses by its shape alone, so compare estimators with "
@@ -77,7 +82,7 @@ def _consequence(gap: Difference, margin: float) -> str:
     )
 
 
-def _plot(accuracy: Mapping[str, pd.DataFrame], gap: Difference) -> Plot:
+def _plot(accuracy: Mapping[str, pd.DataFrame], gap: Interval) -> Plot:
     rows = [
         {"fraction": t, "ranking": name, "accuracy": v.mean(), "low": v.min(), "high": v.max()}
         for name, frame in accuracy.items()
@@ -85,7 +90,7 @@ def _plot(accuracy: Mapping[str, pd.DataFrame], gap: Difference) -> Plot:
     ]
     return lines(
         "geometry",
-        f"Blocks leave {gap.in_points} points {_than(gap)} pixels do",
+        f"Blocks leave {_points(gap)} points {_than(gap)} pixels do",
         "Accuracy after retraining without the removed share; the band spans the replicates.",
         pd.DataFrame(rows),
         REMOVED,

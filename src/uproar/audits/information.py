@@ -13,8 +13,8 @@ from uproar.audits.predictions import Predictions
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.crossed import Mean, mean_of
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval, crossed_mean
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -40,7 +40,7 @@ def information(evidence: Evidence) -> Finding:
     predictions = Predictions(part)
     bits = predictions.entropy
     rows = [
-        {"estimator": estimator, "fraction": t, **vars(mean_of(bits - nll))}
+        {"estimator": estimator, "fraction": t, **crossed_mean(bits - nll).as_row()}
         for estimator, t, (nll,) in predictions.finished(predictions.nll_bits, (MASK,))
     ]
     if not rows:
@@ -48,7 +48,7 @@ def information(evidence: Evidence) -> Finding:
     table = pd.DataFrame(rows)
     others = table[table["estimator"] != BASELINE]
     top = (others if len(others) else table).sort_values("low").iloc[-1]
-    most = Mean(top["mean"], top["low"], top["high"])
+    most = Interval(top["mean"], top["low"], top["high"])
     sentence = (
         f"A removed-mask alone tells at least {most.text()} of the {bits:.2f} bits of the class "
         f"({top['estimator']} at t = {top['fraction']:g}), and a random mask "
@@ -85,14 +85,14 @@ def _random(table: pd.DataFrame, fraction: float) -> str:
     if rows.empty:
         return "was not measured"
     row = rows.iloc[0]
-    return Mean(row["mean"], row["low"], row["high"]).text()
+    return Interval(row["mean"], row["low"], row["high"]).text()
 
 
 def _listed(values: Mapping[str, float]) -> pd.DataFrame:
     return pd.DataFrame({"quantity": list(values), "bits": list(values.values())})
 
 
-def _plot(table: pd.DataFrame, bits: float, most: Mean, name: str) -> Plot:
+def _plot(table: pd.DataFrame, bits: float, most: Interval, name: str) -> Plot:
     return lines(
         "information",
         f"The masks of {name} alone tell at least {most.text(digits=1)} of {bits:.1f} bits",

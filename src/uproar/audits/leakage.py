@@ -14,8 +14,8 @@ from uproar.audits.plots import REMOVED, lines
 from uproar.audits.predictions import Predictions, Reader
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot, State
-from uproar.statistics.crossed import Mean, mean_of
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval, crossed_mean
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -115,9 +115,9 @@ class _Leak:
     ) -> None:
         self.protocol, self.estimator = protocol, estimator
         self.mask, self.shown = float(mask.mean()), float(shown.mean())
-        self.beyond_half = mean_of(mask - (shown + chance) / 2)
-        self.left = mean_of(shown - chance)
-        self.added: Mean | None = None if added is None else mean_of(added)
+        self.beyond_half = crossed_mean(mask - (shown + chance) / 2)
+        self.left = crossed_mean(shown - chance)
+        self.added: Interval | None = None if added is None else crossed_mean(added)
         self.bits = bits
 
     @property
@@ -188,7 +188,7 @@ def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:
     lost = [each.estimator for each in known if each.unrankable]
     if lost:
         few = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
-        added = max((each.added for each in known if each.unrankable and each.added), key=lambda m: m.mean)
+        added = max((each.added for each in known if each.unrankable and each.added), key=lambda m: m.value)
         return f"{text}; given the mask the pixels add at most {added.text()} bits for {few}: ROAR cannot rank there"
     return text
 
@@ -196,13 +196,13 @@ def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:
 def _masks(predictions: Predictions) -> pd.DataFrame:
     rows = []
     for name, t, (mask,) in predictions.finished(predictions.correct, ("roar:mask",)):
-        alone = mean_of(mask)
+        alone = crossed_mean(mask)
         rows.append(
             {
                 "estimator": name,
                 "fraction": t,
                 "ROAR": predictions.accuracy("roar", name, t),
-                "masks alone": alone.mean,
+                "masks alone": alone.value,
                 "low": alone.low,
                 "high": alone.high,
                 "masks of another base model": predictions.accuracy("roar:mask-other", name, t),
@@ -214,7 +214,7 @@ def _masks(predictions: Predictions) -> pd.DataFrame:
 
 def _pixels(predictions: Predictions) -> pd.DataFrame:
     rows = [
-        {"estimator": name, "fraction": t, **vars(mean_of(added))}
+        {"estimator": name, "fraction": t, **crossed_mean(added).as_row()}
         for name, t, (added,) in predictions.finished(_added_bits(predictions), ("roar",))
     ]
     return pd.DataFrame(rows, columns=["estimator", "fraction", "mean", "low", "high"])

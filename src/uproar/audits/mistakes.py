@@ -22,8 +22,8 @@ from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
-from uproar.statistics.crossed import Mean, mean_of
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval, crossed_mean
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -168,12 +168,12 @@ class _BaseModels:
         right = self.predictions.correct(protocol, estimator, fraction)
         return None if right is None else self.wrong * right
 
-    def share(self, counted: np.ndarray) -> Mean:
+    def share(self, counted: np.ndarray) -> Interval:
         """What is counted as a share of the mistakes, with an interval of the ratio (linearised)."""
         rate = float(self.wrong.mean())
         share = float(counted.mean()) / rate
-        off = mean_of((counted - share * self.wrong) / rate)
-        return Mean(share, share + off.low - off.mean, share + off.high - off.mean)
+        off = crossed_mean((counted - share * self.wrong) / rate)
+        return Interval(share, share + off.low - off.value, share + off.high - off.value)
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,12 @@ class _Repetition:
 
     protocol: str
     estimator: str
-    repeated: Mean
-    beyond: Mean
+    repeated: Interval
+    beyond: Interval
     """Repeated minus what the yardstick repeats."""
     yardstick: _Yardstick
-    right: Mean
-    natural: Mean
+    right: Interval
+    natural: Interval
     """What the yardstick repeats."""
 
     @property
@@ -197,21 +197,21 @@ class _Repetition:
         return {
             "protocol": self.protocol,
             "estimator": self.estimator,
-            "repeated": self.repeated.mean,
+            "repeated": self.repeated.value,
             "low": low,
             "high": high,
-            "yardstick": self.natural.mean,
+            "yardstick": self.natural.value,
             "which": self.yardstick.name,
-            "beyond it": self.beyond.mean,
+            "beyond it": self.beyond.value,
             "beyond, low": self.beyond.low,
             "beyond, high": self.beyond.high,
-            "put right": self.right.mean,
+            "put right": self.right.value,
         }
 
     @property
     def why(self) -> str:
         """The numbers behind a mark."""
-        natural = f"{self.yardstick.name} {100 * self.natural.mean:.1f} %"
+        natural = f"{self.yardstick.name} {100 * self.natural.value:.1f} %"
         return f"repeats {self.repeated.text(100, 1)} % of the explained network's mistakes, {natural}"
 
 
@@ -243,10 +243,10 @@ def _by_fraction(base: _BaseModels) -> pd.DataFrame:
                         "protocol": protocol,
                         "estimator": name,
                         "fraction": t,
-                        "repeated": share.mean,
+                        "repeated": share.value,
                         "low": low,
                         "high": high,
-                        "put right": base.share(right).mean,
+                        "put right": base.share(right).value,
                         "mistakes": float(base.wrong.sum(axis=1).mean()),
                         "accuracy": base.predictions.accuracy(protocol, name, t),
                     }
@@ -265,7 +265,7 @@ def _over_rankings(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _shares(share: Mean) -> tuple[float, float]:
+def _shares(share: Interval) -> tuple[float, float]:
     """The ends of the interval of a share, which is neither below 0 nor above 1."""
     return max(share.low, 0.0), min(share.high, 1.0)
 
@@ -278,7 +278,7 @@ def _state(measured: list[_Repetition], margin: float) -> State:
 
 
 def _sentence(measured: list[_Repetition], repeating: list[_Repetition], base: _BaseModels, state: State) -> str:
-    most = max(repeating or measured, key=lambda each: each.repeated.mean)
+    most = max(repeating or measured, key=lambda each: each.repeated.value)
     count = round(float(base.wrong.sum(axis=1).mean()))
     ends: dict[State, str] = {
         "misleads": f"under {len(repeating)} of {len(measured)} rankings and protocols masks hand its answers on",
@@ -311,7 +311,7 @@ def _plots(table: pd.DataFrame, repeating: list[_Repetition], measured: list[_Re
                 ("repeated", "mistakes repeated"),
                 "estimator",
                 band=True,
-                reference=(own[0].natural.mean, own[0].yardstick.name),
+                reference=(own[0].natural.value, own[0].yardstick.name),
                 percent=True,
             )
         )

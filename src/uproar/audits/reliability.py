@@ -22,7 +22,7 @@ from uproar.errors import NotApplicable
 from uproar.metrics.base import judges, read_metric, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
-from uproar.statistics.correlation import Concordance, concordance, krippendorff_alpha
+from uproar.statistics.concordance import Concordance, concordance, krippendorff_alpha
 from uproar.statistics.metric_pairs import OPPOSED, ValuesPerImage, both_ways, pairwise, per_estimator
 
 if TYPE_CHECKING:

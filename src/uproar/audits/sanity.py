@@ -18,8 +18,8 @@ from uproar.estimators import read_chain
 from uproar.metrics.base import read_metric
 from uproar.metrics.randomisation import Similarity, compare
 from uproar.results.finding import Finding, Mark, Plot, State
-from uproar.statistics.correlation import mean_of
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import mean_interval
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -102,7 +102,7 @@ def kept(similarity: Mapping[str, np.ndarray], limit: float) -> pd.DataFrame:
     """
     rows = []
     for name, values in similarity.items():
-        mean = mean_of(values)
+        mean = mean_interval(values)
         if mean.n == 1:
             raise NotApplicable("1 replicate cannot give an interval; run at least 2 seeds")
         if mean.n:

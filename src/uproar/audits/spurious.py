@@ -14,7 +14,8 @@ from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.paired_differences import Difference, paired
+from uproar.statistics.intervals import Interval
+from uproar.statistics.paired import paired_difference
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -69,17 +70,17 @@ def spurious(
         for protocol in (RETRAINED, ORIGINAL)
         for name in (CENTRE, cue)
     }
-    retrained = paired(accuracy[RETRAINED, cue], accuracy[RETRAINED, CENTRE])
-    original = paired(accuracy[ORIGINAL, cue], accuracy[ORIGINAL, CENTRE])
-    fooled = paired(
+    retrained = paired_difference(accuracy[RETRAINED, cue], accuracy[RETRAINED, CENTRE])
+    original = paired_difference(accuracy[ORIGINAL, cue], accuracy[ORIGINAL, CENTRE])
+    fooled = paired_difference(
         accuracy[RETRAINED, cue] - accuracy[RETRAINED, CENTRE], accuracy[ORIGINAL, cue] - accuracy[ORIGINAL, CENTRE]
     )
     edge = _at(evidence["edge"], CLEAN, cue, share)
     plain = _at(evidence["edge"], CLEAN, cue, 0.0)
-    lost = paired(plain, edge)
+    lost = paired_difference(plain, edge)
     table = pd.DataFrame(
         [
-            {"what": what, **vars(difference)}
+            {"what": what, **difference.as_row(with_n=True)}
             for what, difference in (
                 ("retrained: with cue minus without", retrained),
                 ("original: with cue minus without", original),
@@ -103,9 +104,9 @@ def spurious(
     )
 
 
-def state(fooled: Difference, margin: float) -> State:
+def state(fooled: Interval, margin: float) -> State:
     """Fooled if retraining gains by the cue what the original network does not."""
-    return conclude(misleads=fooled.decided and fooled.mean > 0, holds=fooled.high < margin)
+    return conclude(misleads=fooled.side > 0, holds=fooled.high < margin)
 
 
 def _at(part: Part, protocol: str, estimator: str, fraction: float) -> pd.Series:
@@ -117,12 +118,12 @@ def _at(part: Part, protocol: str, estimator: str, fraction: float) -> pd.Series
     return accuracy[fraction]
 
 
-def _signed(gap: Difference) -> str:
-    return f"{'+' if gap.mean >= 0 else '-'}{gap.in_points}"
+def _signed(gap: Interval) -> str:
+    return f"{100 * gap.value:+.1f} ± {100 * gap.half_width:.1f}"
 
 
-def _sentence(fooled: Difference, retrained: Difference, original: Difference, lost: Difference, share: float) -> str:
-    caught = fooled.decided and fooled.mean > 0
+def _sentence(fooled: Interval, retrained: Interval, original: Interval, lost: Interval, share: float) -> str:
+    caught = fooled.side > 0
     verdict = f"Retraining is {'fooled' if caught else 'not seen to be fooled'}"
     return (
         f"{verdict}: a cue of the label in {100 * share:g} % of the pixels changes the accuracy of retrained networks "
@@ -138,7 +139,7 @@ def _bar(group: str, series: str, values: pd.Series) -> dict[str, object]:
 
 
 def _holes(
-    accuracy: Mapping[tuple[str, str], pd.Series], cue: str, fraction: float, gap: Difference, chance: float
+    accuracy: Mapping[tuple[str, str], pd.Series], cue: str, fraction: float, gap: Interval, chance: float
 ) -> Plot:
     rows = [
         _bar(
@@ -162,7 +163,7 @@ def _holes(
     )
 
 
-def _edge(plain: pd.Series, edge: pd.Series, share: float, lost: Difference, chance: float) -> Plot:
+def _edge(plain: pd.Series, edge: pd.Series, share: float, lost: Interval, chance: float) -> Plot:
     rows = [_bar("trained on whole images", "", plain), _bar(f"trained with the cue ({100 * share:g} %)", "", edge)]
     return bars(
         "spurious-edge",

@@ -16,8 +16,10 @@ from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.areas import area
+from uproar.statistics.concordance import kendall
 from uproar.statistics.design import BASELINE
-from uproar.statistics.rank_resampling import Array, beats, decided, halves, kendall, resampled
+from uproar.statistics.intervals import Numbers as Array
+from uproar.statistics.rank_resampling import beats, decided, halves, resampled
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study

@@ -20,7 +20,7 @@ from uproar.estimators import read_chain
 from uproar.expression import Call, parse
 from uproar.metrics.base import read_metric
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.correlation import Mean, mean_of
+from uproar.statistics.intervals import Interval, mean_interval
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -143,10 +143,10 @@ def _three(part: Part, metric: str, estimator: str, scheme: str, clip: bool, see
         return None
 
 
-def by_metric(table: pd.DataFrame) -> dict[str, Mean]:
+def by_metric(table: pd.DataFrame) -> dict[str, Interval]:
     """The mean distance of each metric over estimators and schemes, replicates averaged first, with its interval."""
     own = table.groupby(["metric", "estimator", "scheme", "clipped"], sort=False)["distance"].mean()
-    return {str(metric): mean_of(group.to_numpy()) for metric, group in own.groupby(level="metric", sort=False)}
+    return {str(metric): mean_interval(group.to_numpy()) for metric, group in own.groupby(level="metric", sort=False)}
 
 
 def order_kept(table: pd.DataFrame) -> dict[str, tuple[float, float]]:
@@ -171,13 +171,13 @@ def state_of(kept: Mapping[str, tuple[float, float]]) -> State:
     return conclude(misleads=bool(_blind(kept)), holds=bool(kept) and len(_sees(kept)) == len(kept))
 
 
-def _summary_table(summary: Mapping[str, Mean]) -> pd.DataFrame:
+def _summary_table(summary: Mapping[str, Interval]) -> pd.DataFrame:
     return pd.DataFrame(
         [{"metric": k, "distance": m.value, "low": m.low, "high": m.high, "n": m.n} for k, m in summary.items()]
     )
 
 
-def _sentence(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float]]) -> str:
+def _sentence(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float]]) -> str:
     blind, sees = _blind(kept), _sees(kept)
     listed = ", ".join(f"{k} {m}" for k, m in summary.items())
     if blind:
@@ -208,7 +208,7 @@ def _words(check: pd.DataFrame) -> str:
     )
 
 
-def _bars(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float]]) -> Plot:
+def _bars(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float]]) -> Plot:
     blind = _blind(kept)
     return bars(
         "values-distance",
@@ -223,7 +223,7 @@ def _bars(summary: Mapping[str, Mean], kept: Mapping[str, tuple[float, float]]) 
     )
 
 
-def _curves_plot(part: Part, estimator: str, summary: Mapping[str, Mean]) -> Plot:
+def _curves_plot(part: Part, estimator: str, summary: Mapping[str, Interval]) -> Plot:
     """The curves of the metric that tells maps apart best."""
     best = max(summary, key=lambda k: summary[k].value)
     metric = next(m for m in part.study.metric_names if label(m) == best)

@@ -19,7 +19,7 @@ from uproar.metrics.base import read_metric, sign_of
 from uproar.statistics.design import ALPHA, BASELINE
 from uproar.statistics.intervals import Interval, Measurements
 from uproar.statistics.metric_pairs import ValuesPerImage
-from uproar.statistics.twoway import holm
+from uproar.statistics.multiple_testing import holm
 
 Numbers = NDArray[np.float64]
 

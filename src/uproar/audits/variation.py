@@ -18,16 +18,10 @@ from uproar.audits.plots import lines, scatter
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.correlation import mean_of
+from uproar.statistics.correlation import partial_spearman
 from uproar.statistics.design import BASELINE
-from uproar.statistics.regression import (
-    partial_spearman,
-    permutation_p,
-    r_squared,
-    r_squared_interval,
-    residuals,
-    slope,
-)
+from uproar.statistics.intervals import mean_interval
+from uproar.statistics.regression import permutation_p, r_squared, r_squared_interval, residuals, slope
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -196,7 +190,7 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
     both = accuracy.index.intersection(masks.index)
     y, x = accuracy.loc[both].to_numpy().T, masks.loc[both].to_numpy().T
     left = residuals(x, y)
-    intervals = [mean_of(values) for values in left.T]
+    intervals = [mean_interval(values) for values in left.T]
     mean = left.mean(0)
     result = pd.DataFrame(
         {

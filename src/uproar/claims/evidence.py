@@ -16,15 +16,10 @@ from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.finding import Finding
 from uproar.results.judgement import Measure, Range
-from uproar.statistics.claim_intervals import (
-    Interval,
-    correlation,
-    correlation_interval,
-    line_interval,
-    mean_interval,
-    spread_interval,
-)
+from uproar.statistics.correlation import correlation, correlation_interval, spread_interval
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval, mean_interval
+from uproar.statistics.regression import line_interval
 from uproar.statistics.verdicts import compare
 
 if TYPE_CHECKING:

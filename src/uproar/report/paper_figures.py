@@ -24,7 +24,7 @@ from uproar.report.figures import Figure
 from uproar.report.formatting import LEVEL, NOTHING, clean, known, percent, points
 from uproar.report.section import Section
 from uproar.report.style import Style, styles
-from uproar.statistics.claim_intervals import Interval, mean_interval
+from uproar.statistics.intervals import Interval, mean_interval
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from uproar.results.finding import Finding
 from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
+from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.comparisons import compare_pairs
-from uproar.statistics.curve_table import areas_of, checked
 from uproar.statistics.design import BASELINE
 from uproar.statistics.sequential import sequential
 from uproar.statistics.verdicts import compare, intervals
@@ -84,7 +84,7 @@ class StudyView:
 
     def areas(self, protocol: str) -> pd.DataFrame:
         """Mean height of the curves over the fractions that all have: estimators × replicates, NaN where missing."""
-        return areas_of(checked(self.curves(protocol)))[0]
+        return areas_of(tidy_curves(self.curves(protocol)))[0]
 
     def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
         """Accuracy by replicate (rows) and fraction (columns), plain training included; whole columns only."""

@@ -1,67 +1,26 @@
-"""How far judges agree: correlations of two, concordance of many. Pure functions of arrays."""
+"""Correlations: Pearson's, Spearman's, partial, point-biserial; of every two columns; with bootstrap intervals.
+
+One rule for NaN throughout: a pair (or triple) with a NaN is left out, and the correlation is NaN where fewer than
+three are left or one side of these does not vary.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Numbers = NDArray[np.float64]
+from uproar.seeds import key
+from uproar.statistics.bootstrap import percentile_interval
+from uproar.statistics.intervals import Interval, Numbers, nanmean
 
 FEW = 3
-"""Fewer pairs than this have no correlation worth a number."""
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-    @property
-    def above_zero(self) -> bool:
-        """Whether the whole interval is positive."""
-        return self.low > 0
-
-    @property
-    def below_zero(self) -> bool:
-        """Whether the whole interval is negative."""
-        return self.high < 0
-
-    def p(self, bound: float = 0.0) -> float:
-        """Two-sided p of "the mean is `bound`"; NaN for fewer than two values."""
-        if self.n < 2:
-            return math.nan
-        error = (self.high - self.low) / 2 / float(scipy.stats.t.ppf(0.975, self.n - 1))
-        if error == 0:
-            return float(self.value == bound)
-        return float(2 * scipy.stats.t.sf(abs(self.value - bound) / error, self.n - 1))
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
-
-
-def mean_of(values: ArrayLike) -> Mean:
-    """The mean of independent values with its t interval; NaN values do not count.
-
-    >>> print(mean_of([0.0, 0.5, 1.0]))
-    0.50 [-0.74, 1.74]
-    """
-    finite = np.asarray(values, dtype=float).ravel()
-    finite = finite[np.isfinite(finite)]
-    if len(finite) == 0:
-        return Mean(math.nan, math.nan, math.nan, 0)
-    mean = float(finite.mean())
-    if len(finite) == 1:
-        return Mean(mean, math.nan, math.nan, 1)
-    half = float(scipy.stats.t.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite)))
-    return Mean(mean, mean - half, mean + half, len(finite))
+"""Fewer pairs than this have no correlation."""
+RESAMPLES = 400
+"""Resamples of the images for the interval of a correlation."""
 
 
 def is_binary(values: ArrayLike) -> bool:
@@ -70,29 +29,48 @@ def is_binary(values: ArrayLike) -> bool:
     return set(seen[np.isfinite(seen)]) <= {0.0, 1.0}
 
 
+def pearson(a: ArrayLike, b: ArrayLike, rounding: float = 0.0) -> float:
+    """Pearson's correlation; `rounding` is the range, as a share of the largest value or of 1, that counts as constant.
+
+    >>> round(pearson([0, 1, 2, math.nan], [0, 1, 2.5, 9]), 4)
+    0.9934
+    """
+    x, y = _complete(a, b)
+    if len(x) < FEW or any(np.ptp(v) <= rounding * max(1.0, float(np.abs(v).max())) for v in (x, y)):
+        return math.nan
+    x, y = x - x.mean(), y - y.mean()
+    return float(np.clip((x @ y) / math.sqrt((x @ x) * (y @ y)), -1, 1))
+
+
+def spearman(a: ArrayLike, b: ArrayLike) -> float:
+    """Spearman's rank correlation."""
+    return pearson(*(scipy.stats.rankdata(column) for column in _complete(a, b)))
+
+
 def association(a: ArrayLike, b: ArrayLike) -> float:
     """Spearman's correlation; point-biserial where one side is binary, Pearson's where both are.
-
-    Pairs with a NaN do not count; without three pairs, or where one side does not vary, NaN.
 
     >>> association([1, 2, 3, 4], [1, 4, 9, 16])
     1.0
     >>> round(association([0, 0, 1, 1], [1, 2, 3, 5]), 3)
     0.845
     """
-    x, y = _pairs(a, b)
-    if is_binary(x) or is_binary(y):
-        return _pearson(x, y)
-    return _pearson(scipy.stats.rankdata(x), scipy.stats.rankdata(y))
+    x, y = _complete(a, b)
+    return pearson(x, y) if is_binary(x) or is_binary(y) else spearman(x, y)
 
 
 def partial_spearman(a: ArrayLike, b: ArrayLike, given: ArrayLike) -> float:
-    """Spearman's correlation of a and b with what ranks of `given` explain taken out of both.
+    """Spearman's correlation of a and b with what the ranks of `given` explain taken out of both.
 
-    NaN where `given` explains one of them completely.
+    NaN also where `given` explains one of them completely.
+
+    >>> round(partial_spearman([1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, math.nan], [1, 3, 2, 5, 4, 6]), 3)
+    0.978
+    >>> partial_spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5], [1, 2, 3, 4, 5])
+    nan
     """
-    x, y, z = (scipy.stats.rankdata(column) for column in _pairs(a, b, given))
-    xy, xz, yz = _pearson(x, y), _pearson(x, z), _pearson(y, z)
+    x, y, z = (scipy.stats.rankdata(column) for column in _complete(a, b, given))
+    xy, xz, yz = pearson(x, y), pearson(x, z), pearson(y, z)
     rest = (1 - xz**2) * (1 - yz**2)
     return float((xy - xz * yz) / math.sqrt(rest)) if rest > 1e-12 else math.nan
 
@@ -108,118 +86,113 @@ def association_matrix(columns: Numbers) -> Numbers:
         binary = ((table == 0) | (np.abs(table) == 1)).all(-2)
         either = binary[..., :, None] | binary[..., None, :]
         ranked = _correlations(scipy.stats.rankdata(table, axis=-2))
-        found = np.where(either, _correlations(table), ranked)
-        found[..., range(k), range(k)] = np.nan
-        return found
+        matrix = np.where(either, _correlations(table), ranked)
+        matrix[..., range(k), range(k)] = np.nan
+        return matrix
     if table.ndim > 2:
         return np.array([association_matrix(part) for part in table])
-    found = np.full((k, k), np.nan)
+    matrix = np.full((k, k), np.nan)
     whole = np.isfinite(table).all(0)
     if whole.any() and len(table) >= FEW:
-        found[np.ix_(whole, whole)] = association_matrix(table[:, whole])
+        matrix[np.ix_(whole, whole)] = association_matrix(table[:, whole])
     for i in np.flatnonzero(~whole):
-        there = table[np.isfinite(table[:, i])]
-        fits = np.isfinite(there).all(0)
-        if len(there) >= FEW:  # with these columns, the rows of this one are all that count
-            place = int(fits[:i].sum())
-            found[i, fits] = found[fits, i] = association_matrix(there[:, fits])[place]
+        rows = table[np.isfinite(table[:, i])]
+        fits = np.isfinite(rows).all(0)
+        if len(rows) >= FEW:  # with these columns, the rows of this one are all that count
+            position = int(fits[:i].sum())
+            matrix[i, fits] = matrix[fits, i] = association_matrix(rows[:, fits])[position]
         for j in np.flatnonzero(~fits):
-            found[i, j] = found[j, i] = association(table[:, i], table[:, j])
-    return found
+            matrix[i, j] = matrix[j, i] = association(table[:, i], table[:, j])
+    return matrix
 
 
 def rank_correlations(a: Numbers, b: Numbers) -> Numbers:
-    """Spearman's correlation of each row of a with the same row of b, (rows,); NaN as in `association`."""
+    """Spearman's correlation of each row of a with the same row of b, (rows,)."""
     left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     whole = np.isfinite(left).all(1) & np.isfinite(right).all(1)
-    found = np.full(len(left), np.nan)
+    correlations = np.full(len(left), np.nan)
     if left.shape[1] >= FEW and whole.any():
         x, y = (scipy.stats.rankdata(side[whole], axis=1) for side in (left, right))
         x, y = x - x.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
         size = np.sqrt((x**2).sum(1) * (y**2).sum(1))
         with np.errstate(invalid="ignore", divide="ignore"):
-            found[whole] = np.where(size > 0, (x * y).sum(1) / size, np.nan)
+            correlations[whole] = np.where(size > 0, (x * y).sum(1) / size, np.nan)
     for row in np.flatnonzero(~whole):
-        x, y = _pairs(left[row], right[row])
-        found[row] = _pearson(scipy.stats.rankdata(x), scipy.stats.rankdata(y))
-    return found
+        correlations[row] = spearman(left[row], right[row])
+    return correlations
 
 
-@dataclass(frozen=True)
-class Concordance:
-    """Kendall's W of some judges, and p of "each orders at random"."""
+def correlation_interval(tables: Sequence[np.ndarray], ranked: bool = True) -> Interval:
+    """The mean correlation of several tables of (images, 2) values, and its bootstrap interval over images.
 
-    w: float
-    p: float
-    judges: int
-    objects: int
-
-
-def concordance(scores: ArrayLike, permutations: int = 2000, seed: int = 0) -> Concordance:
-    """Kendall's W of (judges, objects) scores, ties shared, with a permutation test; there must be no NaN.
-
-    W is 1 where all judges order alike and near 1 / judges where each orders at random.
+    The tables are of the same images, NaN where a value is not defined, and images are drawn for all of them at once.
+    Ranks are taken once, before the resampling.
     """
-    ranks = scipy.stats.rankdata(np.asarray(scores, dtype=float), axis=1)
-    copies = np.broadcast_to(ranks, (permutations, *ranks.shape))
-    by_chance = np.random.default_rng(seed).permuted(copies, axis=2).sum(1)
-    at_least = int((_spread(by_chance) >= _spread(ranks.sum(0)) - 1e-9).sum())
-    return Concordance(kendalls_w(ranks), (1 + at_least) / (1 + permutations), *ranks.shape)
+    return _resampled(tables, ranked, nanmean)
 
 
-def _spread(sums: Numbers) -> Numbers:
-    """Squared deviations of rank sums from their mean; W is this divided by what does not depend on the order."""
-    return np.asarray(((sums - sums.mean(-1, keepdims=True)) ** 2).sum(-1))
+def correlation(table: np.ndarray, ranked: bool = True) -> float:
+    """The correlation of two columns, of ranks or of values.
 
-
-def kendalls_w(ranks: ArrayLike) -> float:
-    """Kendall's coefficient of concordance of (judges, objects) ranks, corrected for ties.
-
-    >>> kendalls_w([[1, 2, 3], [1, 2, 3]]), kendalls_w([[1, 2, 3], [3, 2, 1]])
-    (1.0, 0.0)
+    >>> round(correlation(np.array([[1.0, 5.0], [2.0, 7.0], [3.0, 6.0]])), 2)
+    0.5
     """
-    table = np.asarray(ranks, dtype=float)
-    judges, objects = table.shape
-    ties = sum((count**3 - count).sum() for count in (np.unique(r, return_counts=True)[1] for r in table))
-    most = judges**2 * (objects**3 - objects) - judges * ties
-    return float(12 * _spread(table.sum(0)) / most) if most > 0 else math.nan
+    return float(_weighted(table, ranked, np.ones((1, len(table))))[0])
 
 
-def krippendorff_alpha(ratings: ArrayLike) -> float:
-    """Krippendorff's alpha of (judges, units) ratings on an ordinal scale; NaN is a missing rating.
+def spread_interval(tables: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> Interval:
+    """How much more rank correlations differ from table to table than those of other tables of the same images.
 
-    1 where judges agree, 0 where their ratings of one unit are as different as those of any two, below 0 where they
-    are more so.
+    The difference of their standard deviations, with its bootstrap interval over images.
     """
-    table = np.asarray(ratings, dtype=float)
-    table = table[:, np.isfinite(table).sum(0) >= 2]
-    levels = np.unique(table[np.isfinite(table)])
-    if len(levels) < 2:
-        return math.nan
-    coincidences = np.zeros((len(levels), len(levels)))
-    for unit in table.T:
-        given = np.searchsorted(levels, unit[np.isfinite(unit)])
-        counts = np.bincount(given, minlength=len(levels)).astype(float)
-        coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(given) - 1)
-    totals = coincidences.sum(0)
-    below = np.cumsum(totals) - totals / 2
-    distance = (below[:, None] - below[None, :]) ** 2
-    n = totals.sum()
-    expected = (np.outer(totals, totals) * distance).sum() / (n - 1)
-    return float(1 - (coincidences * distance).sum() / expected)
+
+    def gap(correlations: np.ndarray) -> np.ndarray:
+        first, second = correlations[: len(tables)], correlations[len(tables) :]
+        both = np.isfinite(first) & np.isfinite(second)
+        return _spread(np.where(both, first, np.nan)) - _spread(np.where(both, second, np.nan))
+
+    return _resampled([*tables, *others], True, gap)
 
 
-def _pairs(*columns: ArrayLike) -> tuple[Numbers, ...]:
+def _resampled(tables: Sequence[np.ndarray], ranked: bool, statistic: Callable[[np.ndarray], np.ndarray]) -> Interval:
+    """A statistic of the tables' correlations, (tables, resamples) -> (resamples,), of all images and of resamples."""
+    n = len(tables[0])
+    draws = np.random.default_rng(key("claims", "images"))
+    counts = draws.multinomial(n, np.full(n, 1 / n), size=RESAMPLES).astype(float)
+    weights = np.concatenate([np.ones((1, n)), counts])
+    value, *resampled = statistic(np.stack([_weighted(table, ranked, weights) for table in tables]))
+    finite = np.array(resampled)[np.isfinite(resampled)]
+    low, high = percentile_interval(finite) if len(finite) >= RESAMPLES // 2 else (math.nan, math.nan)
+    return Interval(float(value), low, high, n)
+
+
+def _weighted(table: np.ndarray, ranked: bool, weights: np.ndarray) -> np.ndarray:
+    """The correlation of the two columns under every row of weights."""
+    whole = np.isfinite(table).all(1)
+    w = weights[:, whole]
+    a, b = (scipy.stats.rankdata(c) if ranked else c for c in table[whole].T)
+    a, b = a - a.mean(), b - b.mean()
+    total = np.maximum(w.sum(1), 1)
+    mean_a, mean_b = w @ a / total, w @ b / total
+    var_a, var_b = w @ a**2 / total - mean_a**2, w @ b**2 / total - mean_b**2
+    size = np.sqrt(np.maximum(var_a, 0) * np.maximum(var_b, 0))
+    least = 1e-12 * max(float(a @ a * (b @ b)), 1e-300) ** 0.5
+    return np.where(size > least, (w @ (a * b) / total - mean_a * mean_b) / np.maximum(size, least), np.nan)
+
+
+def _spread(correlations: np.ndarray) -> np.ndarray:
+    """Standard deviation over at least three tables that have a correlation."""
+    present = np.isfinite(correlations)
+    n = present.sum(0)
+    squares = np.where(present, (correlations - nanmean(correlations)) ** 2, 0.0).sum(0)
+    return np.where(n >= FEW, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
+
+
+def _complete(*columns: ArrayLike) -> tuple[Numbers, ...]:
+    """The columns without the rows in which any has a NaN."""
     table = np.stack([np.asarray(column, dtype=float) for column in columns])
     kept = table[:, np.isfinite(table).all(0)]
     return tuple(kept)
-
-
-def _pearson(x: Numbers, y: Numbers) -> float:
-    if len(x) < FEW or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return math.nan
-    x, y = x - x.mean(), y - y.mean()
-    return float(np.clip((x @ y) / math.sqrt((x @ x) * (y @ y)), -1, 1))
 
 
 def _correlations(table: Numbers) -> Numbers:

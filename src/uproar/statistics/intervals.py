@@ -67,6 +67,10 @@ class Interval:
         """Value and half width, e.g. `0.31 ± 0.04`."""
         return f"{scale * self.value:.{digits}f} ± {scale * self.half_width:.{digits}f}"
 
+    def as_row(self, with_n: bool = False) -> dict[str, float]:
+        """Columns of a table: `mean`, `low`, `high`, and `n` where asked for."""
+        return {"mean": self.value, "low": self.low, "high": self.high, **({"n": self.n} if with_n else {})}
+
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
@@ -109,6 +113,23 @@ class Measurements:
         draws = draws[np.isfinite(draws)]
         variance = float(draws.var(ddof=1)) if len(draws) > 1 else math.nan
         return replicated_interval(self.statistic[used], variance, n)
+
+
+def mean_interval(values: ArrayLike) -> Interval:
+    """Student's interval of the mean of independent values; NaN do not count, and fewer than two have no interval.
+
+    >>> print(mean_interval([0.4, 0.5, 0.6]))
+    0.50 [0.25, 0.75]
+    """
+    finite = np.asarray(values, dtype=float).ravel()
+    finite = finite[np.isfinite(finite)]
+    n, mean = len(finite), float(finite.mean()) if len(finite) else math.nan
+    if n < 2:
+        return Interval(mean, n=n, replicates=n)
+    sd = finite.std(ddof=1)
+    half = float(t_quantile(n - 1) * sd / math.sqrt(n))
+    p = float(two_sided_p(mean, sd / math.sqrt(n), n - 1))
+    return Interval(mean, mean - half, mean + half, n, n, n - 1, p)
 
 
 def crossed_mean(values: ArrayLike) -> Interval:

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import scipy
-from numpy.typing import NDArray
 
-from uproar.statistics.correlation import Mean, association_matrix, mean_of, partial_spearman, rank_correlations
+from uproar.statistics.correlation import association_matrix, partial_spearman, rank_correlations
 from uproar.statistics.design import ALPHA
-from uproar.statistics.twoway import holm
-
-Numbers = NDArray[np.float64]
+from uproar.statistics.intervals import Interval, Numbers, mean_interval, nanmean
+from uproar.statistics.multiple_testing import holm
 
 DRAWS = 100
 """Resamples of the images for the interval of a correlation."""
@@ -53,7 +51,7 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
     draws = np.random.default_rng(seed)
     n = data.images
     resampled = np.array([_mean_matrix(everything[:, :, draws.integers(n, size=n)]) for _ in range(DRAWS)])
-    error = np.sqrt(_nanmean((resampled - _nanmean(resampled)) ** 2))
+    error = np.sqrt(nanmean((resampled - nanmean(resampled)) ** 2))
     rows = []
     for i, j in itertools.combinations(range(len(data.metrics)), 2):
         within = within_images(data.values[i], data.values[j])
@@ -71,7 +69,7 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
                 "within_images": within.value,
                 "within_low": within.low,
                 "within_high": within.high,
-                "p_opposed": within.p(OPPOSED),
+                "p_opposed": within.p_against(OPPOSED),
             }
         )
     table = pd.DataFrame(rows)
@@ -86,22 +84,19 @@ def over_images_p(pairs: pd.DataFrame, bound: float) -> Numbers:
         return holm(2 * scipy.stats.norm.sf((gap / error).to_numpy()))
 
 
-def within_images(a: Numbers, b: Numbers) -> Mean:
+def within_images(a: Numbers, b: Numbers) -> Interval:
     """Mean over images of the rank correlation of two metrics across estimators; both are (seeds, estimators, images).
 
     The replicates of an image are averaged first, since they are no images of their own.
     """
     by_seed = np.array([rank_correlations(x.T, y.T) for x, y in zip(a, b, strict=True)])
-    there = np.isfinite(by_seed)
-    total = np.where(there, by_seed, 0.0).sum(0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return mean_of(np.where(there.any(0), total / there.sum(0), np.nan))
+    return mean_interval(nanmean(by_seed))
 
 
 def per_estimator(data: ValuesPerImage) -> pd.DataFrame:
     """Correlation of every two metrics over images: a row per pair, a column per estimator."""
     everything = np.moveaxis(data.values, 0, -1)
-    by_chain = [_nanmean(association_matrix(everything[:, e])) for e in range(len(data.estimators))]
+    by_chain = [nanmean(association_matrix(everything[:, e])) for e in range(len(data.estimators))]
     return pd.DataFrame(
         [
             {"metric": data.metrics[i], "other": data.metrics[j]}
@@ -113,34 +108,23 @@ def per_estimator(data: ValuesPerImage) -> pd.DataFrame:
 
 def _mean_matrix(everything: Numbers) -> Numbers:
     matrices = association_matrix(everything)
-    return _nanmean(matrices.reshape(-1, *matrices.shape[-2:]))
+    return nanmean(matrices.reshape(-1, *matrices.shape[-2:]))
 
 
 def _mean_partial(a: Numbers, b: Numbers, clean: Numbers | None) -> float:
     if clean is None:
         return math.nan
-    found = [
+    correlations = [
         partial_spearman(x, y, given)
         for by_a, by_b, given in zip(a, b, clean, strict=True)
         for x, y in zip(by_a, by_b, strict=True)
     ]
-    return float(_nanmean(np.array(found)))
-
-
-def _nanmean(values: Numbers) -> Numbers:
-    """Mean over the first axis without NaN; NaN where there is nothing else."""
-    there = np.isfinite(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(there, values, 0.0).sum(0) / there.sum(0))
+    return float(nanmean(np.array(correlations)))
 
 
 def both_ways(pairs: pd.DataFrame, column: str) -> pd.DataFrame:
     """Both triangles of a symmetric table, rows and columns in one order; its diagonal is empty."""
     names = list(dict.fromkeys([*pairs["metric"], *pairs["other"]]))
-    found = {
-        frozenset((a, b)): value for a, b, value in zip(pairs["metric"], pairs["other"], pairs[column], strict=True)
-    }
-    rows = [
-        {"metric": a, "other": b, "correlation": found.get(frozenset((a, b)), math.nan)} for b in names for a in names
-    ]
-    return pd.DataFrame(rows)
+    values = {frozenset(pair): v for *pair, v in zip(pairs["metric"], pairs["other"], pairs[column], strict=True)}
+    rows = [(a, b, values.get(frozenset((a, b)), math.nan)) for b in names for a in names]
+    return pd.DataFrame(rows, columns=["metric", "other", "correlation"])

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from uproar.seeds import key
-from uproar.statistics.twoway import holm
-
-Array = NDArray[np.float64]
+from uproar.statistics.concordance import kendall
+from uproar.statistics.intervals import Numbers, two_sided_p
+from uproar.statistics.multiple_testing import holm
 
 DRAWS = 1000
 TOGETHER = 100
 """Draws of images held at a time."""
 
 
-def resampled(values: Array, seed: int = 0, draws: int = DRAWS) -> Array:
+def resampled(values: Numbers, seed: int = 0, draws: int = DRAWS) -> Numbers:
     """Means over seeds and images of (estimators, seeds, images) values, for resampled seeds and images, (draws, e).
 
     All estimators are judged on the same draws. Resampling s seeds alone makes their spread too small by (s - 1) / s,
@@ -40,7 +39,7 @@ def resampled(values: Array, seed: int = 0, draws: int = DRAWS) -> Array:
     return np.concatenate(parts)
 
 
-def beats(draws: Array, sign: int = 1) -> Array:
+def beats(draws: Numbers, sign: int = 1) -> Numbers:
     """How often each estimator (row) is better than each other (column); equal counts half. The diagonal is NaN.
 
     >>> beats(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))[0, 1].item()
@@ -52,7 +51,7 @@ def beats(draws: Array, sign: int = 1) -> Array:
     return np.asarray(share)
 
 
-def decided(values: Array, draws: Array, sign: int = 1, alpha: float = 0.05) -> NDArray[np.int64]:
+def decided(values: Numbers, draws: Numbers, sign: int = 1, alpha: float = 0.05) -> NDArray[np.int64]:
     """1 where the row is better than the column, -1 where worse, 0 where it cannot be told, (e, e).
 
     A t-test with the spread of the resampled differences, Holm over all pairs. The share of that spread that comes from
@@ -66,32 +65,20 @@ def decided(values: Array, draws: Array, sign: int = 1, alpha: float = 0.05) -> 
     from_seeds = np.minimum(gaps.var(1, ddof=1) / seeds, variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = (seeds - 1) * np.minimum((variance / from_seeds) ** 2, 1e6)
-        p = 2 * scipy.stats.t.sf(np.abs(gaps.mean(1)) / np.sqrt(variance), freedom)
+        p = two_sided_p(gaps.mean(1), np.sqrt(variance), freedom)
     sure = np.nan_to_num(holm(p), nan=1.0) <= alpha
-    found = np.zeros((estimators, estimators), dtype=np.int64)
-    found[first, second] = np.where(sure & (variance > 0), np.sign(gaps.mean(1)), 0)
-    return found - found.T
+    side = np.zeros((estimators, estimators), dtype=np.int64)
+    side[first, second] = np.where(sure & (variance > 0), np.sign(gaps.mean(1)), 0)
+    return side - side.T
 
 
-def kendall(a: ArrayLike, b: ArrayLike) -> Array:
-    """Kendall's τ-a over the last axis: pairs in the same order minus pairs in the other, as a share of all.
-
-    >>> float(kendall([1, 2, 3, 4], [1, 2, 4, 3]).round(3))
-    0.667
-    """
-    x, y = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    first, second = np.triu_indices(x.shape[-1], 1)
-    same = np.sign(x[..., first] - x[..., second]) * np.sign(y[..., first] - y[..., second])
-    return np.asarray(same.mean(-1))
-
-
-def halves(values: Array, seed: int = 0, draws: int = 200) -> Array:
+def halves(values: Numbers, seed: int = 0, draws: int = 200) -> Numbers:
     """Kendall's τ between the rankings by one random half of the images and by the other, (draws,)."""
     by_image = values.mean(1)
     random = np.random.default_rng(key(seed, "halves of the images"))
-    found = []
+    taus = []
     for _ in range(draws):
         order = random.permutation(by_image.shape[1])
         cut = len(order) // 2
-        found.append(kendall(by_image[:, order[:cut]].mean(1), by_image[:, order[cut:]].mean(1)))
-    return np.array(found)
+        taus.append(kendall(by_image[:, order[:cut]].mean(1), by_image[:, order[cut:]].mean(1)))
+    return np.array(taus)

@@ -1,16 +1,16 @@
-"""How well one number of an estimator tells another: R² with an interval, a permutation test, partial correlation."""
+"""Least-squares lines: R² with its intervals over estimators and over replicates, residuals, a permutation test."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from uproar.seeds import key
-
-Array = NDArray[np.float64]
+from uproar.statistics.bootstrap import percentile_interval
+from uproar.statistics.correlation import pearson
+from uproar.statistics.intervals import Interval, Numbers, t_quantile
 
 DRAWS = 2000
 SPREAD = 1e-9
@@ -23,16 +23,7 @@ def r_squared(x: ArrayLike, y: ArrayLike) -> float:
     >>> round(r_squared([0, 1, 2], [0, 1, 2.5]), 4)
     0.9868
     """
-    r = correlation(x, y)
-    return r * r
-
-
-def correlation(x: ArrayLike, y: ArrayLike) -> float:
-    """Pearson's correlation; NaN where one of them is constant or there are fewer than three points."""
-    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    if len(a) < 3 or _constant(a) or _constant(b):
-        return math.nan
-    return float(np.corrcoef(a, b)[0, 1])
+    return pearson(x, y, SPREAD) ** 2
 
 
 def slope(x: ArrayLike, y: ArrayLike) -> float:
@@ -42,7 +33,7 @@ def slope(x: ArrayLike, y: ArrayLike) -> float:
     return float(((a - a.mean()) * (b - b.mean())).sum() / spread) if spread > 0 else math.nan
 
 
-def residuals(x: ArrayLike, y: ArrayLike) -> Array:
+def residuals(x: ArrayLike, y: ArrayLike) -> Numbers:
     """What is left of y when the least-squares line over x is taken out; x may have leading axes (lines of their own).
 
     >>> residuals([0.0, 1.0, 2.0], [1.0, 3.0, 5.0]).round(9).tolist()
@@ -55,7 +46,7 @@ def residuals(x: ArrayLike, y: ArrayLike) -> Array:
     return np.asarray(b - slope * a)
 
 
-def r_squared_interval(x: Array, y: Array, seed: int = 0, level: float = 0.95) -> tuple[float, float]:
+def r_squared_interval(x: Numbers, y: Numbers, seed: int = 0) -> tuple[float, float]:
     """Bootstrap interval of R² between means over replicates, (estimators, replicates) each.
 
     Estimators and replicates are drawn with replacement: the interval says what other estimators of this kind and
@@ -70,40 +61,44 @@ def r_squared_interval(x: Array, y: Array, seed: int = 0, level: float = 0.95) -
     a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
     varies = (np.ptp(a, axis=1) > SPREAD) & (np.ptp(b, axis=1) > SPREAD)
     a, b = a[varies], b[varies]
-    if not len(a):
-        return math.nan, math.nan
-    found = (a * b).sum(1) ** 2 / ((a * a).sum(1) * (b * b).sum(1))
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    return percentile_interval((a * b).sum(1) ** 2 / ((a * a).sum(1) * (b * b).sum(1)))
 
 
 def permutation_p(x: ArrayLike, y: ArrayLike, seed: int = 0) -> float:
     """How often estimators dealt out anew correlate as strongly, in either direction."""
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    seen = abs(correlation(a, b))
-    if math.isnan(seen):
+    observed = abs(pearson(a, b, SPREAD))
+    if math.isnan(observed):
         return math.nan
     random = np.random.default_rng(key(seed, "permutations of a regression"))
     dealt = np.stack([random.permutation(b) for _ in range(DRAWS)])
     a, dealt = a - a.mean(), dealt - dealt.mean(1, keepdims=True)
     r = dealt @ a / (np.linalg.norm(a) * np.linalg.norm(dealt, axis=1))
-    return float((1 + np.sum(np.abs(r) >= seen - 1e-12)) / (1 + DRAWS))
+    return float((1 + np.sum(np.abs(r) >= observed - 1e-12)) / (1 + DRAWS))
 
 
-def partial_spearman(a: ArrayLike, b: ArrayLike, given: ArrayLike) -> float:
-    """Rank correlation of a and b that is left when the ranks of `given` are taken out of both.
+def signed_r_squared(x: ArrayLike, y: ArrayLike) -> float:
+    """R², negative for a falling line."""
+    r = pearson(x, y)
+    return r * abs(r)
 
-    NaN where nothing is left of one of them.
 
-    >>> round(partial_spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5], [1, 2, 3, 4, 5]), 3)
-    nan
+def line_interval(x: Numbers, y: Numbers) -> Interval:
+    """`signed_r_squared` of the mean of y over x; y is (replicates, points).
+
+    The interval is the jackknife's over replicates: the points are taken as given.
+
+    >>> x = np.arange(8.0)
+    >>> noise = np.random.default_rng(0).normal(size=(5, 8))
+    >>> interval = line_interval(x, 2 * x + noise)
+    >>> interval.value > 0.95, interval.low > 0.9, interval.n
+    (True, True, 5)
     """
-    ranked = [scipy.stats.rankdata(values) for values in (a, b, given)]
-    left = [residuals(ranked[2], values) for values in ranked[:2]]
-    if any(np.linalg.norm(part) < SPREAD * len(part) for part in left):
-        return math.nan
-    return correlation(*left)
-
-
-def _constant(values: Array) -> bool:
-    return bool(np.ptp(values) <= SPREAD * max(1.0, float(np.abs(values).max())))
+    n = len(y)
+    value = signed_r_squared(x, y.mean(0))
+    if not math.isfinite(value) or n < 2:
+        return Interval(value, n=n, replicates=n)
+    without = np.array([signed_r_squared(x, np.delete(y, i, 0).mean(0)) for i in range(n)])
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    half = float(t_quantile(n - 1)) * error
+    return Interval(value, value - half, value + half, n, n, n - 1).clipped(-1.0, 1.0)

@@ -1,49 +1,35 @@
-"""The two-way layout of areas, estimator and replicate, and the tests of its differences."""
+"""The two-way layout of areas, estimator and replicate: least squares, pooled residual variance, contrasts, power."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Freedom = int | NDArray[np.int64]
+from uproar.statistics.intervals import Numbers, nanmean, two_sided_p
+from uproar.statistics.paired import ROUNDING
 
-UNEVEN = 0.05  # level of the test that finds an estimator more variable than the others
-ROUNDING = 1e-12  # residuals below this share of the largest area are rounding, not spread
-
-
-def holm(p: ArrayLike) -> Array:
-    """P-values adjusted by Holm's step-down over the last axis; NaN stays NaN and is not counted.
-
-    >>> holm([0.04, 0.01, 0.03]).round(12).tolist()
-    [0.06, 0.03, 0.06]
-    """
-    p = np.asarray(p, dtype=float)
-    order = np.argsort(p, axis=-1)  # NaN last
-    tests = np.isfinite(p).sum(-1, keepdims=True)
-    factors = np.maximum(tests - np.arange(p.shape[-1]), 1)
-    stepped = np.maximum.accumulate(np.take_along_axis(p, order, -1) * factors, axis=-1)
-    adjusted = np.empty_like(p)
-    np.put_along_axis(adjusted, order, np.minimum(stepped, 1.0), -1)
-    return adjusted
+UNEVEN = 0.05
+"""Level of the F-test that an estimator varies more than the others."""
 
 
 @dataclass(frozen=True)
 class TwoWay:
     """Least-squares fit of estimator and replicate effects, residual variance pooled."""
 
-    effects: Array  # (..., e), one constant free
-    unit: Array  # (e, e): covariance of the effects, in units of the residual variance
-    squares: Array  # (...), residual sum of squares
+    effects: Numbers  # (..., e), one constant free
+    unit: Numbers  # (e, e): covariance of the effects, in units of the residual variance
+    squares: Numbers  # (...), residual sum of squares
     df: int
 
 
-def two_way(areas: Array) -> TwoWay:
+def two_way(areas: Numbers) -> TwoWay:
     """Effects and residuals of (..., estimator, replicate) areas; NaN is missing.
 
-    Leading axes are tables of their own with the same cells missing. Replicates are swept out
-    first, which leaves one equation per estimator; it needs no dummy variables.
+    Leading axes are tables of their own with the same cells missing. Replicates are swept out first, which leaves one
+    equation per estimator; it needs no dummy variables.
     """
     present = _present(areas)
     used = present.any(0)
@@ -65,18 +51,18 @@ class Contrasts:
     """Each estimator minus the baseline; the arrays run over all rows, the baseline included."""
 
     n: NDArray[np.int64]  # (e,)
-    difference: Array  # (..., e)
-    se: Array  # (..., e); NaN where there is no test
+    difference: Numbers  # (..., e)
+    se: Numbers  # (..., e); NaN where there is no test
     df: int
-    p: Array
-    p_own: Array
-    spread: Array  # (..., e): sd as a multiple of the others' where it widened se, else 1
-    residual_sd: Array  # (...)
-    baseline_area: Array  # (...)
+    p: Numbers
+    p_own: Numbers
+    spread: Numbers  # (..., e): sd as a multiple of the others' where it widened se, else 1
+    residual_sd: Numbers  # (...)
+    baseline_area: Numbers  # (...)
     replicates: int
 
 
-def contrasts(areas: Array, baseline: int, guard: bool = True) -> Contrasts:
+def contrasts(areas: Numbers, baseline: int, unequal_variances: bool = True) -> Contrasts:
     """Differences to the baseline row, with their tests, of (..., estimator, replicate) areas."""
     fit = two_way(areas)
     whole = _present(areas)
@@ -87,7 +73,7 @@ def contrasts(areas: Array, baseline: int, guard: bool = True) -> Contrasts:
     testable = (n > 1) & (np.arange(len(n)) != baseline) & (sd > 0)[..., None]
     se = np.where(testable, sd[..., None] * np.sqrt(np.maximum(unit, 0)), np.nan)
     own = _own_se(areas, baseline)
-    spread = _uneven(areas, baseline) if guard else np.ones(se.shape)
+    spread = _uneven(areas, baseline) if unequal_variances else np.ones(se.shape)
     spread = np.where((spread > 1) & (own > se), spread, 1.0)
     se = np.where(spread > 1, own, se)
     return Contrasts(
@@ -95,21 +81,21 @@ def contrasts(areas: Array, baseline: int, guard: bool = True) -> Contrasts:
         difference=difference,
         se=se,
         df=fit.df,
-        p=_two_sided(difference, se, fit.df),
-        p_own=_two_sided(_mean(areas - areas[..., [baseline], :]), own, n - 1),
+        p=two_sided_p(difference, se, fit.df),
+        p_own=two_sided_p(nanmean(areas - areas[..., [baseline], :], -1), own, n - 1),
         spread=spread,
         residual_sd=sd,
-        baseline_area=_mean(areas[..., baseline, :]),
+        baseline_area=nanmean(areas[..., baseline, :], -1),
         replicates=areas.shape[-1],
     )
 
 
-def _present(areas: Array) -> NDArray[np.bool_]:
+def _present(areas: Numbers) -> NDArray[np.bool_]:
     """Which cells of (..., estimator, replicate) areas are there, in every one of the tables."""
     return np.asarray(np.isfinite(areas).all(axis=tuple(range(areas.ndim - 2))))
 
 
-def _residual_sd(fit: TwoWay, areas: Array) -> Array:
+def _residual_sd(fit: TwoWay, areas: Numbers) -> Numbers:
     """Pooled residual standard deviation; exactly 0 for mere rounding, NaN without freedom."""
     if fit.df < 1:
         return np.full(fit.squares.shape, np.nan)
@@ -117,26 +103,26 @@ def _residual_sd(fit: TwoWay, areas: Array) -> Array:
     return np.where(sd > _rounding(areas), sd, 0.0)
 
 
-def _rounding(areas: Array) -> Array:
+def _rounding(areas: Numbers) -> Numbers:
     """Spread below which areas of this size count as equal."""
     return np.asarray(ROUNDING * np.abs(np.nan_to_num(areas)).max((-2, -1), initial=0))
 
 
-def _own_se(areas: Array, baseline: int) -> Array:
+def _own_se(areas: Numbers, baseline: int) -> Numbers:
     """Standard error of each row's mean difference to the baseline, from that row alone."""
     differences = areas - areas[..., [baseline], :]
     n = np.isfinite(differences).sum(-1)
-    squares = np.nansum((differences - _mean(differences)[..., None]) ** 2, -1)
+    squares = np.nansum((differences - nanmean(differences, -1)[..., None]) ** 2, -1)
     se = np.sqrt(squares / np.maximum((n - 1) * n, 1))
     return np.where((n > 1) & (se > _rounding(areas)[..., None]), se, np.nan)
 
 
-def _uneven(areas: Array, baseline: int) -> Array:
+def _uneven(areas: Numbers, baseline: int) -> Numbers:
     """Standard deviation of each row as a multiple of the others', where evidently larger; else 1.
 
-    What the residual sum of squares loses when a row is left out is that row's, so the ratio of the
-    two mean squares is an F under equal variances, in unbalanced layouts too. A row also counts as
-    uneven when the baseline is: the difference contains it.
+    What the residual sum of squares loses when a row is left out is that row's, so the ratio of the two mean squares is
+    an F under equal variances, in unbalanced layouts too. A row also counts as uneven when the baseline is: the
+    difference contains it.
     """
     everything = two_way(areas)
     ratios = []
@@ -153,27 +139,6 @@ def _uneven(areas: Array, baseline: int) -> Array:
     return np.asarray(np.maximum(ratio, ratio[..., [baseline]]))
 
 
-def _mean(values: Array) -> Array:
-    """Mean over the last axis without the missing values; NaN when all are missing."""
-    n = np.isfinite(values).sum(-1)
-    return np.where(n > 0, np.nansum(values, -1) / np.maximum(n, 1), np.nan)
-
-
-def _two_sided(difference: Array, se: Array, df: Freedom) -> Array:
-    """Two-sided p of a t-test; NaN where there is no standard error or no freedom."""
-    return np.asarray(2 * scipy.stats.t.sf(np.abs(difference) / se, _freedom(df)))
-
-
-def t_quantile(level: float, df: Freedom) -> Array:
-    """Half-width, in standard errors, of a two-sided t-interval; NaN without freedom."""
-    return np.asarray(scipy.stats.t.isf((1 - level) / 2, _freedom(df)))
-
-
-def _freedom(df: Freedom) -> Array:
-    """Degrees of freedom as scipy takes them: NaN where there are none."""
-    return np.where(np.asarray(df) > 0, df, np.nan)
-
-
 def noncentrality(df: int, level: float, power: float) -> float:
     """Difference, in standard errors, that a two-sided t-test at `level` finds with `power`."""
     if df < 1:
@@ -183,8 +148,8 @@ def noncentrality(df: int, level: float, power: float) -> float:
     chi = np.sqrt(scipy.stats.chi2.ppf((np.arange(4000) + 0.5) / 4000, df) / df)
 
     def missing_power(shift: float) -> float:
-        found = scipy.special.ndtr(shift - critical * chi) + scipy.special.ndtr(-critical * chi - shift)
-        return power - float(found.mean())
+        rejected = scipy.special.ndtr(shift - critical * chi) + scipy.special.ndtr(-critical * chi - shift)
+        return power - float(rejected.mean())
 
     if missing_power(0.0) <= 0:  # a power no larger than the level needs no difference
         return 0.0

@@ -17,9 +17,11 @@ import numpy as np
 import pandas as pd
 
 from uproar.errors import BadInput
-from uproar.statistics.curve_table import areas_of, checked
-from uproar.statistics.design import BASELINE, INTERIM_ANALYSES
-from uproar.statistics.twoway import Contrasts, contrasts, holm, noncentrality, t_quantile
+from uproar.statistics.areas import areas_of, tidy_curves
+from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEVEL
+from uproar.statistics.intervals import t_quantile
+from uproar.statistics.multiple_testing import check_share, holm, interim_alpha
+from uproar.statistics.twoway import Contrasts, contrasts, noncentrality
 
 COLUMNS = (
     *("estimator", "n", "area", "baseline_area", "advantage", "low", "high", "p", "p_holm"),
@@ -32,10 +34,10 @@ def compare(
     table: pd.DataFrame,
     baseline: str = BASELINE,
     higher_is_better: bool = False,
-    alpha: float = 0.05,
-    looks: Sequence[int] | bool | None = None,
+    alpha: float = ALPHA,
+    interim: Sequence[int] | bool | None = None,
     *,
-    guard: bool = True,
+    unequal_variances: bool = True,
 ) -> pd.DataFrame:
     """One row per estimator, best first: its advantage over the baseline, and the verdict.
 
@@ -60,11 +62,10 @@ def compare(
     difference is constant and not zero: replicates that do not vary are copies of one run more
     often than they are proof.
 
-    With `guard`, an estimator that evidently varies more than the others (F-test at 5 %; the same
-    for the baseline) is tested with its own standard error where that is the wider one.
-    `looks=True` (or the planned numbers of replicates) spends only this look's share of `alpha`.
-    `attrs` holds what concerns the whole table: residual_sd, df, alpha, fractions, replicates,
-    nan_values.
+    With `unequal_variances`, an estimator that evidently varies more than the others (F-test at 5 %; the same for the
+    baseline) is tested with its own standard error where that is the wider one. `interim=True` (or the planned numbers
+    of replicates) spends only this interim analysis's share of `alpha`. `attrs` holds what concerns the whole table:
+    residual_sd, df, alpha, fractions, replicates, nan_values.
 
     >>> table = pd.DataFrame(
     ...     [("random", 0, 0.5, 0.90), ("random", 1, 0.5, 0.80),
@@ -74,57 +75,35 @@ def compare(
       estimator  advantage      p             verdict
     0  gradient       0.19  0.033  better than random
     """
-    areas, facts = areas_of(checked(table))
+    areas, facts = areas_of(tidy_curves(table))
     if baseline not in areas.index:
         raise BadInput(
             f"The table has no estimator '{baseline}' to compare with; "
             f"it has {', '.join(areas.index)}. Name one of them as baseline."
         )
-    level = _level(alpha, looks, areas.shape[1])
-    fit = contrasts(areas.to_numpy(), list(areas.index).index(baseline), guard=guard)
+    level = _level(alpha, interim, areas.shape[1])
+    fit = contrasts(areas.to_numpy(), list(areas.index).index(baseline), unequal_variances=unequal_variances)
     result = _frame(fit, areas.index, baseline, 1 if higher_is_better else -1, level)
     result.attrs = {**facts, "residual_sd": float(fit.residual_sd), "df": fit.df, "alpha": level}
     return result
 
 
-def look_alpha(n: int, alpha: float = 0.05, looks: Sequence[int] = INTERIM_ANALYSES) -> float:
-    """Share of `alpha` to spend on the look with `n` replicates: the same at every look.
-
-    The shares add up to `alpha`, so all looks together err no more often than one whole test.
-    Equal shares decide the large differences that remove-and-retrain usually meets with the fewest
-    replicates, and they stay valid when a failed replicate leaves a look with fewer than planned:
-    such an `n` belongs to the next look.
-
-    >>> look_alpha(5)
-    0.01
-    """
-    _check_share("alpha", alpha)
-    if not looks or any(k < 1 for k in looks) or any(np.diff(looks) <= 0):
-        raise BadInput(f"Looks must be positive and strictly increasing; got {tuple(looks)}.")
-    if not 1 <= n <= looks[-1]:
-        raise BadInput(
-            f"{n} replicates are not among the planned looks {tuple(looks)}; the error budget "
-            f"covers 1 to {looks[-1]} replicates. Plan a later look before the first one is taken."
-        )
-    return alpha / len(looks)
-
-
-def intervals(table: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+def intervals(table: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     """Mean and t-interval over replicates for each estimator and fraction, with n.
 
     Descriptive: the interval holds the spread between replicates, which the paired comparison of
     `compare` removes, so overlapping intervals do not mean "cannot tell". Missing values are left
     out of n; with n = 1 there is no interval.
     """
-    _check_share("level", level)
-    values = checked(table).groupby(["estimator", "fraction"])["value"]
+    check_share("level", level)
+    values = tidy_curves(table).groupby(["estimator", "fraction"])["value"]
     result = values.agg(n="count", mean="mean", sd="std").reset_index()
     n = result["n"].to_numpy(dtype=np.int64)
-    half = t_quantile(level, n - 1) * result.pop("sd") / np.sqrt(np.maximum(n, 1))
+    half = t_quantile(n - 1, level) * result.pop("sd") / np.sqrt(np.maximum(n, 1))
     return result.assign(low=result["mean"] - half, high=result["mean"] + half)
 
 
-def minimum_detectable(sd: float, n: int, estimators: int = 1, alpha: float = 0.05, power: float = POWER) -> float:
+def minimum_detectable(sd: float, n: int, estimators: int = 1, alpha: float = ALPHA, power: float = POWER) -> float:
     """Smallest true advantage that `compare` calls with the given power; NaN when it has no test.
 
     `sd` is the residual standard deviation of an area, `n` the replicates, `estimators` how many
@@ -139,8 +118,8 @@ def minimum_detectable(sd: float, n: int, estimators: int = 1, alpha: float = 0.
             "A detectable difference needs sd >= 0, n >= 1 and estimators >= 1; "
             f"got sd={sd}, n={n}, estimators={estimators}."
         )
-    _check_share("alpha", alpha)
-    _check_share("power", power)
+    check_share("alpha", alpha)
+    check_share("power", power)
     if sd == 0:
         return float("nan")
     noncentral = noncentrality(estimators * (n - 1), alpha / estimators, power)
@@ -155,8 +134,8 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
     tests = int(np.isfinite(fit.p[rows]).sum())
     advantage = sign * fit.difference
     side = np.where(p_holm <= level, np.where(advantage > 0, 1, -1), 0)
-    half = t_quantile(1 - level, fit.df) * fit.se
-    found = noncentrality(fit.df, level / tests, POWER) if tests else np.nan
+    half = t_quantile(fit.df, 1 - level) * fit.se
+    shift = noncentrality(fit.df, level / tests, POWER) if tests else np.nan
     frame = pd.DataFrame(
         {
             "estimator": names,
@@ -170,7 +149,7 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
             "p_holm": p_holm,
             "verdict": [_verdict(s, n, baseline) for s, n in zip(side.tolist(), fit.n.tolist(), strict=True)],
             "side": side,
-            "detectable": found * fit.se,
+            "detectable": shift * fit.se,
             "p_own": fit.p_own,
             "missing": fit.replicates - fit.n,
             "note": [_note(fit, row, baseline) for row in range(len(names))],
@@ -200,14 +179,9 @@ def _note(fit: Contrasts, row: int, baseline: str) -> str:
     return ""
 
 
-def _level(alpha: float, looks: Sequence[int] | bool | None, n: int) -> float:
-    """Error rate of this comparison: all of alpha, or one look's share."""
-    _check_share("alpha", alpha)
-    if looks is None or looks is False:
+def _level(alpha: float, interim: Sequence[int] | bool | None, n: int) -> float:
+    """Error rate of this comparison: all of alpha, or the share of one interim analysis."""
+    check_share("alpha", alpha)
+    if interim is None or interim is False:
         return alpha
-    return look_alpha(n, alpha, INTERIM_ANALYSES if looks is True else looks)
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise BadInput(f"{name} must lie between 0 and 1; got {value}.")
+    return interim_alpha(n, alpha, INTERIM_ANALYSES if interim is True else interim)

@@ -12,7 +12,7 @@ from uproar.data.registry import tasks
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.judgement import Decision, Measure, Range
-from uproar.statistics.claim_intervals import mean_interval
+from uproar.statistics.intervals import mean_interval
 
 ENSEMBLES = ("sg(ig)", "sg_sq(ig)", "var(ig)")
 RECT, POOLING = "rect(ig)", "pooling(ig)"

@@ -13,7 +13,7 @@ from uproar.report.figures import Chart, Figure
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent
 from uproar.report.paper_curves import metric_chart, trace_chart
 from uproar.report.paper_figures import BRACKETS, ComparisonTable, FigureSource, PaperFigure, paper_figure, plain
-from uproar.statistics.claim_intervals import Interval
+from uproar.statistics.intervals import Interval
 
 PAPER = "li2024"
 ENSEMBLES = {"ig": "IG", "sg(ig)": "IG-SG", "sg_sq(ig)": "IG-SQ", "var(ig)": "IG-Var"}

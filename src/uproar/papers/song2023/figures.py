@@ -23,8 +23,8 @@ from uproar.report.paper_figures import (
 )
 from uproar.report.study_figures import series_of, x_label
 from uproar.report.style import styles
-from uproar.statistics.claim_intervals import Interval
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval
 
 PAPER = "song2023"
 PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
