@@ -36,6 +36,8 @@ Percentile = Annotated[float, Field(ge=0, le=100)]
 
 _PAPER = "Vandersmissen and Oramas 2023"
 _CODE = f"{_PAPER}, released code"
+_CURVE: dict[str, Any] = {"low": 0, "high": 1, "chance": CHANCE, "paper": _CODE}
+_REGION: dict[str, Any] = {"higher_is_better": True, "low": 0, "high": 1, "paper": _PAPER}
 
 
 def _points(inserts: bool) -> Callable[..., Points]:
@@ -67,14 +69,11 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
 @metric(
     name="deletion:coherency",
     higher_is_better=False,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=BIASES["deletion"],
-    paper=_CODE,
     formula="deletion in steps of ceil(h·w / steps) pixels, or of whole windows",
     asks=flat(_DELETED),
     axis=of_pixels(steps_axis, "deleted"),
+    **_CURVE,
 )
 def deletion_coherency(
     batch: Batch,
@@ -95,14 +94,11 @@ def deletion_coherency(
 @metric(
     name="insertion:coherency",
     higher_is_better=True,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=BIASES["insertion"],
-    paper=_CODE,
     formula="insertion in steps of ceil(h·w / steps) pixels, or of whole windows",
     asks=flat(_INSERTED),
     axis=of_pixels(steps_axis, "inserted"),
+    **_CURVE,
 )
 def insertion_coherency(
     batch: Batch,
@@ -152,13 +148,10 @@ def increase_in_confidence_coherency(
 
 @metric(
     name="pointing_game:coherency",
-    higher_is_better=True,
-    low=0,
-    high=1,
+    **_REGION,
     needs=BOXES,
     version=2,
     chance="the share of the image that the larger boxes cover",
-    paper=_PAPER,
     formula="pointing_game with boxes one pixel larger to the right and below",
     biases=f"one pixel decides; {CONTEXT_BIAS}; of tied maxima the upper left counts",
 )
@@ -174,12 +167,9 @@ def pointing_game_coherency(batch: Batch) -> Responses:
 @metric(
     name="iou:coherency",
     uses="values",
-    higher_is_better=True,
-    low=0,
-    high=1,
+    **_REGION,
     needs=NEEDS,
     chance="about the region's share of the image",
-    paper=_PAPER,
     formula="|S ∩ R| / |S ∪ R|, S = pixels with a positive value",
     biases="nearly every pixel of most maps is positive, so that the map hardly matters",
 )

@@ -31,6 +31,7 @@ def percentile_axis(shape: Sequence[int], *, percentiles: Percentiles, **_: Any)
 _PERCENTILES = Axis(
     percentile_axis, "percentile of the map at the cut", "change of probability", "change", "percentile"
 )
+_ROAD: dict[str, Any] = {"low": -1, "high": 1, "biases": _TIES, "paper": _GRADCAM, "axis": _PERCENTILES}
 
 
 def _at(*sides: Side) -> Callable[..., list[Change]]:
@@ -49,14 +50,10 @@ def _difference(batch: Batch, outputs: Outputs, side: Side, percentiles: Percent
 @metric(
     name="road_morf:gradcam",
     higher_is_better=False,
-    low=-1,
-    high=1,
     chance=CHANCE,
-    biases=_TIES,
-    paper=_GRADCAM,
     asks=_at("most"),
-    axis=_PERCENTILES,
     formula="mean over q of p'_c − p_c, pixels from the q-th percentile up removed",
+    **_ROAD,
 )
 def road_morf_gradcam(
     batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"
@@ -69,14 +66,10 @@ def road_morf_gradcam(
 @metric(
     name="road_lerf:gradcam",
     higher_is_better=True,
-    low=-1,
-    high=1,
     chance=CHANCE,
-    biases=_TIES,
-    paper=_GRADCAM,
     asks=_at("least"),
-    axis=_PERCENTILES,
     formula="mean over q of p'_c − p_c, pixels of 1 − map from the q-th percentile up removed",
+    **_ROAD,
 )
 def road_lerf_gradcam(
     batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"
@@ -89,14 +82,10 @@ def road_lerf_gradcam(
 @metric(
     name="road:gradcam",
     higher_is_better=True,
-    low=-1,
-    high=1,
     chance="0",
-    biases=_TIES,
-    paper=_GRADCAM,
     asks=_at("most", "least"),
-    axis=_PERCENTILES,
     formula="(road_lerf:gradcam − road_morf:gradcam) / 2",
+    **_ROAD,
 )
 def road_gradcam(
     batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"

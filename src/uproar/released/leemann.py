@@ -30,20 +30,18 @@ def _points(side: Side) -> Callable[..., Points]:
 
 
 _MOST, _LEAST = _points("most"), _points("least")
+_FACTS: dict[str, Any] = {"low": 0, "high": 1, "chance": CHANCE, "paper": f"{ROAD}, released code"}
 _JITTER = "noise added to the map reorders real differences below 1e-4 of its range"
 
 
 @metric(
     name="road:leemann",
     higher_is_better=False,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=f"{MORF_BIAS}; {_JITTER}",
-    paper=f"{ROAD}, released code",
     formula="mean over p of the accuracy with int(p·h·w) most important pixels removed",
     asks=flat(_MOST),
     axis=of_pixels(axis, "removed"),
+    **_FACTS,
 )
 def road_leemann(
     batch: Batch,
@@ -63,14 +61,11 @@ def road_leemann(
 @metric(
     name="road_lerf:leemann",
     higher_is_better=True,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=f"{LERF_BIAS}; {_JITTER}",
-    paper=f"{ROAD}, released code",
     formula="mean over p of the accuracy with all but the int(p·h·w) most important pixels removed",
     asks=flat(_LEAST),
     axis=of_pixels(axis, "kept"),
+    **_FACTS,
 )
 def road_lerf_leemann(
     batch: Batch,

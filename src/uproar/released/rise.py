@@ -34,20 +34,18 @@ def _points(inserts: bool) -> Callable[..., Points]:
     return points
 
 
+_FACTS: dict[str, Any] = {"low": 0, "high": 1, "chance": CHANCE, "paper": "Petsiuk et al. 2018, released code"}
 _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
 
 
 @metric(
     name="deletion:rise",
     higher_is_better=False,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=BIASES["deletion"],
-    paper="Petsiuk et al. 2018, released code",
     formula="deletion, `step` pixels at a time",
     asks=flat(_DELETED),
     axis=of_pixels(rise_axis, "deleted"),
+    **_FACTS,
 )
 def deletion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, fill: str = "mean") -> Responses:
     """Deletion with the step of the code released with RISE: as many pixels as the image is wide."""
@@ -57,14 +55,11 @@ def deletion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, 
 @metric(
     name="insertion:rise",
     higher_is_better=True,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=BIASES["insertion"],
-    paper="Petsiuk et al. 2018, released code",
     formula="insertion, `step` pixels at a time, on the image blurred towards the mean colour",
     asks=flat(_INSERTED),
     axis=of_pixels(rise_axis, "inserted"),
+    **_FACTS,
 )
 def insertion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, fill: str = "blur:rise") -> Responses:
     """Insertion with the step and the blurred canvas of the code released with RISE."""
