@@ -1,46 +1,5 @@
 """Questions about the benchmark itself: whether its own scores mislead here."""
 
-from uproar.audits import (
-    blur,
-    consistency,
-    geometry,
-    information,
-    leakage,
-    mistakes,
-    reliability,
-    sanity,
-    semi_natural,
-    sparsity,
-    spurious,
-    stability,
-    values,
-    variation,
-)
 from uproar.audits.base import OWN, Evidence, Part, Trials, audit, audits, merged, read_audit, studies_of, trials_of
 
-__all__ = [
-    "OWN",
-    "Evidence",
-    "Part",
-    "Trials",
-    "audit",
-    "audits",
-    "blur",
-    "consistency",
-    "geometry",
-    "information",
-    "leakage",
-    "merged",
-    "mistakes",
-    "read_audit",
-    "reliability",
-    "sanity",
-    "semi_natural",
-    "sparsity",
-    "spurious",
-    "stability",
-    "studies_of",
-    "trials_of",
-    "values",
-    "variation",
-]
+__all__ = ["OWN", "Evidence", "Part", "Trials", "audit", "audits", "merged", "read_audit", "studies_of", "trials_of"]

@@ -14,6 +14,7 @@ An audit that does not apply raises `NotApplicable` with the reason and what wou
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from uproar.data import load
 from uproar.errors import BadInput, NotApplicable
 from uproar.expression import Call, parse
 from uproar.registry import Registry
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from uproar.results.view import StudyView
     from uproar.study.spec import Study
 
-audits = Registry("audit", "uproar.audits")
+audits = Registry("audit", "uproar.audits", ("uproar.audits.*",))
 
 OWN = "study"
 """The part that is the study itself, always there."""
@@ -229,3 +231,9 @@ def several(count: int, noun: str) -> str:
     ('1 replicate', '3 replicates')
     """
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+@functools.lru_cache(maxsize=2)
+def knows_truth(task: str) -> bool:
+    """Whether the important pixels of the test images of a task are known."""
+    return load(task).test.truth(slice(0, 1)) is not None

@@ -66,12 +66,12 @@ def squared(names: Iterable[str]) -> dict[str, str]:
     >>> squared(["grad", "sq(grad)", "sg_sq(ig)", "sobel"])
     {'grad': 'sq(grad)', 'sq(grad)': 'sq(grad)', 'sg_sq(ig)': 'sg_sq(ig)'}
     """
-    found = {}
-    for name in names:
-        chain = read_chain(name)
-        if chain.needs_model:
-            found[name] = name if chain.raw.name in SQUARES else f"sq({name})"
-    return found
+    chains = {name: read_chain(name) for name in names}
+    return {
+        name: name if chain.raw.name in SQUARES else f"sq({name})"
+        for name, chain in chains.items()
+        if chain.needs_model
+    }
 
 
 def _plain(chain: Chain) -> bool:

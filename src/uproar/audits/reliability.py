@@ -14,8 +14,7 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from uproar.audits.base import OWN, Evidence, Part, audit, conclude, merged
-from uproar.audits.data_facts import knows_truth
+from uproar.audits.base import OWN, Evidence, Part, audit, conclude, knows_truth, merged
 from uproar.audits.plots import heat_map
 from uproar.audits.values_per_image import advantage, advantage_table, values_per_image
 from uproar.errors import NotApplicable
@@ -51,7 +50,7 @@ def _metrics(study: Study, metrics: Sequence[str]) -> tuple[str, ...]:
     """The study's own metrics, and of the others those it does not have under other options."""
     own = {read_metric(name).name for name in study.metrics}
     wanted = [name for name in metrics if read_metric(name).name not in own]
-    if POINTING not in own and knows_truth(study):
+    if POINTING not in own and knows_truth(study.tasks[0]):
         wanted.append(POINTING)
     return merged(study.metric_names, [str(read_metric(name)) for name in wanted])
 

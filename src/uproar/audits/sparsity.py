@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, conclude, merged
-from uproar.audits.data_facts import knows_truth
+from uproar.audits.base import Evidence, Part, audit, conclude, knows_truth, merged
 from uproar.audits.plots import bars, lines
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.errors import NotApplicable
@@ -43,7 +42,7 @@ def _studies(
     study: Study, estimators: Sequence[str], metrics: Sequence[str], replicates: int, margin: float
 ) -> Mapping[str, Study]:
     """The density of values of all estimators, and the metrics of fine maps, plain and blurred."""
-    names = merged([str(read_metric(m)) for m in metrics], [POINTING] if knows_truth(study) else [])
+    names = merged([str(read_metric(m)) for m in metrics], [POINTING] if knows_truth(study.tasks[0]) else [])
     some = {"protocols": (), "seeds": study.seeds[:replicates]}
     everyone = merged([chain.name for chain in study.chains], _canonical(estimators))
     pairs = tuple(name for e in _canonical(estimators) for name in (e, coarsened(e)))
