@@ -76,7 +76,7 @@ def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK) -> di
     return {
         "scores": pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
         "image_scores": pd.DataFrame(tidy, columns=list(IMAGE_SCORE_COLUMNS)),
-        "judged": {(task, MODEL): judged},
+        "metric_scores": {(task, MODEL): judged},
     }
 
 

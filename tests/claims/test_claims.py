@@ -589,7 +589,7 @@ def test_two_ways_of_measuring_the_same_agree_exactly():
     for level in (0.5, 0.75):
         binary = scores["metric"] == f"average_drop(binarise={level})"
         scores.loc[binary, "value"] = scores.loc[drop, "value"].to_numpy() ** 3
-    more = {"scores": given.scores, "image_scores": scores, "judged": given.judged}
+    more = {"scores": given.scores, "image_scores": scores, "metric_scores": given.metric_scores}
     (one,) = judge(results(**more), ["vandersmissen2023:binary-same"])
     assert (one.outcome, one.deciding.effect) == (HOLDS, pytest.approx(1.0))
 

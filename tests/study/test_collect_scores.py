@@ -38,7 +38,7 @@ def folder(results, tmp_path_factory):
 
 def test_the_numbers_over_replicates_follow_from_the_values_of_single_images(results):
     """Re-derived with pandas from the rows per image."""
-    (scores,) = results.judged.values()
+    (scores,) = results.metric_scores.values()
     rows = results.image_scores[results.image_scores["metric"] == "deletion(steps=4)"]
     values = {
         name: group.pivot(index="seed", columns="image", values="value").to_numpy()
@@ -62,7 +62,7 @@ def test_the_numbers_over_replicates_follow_from_the_values_of_single_images(res
 
 
 def test_the_curve_is_the_mean_over_replicates_and_images(results):
-    (scores,) = results.judged.values()
+    (scores,) = results.metric_scores.values()
     curves = scores.curves["deletion(steps=4)"]
     assert curves.fractions.tolist() == [0, 0.25, 0.5, 0.75, 1]
     for name, line in curves.lines.items():
@@ -88,7 +88,7 @@ def test_the_tables_lie_beside_the_page_and_read_back(results, folder):
 def test_a_study_of_metrics_alone_has_a_page_of_its_own(results, folder):
     page = (folder / "report.html").read_text()
     text = page[: page.index("<script")]
-    (scores,) = results.judged.values()
+    (scores,) = results.metric_scores.values()
     for row in scores.table.itertuples():
         assert f"{row.value:.3f}" in text
     assert "3 replicates of 40 images" in text and "lower is better" in text
@@ -105,13 +105,13 @@ def test_what_was_not_made_is_missing_and_said(results, tmp_path):
     from uproar.runs.run import collected
 
     empty = collected(study_of(STUDY), tmp_path / "store")
-    assert not empty.judged and set(empty.scores["status"]) == {"missing"}
+    assert not empty.metric_scores and set(empty.scores["status"]) == {"missing"}
     page = write_report(empty, tmp_path / "report").read_text()
     assert "27 cells missing" in page
 
 
 def test_soundness_as_a_curve_passes_through_the_number_of_the_data_set(results):
-    (scores,) = results.judged.values()
+    (scores,) = results.metric_scores.values()
     name = "soundness(fill=mean, level=0.2)"
     table = scores.table[scores.table["metric"] == name].set_index("method")["value"]
     curve = scores.traces[name]
@@ -123,7 +123,7 @@ def test_soundness_as_a_curve_passes_through_the_number_of_the_data_set(results)
 
 def test_results_say_how_good_the_base_networks_are(results):
     (found,) = results.quality.values()
-    (scores,) = results.judged.values()
+    (scores,) = results.metric_scores.values()
     assert found.replicates == 3 and found.images == 40 and scores.quality == found
     assert 0 <= found.lowest <= found.accuracy <= 1
     assert (found.warning in results.notices) == found.weak

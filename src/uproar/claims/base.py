@@ -47,7 +47,7 @@ class Claim:
         """The paper's title, or the first half of the claim's name where nobody has declared the paper."""
         return title_of(paper_of(self.name))
 
-    def judged(self, evidence: ClaimEvidence) -> Judgement:
+    def judge(self, evidence: ClaimEvidence) -> Judgement:
         """What became of it on one task and model."""
         about: dict[str, Any] = {
             "claim": self.name,
@@ -133,7 +133,7 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
     settings = [ClaimEvidence(results, task, model) for task, model in results.settings]
     judgements = []
     for one in claims_named(names):
-        every_setting = [one.judged(evidence) for evidence in settings]
+        every_setting = [one.judge(evidence) for evidence in settings]
         answered = [judgement for judgement in every_setting if judgement.outcome != "not asked"]
         judgements += answered or every_setting[:1]
     return judgements

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from torch import Tensor
 
 from uproar.cli.console import about, duration
 from uproar.cli.progress import Watch
-from uproar.cli.score_inputs import boxes_of, explainer
 from uproar.errors import NotApplicable
 from uproar.estimators import Chain
 from uproar.metrics import metrics
@@ -21,9 +17,6 @@ from uproar.models.speed import Speed
 from uproar.remaining_time import Pace
 from uproar.storage.store import Store
 from uproar.study.maps import Piece, Subject, pieces_of
-
-if TYPE_CHECKING:
-    from uproar.results.scores import Scores
 
 LONG = 600.0
 """Seconds from which ways to make it shorter are told."""
@@ -190,37 +183,3 @@ class Scoring:
             return False
         each = self.seconds / self.whole if self.whole else 0.0
         return time.perf_counter() - self.began + each > self.budget
-
-
-def scores_of(
-    subject: Subject,
-    y: Tensor,
-    maps: Mapping[str, Tensor],
-    chains: Sequence[Chain],
-    asked: Sequence[str],
-    answers: str,
-    seed: int,
-    n: int,
-    labelled: bool,
-    work: Scoring,
-) -> Scores:
-    """The scores of the first `n` images: all that have maps."""
-    from uproar.scoring import score_all  # tables load slowly
-
-    truth, boxes = subject.context.truth, boxes_of(subject)
-    return score_all(
-        subject.model,
-        subject.x[:n],
-        y[:n],
-        {name: a[:n] for name, a in maps.items()},
-        asked,
-        mean=subject.context.mean,
-        truth=None if truth is None else truth[:n],
-        boxes=None if boxes is None else boxes[:n],
-        explain={chain.name: explainer(chain, subject) for chain in chains if not chain.files},
-        output=answers,  # type: ignore[arg-type]
-        seed=seed,
-        listen=work.scored,
-        over=work.over,
-        labelled=labelled,
-    )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -117,8 +117,16 @@ def score(
     check_classes(classes, images)
     check_folder(out)
     from uproar.cli.imputer import ready  # torch loads slowly
-    from uproar.cli.mapping_progress import Cost, Scoring, scores_of
-    from uproar.cli.score_inputs import check_answers, check_labels, cut, judged_subject, read_labels, read_maps
+    from uproar.cli.mapping_progress import Cost, Scoring
+    from uproar.cli.score_inputs import (
+        check_answers,
+        check_labels,
+        cut,
+        labelled_subject,
+        read_labels,
+        read_maps,
+        subject_scores,
+    )
     from uproar.cli.subjects import images_of_files, images_of_task
     from uproar.estimators import read_chain, require_maps
     from uproar.extend import load_plugin
@@ -147,7 +155,7 @@ def score(
         )
         arrays = cut(given, chosen.x)
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
-        subject, y, labelled = judged_subject(chosen, right, model, weights, seed, watch)
+        subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch)
         check_answers(subject, answers)  # type: ignore[arg-type]
         ready("mean", asked, watch)
         watch.say("measuring the network")
@@ -156,9 +164,9 @@ def score(
             errors.print(escape(sentence), soft_wrap=True, highlight=False)
         work = Scoring(watch, cost, seconds, began)
         arrays |= stored_maps(subject, chains, place, work.explained, cost.pieces, work.enough_explained)
-        done = min(len(a) for a in arrays.values()) if arrays else 0
-        work.limited_to(done)
-        scores = scores_of(subject, y, arrays, chains, asked, answers, seed, done, labelled, work)
+        work.limited_to(min(len(a) for a in arrays.values()) if arrays else 0)
+        how = {"output": answers, "seed": seed, "labelled": labelled, "listen": work.scored, "over": work.over}
+        scores = subject_scores(subject, arrays, chains, asked, **how)
         scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly
@@ -168,11 +176,7 @@ def score(
         page = write_scores(replace(scores, provenance=facts), out)
     for notice in (*place.faults.take_notices(), *scores.notices):
         errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
-    if scores.quality is not None:
-        output.print(escape(scores.quality.sentence), soft_wrap=True)
-    _print(scores)
-    print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
-    output.print(f"{scores.forwards:,} images shown to the model.")
+    _print(scores, compare)
     output.print(f"[bold]{escape(score_headline(scores))}[/]", soft_wrap=True, highlight=False)
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
     retrained = ",".join(chain.name for chain in chains)
@@ -213,7 +217,10 @@ def _with_budget(scores: Scores, budget: str | None, images: int) -> Scores:
     return replace(scores, notices=(*scores.notices, said))
 
 
-def _print(scores: Any) -> None:
+def _print(scores: Scores, compare: str | None) -> None:
+    """A table per metric, then method against method."""
+    if scores.quality is not None:
+        output.print(escape(scores.quality.sentence), soft_wrap=True)
     for metric, group in scores.table.groupby("metric", sort=False):
         higher = bool(group["higher_is_better"].iloc[0])
         better = "higher is better" if higher else "lower is better"
@@ -231,3 +238,5 @@ def _print(scores: Any) -> None:
                 escape(row.note),
             )
         output.print(shown)
+    print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
+    output.print(f"{scores.forwards:,} images shown to the model.")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,6 +21,9 @@ from uproar.models.output_kind import Output, model_output_kind, sum_tolerance
 from uproar.seeds import Draws
 from uproar.study.maps import Subject
 from uproar.training import predict
+
+if TYPE_CHECKING:
+    from uproar.results.scores import Scores
 
 ASIDE = {"images", "labels", "targets"}
 """Arrays in a file of maps that are not maps."""
@@ -38,28 +42,22 @@ def check_labels(labels: Tensor, file: str, images: ImageSet) -> Tensor:
     return labels[:n]
 
 
-def judged_subject(
+def labelled_subject(
     images: ImageSet, labels: Tensor | None, model: str, weights: str | None, seed: int, watch: Watch
-) -> tuple[Subject, Tensor, bool]:
-    """The images with their model, the class each is judged by, and whether these are labels."""
+) -> tuple[Subject, bool]:
+    """The images with their model, and whether the classes they are scored by are labels."""
     known = images.labels if labels is None else labels
     target = "predicted" if known is None else "label"
     subject = subject_of_images(replace(images, labels=known), model, weights, target, seed, watch)
     if known is None:
         errors.print("[yellow]Note:[/] no labels were given: scores are those of the class that the model predicts.")
-    return subject, subject.target, known is not None
+    return subject, known is not None
 
 
 def check_answers(subject: Subject, output: Output) -> None:
     """Refuse a model that has no class probabilities before its images are explained, which takes longer."""
     model, x = subject.model, subject.x
     model_output_kind(model, x, predict(model, x), output, sum_tolerance(model))
-
-
-def boxes_of(subject: Subject) -> Tensor | None:
-    """The boxes of the images, where their task has any."""
-    samples = subject.context.samples
-    return None if samples is None or samples.boxes is None else samples.boxes[: len(subject.x)]
 
 
 def read_labels(file: str) -> Tensor:
@@ -104,7 +102,30 @@ def cut(given: dict[str, dict[str, Tensor]], x: Tensor) -> dict[str, Tensor]:
     return {name: checked_maps(a[:n], x, name) for arrays in given.values() for name, a in arrays.items()}
 
 
-def explainer(chain: Chain, subject: Subject) -> Any:
+def subject_scores(
+    subject: Subject, maps: dict[str, Tensor], chains: Sequence[Chain], metrics: Sequence[str], **options: Any
+) -> Scores:
+    """The scores of the first images of a subject: of all that have maps."""
+    from uproar.scoring import score_all  # tables load slowly
+
+    n = min(len(a) for a in maps.values()) if maps else 0
+    truth, samples = subject.context.truth, subject.context.samples
+    boxes = None if samples is None else samples.boxes
+    return score_all(
+        subject.model,
+        subject.x[:n],
+        subject.target[:n],
+        {name: a[:n] for name, a in maps.items()},
+        metrics,
+        mean=subject.context.mean,
+        truth=None if truth is None else truth[:n],
+        boxes=None if boxes is None else boxes[:n],
+        explain={chain.name: _explainer(chain, subject) for chain in chains if not chain.files},
+        **options,
+    )
+
+
+def _explainer(chain: Chain, subject: Subject) -> Any:
     """What explains other models or images as the chain explains those of the subject."""
 
     def again(model: torch.nn.Module, x: Tensor, target: Tensor, draws: Draws) -> Tensor:

@@ -157,7 +157,7 @@ def _chapter(results: Results, section: Section, identity: str, prefix: str) -> 
         return (clean(task), clean(model)) == (section.task, section.model)
 
     task, model = next(place for place in results.settings if own(*place))
-    scores = results.judged.get((task, model))
+    scores = results.metric_scores.get((task, model))
     metrics = None if scores is None else metric_part(scores, section.styles)
     pictures = tuple(picture_figures(section))
     curves = {} if metrics is None else metrics.curves

@@ -22,7 +22,7 @@ def headlines(results: Results) -> list[str]:
 
 def _headline(results: Results, section: Section) -> str:
     """What the retrained networks say; where none were trained, what the metrics say."""
-    scores = {(clean(task), clean(model)): one for (task, model), one in results.judged.items()}
+    scores = {(clean(task), clean(model)): one for (task, model), one in results.metric_scores.items()}
     own = scores.get((section.task, section.model))
     return score_headline(own) if section.table.empty and own is not None else answer(section).headline
 

@@ -69,7 +69,7 @@ def _audit_tables(results: Results) -> dict[str, bytes]:
 def _over_settings(results: Results, part: Callable[[Scores], pd.DataFrame]) -> pd.DataFrame:
     """A table of the metrics for all tasks and models, whose names come first."""
     frames = []
-    for (task, model), scores in results.judged.items():
+    for (task, model), scores in results.metric_scores.items():
         frame = part(scores).copy()
         frame.insert(0, "task", task)
         frame.insert(1, "model", model)

@@ -99,63 +99,18 @@ class Judgement:
     model: str = ""
 
 
-COLUMNS = (
-    "claim",
-    "paper",
-    "place",
-    "says",
-    "published",
-    "outcome",
-    "what",
-    "n",
-    "of",
-    "effect",
-    "low",
-    "high",
-    "claimed",
-    "part",
-    "decides",
-    "evidence",
-    "reason",
-    "task",
-    "model",
-)
+ABOUT = ("claim", "paper", "place", "says", "published", "outcome")
+NUMBERS = ("what", "n", "of", "effect", "low", "high", "claimed", "part", "decides")
+BEHIND = ("evidence", "reason", "task", "model")
 
 
 def claims_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
     """One row per number behind each claim: `part` is its own outcome, `decides` whether the claim hangs on it."""
     rows: list[dict[str, Any]] = []
     for one in judgements:
-        about = {
-            name: getattr(one, name)
-            for name in (
-                "claim",
-                "paper",
-                "place",
-                "says",
-                "published",
-                "outcome",
-                "evidence",
-                "reason",
-                "task",
-                "model",
-            )
-        }
-        for m in one.measures:
-            rows.append(
-                {
-                    **about,
-                    "what": m.what,
-                    "n": m.n,
-                    "of": m.of,
-                    "effect": m.effect,
-                    "low": m.low,
-                    "high": m.high,
-                    "claimed": m.claimed,
-                    "part": m.outcome,
-                    "decides": m == one.deciding,
-                }
-            )
-        if not one.measures:
-            rows.append({**about, "decides": False})
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        about = {name: getattr(one, name) for name in (*ABOUT, *BEHIND)}
+        rows += [
+            {**about, **vars(m), "claimed": m.claimed, "part": m.outcome, "decides": m == one.deciding}
+            for m in one.measures
+        ] or [{**about, "decides": False}]
+    return pd.DataFrame(rows, columns=[*ABOUT, *NUMBERS, *BEHIND])

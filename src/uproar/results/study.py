@@ -119,7 +119,7 @@ class Results:
     """One row per metric, estimator and replicate; see SCORE_COLUMNS."""
     image_scores: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(IMAGE_SCORE_COLUMNS)))
     """One row per metric, estimator, replicate and test image; see IMAGE_SCORE_COLUMNS."""
-    judged: Mapping[tuple[str, str], Scores] = field(default_factory=dict)
+    metric_scores: Mapping[tuple[str, str], Scores] = field(default_factory=dict)
     """By task and model: what the metrics say of the estimators over all replicates."""
     findings: tuple[Finding, ...] = ()
     """What the study's audits found."""
@@ -185,7 +185,7 @@ class Results:
         areas = [frame.rename(columns={"protocol": "measure"}) for v in self.views for frame in v.comparisons.values()]
         values = [
             scores.comparisons.rename(columns={"metric": "measure"}).assign(task=task, model=model)
-            for (task, model), scores in self.judged.items()
+            for (task, model), scores in self.metric_scores.items()
         ]
         return _joined([*areas, *values]).reindex(columns=list(RESULT_COMPARISON_COLUMNS))
 

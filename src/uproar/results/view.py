@@ -184,7 +184,7 @@ class StudyView:
     @property
     def metric_scores(self) -> Scores | None:
         """What the metrics say of the estimators over all replicates, if any were asked."""
-        return self.results.judged.get((self.task, self.model))
+        return self.results.metric_scores.get((self.task, self.model))
 
     @property
     def quality(self) -> NetworkQuality | None:

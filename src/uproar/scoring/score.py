@@ -99,7 +99,7 @@ def score(
     index: Sequence[int] | None = None,
     batch_size: int | None = None,
 ) -> pd.DataFrame:
-    """A table with one row per method and metric: value, bootstrap interval over images, NaN and tie counts.
+    """A table with one row per method and metric: value, 95 % interval over images, NaN and tie counts.
 
     `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
     per image instead. Some metrics need `mean` (colour of the training images; else that of `train`), `train`,

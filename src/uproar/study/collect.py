@@ -50,7 +50,7 @@ def collect(
     costs: list[dict[str, Any]] = []
     scores: list[dict[str, Any]] = []
     image_scores: list[pd.DataFrame] = []
-    by_metrics: dict[tuple[str, str], Scores] = {}
+    metric_tables: dict[tuple[str, str], Scores] = {}
     pictures: list[Picture] = []
     quality: dict[tuple[str, str], NetworkQuality] = {}
     data: dict[str, str] = {}
@@ -67,7 +67,7 @@ def collect(
         if (known := _quality(study, bench)) is not None:
             quality[place] = known
         if (scores_here := metric_scores(study, bench)) is not None:
-            by_metrics[place] = replace(scores_here, quality=known)
+            metric_tables[place] = replace(scores_here, quality=known)
         costs += [_cost_row(study, bench, chain) for chain in study.chains]
         pictures += _pictures(study, bench) if with_pictures else []
     return Results(
@@ -80,7 +80,7 @@ def collect(
         notices=(*study.deviations, *_task_notes(benches), *notices, *_weak(quality), *store.faults.notices),
         scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
         image_scores=pd.concat(image_scores, ignore_index=True),
-        judged=by_metrics,
+        metric_scores=metric_tables,
         quality=quality,
         work=_work(study, benches, rows),
     )

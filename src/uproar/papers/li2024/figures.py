@@ -58,7 +58,7 @@ def _benchmark(source: FigureSource, names: Mapping[str, str]) -> dict[str, Char
 
 def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
     """A metric's number for an estimator, whatever its options; NaN where there is none."""
-    judged = evidence.results.judged.get((evidence.task, evidence.model))
+    judged = evidence.results.metric_scores.get((evidence.task, evidence.model))
     if judged is None or not evidence.there([name]):
         return float("nan")
     rows = judged.table[(judged.table["metric"] == metric) & (judged.table["method"] == evidence.estimator(name))]
