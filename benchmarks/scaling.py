@@ -19,7 +19,7 @@ from pathlib import Path
 
 import uproar
 from uproar.storage.store import Store
-from uproar.study.execute import Processes, Serial
+from uproar.study.executors import Processes, Serial
 from uproar.study.job import Job
 from uproar.study.plan import plan
 from uproar.study.ray_executor import Ray

@@ -14,7 +14,7 @@ from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.study import keys as identity
 from uproar.study.bench import bench_for
-from uproar.study.execute import Processes, default_jobs, executor
+from uproar.study.executors import Processes, default_jobs, executor
 from uproar.study.job import Job
 from uproar.study.settings import Setting
 from uproar.training import Recipe, fit, predict
@@ -50,7 +50,7 @@ def test_worker_processes_know_their_number_and_a_new_one_takes_it_over(tmp_path
         def wait(self):
             return -9
 
-    monkeypatch.setattr("uproar.study.execute.subprocess.Popen", Process)
+    monkeypatch.setattr("uproar.study.executors.subprocess.Popen", Process)
     pool = executor(str(tmp_path), 3)
     assert isinstance(pool, Processes)
     assert started == []  # not before there is a job

@@ -11,7 +11,7 @@ from tests.audits.handmade import Handmade
 from uproar.audits.blur import Count, control_gains, filter_gains, marks, state
 from uproar.audits.filtered import Filters
 from uproar.errors import NotApplicable
-from uproar.study.audit import asked
+from uproar.study.audit import audit_requests
 
 STUDY = {
     "estimators": ["block_random"],
@@ -118,7 +118,7 @@ def test_verdicts_that_smoothness_explains_are_marked():
 
 
 def test_what_cannot_be_filtered_is_refused_with_the_way_out(tmp_path):
-    (one,) = asked(uproar.Study(estimators=("gaussian(grad)", "bernoulli"), audits=("blur",)))
+    (one,) = audit_requests(uproar.Study(estimators=("gaussian(grad)", "bernoulli"), audits=("blur",)))
     assert "is a plain map that can be filtered; add one, e.g. grad" in one.refused
     small = {
         "tasks": "planted(size=8, classes=3, train=30, test=10)",

@@ -9,7 +9,7 @@ from uproar.audits import audit, audits, read_audit
 from uproar.cli import main
 from uproar.errors import BadInput, NotApplicable
 from uproar.results.finding import Finding
-from uproar.study.audit import asked, needed
+from uproar.study.audit import audit_requests, needed_studies
 
 SMALL = {
     "name": "small",
@@ -65,8 +65,8 @@ def test_equal_studies_of_two_audits_are_run_once(declared):
         function = lambda evidence: Finding("holds", "Fine.")  # noqa: E731
         function.__name__ = name
         audit(title=name, question="?", studies=same)(function)
-    every = asked(uproar.Study(**{**SMALL, "audits": ("first", "second")}))
-    assert list(needed(every)) == ["first: twins"]
+    every = audit_requests(uproar.Study(**{**SMALL, "audits": ("first", "second")}))
+    assert list(needed_studies(every)) == ["first: twins"]
 
 
 def test_an_audit_that_does_not_apply_is_skipped_with_its_reason(tmp_path, declared):

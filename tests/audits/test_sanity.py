@@ -75,9 +75,9 @@ def test_a_control_that_says_so_misleads_only_if_it_is_rewarded():
 def test_one_seed_or_no_map_is_refused_with_the_way_out():
     with pytest.raises(NotApplicable, match="run at least 2 seeds"):
         kept({"grad": np.array([0.1])}, 0.5)
-    from uproar.study.audit import asked
+    from uproar.study.audit import audit_requests
 
-    (one,) = asked(uproar.Study(estimators=("bernoulli",), audits=("sanity",)))
+    (one,) = audit_requests(uproar.Study(estimators=("bernoulli",), audits=("sanity",)))
     assert "no estimator that makes maps; add one, e.g. grad" in one.refused
 
 

@@ -10,7 +10,7 @@ from uproar.audits.spurious import state
 from uproar.estimators.control import label_cue
 from uproar.removal import removed_at
 from uproar.statistics.intervals import Interval
-from uproar.study.audit import asked
+from uproar.study.audit import audit_requests
 
 STUDY = {
     "estimators": ["grad"],
@@ -60,9 +60,9 @@ def test_states_follow_the_interval():
 
 def test_what_cannot_be_asked_is_refused_with_the_way_out():
     study = uproar.Study(features="channel", audits=("spurious",))
-    assert "use features = 'pixel'" in asked(study)[0].refused
+    assert "use features = 'pixel'" in audit_requests(study)[0].refused
     study = uproar.Study(audits=("spurious(fraction=0.05)",))
-    assert "raise fraction" in asked(study)[0].refused
+    assert "raise fraction" in audit_requests(study)[0].refused
 
 
 def test_train_only_is_the_network_of_roar_tested_on_whole_images(tmp_path):

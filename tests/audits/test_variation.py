@@ -13,7 +13,7 @@ import uproar
 from uproar.audits.variation import adjusted, fits, mask_variation, state, together
 from uproar.statistics.correlation import partial_spearman
 from uproar.statistics.regression import permutation_p, r_squared, r_squared_interval, residuals
-from uproar.study.audit import asked
+from uproar.study.audit import audit_requests
 
 
 def points(law, estimators=9, seeds=3):
@@ -118,5 +118,5 @@ def test_a_study_gets_its_numbers_from_its_own_masks(tmp_path):
 
 
 def test_too_few_estimators_are_refused():
-    (one,) = asked(uproar.Study(estimators=("grad", "gaussian(grad)"), audits=("variation",)))
+    (one,) = audit_requests(uproar.Study(estimators=("grad", "gaussian(grad)"), audits=("variation",)))
     assert "2 unfiltered estimators with random are too few for a line; use at least 5" in one.refused

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 import uproar
 from uproar.cli.app import _exit_code
 from uproar.storage.store import Store
-from uproar.study.audit_cost import costs
+from uproar.study.estimate import audit_costs
 from uproar.study.spec import study_of
 
 TASK, MODEL = "planted(size=8, classes=3, train=600, test=30)", "cnn-small(width=4)"
@@ -39,7 +39,7 @@ def test_the_cost_of_an_audit_counts_the_trainings_it_needs_also_where_weights_a
     found = {}
     for name, weights in (("given", "net.safetensors"), ("trained", None)):
         study = study_of({**given, "weights": weights, "audits": ["geometry"]})
-        found[name] = next(costs(study, Store(tmp_path / name), 1))
+        found[name] = next(audit_costs(study, Store(tmp_path / name), 1))
     assert found["given"].trainings == 8  # two shapes, two fractions, two seeds
     assert found["trained"].trainings == 8 + 2
     assert found["given"].seconds > 0.3 * found["trained"].seconds

@@ -168,7 +168,7 @@ def test_what_is_no_secret_stays(tmp_path):
 
 
 def test_workers_do_not_show_the_store_in_their_command_line(tmp_path, monkeypatch):
-    from uproar.study.execute import Processes
+    from uproar.study.executors import Processes
 
     seen = []
 
@@ -181,7 +181,7 @@ def test_workers_do_not_show_the_store_in_their_command_line(tmp_path, monkeypat
 
         wait = kill
 
-    monkeypatch.setattr("uproar.study.execute.subprocess.Popen", Process)
+    monkeypatch.setattr("uproar.study.executors.subprocess.Popen", Process)
     pool = Processes(URLS[0], 1)
     pool.start()
     pool.close()

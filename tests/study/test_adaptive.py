@@ -39,7 +39,7 @@ def done(tmp_path_factory):
 def test_each_look_asks_only_for_what_is_open(done):
     run, looks, _ = done
     spent = run.spent.set_index("estimator")
-    assert looks[0] == "look at 3 replicates: roar"
+    assert looks[0] == "interim analysis at 3 replicates: roar"
     for name, row in spent.iterrows():
         cells = run.done.query("estimator == @name and fraction > 0")
         assert cells["seed"].nunique() == row["replicates"] == (5 if row["open"] else row["look"])

@@ -14,7 +14,7 @@ import pytest
 from tests.processes import children, left_after
 from uproar.cli import app
 from uproar.storage.store import Store
-from uproar.study import launch
+from uproar.study import worker_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -28,11 +28,11 @@ time.sleep(600)
 """
 CHILD = """
 import importlib.util, os, sys, time
-spec = importlib.util.spec_from_file_location("launch", {file!r})
-launch = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(launch)
+spec = importlib.util.spec_from_file_location("worker_process", {file!r})
+worker_process = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(worker_process)
 {before}
-launch.end_with(os.getppid())
+worker_process.end_with(os.getppid())
 open({ready!r}, "w").close()
 {work}
 """
@@ -49,13 +49,13 @@ def waited_for(file: Path, process: subprocess.Popen) -> None:
     ("before", "work"),
     [
         ("", "pow(3, 10**9)"),  # minutes in C, with the interpreter's lock held
-        ("launch.sys.platform = 'darwin'", "time.sleep(600)"),  # without the kernel's help
+        ("worker_process.sys.platform = 'darwin'", "time.sleep(600)"),  # without the kernel's help
     ],
     ids=["the kernel ends it in a long call", "the thread ends it"],
 )
 def test_a_process_bound_to_its_parent_ends_with_it(tmp_path, before, work):
     ready = tmp_path / "ready"
-    code = CHILD.format(file=launch.__file__, ready=str(ready), before=before, work=work)
+    code = CHILD.format(file=worker_process.__file__, ready=str(ready), before=before, work=work)
     parent = subprocess.Popen([sys.executable, "-c", PARENT, code])
     waited_for(ready, parent)
     started = children(parent.pid)
@@ -67,7 +67,7 @@ def test_a_process_bound_to_its_parent_ends_with_it(tmp_path, before, work):
 
 def test_a_process_whose_parent_is_gone_already_does_not_begin(tmp_path):
     ready = tmp_path / "ready"
-    code = CHILD.format(file=launch.__file__, ready=str(ready), before="", work="").replace(
+    code = CHILD.format(file=worker_process.__file__, ready=str(ready), before="", work="").replace(
         "os.getppid()", "os.getppid() + 1"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 1

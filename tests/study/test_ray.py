@@ -23,7 +23,7 @@ from uproar.audits import audits
 from uproar.errors import BadInput
 from uproar.plugins.loading import bundle, lend, load_file, source_hash
 from uproar.storage.store import Store
-from uproar.study.audit import asked, needed, simulations
+from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.cell import Done
 from uproar.study.plan import plan
 from uproar.study.ray_executor import Ray
@@ -131,11 +131,11 @@ def test_jobs_of_every_audit_are_done_on_a_cluster(joined, tmp_path, small):
         seeds=1,
         audits=list(audits),
     )
-    every = asked(study)
+    every = audit_requests(study)
     assert not [one.refused for one in every if one.refused]
     store = Store(tmp_path)
-    plans = [plan(part, store) for part in needed(every).values()]
-    plans += [plan_trials(*trials, store) for trials in simulations(every).values()]
+    plans = [plan(part, store) for part in needed_studies(every).values()]
+    plans += [plan_trials(*trials, store) for trials in needed_trials(every).values()]
     firsts = {(job.setting, job.kind): job for todo in plans for job in todo.jobs[:1]}
     assert len({setting for setting, _ in firsts}) > 4 and "simulate" in {k for _, k in firsts}
     runner = Ray(str(tmp_path), joined, [study])

@@ -25,7 +25,7 @@ from uproar.storage.store import Store
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Scored
 from uproar.study.collect import collect
-from uproar.study.execute import Processes, Serial, executor
+from uproar.study.executors import Processes, Serial, executor
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.settings import ImageRanking, Setting

@@ -16,7 +16,7 @@ from uproar.cli.progress import of_study, watched
 from uproar.storage.urls import public
 
 if TYPE_CHECKING:
-    from uproar.study.audit_cost import Cost
+    from uproar.study.estimate import AuditCost
 
 
 def audit(
@@ -39,8 +39,8 @@ def audit(
     from uproar.runs.execute import completed
     from uproar.runs.folder import read_run, write_run
     from uproar.storage.store import Store
-    from uproar.study.audit_cost import costs, retrains
-    from uproar.study.execute import workers
+    from uproar.study.estimate import audit_costs, retrains
+    from uproar.study.executors import workers
 
     study, place, facts = read_run(folder, weights, store, trust)
     study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))
@@ -51,7 +51,7 @@ def audit(
     by_name = () if names is None else chosen
     with watched("planning and measuring the networks") as watch:
         every = []
-        for one in costs(study, Store(place), count):
+        for one in audit_costs(study, Store(place), count):
             every.append(one)
             watch.count(len(every), len(study.audits), "audits", doing="planning and measuring")
     asked = [one for one in every if retrains(study) or not one.trainings or one.audit in (*before, *by_name)]
@@ -77,7 +77,7 @@ def audit(
     return finish(results, page, folder)
 
 
-def _words(cost: Cost, asked: bool) -> str:
+def _words(cost: AuditCost, asked: bool) -> str:
     """What an audit costs, on a line."""
     if not asked:
         return (

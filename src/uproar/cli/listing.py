@@ -102,7 +102,7 @@ def doctor() -> int:
     import torch
 
     from uproar import devices
-    from uproar.study.execute import default_jobs
+    from uproar.study.executors import default_jobs
 
     shown = table("uproar", "what", "found")
     for name in ("uproar", "torch", "numpy", "scipy", "pandas", "plotly", "captum", "ray"):

@@ -221,7 +221,7 @@ def _report(study: Study, place: str, folder: Path, out: Path, facts: dict[str, 
 def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
     if ray is not None:
         return f"Ray cluster ({ray})"
-    from uproar.study.execute import workers
+    from uproar.study.executors import workers
 
     count = workers(jobs, device)
     return "serial" if count == 1 else f"{count} processes"
@@ -249,7 +249,7 @@ def validate(
     Without the data, cells, passes, storage and GPU hours follow from what is known of the set.
     """
     from uproar.cli.outline import print_outline  # torch loads slowly
-    from uproar.study.execute import workers
+    from uproar.study.executors import workers
     from uproar.study.outline import outline
 
     given: list[str | None] = [*(studies or (None,))]

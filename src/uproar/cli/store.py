@@ -151,9 +151,9 @@ def _needed(studies: list[Study], store: Store) -> Callable[[tuple[str, str]], b
     """Whether an item is needed by some study; None without any, for then nobody knows."""
     if not studies:
         return None
-    from uproar.study.required_results import needs_of
+    from uproar.study.required_results import required_results
 
-    every = [needs_of(study, store) for study in studies]
+    every = [required_results(study, store) for study in studies]
     return lambda item: any(item in needs for needs in every)
 
 

@@ -13,8 +13,8 @@ from uproar.report import write_latex, write_report, write_results
 from uproar.results.study import Results
 from uproar.runs.folder import study_text
 from uproar.storage.store import Store
-from uproar.study.adaptive import looks
-from uproar.study.audit import asked, findings
+from uproar.study.adaptive import interim_studies
+from uproar.study.audit import audit_requests, findings
 from uproar.study.collect import collect
 from uproar.study.plan import units_of
 from uproar.study.progress import Listener, Progress
@@ -83,9 +83,9 @@ def collected(
     place.faults.forget_lost()
     units = {unit for units in state.promised.values() for unit in units}
     if study.until_decided and not units:
-        units = {unit for _, look in looks(study, store) for unit in units_of(look)}
+        units = {unit for _, part in interim_studies(study, store) for unit in units_of(part)}
     results = collect(study, place, state.outcomes, tuple(state.notices), facts, asked=units)
-    audited = tuple(findings(asked(study), store, state.outcomes))
+    audited = tuple(findings(audit_requests(study), store, state.outcomes))
     lost = place.faults.damaged | state.unkept(place.faults.absent)
     lost |= {name for name in place.faults.absent if name[0] == "shard"}  # levels said it was there
     new = place.faults.take_notices()

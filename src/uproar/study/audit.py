@@ -1,4 +1,4 @@
-"""Audits of a study: which studies they need, what that costs, and what they find."""
+"""Audits of a study: which studies and trials they need, and their findings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from uproar.study.spec import Study
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditRequest:
     """An audit of one task and model of a study: the studies it needs, or why it does not apply."""
 
     call: Call
@@ -34,68 +34,68 @@ class Asked:
     trials: Trials | None = None
 
 
-def asked(study: Study, names: Sequence[str] | None = None) -> list[Asked]:
+def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[AuditRequest]:
     """The audits of a study, by default those it names, with what they need."""
     calls = [read_audit(name) for name in (study.audits if names is None else names)]
-    found = []
+    requests = []
     for setting in Setting.all_of(study):
         one = study.with_changes(tasks=(setting.task,), models=(setting.model,), audits=(), claims=())
         model = ModelSpec.of(setting.model).name
         for call in calls:
             try:
                 studies, trials = studies_of(call, one), trials_of(call)
-                found.append(Asked(call, setting.task, model, studies, trials=trials))
+                requests.append(AuditRequest(call, setting.task, model, studies, trials=trials))
             except NotApplicable as error:
                 refused = one_line(error)
-                found.append(Asked(call, setting.task, model, {OWN: one}, refused))
-    return found
+                requests.append(AuditRequest(call, setting.task, model, {OWN: one}, refused))
+    return requests
 
 
-def needed(every: Sequence[Asked]) -> dict[str, Study]:
+def needed_studies(requests: Sequence[AuditRequest]) -> dict[str, Study]:
     """The studies that audits need beside the one they judge, by a name to show; equal ones once."""
     studies: dict[str, Study] = {}
-    for one in every:
+    for one in requests:
         for part, study in one.studies.items():
             if part != OWN and study not in studies.values():
-                where = f" on {one.task}, {one.model}" if len({a.task + a.model for a in every}) > 1 else ""
+                where = f" on {one.task}, {one.model}" if len({a.task + a.model for a in requests}) > 1 else ""
                 studies[f"{one.call}: {part}{where}"] = study
     return studies
 
 
-def simulations(every: Sequence[Asked]) -> dict[str, tuple[Trials, Setting]]:
+def needed_trials(requests: Sequence[AuditRequest]) -> dict[str, tuple[Trials, Setting]]:
     """The trials that audits need, by a name to show, each with a setting where they run; equal ones once."""
-    found: dict[str, tuple[Trials, Setting]] = {}
-    for one in every:
-        if one.trials is not None and one.trials not in [trials for trials, _ in found.values()]:
+    needed: dict[str, tuple[Trials, Setting]] = {}
+    for one in requests:
+        if one.trials is not None and one.trials not in [trials for trials, _ in needed.values()]:
             setting = next(iter(Setting.all_of(one.studies[OWN])))
-            found[f"{one.call}: {one.trials.simulation}"] = one.trials, setting
-    return found
+            needed[f"{one.call}: {one.trials.simulation}"] = one.trials, setting
+    return needed
 
 
 def findings(
-    every: Sequence[Asked], store: str | Path, outcomes: Mapping[Unit, Outcome] | None = None
+    requests: Sequence[AuditRequest], store: str | Path, outcomes: Mapping[Unit, Outcome] | None = None
 ) -> list[Finding]:
-    """What the store has to say to some audits; one that cannot be answered says why."""
+    """The findings of some audits from what the store has; one that cannot be answered says why."""
     place = Store(store)
-    return [_finding(one, place, outcomes) for one in every]
+    return [_finding(one, place, outcomes) for one in requests]
 
 
-def _finding(one: Asked, store: Store, outcomes: Mapping[Unit, Outcome] | None) -> Finding:
+def _finding(one: AuditRequest, store: Store, outcomes: Mapping[Unit, Outcome] | None) -> Finding:
     entry = audits[one.call.name]
     try:
         if one.refused:
             raise NotApplicable(one.refused)
         evidence = Evidence(one.studies, store, outcomes, one.trials)
         options = entry.bind(**dict(one.call.options))
-        found = _answer(entry, evidence, options)
+        finding = _answer(entry, evidence, options)
     except StoreError:
         raise
     except CODE_ERRORS as error:
         if not isinstance(error, NotApplicable) and not line_in_file(error):
             raise
-        found = Finding("skipped", f"Not answered: {blamed(error)}.".replace("..", "."))
+        finding = Finding("skipped", f"Not answered: {blamed(error)}.".replace("..", "."))
     return replace(
-        found,
+        finding,
         audit=str(one.call),
         title=entry.facts["title"],
         question=entry.facts["question"],

@@ -1,9 +1,10 @@
-"""What a study would cost, from a short measurement on this machine."""
+"""What a study or its audits would cost, from a short measurement on this machine."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -11,12 +12,14 @@ import torch
 from uproar.models import build
 from uproar.removal.levels import bits_for
 from uproar.storage.store import Store
+from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.bench import Bench, bench_for
 from uproar.study.job import Job
 from uproar.study.plan import plan, trainings
 from uproar.study.settings import Setting
 from uproar.study.shards import SQUEEZED
 from uproar.study.spec import Study
+from uproar.study.trials import plan_trials, seconds_per_trial
 from uproar.training import fit
 
 PROBE = 0.4
@@ -28,7 +31,7 @@ START = 3.0
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """Cells, jobs and time of what is still to be done."""
 
     cells: int
@@ -42,7 +45,7 @@ class Estimate:
     """Networks that are trained."""
 
 
-def estimate(study: Study, store: Store, workers: int, rates: dict[Setting, float] | None = None) -> Estimate:
+def estimate(study: Study, store: Store, workers: int, rates: dict[Setting, float] | None = None) -> CostEstimate:
     """What is to be done and how long it would take here, with so many workers.
 
     `rates` keeps the seconds per image that were measured, for the next study of the same settings.
@@ -57,7 +60,7 @@ def estimate(study: Study, store: Store, workers: int, rates: dict[Setting, floa
         times[job.kind].append(job.cost * rates[job.setting])
     total = sum(sum(each) for each in times.values())
     size = sum(_bytes(job, bench_for(job.setting, store.root)) for job in todo.jobs)
-    return Estimate(
+    return CostEstimate(
         len(todo.cells),
         todo.cached,
         len(todo.skipped),
@@ -105,3 +108,45 @@ def _bytes(job: Job, bench: Bench) -> float:
         model = build(bench.spec, bench.task, 0)
         return sum(p.numel() * p.element_size() for p in model.state_dict().values())
     return len(job.cells) * test * len(bench.task.classes) * 2
+
+
+@dataclass(frozen=True)
+class AuditCost:
+    """New cells of an audit and about how many seconds they take; or why it does not apply."""
+
+    audit: str
+    cells: int
+    seconds: float
+    refused: str = ""
+    trainings: int = 0
+    """Networks that would be trained."""
+
+
+def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]:
+    """The cost of each audit of a study in turn. What an earlier one runs anyway counts there.
+
+    Single cells that two audits share are counted for both: the sum is the most that it can be.
+    """
+    rates: dict[Setting, float] = {}
+    counted: list[Study] = []
+    for name in study.audits:
+        requests = audit_requests(study, [name])
+        new, seconds, networks = 0, 0.0, 0
+        for part in needed_studies(requests).values():
+            if part not in counted:
+                counted.append(part)
+                cost = estimate(part, store, workers, rates)
+                new += cost.cells - cost.cached - cost.skipped
+                seconds += cost.seconds
+                networks += cost.trainings
+        for trials, setting in needed_trials(requests).values():
+            todo = plan_trials(trials, setting, store)
+            new += len(todo.jobs)
+            seconds += todo.cost * seconds_per_trial(trials) / workers if todo.jobs else 0.0
+        refused = "; ".join(dict.fromkeys(one.refused for one in requests if one.refused))
+        yield AuditCost(name, new, seconds, refused, networks)
+
+
+def retrains(study: Study) -> bool:
+    """Whether a study itself trains networks beside those it explains."""
+    return any(protocol.retrains for protocol in study.protocol_list)

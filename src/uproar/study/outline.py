@@ -89,18 +89,18 @@ def _parts(study: Study) -> tuple[list[Study], tuple[str, ...]]:
     """The study and what its audits need; audits that have to see the data first are named."""
     if not study.audits:
         return [study], ()
-    from uproar.study.audit import asked, needed
+    from uproar.study.audit import audit_requests, needed_studies
 
     parts, notes = [study], []
     for name in study.audits:
         try:
-            every = asked(study, [name])
+            requests = audit_requests(study, [name])
         except UproarError as error:
             notes.append(f"The audit {name} is not counted: {one_line(error)}")
             continue
-        refused = dict.fromkeys(one.refused for one in every if one.refused)
+        refused = dict.fromkeys(one.refused for one in requests if one.refused)
         notes += [f"The audit {name} is not counted: {reason}." for reason in refused]
-        parts += needed(every).values()
+        parts += needed_studies(requests).values()
     return parts, tuple(notes)
 
 

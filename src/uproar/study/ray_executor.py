@@ -24,7 +24,7 @@ from uproar.plugins.loading import bundle
 from uproar.storage.backends import is_private
 from uproar.study.bench import bench_for
 from uproar.study.cell import Failed, Outcome, Unit
-from uproar.study.execute import taken
+from uproar.study.executors import taken
 from uproar.study.job import Job
 from uproar.study.ray_cluster import connect, imported, sentence
 from uproar.study.ray_token import Token

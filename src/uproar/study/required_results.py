@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from uproar.estimators import estimators
 from uproar.protocols import protocol_named
-from uproar.protocols.mask_assignment import FOLDS
 from uproar.storage.store import Store
-from uproar.study.audit import asked, needed, simulations
+from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell
 from uproar.study.plan import cells_of, scores_of
@@ -20,45 +19,45 @@ from uproar.study.trials import units_of
 
 
 @dataclass
-class Needs:
+class RequiredResults:
     """The results that some studies are made of."""
 
     items: set[tuple[str, str]] = field(default_factory=set)
     """Items by kind and key."""
-    orders: set[str] = field(default_factory=set)
+    rankings: set[str] = field(default_factory=set)
     """The keys with which those of levels and shards begin."""
 
     def __contains__(self, item: tuple[str, str]) -> bool:
         kind, key = item
         if kind in ("levels", "shard"):
-            return key.partition("-")[0] in self.orders
+            return key.partition("-")[0] in self.rankings
         return item in self.items
 
 
-def needs_of(study: Study, store: Store) -> Needs:
+def required_results(study: Study, store: Store) -> RequiredResults:
     """Everything in the store that a study, its audits and its claims are computed from, or would be once more."""
-    found = Needs()
-    every = asked(study)
-    for part in (study, *needed(every).values()):
+    needs = RequiredResults()
+    requests = audit_requests(study)
+    for part in (study, *needed_studies(requests).values()):
         for setting in Setting.all_of(part):
-            _add(part, bench_for(setting, store.root), found)
-    for trials, _ in simulations(every).values():
-        found.items |= {("trials", trials_key(unit)) for unit in units_of(trials)}
-    return found
+            _add(part, bench_for(setting, store.root), needs)
+    for trials, _ in needed_trials(requests).values():
+        needs.items |= {("trials", trials_key(unit)) for unit in units_of(trials)}
+    return needs
 
 
-def _add(study: Study, bench: Bench, found: Needs) -> None:
+def _add(study: Study, bench: Bench, needs: RequiredResults) -> None:
     """What one study needs in one setting."""
     cells = cells_of(study, bench.setting)
-    orders = {order for cell in cells for order in bench.inputs.rankings_of(cell)}
-    orders |= {ImageRanking(chain, seed) for chain in study.chains for seed in study.seeds}
-    found.orders |= {bench.keys.ranking(o) for o in orders}
-    found.items |= {("cell", bench.keys.cell(cell)) for cell in (*cells, *_companions(bench, cells))}
-    found.items |= {("score", bench.keys.score(s)) for s in scores_of(study, bench.setting)}
-    for order in orders:
-        for fold in range(FOLDS) if order.crossed else (None,):
-            found.items.add(("model", bench.keys.model(order.seed, fold)))
-            found.items |= {("state", key) for key in _states(bench, order, fold)}
+    rankings = {ranking for cell in cells for ranking in bench.inputs.rankings_of(cell)}
+    rankings |= {ImageRanking(chain, seed) for chain in study.chains for seed in study.seeds}
+    needs.rankings |= {bench.keys.ranking(one) for one in rankings}
+    needs.items |= {("cell", bench.keys.cell(cell)) for cell in (*cells, *_companions(bench, cells))}
+    needs.items |= {("score", bench.keys.score(s)) for s in scores_of(study, bench.setting)}
+    for ranking in rankings:
+        for fold in ranking.folds:
+            needs.items.add(("model", bench.keys.model(ranking.seed, fold)))
+            needs.items |= {("state", key) for key in _states(bench, ranking, fold)}
 
 
 def _companions(bench: Bench, cells: list[Cell]) -> list[Cell]:
@@ -67,8 +66,8 @@ def _companions(bench: Bench, cells: list[Cell]) -> list[Cell]:
     return bench.cells.companions(fresh)
 
 
-def _states(bench: Bench, order: ImageRanking, fold: int | None) -> Iterator[str]:
-    """What the estimators of an order prepare for its base network."""
-    for leaf in order.chain.leaves:
+def _states(bench: Bench, ranking: ImageRanking, fold: int | None) -> Iterator[str]:
+    """What the estimators of a ranking prepare for its base network."""
+    for leaf in ranking.chain.leaves:
         if estimators[leaf.name].facts.get("prepare"):
-            yield bench.keys.state(leaf, order.seed, fold)
+            yield bench.keys.state(leaf, ranking.seed, fold)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,14 +10,14 @@ from uproar.errors import BadInput
 from uproar.remaining_time import Pace
 from uproar.storage.store import Store
 from uproar.study.cell import NO_BASE, Done, Failed, Outcome, Simulated, Unit
-from uproar.study.execute import Executor, executor, workers
+from uproar.study.executors import Executor, executor, workers
 from uproar.study.grid import check_fractions
 from uproar.study.job import Job
 from uproar.study.plan import Plan, plan
-from uproar.study.planned_audits import Ahead
 from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
 from uproar.study.run_job import Report
+from uproar.study.schedule import Deadline, ExpectedWork, Queue
 from uproar.study.spec import Study
 
 
@@ -43,16 +41,16 @@ def run_study(
         raise BadInput(f"budget is a time in seconds above 0, not {budget}.")
     study.check_files()
     whole = Progress(study=study.name)
-    clock = Clock(budget)
+    deadline = Deadline(budget)
     with _workers(study, store, jobs, ray) as runner:
         whole.pace = Pace(runner.workers)
-        ahead = Ahead(whole.pace)
-        for name, todo in _parts(study, store, settled, ahead):
-            if clock.over and whole.total:
+        expected = ExpectedWork(whole.pace)
+        for name, todo in _plans(study, store, settled, expected):
+            if deadline.over and whole.total:
                 break
             _begin(Store(store))  # not before the plan: a study that cannot run leaves no store
-            ahead.begin(name, todo)
-            progress = _run(name, todo, runner, listen, clock, whole.pace)
+            expected.begin(name, todo)
+            progress = _run(name, todo, runner, listen, deadline, whole.pace)
             whole.outcomes |= progress.outcomes
             whole.notices += progress.notices
             whole.promise(todo.promised)
@@ -62,7 +60,7 @@ def run_study(
                 whole.total += progress.total
                 whole.cached += progress.cached
                 whole.done += progress.done
-    if clock.over:
+    if deadline.over:
         whole.notices.append(
             f"The budget of {budget:.0f} seconds ended the run: {whole.total - whole.done} cells of what was "
             "begun are not done; the same command goes on."
@@ -80,45 +78,35 @@ AUDIT = "audit "
 """How the names of studies that audits need begin."""
 
 
-class Clock:
-    """Whether the time that may be spent is over."""
+def _plans(
+    study: Study, store: str | Path, settled: Collection[Unit], expected: ExpectedWork
+) -> Iterator[tuple[str, Plan]]:
+    """What to do one after the other: the given study or its interim analyses, then what its audits need.
 
-    def __init__(self, budget: float | None) -> None:
-        self.end = None if budget is None else time.monotonic() + budget
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing new may begin."""
-        return self.end is not None and time.monotonic() >= self.end
-
-
-def _parts(study: Study, store: str | Path, settled: Collection[Unit], ahead: Ahead) -> Iterator[tuple[str, Plan]]:
-    """What to do one after the other: the given study or its looks, then what its audits need.
-
-    Each is planned when what comes before it is done; what audits will need is told to `ahead` before the first begins.
+    Each is planned when what comes before it is done; what audits will need is `expected` before that.
     What loads tables is imported late: the workers of a plain study should not wait for it.
     """
     check_fractions(study, Store(store).root)
     if study.until_decided:
-        from uproar.study.adaptive import looks
+        from uproar.study.adaptive import interim_studies
 
-        for name, look in looks(study, store):
-            yield name, plan(look, Store(store), settled)
+        for name, part in interim_studies(study, store):
+            yield name, plan(part, Store(store), settled)
     else:
         yield study.name, plan(study, Store(store), settled)
     if study.audits:
-        from uproar.study.audit import asked, needed, simulations
+        from uproar.study.audit import audit_requests, needed_studies, needed_trials
         from uproar.study.trials import plan_trials, seconds_per_trial
 
-        every = asked(study)
-        studies, worlds = needed(every), simulations(every)
+        requests = audit_requests(study)
+        studies, worlds = needed_studies(requests), needed_trials(requests)
         for name, part in studies.items():
-            ahead.expect(f"{AUDIT}{name}", plan(part, Store(store), settled))
+            expected.expect(f"{AUDIT}{name}", plan(part, Store(store), settled))
         for name, (trials, setting) in worlds.items():
             todo = plan_trials(trials, setting, Store(store))
             if todo.jobs:  # a trial is no image: its time is measured
-                ahead.pace.assume(todo.jobs[0].like, seconds_per_trial(trials))
-            ahead.expect(f"{AUDIT}{name}", todo)
+                expected.pace.assume(todo.jobs[0].like, seconds_per_trial(trials))
+            expected.expect(f"{AUDIT}{name}", todo)
         for name, part in studies.items():
             yield f"{AUDIT}{name}", plan(part, Store(store), settled)
         for name, (trials, setting) in worlds.items():
@@ -141,21 +129,21 @@ def _workers(study: Study, store: str | Path, jobs: int | None, ray: str | None)
         runner.close()
 
 
-def _run(name: str, todo: Plan, runner: Executor, listen: Listener, clock: Clock, pace: Pace) -> Progress:
+def _run(name: str, todo: Plan, runner: Executor, listen: Listener, deadline: Deadline, pace: Pace) -> Progress:
     progress = Progress(len(todo.cells), todo.cached, pace=pace, outcomes=dict(todo.skipped), study=name)
     progress.done = todo.cached + len(todo.skipped)
     listen(progress)
-    _drive(todo, runner, progress, listen, clock)
+    _drive(todo, runner, progress, listen, deadline)
     return progress
 
 
-def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener, clock: Clock) -> None:
+def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener, deadline: Deadline) -> None:
     """Hand out jobs as soon as what they need has ended, until all are done or the time is over."""
     queue = Queue(todo.jobs)
     ended: dict[str, Report] = {}
     under_way: set[str] = set()
     while queue.ready or under_way:
-        if clock.over:
+        if deadline.over:
             queue.ready.clear()
             under_way -= {job.id for job in runner.withdraw()}
             if not under_way:
@@ -181,25 +169,6 @@ def _drive(todo: Plan, runner: Executor, progress: Progress, listen: Listener, c
         under_way.discard(report.job.id)
         _settle(report, ended, progress, listen)
         queue.end(report.job.id)
-
-
-class Queue:
-    """Jobs by what they need: those whose needs have all ended are `ready`, in the order of the plan."""
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.ready = deque(job for job in jobs if not job.needs)
-        self._missing = {job.id: len(set(job.needs)) for job in jobs}
-        self._dependents: dict[str, list[Job]] = defaultdict(list)
-        for job in jobs:
-            for need in set(job.needs):
-                self._dependents[need].append(job)
-
-    def end(self, name: str) -> None:
-        """A job has ended, well or not: what waited for it alone is ready."""
-        for job in self._dependents.pop(name, ()):
-            self._missing[job.id] -= 1
-            if not self._missing[job.id]:
-                self.ready.append(job)
 
 
 def _note_running(runner: Executor, progress: Progress) -> None:

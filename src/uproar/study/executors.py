@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 from uproar import devices
 from uproar.errors import BadInput, UproarError
 from uproar.storage.backends import is_private
-from uproar.study import launch
+from uproar.study import worker_process
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.job import Job
 from uproar.study.run_job import Report, do
@@ -88,7 +88,7 @@ class _Worker:
         self.number = number
         self.connection, theirs = Pipe()
         handle = theirs.fileno()
-        start = [sys.executable, launch.__file__, str(os.getpid())]
+        start = [sys.executable, worker_process.__file__, str(os.getpid())]
         command = [*start, str(handle)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         environment[devices.WORKER] = str(number)
