@@ -28,7 +28,7 @@ if _CHECKING:
     from uproar.runs.execute import audit, run
     from uproar.runs.open import open  # noqa: A004
     from uproar.runs.run import Run
-    from uproar.scoring import Curve, curve, score
+    from uproar.scoring.score import Curve, curve, score
     from uproar.study.spec import Study, study_of
     from uproar.training import Recipe, fit, predict
 
@@ -38,7 +38,7 @@ _load = _lazy_names(
     __name__,
     {
         "BadInput": "uproar.errors",
-        "Curve": "uproar.scoring",
+        "Curve": "uproar.scoring.score",
         "NotApplicable": "uproar.errors",
         "Recipe": "uproar.training",
         "Run": "uproar.runs.run",
@@ -48,7 +48,7 @@ _load = _lazy_names(
         "UproarError": "uproar.errors",
         "audit": "uproar.runs.execute",
         "build": "uproar.api",
-        "curve": "uproar.scoring",
+        "curve": "uproar.scoring.score",
         "direct": "uproar.estimators",
         "estimator": "uproar.estimators",
         "explain": "uproar.api",
@@ -60,7 +60,7 @@ _load = _lazy_names(
         "predict": "uproar.training",
         "removed": "uproar.api",
         "run": "uproar.runs.execute",
-        "score": "uproar.scoring",
+        "score": "uproar.scoring.score",
         "study_of": "uproar.study.spec",
     },
 )

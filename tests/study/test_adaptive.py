@@ -13,7 +13,7 @@ from uproar.runs.run import collected
 from uproar.statistics.sequential import sequential
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
-from uproar.study.run import Clock
+from uproar.study.schedule import Deadline
 from uproar.study.settings import Setting
 
 SMALL = {
@@ -84,7 +84,7 @@ def test_what_a_look_asked_for_is_missing_when_it_is_lost_and_made_again(done, t
 
 def test_a_budget_begins_nothing_new_and_the_same_command_goes_on(tmp_path, monkeypatch):
     ended = []
-    monkeypatch.setattr(Clock, "over", property(lambda self: self.end is not None and len(ended) > 2))
+    monkeypatch.setattr(Deadline, "over", property(lambda self: self.end is not None and len(ended) > 2))
     study = {**SMALL, "until_decided": False, "seeds": 2}
     run = uproar.run(study, store=tmp_path, jobs=1, budget=1.0, listen=lambda s: ended.append(s.done))
     missing = (run.table["status"] == "missing").sum()
