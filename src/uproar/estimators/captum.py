@@ -93,13 +93,13 @@ def _estimated(
     """The class's attributions as maps; the model comes back without hooks or marks of Captum."""
     values = _values(cls, model, x, context, options)
     built = {k: v for k, v in values.items() if k in parameters(cls.__init__)}
-    asked = {k: v for k, v in values.items() if k not in built}
+    given = {k: v for k, v in values.items() if k not in built}
     gradients = issubclass(cls, captum_package().attr.GradientAttribution)
     layered = issubclass(cls, captum_package().attr.LayerAttribution)
 
     def batch(x: Images, target: Labels) -> Tensor:
         x = x.detach().clone(memory_format=torch.channels_last).requires_grad_(gradients)
-        attributions = method.attribute(x, target=target, **asked)
+        attributions = method.attribute(x, target=target, **given)
         return _image_maps(attributions[0] if isinstance(attributions, tuple) else attributions, x, layered)
 
     with borrowed(model), _unmarked(model), torch.set_grad_enabled(gradients):

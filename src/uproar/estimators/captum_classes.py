@@ -59,9 +59,9 @@ def captum_class(name: str) -> Any:
     attr = captum_package().attr
     if name in _REFUSED:
         raise BadInput(f"captum:{name} cannot be used as an estimator: {_REFUSED[name]}.")
-    home, _, last = name.rpartition(".")
-    if home:
-        return _imported(home, last, attr.Attribution)
+    module, _, last = name.rpartition(".")
+    if module:
+        return _imported(module, last, attr.Attribution)
     cls = getattr(attr, name, None)
     if not _usable(cls, attr.Attribution):
         usable = [PREFIX + known for known, each in vars(attr).items() if _usable(each, attr.Attribution)]
@@ -69,14 +69,14 @@ def captum_class(name: str) -> Any:
     return cls
 
 
-def _imported(home: str, last: str, base: type) -> Any:
+def _imported(module: str, last: str, base: type) -> Any:
     try:
-        cls = getattr(importlib.import_module(home), last)
+        cls = getattr(importlib.import_module(module), last)
     except (ImportError, AttributeError) as error:
-        raise BadInput(f"captum:{home}.{last} cannot be imported: {one_line(error)}") from error
+        raise BadInput(f"captum:{module}.{last} cannot be imported: {one_line(error)}") from error
     if not _usable(cls, base):
         raise BadInput(
-            f"captum:{home}.{last} must be a class of captum.attr.Attribution that takes a model, and whose "
+            f"captum:{module}.{last} must be a class of captum.attr.Attribution that takes a model, and whose "
             "attribute(inputs, target=...) explains a class."
         )
     return cls

@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
-from uproar.estimators.layers import forward_hooks, module_named
+from uproar.estimators.layers import ForwardRecord, forward_hooks, module_named
 from uproar.models.forward import CopiedViews, forward, in_model_dtype
 from uproar.types import Images
 
@@ -26,43 +25,23 @@ class FeatureMap:
 
     name: str
     module: nn.Module
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     convolutions: int
     """How many convolutions were done when it was ready."""
 
 
 def feature_maps(model: nn.Module, x: Images) -> list[FeatureMap]:
     """All feature maps made after a convolution, in the order in which they are ready: the last is the deepest."""
-    calls: dict[str, list[tuple[Any, int]]] = {}
-    seen = _Convolutions()
-
-    def note(name: str) -> Callable:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            # taken out and put back, so that the order is that of the last call
-            calls[name] = [*calls.pop(name, []), (getattr(output, "shape", ()), seen.count)]
-
-        return hook
-
-    modules = {name: module for name, module in model.named_modules() if name}
-    hooks = [(module, note(name)) for name, module in modules.items()]
+    record = ForwardRecord("conv2d")
     # no second call here, in which every module would be met twice
-    with forward_hooks(hooks), torch.no_grad(), seen, CopiedViews():
+    with forward_hooks(record.hooks(model)), torch.no_grad(), record, CopiedViews():
         model(in_model_dtype(model, x))
+    modules = dict(model.named_modules())
     return [
-        FeatureMap(name, modules[name], tuple(shape[1:]), count)
-        for name, ((shape, count), *more) in calls.items()
-        if count and not more and len(shape) == 4
+        FeatureMap(name, modules[name], tuple(made.shape[1:]), count)
+        for name, ((made, count), *more) in record.calls.items()
+        if count and not more and isinstance(made, Tensor) and made.dim() == 4
     ]
-
-
-class _Convolutions(TorchFunctionMode):
-    """Counts convolutions, however they are called."""
-
-    count = 0
-
-    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        self.count += getattr(func, "__name__", "") == "conv2d"
-        return func(*args, **(kwargs or {}))
 
 
 def named_feature_map(model: nn.Module, x: Images, name: str) -> FeatureMap:

@@ -26,8 +26,6 @@ from uproar.types import Images, Labels
 LayerName = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
 """A module's name in `model.named_modules()`; a number is a place in a sequence."""
 
-_CONVOLUTIONS = ("conv2d", "conv_transpose2d")
-
 
 @dataclass
 class LayerOutput:
@@ -99,65 +97,60 @@ def last_conv_layer(model: nn.Module, x: Images) -> str:
 
     A module that is called several times stands where its last call was.
     """
-    watch = _watched(model, x[:2])
-    if not watch.convolutions:
+    record, reached = _recorded(model, x[:2])
+    if not record.convolutions:
         raise NotApplicable("a convolution is needed, and none was met in this model")
-    used = [i for i, made in enumerate(watch.convolutions) if _places(made) > 1 and watch.reaches(made)]
+    used = [i for i, made in enumerate(record.convolutions) if _places(made) > 1 and made.grad_fn in reached]
     if not used:
         raise NotApplicable("all convolutions of this model see a single place, so there is nothing to rank")
-    size = watch.convolutions[used[-1]].shape[2:]
+    size = record.convolutions[used[-1]].shape[2:]
     block = [
         name
-        for name, (made, before) in watch.modules.items()
-        if before > used[-1] and made.dim() == 4 and made.shape[2:] == size and watch.reaches(made)
+        for name, (*_, (made, before)) in record.calls.items()
+        if before > used[-1] and isinstance(made, Tensor) and made.grad_fn in reached
+        if made.dim() == 4 and made.shape[2:] == size
     ]
     if not block:
         raise NotApplicable("the last convolution is not inside a module; name a layer with layer=")
     return block[-1]
 
 
-class _Watch(TorchFunctionMode):
-    """Convolutions, however they are called, and module outputs of one forward pass, in the order made."""
+class ForwardRecord(TorchFunctionMode):
+    """Convolutions, however they are called, and outputs of named modules in one forward pass, in the order made."""
 
-    def __init__(self) -> None:
+    def __init__(self, *kinds: str) -> None:
         super().__init__()
+        self.kinds = kinds
         self.convolutions: list[Tensor] = []
-        self.modules: dict[str, tuple[Tensor, int]] = {}
-        self.before: set[Any] = set()
+        self.calls: dict[str, list[tuple[Any, int]]] = {}
+        """By module: the output of each call, and how many convolutions were done by then."""
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         made = func(*args, **(kwargs or {}))
-        if getattr(func, "__name__", "") in _CONVOLUTIONS:
+        if getattr(func, "__name__", "") in self.kinds:
             self.convolutions.append(made)
         return made
 
-    def noting(self, name: str) -> Callable:
+    def hooks(self, model: nn.Module) -> list[tuple[nn.Module, Callable]]:
+        """The hooks that fill `calls`."""
+        return [(module, self._noting(name)) for name, module in model.named_modules() if name]
+
+    def _noting(self, name: str) -> Callable:
         def note(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            # taken out first, so that the order is that of the last calls
-            self.modules.pop(name, None)
-            if isinstance(output, Tensor):
-                self.modules[name] = (output, len(self.convolutions))
+            # taken out and put back, so that the order is that of the last calls
+            self.calls[name] = [*self.calls.pop(name, []), (output, len(self.convolutions))]
 
         return note
 
-    def follow(self, scores: Tensor) -> None:
-        # read from the graph: gradients would tell the same, for twice the time
-        self.before = set(graph(scores.grad_fn))
 
-    def reaches(self, made: Tensor) -> bool:
-        """Whether the scores depend on this tensor."""
-        return made.grad_fn in self.before
-
-
-def _watched(model: nn.Module, x: Images) -> _Watch:
-    watch = _Watch()
+def _recorded(model: nn.Module, x: Images) -> tuple[ForwardRecord, set[Any]]:
+    """A forward pass, and the operations that the scores depend on."""
+    record = ForwardRecord("conv2d", "conv_transpose2d")
     x = x.detach().clone().requires_grad_()
-    hooks = [(module, watch.noting(name)) for name, module in model.named_modules() if name]
-    with forward_hooks(hooks), torch.enable_grad(), watch:
+    with forward_hooks(record.hooks(model)), torch.enable_grad(), record:
         scores = class_scores(model, x, torch.zeros(len(x), dtype=torch.long, device=x.device))
-    if scores.requires_grad:
-        watch.follow(scores)
-    return watch
+    # read from the graph: gradients would tell the same, for twice the time
+    return record, set(graph(scores.grad_fn)) if scores.requires_grad else set()
 
 
 def _places(made: Tensor) -> int:

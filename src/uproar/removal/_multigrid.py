@@ -26,7 +26,6 @@ import numpy as np
 
 D, E, S, SE, SW, G, M, R, Z, T = (np.uint64(slot) for slot in range(10))
 Y, P, Q = E, S, SE
-SLOTS = np.uint64(10)
 ONE, TWO, FIVE = np.uint64(1), np.uint64(2), np.uint64(5)
 
 # Columns of the level table.
@@ -161,8 +160,8 @@ def split(pixel, row, w, label, number, order, parent, holes, direct_work):
     """
     h = row.size - 1
     s = w + 1
-    found = _label(pixel, row[h], s, label, parent)
-    for k in range(1, found + 1):
+    regions = _label(pixel, row[h], s, label, parent)
+    for k in range(1, regions + 1):
         for column in range(8):
             holes[k, column] = 0
         holes[k, TOP] = h
@@ -186,7 +185,7 @@ def split(pixel, row, w, label, number, order, parent, holes, direct_work):
     hard = 0
     unknowns = 0
     entries = 0
-    for k in range(1, found + 1):
+    for k in range(1, regions + 1):
         area = (holes[k, BOTTOM] - holes[k, TOP]) * (holes[k, RIGHT] - holes[k, LEFT])
         if holes[k, WORK] <= direct_work * area:
             holes[k, START] = unknowns
@@ -205,7 +204,7 @@ def split(pixel, row, w, label, number, order, parent, holes, direct_work):
         else:
             number[p] += holes[k, START]
             order[number[p] - 1] = p
-    for k in range(1, found + 1):
+    for k in range(1, regions + 1):
         if parent[k]:
             for column in range(8):
                 holes[parent[k] - 1, column] = holes[k, column]
