@@ -6,7 +6,15 @@ the state of the process comes back afterwards (`process`), and a model that was
 """
 
 from uproar.containment.copies import private_copy
-from uproar.containment.guard import contained, guarded_call, is_builtin, loading, recording_restored, seeded_with
+from uproar.containment.guard import (
+    contained,
+    contained_call,
+    guarded_call,
+    is_builtin,
+    loading,
+    recording_restored,
+    seeded_with,
+)
 from uproar.containment.model import ModelState
 from uproar.containment.process import ProcessState, seeded_generators
 
@@ -14,6 +22,7 @@ __all__ = [
     "ModelState",
     "ProcessState",
     "contained",
+    "contained_call",
     "guarded_call",
     "is_builtin",
     "loading",

@@ -52,6 +52,16 @@ def guarded_call(
     return private_copy(answer)
 
 
+def contained_call(
+    owner: str, function: Callable[..., Any], given: Sequence[Any], options: Mapping[str, Any], reseed: bool = True
+) -> Any:
+    """`function(*given, **options)`, which makes something new; code of the user leaves the process as it was."""
+    if is_builtin(function):
+        return function(*given, **options)
+    with contained(owner, reseed=reseed):
+        return function(*given, **options)
+
+
 @contextmanager
 def contained(owner: str, model: nn.Module | None = None, reseed: bool = True) -> Iterator[None]:
     """Around code of the user, which runs with gradients and, with `reseed`, a fixed start of global random generators.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from uproar.containment import contained, is_builtin
+from uproar.containment import contained_call
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.expression import Call, parse
@@ -30,7 +28,7 @@ def _load(call: Call) -> Task:
     entry = _entry(call)
     inner = [_load(arg) for arg in call.args]
     try:
-        task = _made(entry, inner, entry.bind(**dict(call.options)))
+        task = contained_call(f"The task {entry.name}", entry.function, inner, entry.bind(**dict(call.options)))
     except UproarError:
         raise
     except CODE_ERRORS as error:
@@ -41,14 +39,6 @@ def _load(call: Call) -> Task:
     if not isinstance(task, Task):
         raise BadInput(f"The task {call.name} must return a uproar.Task, not {type(task).__name__}.")
     return task
-
-
-def _made(entry: Entry, inner: list[Task], options: dict[str, Any]) -> Any:
-    """What the function of a task returns; one of the user leaves the process as it was."""
-    if is_builtin(entry.function):
-        return entry.function(*inner, **options)
-    with contained(f"The task {entry.name}"):
-        return entry.function(*inner, **options)
 
 
 def _entry(call: Call) -> Entry:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from uproar.containment import contained, is_builtin, loading, private_copy
+from uproar.containment import contained_call, loading, private_copy
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, UproarError
 from uproar.expression import Call, parse
@@ -94,7 +94,10 @@ def make(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
         try:
-            model = _made(factory, {**given, **options}, spec.name)
+            # the seed is chosen here
+            model = contained_call(
+                f"The model {spec.name}", factory, (), private_copy({**given, **options}), reseed=False
+            )
         except UproarError:
             raise
         except CODE_ERRORS as error:
@@ -102,14 +105,6 @@ def make(
     if not isinstance(model, nn.Module):
         raise BadInput(f"{spec.name} must return a torch.nn.Module, not {type(model).__name__}.")
     return model
-
-
-def _made(factory: Callable[..., Any], given: dict[str, Any], name: str) -> Any:
-    """What a factory returns; one of the user leaves the process as it was."""
-    if is_builtin(factory):
-        return factory(**given)
-    with contained(f"The model {name}", reseed=False):  # the caller has chosen the seed
-        return factory(**private_copy(given))
 
 
 def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> None:
