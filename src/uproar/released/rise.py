@@ -6,9 +6,41 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
 from uproar.metrics.axis import of_pixels
 from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.insertion import BIASES, CHANCE, Points, Steps, area_responses, flat, nested, steps_axis
+from uproar.removal.fill import FillContext, Positive, Size, fills
+from uproar.removal.filters import gaussian_kernel, weighted_windows
+from uproar.types import Images
+
+
+@fills.declare("blur:rise")
+def blur_rise(x: Images, removed: Tensor, around: FillContext, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
+    """The image blurred as in the code released with RISE: the mean colour lies around it.
+
+    The weights are those of a Gaussian whose tails are folded back into the size×size window.
+    """
+    colour = around.colour("blur:rise").to(x).view(1, -1, 1, 1)
+    kernel = folded_gaussian(size, sigma).to(x)
+    x = x - colour
+    for axis in (2, 3):
+        beside = [0, 0, 0, 0]
+        beside[2 * (3 - axis) : 2 * (3 - axis) + 2] = size // 2, (size - 1) // 2
+        x = weighted_windows(F.pad(x, beside), kernel, axis)
+    return x + colour
+
+
+def folded_gaussian(size: int, sigma: float) -> Tensor:
+    """Weights of a Gaussian around the middle of a window that is mirrored at its own edges; they sum to 1."""
+    reach = math.floor(4 * sigma + 0.5)
+    steps = torch.arange(-reach, reach + 1)
+    place = (steps + size // 2) % (2 * size)
+    place = torch.minimum(place, 2 * size - 1 - place)
+    return torch.zeros(size, dtype=torch.float64).index_add_(0, place, gaussian_kernel(steps, sigma))
 
 
 def _rise_counts(shape: Sequence[int], step: int | None) -> list[int]:

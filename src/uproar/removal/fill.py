@@ -6,7 +6,6 @@ that depend on which pixels are removed, `random` of those that draw.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -19,11 +18,11 @@ from uproar.containment import guarded_call
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import parse
 from uproar.registry import Entry, Registry
-from uproar.removal.filters import correlate, gaussian_kernel, weighted_windows
+from uproar.removal.filters import correlate, gaussian_kernel
 from uproar.seeds import Draws, generator
 from uproar.types import Images
 
-fills = Registry("fill", "uproar.fills")
+fills = Registry("fill", "uproar.fills", ("uproar.released.rise",))
 
 Size = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -89,31 +88,6 @@ def blur(x: Images, removed: Tensor, around: FillContext, *, size: Size = 11, si
     """The image itself, blurred with a size×size Gaussian; the border is mirrored."""
     kernel = gaussian_kernel(torch.arange(size, dtype=torch.float64) - (size - 1) / 2, sigma).to(x)
     return correlate(correlate(x, kernel, 2), kernel, 3)
-
-
-@fills.declare("blur:rise")
-def blur_rise(x: Images, removed: Tensor, around: FillContext, *, size: Size = 11, sigma: Positive = 5.0) -> Images:
-    """The image blurred as in the code released with RISE: the mean colour lies around it.
-
-    The weights are those of a Gaussian whose tails are folded back into the size×size window.
-    """
-    colour = around.colour("blur:rise").to(x).view(1, -1, 1, 1)
-    kernel = folded_gaussian(size, sigma).to(x)
-    x = x - colour
-    for axis in (2, 3):
-        beside = [0, 0, 0, 0]
-        beside[2 * (3 - axis) : 2 * (3 - axis) + 2] = size // 2, (size - 1) // 2
-        x = weighted_windows(torch.nn.functional.pad(x, beside), kernel, axis)
-    return x + colour
-
-
-def folded_gaussian(size: int, sigma: float) -> Tensor:
-    """Weights of a Gaussian around the middle of a window that is mirrored at its own edges; they sum to 1."""
-    reach = math.floor(4 * sigma + 0.5)
-    steps = torch.arange(-reach, reach + 1)
-    place = (steps + size // 2) % (2 * size)
-    place = torch.minimum(place, 2 * size - 1 - place)
-    return torch.zeros(size, dtype=torch.float64).index_add_(0, place, gaussian_kernel(steps, sigma))
 
 
 @fills.declare(random=True)
