@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import uproar
-from uproar.cli.durations import seconds_of
+from uproar.cli.console import seconds_of
 from uproar.errors import BadInput
 from uproar.runs.run import collected
 from uproar.statistics.sequential import sequential

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from typer.main import get_command
 
-from uproar.cli import audit, claims, data, explain, results, run, score, store
-from uproar.cli import listing as look
-from uproar.cli import try_estimator as trial
+from uproar.cli import audit, claims, data, explain, listing, report, run, score, store, try_estimator, validate
 from uproar.cli.console import errors, output
-from uproar.cli.interrupt import INTERRUPTED, ending_at_second, what_is_kept
+from uproar.cli.interrupt import (
+    INTERRUPTED,
+    Terminated,
+    end_output,
+    ending_at_second,
+    ending_signals,
+    lost_output,
+    what_is_kept,
+)
 from uproar.cli.options import Command, Group
-from uproar.cli.signals import Terminated, ending_signals
-from uproar.cli.streams import end_output, lost_output
-from uproar.cli.usage import usage_sentence
-from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, shortened
+from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, plainly, shortened
 from uproar.paths import check_working_folder
 from uproar.plugins.loading import blamed, line_in_file
 
 
-def _show_version(asked: bool) -> bool:
-    if asked:
+def _show_version(wanted: bool) -> bool:
+    if wanted:
         output.print(f"uproar {metadata.version('uproar')}", highlight=False)
         raise typer.Exit
-    return asked
+    return wanted
 
 
 app = typer.Typer(
@@ -46,16 +50,16 @@ def options(
 
 
 app.command("run", cls=Command)(run.run)
-app.command("report", cls=Command)(run.report)
-app.command("validate", cls=Command)(run.validate)
+app.command("report", cls=Command)(report.report)
+app.command("validate", cls=Command)(validate.validate)
 app.command("audit", cls=Command)(audit.audit)
 app.command("claims", cls=Command)(claims.claims)
-app.command("results", cls=Command)(results.results)
+app.command("results", cls=Command)(report.results)
 app.command("explain", cls=Command)(explain.explain)
 app.command("score", cls=Command)(score.score)
-app.command("try", cls=Command)(trial.try_estimators)
-app.command("ls", cls=Command)(look.ls)
-app.command("doctor", cls=Command)(look.doctor)
+app.command("try", cls=Command)(try_estimator.try_estimators)
+app.command("ls", cls=Command)(listing.ls)
+app.command("doctor", cls=Command)(listing.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 
@@ -84,29 +88,65 @@ def _exit_code(arguments: list[str] | None) -> int:
         errors.print(f"\n{ended} {escape(what_is_kept())}", soft_wrap=True)
         return ended.exit_code
     except UproarError as error:
-        errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
-        return 3 if isinstance(error, StoreError) else 2
+        return _refused(str(error), 3 if isinstance(error, StoreError) else 2)
     except _UsageError as error:  # type: ignore[misc]
         if not error.format_message().strip():
             return 2  # no command was given: its help has been printed, there is nothing to add
-        said = usage_sentence(error, arguments, get_command(app))
-        errors.print(f"[bold red]Error:[/] {escape(said)}", soft_wrap=True)
-        return 2
+        return _refused(_usage_sentence(error, arguments, get_command(app)), 2)
     except CODE_ERRORS as error:
         if lost_output(error):
             return end_output(error)
         if isinstance(error, OSError) and error.filename is not None and not line_in_file(error):
-            reason = f"Cannot use {error.filename}: {error.strerror}."
-            errors.print(f"[bold red]Error:[/] {escape(shortened(reason))}", soft_wrap=True)
-            return 3
+            return _refused(shortened(f"Cannot use {error.filename}: {error.strerror}."), 3)
         where = line_in_file(error)
         if not where and not isinstance(error, SystemExit):
             raise  # a fault of the program, not of a user's file
         raised = blamed(error) if isinstance(error, SystemExit) else f"{where}, raised {one_line(error)}"
-        errors.print(f"[bold red]Error:[/] {escape(raised.rstrip('.'))}.", soft_wrap=True)
-        return 2
+        return _refused(f"{raised.rstrip('.')}.", 2)
+
+
+def _refused(sentence: str, code: int) -> int:
+    errors.print(f"[bold red]Error:[/] {escape(sentence)}", soft_wrap=True)
+    return code
 
 
 def _interrupted() -> int:
     errors.print(f"\nStopped. {escape(what_is_kept())}", soft_wrap=True)
     return INTERRUPTED
+
+
+def _usage_sentence(error: Any, arguments: Sequence[str] | None, program: Any) -> str:
+    """What is wrong with a command line; `error` is what the parser of `program`, a group of commands, raised."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parameter = getattr(error, "param", None)
+    reason = plainly(str(error.message or "")).strip().rstrip(".")
+    if parameter is None or not reason:
+        said = plainly(error.format_message()).strip().rstrip(".")
+    elif reason.startswith("must"):
+        option, given = _given(parameter, words)
+        said = f"{option} {reason}" + (f", not {given!r}" if given is not None else "")
+    else:
+        said = f"{_given(parameter, words)[0]}: {reason}"
+    return f"{said}. See {' '.join(['uproar', *_command(words, program), '--help'])}."
+
+
+def _command(words: Sequence[str], program: Any) -> list[str]:
+    """The names of commands that a command line begins with; not every error of the parser knows its command."""
+    names: list[str] = []
+    for word in words:
+        program = getattr(program, "commands", {}).get(word)
+        if program is None:
+            break
+        names.append(word)
+    return names
+
+
+def _given(parameter: Any, words: Sequence[str]) -> tuple[str, str | None]:
+    """The option as it was written, and what was given for it."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name), None
+    for place in reversed(range(len(words))):  # the last one counts
+        option, equals, value = words[place].partition("=")
+        if option in parameter.opts:
+            return option, value if equals else next(iter(words[place + 1 :]), None)
+    return str(parameter.opts[-1]), None

@@ -1,19 +1,22 @@
-"""Where the program prints, and how lists on the command line are read."""
+"""Where the program prints, and how lists and durations are read and written."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
 from uproar.cli.tables import table
 from uproar.errors import BadInput
 
-__all__ = ["duration", "errors", "listed", "output", "some", "table"]
+__all__ = ["duration", "errors", "listed", "note", "output", "print_file", "seconds_of", "some", "table"]
 
 
 class Screen(Console):
@@ -51,6 +54,17 @@ output = Screen()
 errors = Screen(stderr=True)
 
 
+def note(*sentences: str) -> None:
+    """Print sentences that a person should keep in mind, on standard error."""
+    for sentence in sentences:
+        errors.print(f"[yellow]Note:[/] {escape(sentence)}", soft_wrap=True)
+
+
+def print_file(what: str, path: str | Path) -> None:
+    """Print where a file was written."""
+    output.print(f"{escape(what)}: [bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
 def listed(values: list[str] | None) -> list[str] | None:
     """`a,b(c=1,d=2)` and repeated options as one list: commas inside brackets do not split.
 
@@ -59,25 +73,25 @@ def listed(values: list[str] | None) -> list[str] | None:
     """
     if not values:
         return None
-    found: list[str] = []
+    names: list[str] = []
     for value in values:
         depth, start = 0, 0
         for i, letter in enumerate(value + ","):
             depth += (letter in "([") - (letter in ")]")
             if i == len(value) or (letter == "," and depth == 0):
-                found.append(value[start:i].strip())
+                names.append(value[start:i].strip())
                 start = i + 1
-    return [name for name in found if name]
+    return [name for name in names if name]
 
 
 def some(option: str, values: list[str] | None, default: Iterable[str]) -> list[str]:
     """What an option lists, or the default without it; a list of nothing is refused."""
-    found = listed(values)
-    if found is None:
+    names = listed(values)
+    if names is None:
         return list(default)
-    if not found:
+    if not names:
         raise BadInput(f"{option} takes one name or more, separated by commas, not {values[0]!r}.")  # type: ignore[index]
-    return found
+    return names
 
 
 def check_size(size: int | None, images: str | None) -> None:
@@ -111,3 +125,18 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds_of(text: str) -> float:
+    """A duration in seconds.
+
+    >>> seconds_of("90"), seconds_of("30m"), seconds_of("1.5 h")
+    (90.0, 1800.0, 5400.0)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
+    if match is None or float(match[1]) == 0:
+        raise BadInput(f"--budget takes a time such as 90s, 30m or 2h, not {text!r}.")
+    return float(match[1]) * _UNITS[match[2]]

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_file
-from uproar.cli.console import check_size, errors, output, some
+from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, opened, print_next, same_subject
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor, nn
 
+    from uproar.cli.progress import Watch
+    from uproar.cli.subjects import ImageSet
     from uproar.estimators import Chain
     from uproar.results.quality import NetworkQuality
     from uproar.storage.store import Store
+    from uproar.study.maps import Subject
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
 PICTURES = (".png", ".svg", ".html")
@@ -94,12 +97,61 @@ def explain(
     data_root: DataRoot = None,
 ) -> int:
     """Show what estimators mark in images, side by side; the same command again goes on where it was stopped."""
+    _check_options(images, split, study, limit, classes, size, out, save)
+    from uproar.estimators import read_chain, require_maps  # torch loads slowly
+    from uproar.extend import load_plugin
+
+    for file in plugin or ():
+        load_plugin(file)
+    chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
+    if split == "both":
+        settings = {"tasks": task, "models": model, "weights": weights, "target": target}
+        return _explain_both(study or settings, chains, limit, target, seed, save, out, store)
+    if target not in ("predicted", "label") and not target.isdigit():
+        raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
+    from uproar.cli.subjects import images_of_files, images_of_task, subject_of_images
+    from uproar.storage.store import Store
+
+    limit, kept_maps = LIMIT if limit is None else limit, Store(store)
+    with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
+        chosen = (
+            images_of_task(task, model, weights, limit, seed, kept_maps, watch)
+            if images is None
+            else images_of_files(images, model, weights, classes, limit, watch, size)
+        )
+        subject = subject_of_images(chosen, model, weights, target, seed, watch)
+        maps, quality = _explained(subject, chosen, chains, kept_maps, out, watch)
+    _note_undefined(maps)
+    note(*kept_maps.faults.take_notices())
+    _print_quality(quality)
+    print_file("Picture", out)
+    if save is not None:
+        _save(save, maps, subject, chosen)
+    again = same_subject(images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root)
+    judged = ["--maps", str(save)] if save else ["--estimators", ",".join(maps)]
+    print_next(opened(out), f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps")
+    return 0
+
+
+def _check_options(
+    images: str | None,
+    split: str,
+    study: str | None,
+    limit: int | None,
+    classes: int | None,
+    size: int | None,
+    out: Path,
+    save: Path | None,
+) -> None:
+    """Refuse options that cannot be meant, before anything is read."""
     if out.suffix not in PICTURES:
         raise BadInput(f"A picture ends in {', '.join(PICTURES)}, not {out.name!r}.")
     if split not in ("test", "both"):
         raise BadInput(f"--split is test or both, not {split!r}.")
     if study is not None and split != "both":
         raise BadInput("--study goes with --split both.")
+    if images is not None and split == "both":
+        raise BadInput("--split both takes the images of a task or a study, none of your own.")
     if limit is not None and limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     check_size(size, images)
@@ -109,57 +161,35 @@ def explain(
     for written in (out, save):
         if written is not None:
             check_file(written)
-    from uproar.estimators import read_chain, require_maps  # torch loads slowly
-    from uproar.extend import load_plugin
 
-    for file in plugin or ():
-        load_plugin(file)
-    chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
-    if split == "both":
-        if images is not None:
-            raise BadInput("--split both takes the images of a task or a study, none of your own.")
-        given = {"tasks": task, "models": model, "weights": weights, "target": target}
-        return _explain_both(study or given, chains, limit, target, seed, save, out, store)
-    if target not in ("predicted", "label") and not target.isdigit():
-        raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
-    from uproar.arrays import write_arrays
+
+def _explained(
+    subject: Subject, images: ImageSet, chains: list[Chain], store: Store, out: Path, watch: Watch
+) -> tuple[dict[str, Tensor], NetworkQuality]:
+    """The maps of the images, of which some are drawn, and the quality of the network on them."""
     from uproar.cli.mapping_progress import Explaining
-    from uproar.cli.subjects import images_of_files, images_of_task, subject_of_images
-    from uproar.storage.store import Store
     from uproar.study.maps import pieces_of, stored_maps
 
-    limit = LIMIT if limit is None else limit
-    place = Store(store)
-    with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
-        chosen = (
-            images_of_task(task, model, weights, limit, seed, place, watch)
-            if images is None
-            else images_of_files(images, model, weights, classes, limit, watch, size)
-        )
-        subject = subject_of_images(chosen, model, weights, target, seed, watch)
-        pieces = pieces_of(subject, chains, place)
-        listen = Explaining(watch, pieces, len(subject.x))
-        maps = stored_maps(subject, chains, place, listen, pieces)
-        watch.say("drawing the maps")
-        arrays = {name: a.numpy() for name, a in maps.items()}
-        answers = _answers(subject.model, subject.x)
-        quality = _quality(answers, chosen.labels)
-        names = () if chosen.bench is None else chosen.bench.task.classes
-        _draw(out, subject.x, arrays, _captions(chosen.titles, answers, names), quality)
-    _note_undefined(maps)
-    _note_faults(place)
-    _print_quality(quality)
-    output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
-    if save is not None:
-        extra: dict[str, Any] = {"images": subject.x.numpy(), "targets": subject.target.numpy()}
-        if chosen.labels is not None:
-            extra["labels"] = chosen.labels.numpy()
-        write_arrays(save, {**arrays, **extra})
-        output.print(f"Arrays: [bold]{escape(str(save))}[/]", soft_wrap=True)
-    again = same_subject(images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root)
-    judged = ["--maps", str(save)] if save else ["--estimators", ",".join(arrays)]
-    print_next(opened(out), f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps")
-    return 0
+    pieces = pieces_of(subject, chains, store)
+    maps = stored_maps(subject, chains, store, Explaining(watch, pieces, len(subject.x)), pieces)
+    watch.say("drawing the maps")
+    outputs = _outputs(subject.model, subject.x)
+    quality = _quality(outputs, images.labels)
+    classes = () if images.bench is None else images.bench.task.classes
+    arrays = {name: a.numpy() for name, a in maps.items()}
+    _draw(out, subject.x, arrays, _captions(images.titles, outputs, classes), quality)
+    return maps, quality
+
+
+def _save(file: Path, maps: dict[str, Tensor], subject: Subject, images: ImageSet) -> None:
+    """The maps as arrays, with the images, the classes explained and the labels."""
+    from uproar.arrays import write_arrays
+
+    tensors = {**maps, "images": subject.x, "targets": subject.target}
+    if images.labels is not None:
+        tensors["labels"] = images.labels
+    write_arrays(file, {name: a.numpy() for name, a in tensors.items()})
+    print_file("Arrays", file)
 
 
 def _explain_both(
@@ -206,25 +236,19 @@ def _explain_both(
         watch.say("drawing the maps")
         shown = dict(zip([c.name for c in chains], few, strict=True))
         images = test.read(slice(0, SHOWN))
-        answers = _answers(bench.base_models.get(seed)[0], images)
-        quality = _quality(answers, test.labels[:SHOWN])
-        _draw(out, images, shown, _captions(titles, answers, bench.task.classes), quality)
+        outputs = _outputs(bench.base_models.get(seed)[0], images)
+        quality = _quality(outputs, test.labels[:SHOWN])
+        _draw(out, images, shown, _captions(titles, outputs, bench.task.classes), quality)
     _print_quality(quality)
-    _note_faults(bench.store)
-    output.print(f"Picture: [bold]{escape(str(out))}[/]", soft_wrap=True)
+    note(*bench.store.faults.take_notices())
+    print_file("Picture", out)
     for chain, name in zip(chains, stored, strict=True):
-        output.print(f"{escape(chain.name)}: [bold]{escape(name)}[/]", soft_wrap=True)
+        print_file(chain.name, name)
     compared = ",".join([BASELINE, *stored])
     print_next(
         opened(out), f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps"
     )
     return 0
-
-
-def _note_faults(store: Store) -> None:
-    """Say which stored pieces were damaged and made again."""
-    for notice in store.faults.take_notices():
-        errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
 
 
 def _files(save: Path, chains: list[Chain]) -> list[Path]:
@@ -246,7 +270,7 @@ def _draw(out: Path, x: Tensor, maps: dict[str, Any], captions: list[str], quali
     write_map_sheet(out, x[:SHOWN].numpy(), few, captions[:SHOWN], quality)
 
 
-def _answers(model: nn.Module, x: Tensor) -> np.ndarray:
+def _outputs(model: nn.Module, x: Tensor) -> np.ndarray:
     """The network's scores of the images as logits."""
     from uproar.results.quality import as_logits
     from uproar.training import predict
@@ -254,27 +278,27 @@ def _answers(model: nn.Module, x: Tensor) -> np.ndarray:
     return as_logits(predict(model, x).float().cpu().numpy())
 
 
-def _quality(answers: np.ndarray, labels: Tensor | None) -> NetworkQuality:
+def _quality(outputs: np.ndarray, labels: Tensor | None) -> NetworkQuality:
     """How good the network is on the images; without labels that it knows, how sure."""
     from uproar.results.quality import network_quality
 
-    known = labels is not None and bool(((labels >= 0) & (labels < answers.shape[1])).all())
-    followed = labels.numpy() if labels is not None and known else answers.argmax(1)
-    return network_quality(answers, followed, labelled=known)
+    known = labels is not None and bool(((labels >= 0) & (labels < outputs.shape[1])).all())
+    followed = labels.numpy() if labels is not None and known else outputs.argmax(1)
+    return network_quality(outputs, followed, labelled=known)
 
 
-def _captions(titles: list[str], answers: np.ndarray, classes: Sequence[str]) -> list[str]:
+def _captions(titles: list[str], outputs: np.ndarray, classes: Sequence[str]) -> list[str]:
     """What stands beside each image: its name, and what the network takes it for."""
     from uproar.results.quality import predictions
 
-    said = predictions(answers[:SHOWN], classes)
+    said = predictions(outputs[:SHOWN], classes)
     return [f"{title}\n{one.words}" for title, one in zip(titles, said, strict=False)]
 
 
 def _print_quality(quality: NetworkQuality) -> None:
     output.print(escape(quality.sentence), soft_wrap=True)
     if quality.warning:
-        errors.print(f"[yellow]Note:[/] {escape(quality.warning)}", soft_wrap=True)
+        note(quality.warning)
 
 
 def _note_undefined(maps: dict[str, Tensor]) -> None:
@@ -282,5 +306,4 @@ def _note_undefined(maps: dict[str, Tensor]) -> None:
     for name, a in maps.items():
         broken = int((~a.flatten(1).isfinite()).any(1).sum())
         if broken:
-            said = f"{name} has NaN or infinite values in {broken} of {len(a)} maps."
-            errors.print(f"[yellow]Note:[/] {escape(said)}", soft_wrap=True)
+            note(f"{name} has NaN or infinite values in {broken} of {len(a)} maps.")

@@ -13,9 +13,8 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_folder
-from uproar.cli.console import check_size, errors, output, some, table
+from uproar.cli.console import check_size, errors, note, output, print_file, seconds_of, some, table
 from uproar.cli.data import DataRoot
-from uproar.cli.durations import seconds_of
 from uproar.cli.interrupt import AGAIN, NOTHING, kept
 from uproar.cli.next_steps import command, opened, print_next, same_subject
 from uproar.cli.options import (
@@ -174,11 +173,10 @@ def score(
 
         facts = {"command": public_command(["uproar", *sys.argv[1:]]), "seed": seed}
         page = write_scores(replace(scores, provenance=facts), out)
-    for notice in (*place.faults.take_notices(), *scores.notices):
-        errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
+    note(*place.faults.take_notices(), *scores.notices)
     _print(scores, compare)
     output.print(f"[bold]{escape(score_headline(scores))}[/]", soft_wrap=True, highlight=False)
-    output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
+    print_file("Report", page)
     retrained = ",".join(chain.name for chain in chains)
     again = same_subject(None, task, model, weights, None, plugin, data_root=data_root)
     asked_again = f"{command('run', *again, '--estimators', retrained)} asks the same by retraining"

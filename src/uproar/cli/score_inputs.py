@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from uproar.arrays import read_arrays
-from uproar.cli.console import errors
+from uproar.cli.console import note
 from uproar.cli.progress import Watch
 from uproar.cli.subjects import ImageSet, subject_of_images
 from uproar.errors import BadInput, BadShape
@@ -50,7 +50,7 @@ def labelled_subject(
     target = "predicted" if known is None else "label"
     subject = subject_of_images(replace(images, labels=known), model, weights, target, seed, watch)
     if known is None:
-        errors.print("[yellow]Note:[/] no labels were given: scores are those of the class that the model predicts.")
+        note("no labels were given: scores are those of the class that the model predicts.")
     return subject, known is not None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli.console import errors, output, table
+from uproar.cli.console import errors, note, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, print_next
@@ -72,8 +72,7 @@ def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = Fa
         done = completed(study, place, jobs, of_study(watch))
     results = done.results.with_facts(facts)
     write_run(folder, study, place, facts)
-    for notice in results.notices:
-        errors.print(f"[yellow]Note:[/] {escape(notice)}", soft_wrap=True)
+    note(*results.notices)
     return finish(results, results.report(folder), folder)
 
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from rich.markup import escape
 from torch import Tensor
 
-from uproar.cli.console import errors
+from uproar.cli.console import note
 from uproar.cli.progress import Watch
 from uproar.data.user_images import count_images, read_images
 from uproar.errors import BadInput, BadOption
@@ -54,8 +53,7 @@ def images_of_task(
     study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
     study.check_files()
     bench = bench_for(Setting.all_of(study)[0], store.root)
-    for note in bench.task.notes:
-        errors.print(f"[yellow]Note:[/] {escape(note)}", soft_wrap=True)
+    note(*bench.task.notes)
     test, classes = bench.task.test, bench.task.classes
     x, y = test.read(slice(0, limit)), test.labels[:limit]
     return ImageSet(x, [classes[k] for k in y.tolist()], y, task, len(classes), bench)
@@ -112,10 +110,7 @@ def _network(
     if weights is not None:
         load_weights(net, weights)
     elif not spec.from_file:
-        errors.print(
-            f"[yellow]Note:[/] {escape(spec.name)} has random weights: give --weights to explain a trained network.",
-            soft_wrap=True,
-        )
+        note(f"{spec.name} has random weights: give --weights to explain a trained network.")
     return net, spec.identity
 
 

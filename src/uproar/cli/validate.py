@@ -1,0 +1,122 @@
+"""`uproar validate`: what a study amounts to, what is there already, and how long the rest would take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from uproar.cli.console import about, errors, output, table
+from uproar.cli.data import DataRoot
+from uproar.cli.next_steps import command, print_next
+from uproar.cli.options import Jobs
+from uproar.cli.progress import watched
+from uproar.cli.run import Out, StoreRoot, folder_and_store
+from uproar.cli.study_options import Changes, changing
+
+if TYPE_CHECKING:
+    from uproar.study.outline import Outline
+    from uproar.study.spec import Study
+
+
+@changing
+def validate(
+    studies: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="STUDY…",
+            help="Study files or names, whose settings the options replace; without one, ROAR and KAR on digits",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    changes: Changes,
+    jobs: Jobs = None,
+    out: Out = None,
+    store: StoreRoot = None,
+    data_root: DataRoot = None,
+) -> int:
+    """Check studies and say what would run, how long it would take, and what is there already or missing.
+
+    Without the data, cells, passes, storage and GPU hours follow from what is known of the set.
+    """
+    from uproar.study.executors import workers  # torch loads slowly
+    from uproar.study.outline import outline
+
+    given: list[str | None] = [*(studies or (None,))]
+    missing = False
+    for chosen in [changes.study(text) for text in given]:
+        count = workers(jobs, chosen.device)
+        with watched(f"counting {chosen.name}"):
+            size = outline(chosen)
+        _print_outline(chosen, size)
+        if not size.missing:
+            _print_estimate(chosen, folder_and_store(chosen, out, store)[1], count)
+        missing = missing or bool(size.missing)
+    runs = [command("run", text) for text in given]
+    if missing:
+        print_next("the same command again when nothing is missing")
+    else:
+        print_next(f"{', '.join(runs)}, with the same options, runs {'it' if len(runs) == 1 else 'them'}")
+    return 0
+
+
+def _print_estimate(study: Study, root: str, count: int) -> None:
+    """What is still to be done and how long it would take on this machine; audits apart."""
+    from uproar.storage.store import Store
+    from uproar.study.estimate import estimate
+    from uproar.study.grid import check_fractions
+
+    check_fractions(study, Store(root).root)
+    with watched("planning and measuring the networks"):
+        cost = estimate(study, Store(root), count)
+    shape = table(f"Study {study.name}", "what", ">jobs", ">seconds each")
+    for kind, (jobs, seconds) in cost.jobs.items():
+        shape.add_row(kind, str(jobs), f"{seconds:.2f}")
+    output.print(shape)
+    beside = " (what audits need beside it not counted)" if study.audits else ""
+    output.print(
+        f"{cost.cells} cells{beside}: {cost.cached} in the store, {cost.skipped} do not apply, "
+        f"{cost.cells - cost.cached - cost.skipped} to do."
+    )
+    output.print(
+        f"{about(cost.seconds).capitalize()} with {count} process{'es' if count > 1 else ''}, "
+        f"{cost.megabytes:.0f} MB for the store."
+    )
+
+
+def _print_outline(study: Study, size: Outline) -> None:
+    """Cells, passes, storage and GPU hours of a study with its audits, and what is missing before it can run."""
+    from uproar.study.outline import SPEED
+
+    shown = table(f"Study {study.name}: its whole size", "what", ">amount")
+    for what, amount in (
+        ("cells", f"{size.cells:,}"),
+        ("trainings", f"{size.trainings:,}"),
+        ("images passed forward and backward in training", _large(size.trained)),
+        ("images passed forward and backward for maps", _large(size.explained)),
+        ("images passed forward for scores", _large(size.shown)),
+        ("storage", _bytes(size.bytes)),
+        (f"GPU hours at {SPEED / 1e12:g} TFLOP/s", f"{size.gpu_hours:,.2f}"),
+    ):
+        shown.add_row(what, amount)
+    output.print(shown)
+    for note in size.notes:
+        output.print(escape(note), soft_wrap=True)
+    for sentence in size.missing:
+        errors.print(f"[yellow]Missing:[/] {escape(sentence)}", soft_wrap=True)
+
+
+def _large(n: float) -> str:
+    for unit, name in ((1e9, "billion"), (1e6, "million")):
+        if n >= unit:
+            return f"{n / unit:.1f} {name}"
+    return f"{n:,.0f}"
+
+
+def _bytes(n: float) -> str:
+    for unit, name in ((1e12, "TB"), (1e9, "GB")):
+        if n >= unit:
+            return f"{n / unit:.1f} {name}"
+    return f"{n / 1e6:.0f} MB"
