@@ -32,7 +32,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def found() -> list[str]:
+def available() -> list[str]:
     """The devices of this machine."""
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
@@ -45,7 +45,7 @@ def chosen(name: str = "auto", worker: int | None = None) -> torch.device:
     double precision, which some estimators need.
     """
     number = int(os.environ.get(WORKER, "0")) if worker is None else worker
-    here = found()
+    here = available()
     gpus = [place for place in here if place.startswith("cuda")]
     if check_name(name) == "auto":
         name = "cuda" if gpus else "cpu"
@@ -62,7 +62,7 @@ def workers(name: str, cores: int) -> int:
     if device.type == "cpu":
         return cores
     shared = name in ("auto", "cuda")
-    return sum(place.startswith("cuda") for place in found()) if shared else 1
+    return sum(place.startswith("cuda") for place in available()) if shared else 1
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def shortened(text: str) -> str:
     """
     if len(text) <= LONGEST_VALUE:
         return text
-    text = re.sub(rf"\S{{{LONGEST_VALUE + 1},}}", lambda found: _ends(found[0], 60, 20), text)
+    text = re.sub(rf"\S{{{LONGEST_VALUE + 1},}}", lambda match: _ends(match[0], 60, 20), text)
     return text if len(text) <= LONGEST_MESSAGE else _ends(text, LONGEST_MESSAGE - 400, 300)
 
 

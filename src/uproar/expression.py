@@ -105,8 +105,8 @@ class _Reader:
         self.at = match.end()
 
     def fail(self, expected: str) -> NoReturn:
-        found = "the end" if self.token is None else repr(self.token)
-        raise BadInput(f"Cannot read {self.text!r}: expected {expected}, found {found}.")
+        token = "the end" if self.token is None else repr(self.token)
+        raise BadInput(f"Cannot read {self.text!r}: expected {expected}, found {token}.")
 
     def take(self, mark: str) -> None:
         if self.token != mark or self.kind != "mark":

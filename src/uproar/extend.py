@@ -39,6 +39,7 @@ from uproar.estimators.base import (
     postprocess,
     transform,
 )
+from uproar.lazy import lazy_names
 from uproar.metrics.base import metric, metrics
 from uproar.models.registry import models
 from uproar.plugins.loading import load_file, modules_of
@@ -86,13 +87,8 @@ _LATE = {
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def __getattr__(name: str) -> Any:
-    """What needs tables, which a worker process should not wait for."""
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_LATE[name]), name)
+__getattr__ = lazy_names(__name__, _LATE)
+"""What needs tables, which a worker process should not wait for."""
 
 
 def task(*, name: str | None = None, images: str = "", truth: str = "") -> Decorator:
@@ -141,15 +137,15 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
         module = load_file(path)
     adopt_file(module)
     own = modules_of(module)
-    found = {registry.kind: [entry.name for entry in registry.redeclare(own)] for registry in _registries()}
-    redeclare(found["protocol"])
-    if not any(found.values()):
+    declared = {registry.kind: [entry.name for entry in registry.redeclare(own)] for registry in _registries()}
+    redeclare(declared["protocol"])
+    if not any(declared.values()):
         raise BadInput(
             f"{Path(path).name} declares nothing: write a function (model, x, target) that returns one map per image, "
             "or declare an estimator, metric, task, fill, model, protocol, audit, paper, claim, figure or recipe (from "
             "uproar import extend)."
         )
-    return found
+    return declared
 
 
 def _registries() -> list[Registry]:

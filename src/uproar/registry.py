@@ -124,10 +124,10 @@ class Registry:
 
     def redeclare(self, modules: Iterable[str]) -> list[Entry]:
         """What some modules declare, in force again if another text of theirs has replaced it since."""
-        found = {name: e for module in modules for name, e in self._by_module.get(module, {}).items()}
-        self._entries.update(found)
+        entries = {name: e for module in modules for name, e in self._by_module.get(module, {}).items()}
+        self._entries.update(entries)
         self.revision += 1
-        return [found[name] for name in sorted(found)]
+        return [entries[name] for name in sorted(entries)]
 
     def declare(self, name: str | None = None, **facts: Any) -> Callable[[Callable], Callable]:
         """Decorator: declare a function under its own name, or another."""

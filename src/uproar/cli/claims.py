@@ -25,7 +25,7 @@ def claims(
     trust: Trust = False,
     data_root: DataRoot = None,
 ) -> int:
-    """Test the claims of papers on what a run found: n, effect, interval, outcome. Nothing is run."""
+    """Test the claims of papers on the results of a run: n, effect, interval, outcome. Nothing is run."""
     check_run(folder)
     from uproar.claims import claims_named, judge, papers_with_claims  # torch and tables load slowly
     from uproar.cli.next_steps import command, print_next
@@ -36,7 +36,7 @@ def claims(
     study, place, facts = read_run(folder, weights, store, trust)
     chosen = some("--claims", names, study.claims or list(papers_with_claims()))
     claims_named(chosen)  # an unknown name is refused before results are collected
-    with watched(f"collecting what {folder} found"):
+    with watched(f"collecting the results of {folder}"):
         judged = judge(run_in(folder, study, place, facts), chosen)
     print_claims(judged)
     page = f"{command('report', folder, '--markdown', 'FOLDER')} keeps them as a page"

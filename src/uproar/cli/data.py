@@ -75,8 +75,8 @@ def verify_set(
     with watched(f"looking for {name}") as watch:
         verdict = verify(name, watch.counting("pictures", f"reading {name}"))
     place = "" if verdict.folder is None else f" in {verdict.folder}"
-    found = "; ".join(verdict.facts) or "cannot be loaded"
-    output.print(escape(f"{name}{place}: {found}."), soft_wrap=True)
+    facts = "; ".join(verdict.facts) or "cannot be loaded"
+    output.print(escape(f"{name}{place}: {facts}."), soft_wrap=True)
     for fault in verdict.faults + list(verdict.unreadable.values())[:SHOWN]:
         errors.print(f"[bold red]Fault:[/] {escape(fault)}", soft_wrap=True)
     if len(verdict.unreadable) > SHOWN:

@@ -113,7 +113,7 @@ def doctor() -> int:
     shown.add_row("python", f"{platform.python_version()} on {platform.platform()}")
     shown.add_row("processes by default", f"{default_jobs('auto')} ({os.cpu_count()} cores)")
     shown.add_row("torch threads", str(torch.get_num_threads()))
-    shown.add_row("devices", ", ".join(devices.found()))
+    shown.add_row("devices", ", ".join(devices.available()))
     here = [name for name, known in CATALOGUE.items() if find(known) is not None]
     shown.add_row("data sets found", ", ".join(here) or "none: see uproar ls tasks")
     output.print(shown)

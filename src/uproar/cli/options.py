@@ -34,32 +34,25 @@ def names(*names: str, panel: str = WHAT, text: str, default: str | None = None)
     return option(*names, panel=panel, takes="A,B,…", text=text, default=default)
 
 
-def _without_type(parameter: Any) -> None:
-    """Flags and arguments are shown without a type: `<bool>` and `<str>` say nothing to who reads them."""
-    if getattr(parameter, "is_flag", False):
-        parameter.metavar = ""
-    if parameter.param_type_name == "argument":
-        parameter.display_type_rich = lambda ctx: None
-
-
-class Command(TyperCommand):
-    """A command whose help is free of the names of Python types."""
+class _PlainHelp:
+    """Help without the names of Python types: `<bool>` and `<str>` say nothing to who reads them."""
 
     def get_params(self, ctx: Any) -> Any:
-        found = super().get_params(ctx)
-        for parameter in found:
-            _without_type(parameter)
-        return found
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+            if parameter.param_type_name == "argument":
+                parameter.display_type_rich = lambda ctx: None
+        return parameters
 
 
-class Group(TyperGroup):
-    """A group of commands whose help is free of the names of Python types."""
+class Command(_PlainHelp, TyperCommand):
+    """A command with plain help."""
 
-    def get_params(self, ctx: Any) -> Any:
-        found = super().get_params(ctx)
-        for parameter in found:
-            _without_type(parameter)
-        return found
+
+class Group(_PlainHelp, TyperGroup):
+    """A group of commands with plain help."""
 
 
 RunFolder = Annotated[

@@ -32,7 +32,7 @@ OUTCOMES = {"holds": "green", "does not hold here": "red", "undecided": "yellow"
 
 
 def print_results(results: Run, compare: str | None = None) -> None:
-    """Everything a run found, as tables and sentences; `compare` asks for one estimator against each other."""
+    """The results of a run as tables and sentences; `compare` asks for one estimator against each other."""
     for (task, model), quality in results.quality.items():
         where = f"{task} with {model}: " if len(results.quality) > 1 else ""
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
@@ -202,10 +202,10 @@ def _number(value: float, form: str) -> str:
 
 def print_findings(findings: Sequence[Finding]) -> None:
     """Each audit's question and its answer in a sentence."""
-    for found in findings:
-        colour = STATES[found.state]
-        output.print(f"[bold]{escape(found.title)}[/] ({escape(found.audit)}): {escape(found.question)}")
-        output.print(Padding(f"[{colour}]{found.state}:[/] {escape(found.sentence)}", (0, 0, 0, 2)))
+    for finding in findings:
+        colour = STATES[finding.state]
+        output.print(f"[bold]{escape(finding.title)}[/] ({escape(finding.audit)}): {escape(finding.question)}")
+        output.print(Padding(f"[{colour}]{finding.state}:[/] {escape(finding.sentence)}", (0, 0, 0, 2)))
 
 
 def print_claims(judgements: Sequence[Judgement]) -> None:
@@ -250,7 +250,7 @@ def _effect(measure: Measure) -> str:
 
 
 def finish(results: Run, page: Path, folder: Path) -> int:
-    """Say what was found in a sentence, what went wrong, where the report is and what may come next; the exit code."""
+    """Print the headline, what went wrong, where the report is and what may come next; the exit code."""
     from uproar.report.headline import headlines
 
     for headline in headlines(results):

@@ -210,7 +210,7 @@ def of_study(watch: Watch) -> Listener:
             last = replace(watch.stage, counted=watch.stage.counted + cached, doing=part.rstrip(": "))
             tell(replace(last, since=time.monotonic()))
         if _ended(state) and not state.left:
-            watch.say("collecting what was found")
+            watch.say("collecting the results")
 
     return listen
 

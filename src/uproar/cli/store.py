@@ -41,13 +41,13 @@ Run = Annotated[
 def verify(run: Run, trust: Trust = False) -> int:
     """Read every file and say what is there and what is damaged; nothing is changed. Exit 1 if something is."""
     store, _ = _opened(run, trust=trust)
-    found = _verified(store)
-    _print_damaged(found)
-    if found.damaged:
+    inventory = _verified(store)
+    _print_damaged(inventory)
+    if inventory.damaged:
         print_next(f"{command('store', 'repair', run)} makes the damaged files again")
     else:
         print_next(f"{command('store', 'clean', run)} lists what no run needs")
-    return 1 if found.damaged else 0
+    return 1 if inventory.damaged else 0
 
 
 @app.command("repair", cls=Command)
@@ -65,9 +65,9 @@ def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = Fa
         )
     study, place, facts = read_run(folder, weights, trust=trust)
     store, _ = _opened(run, weights, trust)
-    found = _verified(store)
-    _print_damaged(found)
-    set_aside(store, found)
+    inventory = _verified(store)
+    _print_damaged(inventory)
+    set_aside(store, inventory)
     with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
         done = completed(study, place, jobs, of_study(watch))
     results = done.results.with_facts(facts)
@@ -99,12 +99,12 @@ def clean(
     store = opened[0][0]
     if any(other.root != store.root for other, _ in opened):
         raise BadInput(f"{' and '.join(runs)} use different stores: clean one after the other.")
-    found = listed(store)
+    inventory = listed(store)
     needed = _needed([study for _, study in opened if study is not None], store)
     unneeded = {
-        store.name(*item): size for item, size in found.items.items() if needed is not None and not needed(item)
+        store.name(*item): size for item, size in inventory.items.items() if needed is not None and not needed(item)
     }
-    if not unneeded and not found.leftovers:
+    if not unneeded and not inventory.leftovers:
         output.print(f"Nothing to remove from {escape(public(store.root))}.", soft_wrap=True)
         return 0
     if unneeded:
@@ -113,15 +113,15 @@ def clean(
         output.print(
             "Studies of other folders that use this store may need them: name those folders too.", style="yellow"
         )
-    _print_files("Files set aside or left unfinished", found.leftovers)
+    _print_files("Files set aside or left unfinished", inventory.leftovers)
     if not yes and not (sys.stdin.isatty() and typer.confirm("Remove them?")):
         output.print("Nothing was removed; --yes removes without asking.")
         return 0
-    for name in (*unneeded, *found.leftovers):
+    for name in (*unneeded, *inventory.leftovers):
         store.backend.remove(name)
-    total = sum(unneeded.values()) + sum(found.leftovers.values())
+    total = sum(unneeded.values()) + sum(inventory.leftovers.values())
     output.print(
-        f"Removed {len(unneeded) + len(found.leftovers)} files, {_size(total)}, from {escape(public(store.root))}.",
+        f"Removed {len(unneeded) + len(inventory.leftovers)} files, {_size(total)}, from {escape(public(store.root))}.",
         soft_wrap=True,
     )
     return 0
@@ -161,24 +161,24 @@ def _verified(store: Store) -> Inventory:
     from uproar.storage.inventory import verified
 
     with watched("verifying") as watch, kept("Nothing was changed."):
-        found = verified(store, watch.counting("files", "verifying"))
+        inventory = verified(store, watch.counting("files", "verifying"))
     shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
-    for kind, (files, total) in found.kinds().items():
+    for kind, (files, total) in inventory.kinds().items():
         shown.add_row(kind, str(files), _size(total))
-    for title, others in (("older format", found.outdated), ("set aside or unfinished", found.leftovers)):
+    for title, others in (("older format", inventory.outdated), ("set aside or unfinished", inventory.leftovers)):
         if others:
             shown.add_row(f"[dim]{title}[/]", str(len(others)), _size(sum(others.values())))
     output.print(shown)
-    return found
+    return inventory
 
 
-def _print_damaged(found: Inventory) -> None:
-    for name, reason in list(found.damaged.items())[:SHOWN]:
+def _print_damaged(inventory: Inventory) -> None:
+    for name, reason in list(inventory.damaged.items())[:SHOWN]:
         errors.print(f"[red]damaged[/] {escape(name)}: {escape(reason)}", soft_wrap=True)
-    more = len(found.damaged) - SHOWN
+    more = len(inventory.damaged) - SHOWN
     if more > 0:
         errors.print(f"[red]damaged[/] and {more} more.")
-    if not found.damaged:
+    if not inventory.damaged:
         output.print("Nothing is damaged.")
 
 

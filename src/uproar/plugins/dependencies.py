@@ -41,7 +41,7 @@ class Import:
 
 
 @dataclass(frozen=True)
-class Found:
+class ResolvedImport:
     """The modules along a dotted name, outermost first: files, or folders without an `__init__.py`."""
 
     paths: tuple[Path, ...]
@@ -78,25 +78,25 @@ def folders_of(file: Path) -> tuple[Path, ...]:
 
 def dependencies(file: Path, folders: tuple[Path, ...]) -> Dependencies:
     """Everything that a file imports from the user's own modules, however far away, and the data these name."""
-    found, waiting, done = Dependencies(), [(file, folders)], {file}
+    collected, waiting, done = Dependencies(), [(file, folders)], {file}
     while waiting:
         current, places = waiting.pop()
         imports, data = read_source(current)
-        found.data |= {path for name in data for path in _data_files(current, name)}
+        collected.data |= {path for name in data for path in _data_files(current, name)}
         for each in imports:
             for one in _modules(current, places, each):
                 files = {path for path in one.paths if path.is_file()}
-                found.modules |= files - {file}
+                collected.modules |= files - {file}
                 if not one.private:
-                    found.shared |= files - {file}
+                    collected.shared |= files - {file}
                 if one.folder not in folders and not any(one.folder.is_relative_to(f) for f in folders):
-                    found.folders.add(one.folder)
+                    collected.folders.add(one.folder)
                 waiting += [(path, places if one.private else ()) for path in files - done]
                 done |= files
-    return found
+    return collected
 
 
-def resolve(file: Path, folders: tuple[Path, ...], module: str, level: int = 0) -> Found | None:
+def resolve(file: Path, folders: tuple[Path, ...], module: str, level: int = 0) -> ResolvedImport | None:
     """The user's own modules along the name that a file imports; None for what is not theirs.
 
     A name whose last parts are no modules is found as far as it goes; a relative one begins with its package.
@@ -106,13 +106,13 @@ def resolve(file: Path, folders: tuple[Path, ...], module: str, level: int = 0) 
         package = (file.parent, *file.parents)[level]
         start = package / "__init__.py"
         head = start if start.is_file() else package
-        return Found((head, *_below(package, parts)), True, package)
+        return ResolvedImport((head, *_below(package, parts)), True, package)
     top = _top_module(file, folders, parts[0])
     if top is None:
         return None
     path, private = top
     folder = path.parent.parent if path.name == "__init__.py" else path.parent
-    return Found((path, *_below(_inside(path), parts[1:])), private, folder)
+    return ResolvedImport((path, *_below(_inside(path), parts[1:])), private, folder)
 
 
 def _top_module(file: Path, folders: tuple[Path, ...], name: str) -> tuple[Path, bool] | None:
@@ -145,11 +145,11 @@ def _module_in(folder: Path, name: str) -> Path | None:
 def _below(package: Path, parts: list[str]) -> Iterator[Path]:
     """The modules along a name below a package's folder, as far as there are any."""
     for part in parts:
-        found = _module_in(package, part)
-        if found is None:
+        module = _module_in(package, part)
+        if module is None:
             return
-        yield found
-        package = _inside(found)
+        yield module
+        package = _inside(module)
 
 
 def _inside(module: Path) -> Path:
@@ -159,7 +159,7 @@ def _inside(module: Path) -> Path:
     return module.parent if module.name == "__init__.py" else module.with_suffix("")
 
 
-def _modules(file: Path, folders: tuple[Path, ...], one: Import) -> Iterator[Found]:
+def _modules(file: Path, folders: tuple[Path, ...], one: Import) -> Iterator[ResolvedImport]:
     """What an import statement loads: the module, and each name taken from it that is a module too."""
     base = resolve(file, folders, one.module, one.level)
     if base is None:
@@ -167,9 +167,9 @@ def _modules(file: Path, folders: tuple[Path, ...], one: Import) -> Iterator[Fou
     yield base
     for name in one.names:
         whole = f"{one.module}.{name}" if one.module else name
-        found = resolve(file, folders, whole, one.level)
-        if found is not None:
-            yield found
+        submodule = resolve(file, folders, whole, one.level)
+        if submodule is not None:
+            yield submodule
 
 
 def read_source(file: Path) -> tuple[tuple[Import, ...], tuple[str, ...]]:
@@ -246,7 +246,7 @@ def _importable(name: str) -> Path | None:
 def _required() -> frozenset[str]:
     """uproar and what it needs: never a module of the user, wherever it is installed from."""
     needed = (re.match(r"[\w.-]+", line) for line in metadata.requires("uproar") or ())
-    names = {found[0].replace("-", "_") for found in needed if found is not None}
+    names = {match[0].replace("-", "_") for match in needed if match is not None}
     return frozenset({"uproar", "torch", *names})
 
 

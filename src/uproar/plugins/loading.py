@@ -26,7 +26,7 @@ from typing import Any
 
 from uproar.errors import CODE_ERRORS, BadInput, one_line
 from uproar.paths import user_path
-from uproar.plugins.dependencies import Found, content_hash, dependencies, folders_of, resolve
+from uproar.plugins.dependencies import ResolvedImport, content_hash, dependencies, folders_of, resolve
 
 PREFIX = "uproar_file_"
 """How the names of modules begin that are files of the user."""
@@ -132,13 +132,13 @@ def bundle(path: str | Path) -> Bundle:
     """A file of the user with the modules and data it depends on."""
     file = _existing(path)
     folders = _folders(file)
-    found = dependencies(file, folders)
-    files = [file, *found.files]
-    top = Path(os.path.commonpath([*(f.parent for f in files), *found.folders]))
+    needed = dependencies(file, folders)
+    files = [file, *needed.files]
+    top = Path(os.path.commonpath([*(f.parent for f in files), *needed.folders]))
     return Bundle(
         str(file.relative_to(top)),
         {str(f.relative_to(top)): f.read_bytes() for f in files},
-        [str(folder.relative_to(top)) for folder in sorted(found.folders)],
+        [str(folder.relative_to(top)) for folder in sorted(needed.folders)],
         _identity(file, folders),
     )
 
@@ -253,27 +253,27 @@ def _importer(file: Path, folders: Folders, identity: str) -> Callable[..., Modu
         fromlist: Any = (),
         level: int = 0,
     ) -> ModuleType:
-        asked = name, tuple(fromlist or ()), level
-        if asked in known:
-            return known[asked]
-        found = resolve(file, folders, name, level)
-        if found is None or not found.private:
+        statement = name, tuple(fromlist or ()), level
+        if statement in known:
+            return known[statement]
+        resolved = resolve(file, folders, name, level)
+        if resolved is None or not resolved.private:
             return builtins.__import__(name, globals, locals, fromlist, level)
-        _check_seen(file, folders, identity, found)
+        _check_identified(file, folders, identity, resolved)
         with _LOADING:
-            known[asked] = _imported(found, name, asked[1], folders, relative=level > 0)
-        return known[asked]
+            known[statement] = _imported(resolved, name, statement[1], folders, relative=level > 0)
+        return known[statement]
 
     return local_import
 
 
-def _check_seen(file: Path, folders: Folders, identity: str, found: Found) -> None:
+def _check_identified(file: Path, folders: Folders, identity: str, resolved: ResolvedImport) -> None:
     """Refuse to load what is no part of the identity that the file was loaded with."""
     if _identity(file, folders) != identity:
         raise ImportError(
             f"{file.name}, or a module it imports, was edited after it had been loaded: run the command again"
         )
-    unseen = {path for path in found.paths if path.is_file()} - {file}
+    unseen = {path for path in resolved.paths if path.is_file()} - {file}
     unseen -= set(dependencies(file, folders).files)
     if unseen:
         raise ImportError(
@@ -282,23 +282,25 @@ def _check_seen(file: Path, folders: Folders, identity: str, found: Found) -> No
         )
 
 
-def _imported(found: Found, name: str, names: tuple[str, ...], folders: Folders, relative: bool) -> ModuleType:
+def _imported(
+    resolved: ResolvedImport, name: str, names: tuple[str, ...], folders: Folders, relative: bool
+) -> ModuleType:
     """What an import statement yields: the outermost module, or with names to take, the last one."""
     parts = [part for part in name.split(".") if part]
-    chain = _chain(found, parts, folders, relative)
+    chain = _chain(resolved, parts, folders, relative)
     if len(chain) < len(parts) + relative:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     if not names:
         return chain[0]
-    _load_names(chain[-1], found.paths[-1], names, folders)
+    _load_names(chain[-1], resolved.paths[-1], names, folders)
     return chain[-1]
 
 
-def _chain(found: Found, parts: list[str], folders: Folders, relative: bool) -> list[ModuleType]:
+def _chain(resolved: ResolvedImport, parts: list[str], folders: Folders, relative: bool) -> list[ModuleType]:
     """The modules along a name, each an attribute of the one before."""
     chain: list[ModuleType] = []
     names = ["", *parts] if relative else parts
-    for name, path in zip(names, found.paths, strict=False):
+    for name, path in zip(names, resolved.paths, strict=False):
         module = _module(path, folders)
         if chain:
             setattr(chain[-1], name, module)
@@ -316,9 +318,9 @@ def _load_names(module: ModuleType, path: Path, names: Sequence[str], folders: F
         held = getattr(module, name, None)
         if held is not None and getattr(held, "__name__", None) not in _SOURCES:
             continue  # the package itself says what the name means
-        found = resolve(inside / "__init__.py", folders, name, 1)
-        if found is not None and len(found.paths) > 1:
-            setattr(module, name, _module(found.paths[1], folders))
+        resolved = resolve(inside / "__init__.py", folders, name, 1)
+        if resolved is not None and len(resolved.paths) > 1:
+            setattr(module, name, _module(resolved.paths[1], folders))
 
 
 def _unchanged(file: Path, folders: Folders) -> None:
