@@ -93,12 +93,8 @@ def by_fraction(predictions: Predictions) -> pd.DataFrame:
                 "permuted": permuted.mean(),
                 "of its class": within.mean(),
                 "random ranking": random[t],
-                "own minus permuted": gain.value,
-                "low": gain.low,
-                "high": gain.high,
-                "class minus permuted": off.value,
-                "class low": off.low,
-                "class high": off.high,
+                **gain.as_row("own minus permuted"),
+                **off.as_row("class minus permuted", "class "),
             }
         )
     return pd.DataFrame(sorted(rows, key=lambda row: predictions.fractions.index(row["fraction"])))

@@ -196,15 +196,12 @@ def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:
 def _masks(predictions: Predictions) -> pd.DataFrame:
     rows = []
     for name, t, (mask,) in predictions.finished(predictions.correct, ("roar:mask",)):
-        alone = crossed_mean(mask)
         rows.append(
             {
                 "estimator": name,
                 "fraction": t,
                 "ROAR": predictions.accuracy("roar", name, t),
-                "masks alone": alone.value,
-                "low": alone.low,
-                "high": alone.high,
+                **crossed_mean(mask).as_row("masks alone"),
                 "masks of another base model": predictions.accuracy("roar:mask-other", name, t),
                 "chance": predictions.chance,
             }

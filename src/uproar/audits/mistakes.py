@@ -7,6 +7,7 @@ the only thing that the explained network decided: which pixels are gone. This c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +24,7 @@ from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Interval, crossed_mean
+from uproar.statistics.intervals import Interval, ratio_interval
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -150,13 +151,13 @@ class _BaseModels:
 
     def _blind(self, protocol: str) -> list[_Yardstick]:
         """The rankings that ask no network."""
-        part, yardsticks = self.predictions.part, []
-        for name in (name for name in part.estimators if not read_chain(name).needs_model):
-            for t in _changing(part, protocol):
-                counted = self.repeated(protocol, name, t)
-                if counted is not None:
-                    yardsticks.append(_Yardstick(f"{name} at {t:.0%}", counted))
-        return yardsticks
+        part = self.predictions.part
+        blind = [name for name in part.estimators if not read_chain(name).needs_model]
+        return [
+            _Yardstick(f"{name} at {t:.0%}", counted)
+            for name, t in itertools.product(blind, _changing(part, protocol))
+            if (counted := self.repeated(protocol, name, t)) is not None
+        ]
 
     def repeated(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """1 where a mistake comes again, (replicates, images)."""
@@ -169,11 +170,8 @@ class _BaseModels:
         return None if right is None else self.wrong * right
 
     def share(self, counted: np.ndarray) -> Interval:
-        """What is counted as a share of the mistakes, with an interval of the ratio (linearised)."""
-        rate = float(self.wrong.mean())
-        share = float(counted.mean()) / rate
-        off = crossed_mean((counted - share * self.wrong) / rate)
-        return Interval(share, share + off.low - off.value, share + off.high - off.value)
+        """What is counted, as a share of the mistakes."""
+        return ratio_interval(counted, self.wrong.astype(float))
 
 
 @dataclass(frozen=True)
@@ -193,18 +191,13 @@ class _Repetition:
     @property
     def row(self) -> dict[str, object]:
         """For the table."""
-        low, high = _shares(self.repeated)
         return {
             "protocol": self.protocol,
             "estimator": self.estimator,
-            "repeated": self.repeated.value,
-            "low": low,
-            "high": high,
+            **self.repeated.clipped(0, 1).as_row("repeated"),
             "yardstick": self.natural.value,
             "which": self.yardstick.name,
-            "beyond it": self.beyond.value,
-            "beyond, low": self.beyond.low,
-            "beyond, high": self.beyond.high,
+            **self.beyond.as_row("beyond it", "beyond, "),
             "put right": self.right.value,
         }
 
@@ -227,30 +220,15 @@ def _repetition(base: _BaseModels, protocol: str, name: str) -> _Repetition | No
 
 
 def _by_fraction(base: _BaseModels) -> pd.DataFrame:
-    part = base.predictions.part
-    rows = []
-    for protocol in part.study.protocols:
-        for name in part.estimators:
-            for t in _changing(part, protocol):
-                repeated = base.repeated(protocol, name, t)
-                right = base.put_right(protocol, name, t)
-                if repeated is None or right is None:
-                    continue
-                share = base.share(repeated)
-                low, high = _shares(share)
-                rows.append(
-                    {
-                        "protocol": protocol,
-                        "estimator": name,
-                        "fraction": t,
-                        "repeated": share.value,
-                        "low": low,
-                        "high": high,
-                        "put right": base.share(right).value,
-                        "mistakes": float(base.wrong.sum(axis=1).mean()),
-                        "accuracy": base.predictions.accuracy(protocol, name, t),
-                    }
-                )
+    part, rows = base.predictions.part, []
+    for protocol, name in itertools.product(part.study.protocols, part.estimators):
+        for t in _changing(part, protocol):
+            repeated, right = base.repeated(protocol, name, t), base.put_right(protocol, name, t)
+            if repeated is not None and right is not None:
+                row = {"protocol": protocol, "estimator": name, "fraction": t}
+                row |= base.share(repeated).clipped(0, 1).as_row("repeated")
+                row |= {"put right": base.share(right).value, "mistakes": float(base.wrong.sum(axis=1).mean())}
+                rows.append(row | {"accuracy": base.predictions.accuracy(protocol, name, t)})
     return pd.DataFrame(rows)
 
 
@@ -263,11 +241,6 @@ def _over_rankings(table: pd.DataFrame) -> pd.DataFrame:
         if len(group) >= FEW and group["accuracy"].nunique() > 1:
             rows.append((protocol, t, len(group), group["accuracy"].corr(group["repeated"])))
     return pd.DataFrame(rows, columns=columns)
-
-
-def _shares(share: Interval) -> tuple[float, float]:
-    """The ends of the interval of a share, which is neither below 0 nor above 1."""
-    return max(share.low, 0.0), min(share.high, 1.0)
 
 
 def _state(measured: list[_Repetition], margin: float) -> State:

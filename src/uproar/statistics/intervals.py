@@ -67,9 +67,10 @@ class Interval:
         """Value and half width, e.g. `0.31 ± 0.04`."""
         return f"{scale * self.value:.{digits}f} ± {scale * self.half_width:.{digits}f}"
 
-    def as_row(self, with_n: bool = False) -> dict[str, float]:
-        """Columns of a table: `mean`, `low`, `high`, and `n` where asked for."""
-        return {"mean": self.value, "low": self.low, "high": self.high, **({"n": self.n} if with_n else {})}
+    def as_row(self, name: str = "mean", prefix: str = "", with_n: bool = False) -> dict[str, float]:
+        """Columns of a table: the value under a name, `low` and `high` behind a prefix, and `n` where asked for."""
+        ends = {f"{prefix}low": self.low, f"{prefix}high": self.high}
+        return {name: self.value, **ends, **({"n": self.n} if with_n else {})}
 
     def __str__(self) -> str:
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
@@ -143,6 +144,18 @@ def crossed_mean(values: ArrayLike) -> Interval:
     by_replicate, by_image = by_replicate[np.isfinite(by_replicate)], by_image[np.isfinite(by_image)]
     n = len(by_image)
     return replicated_interval(by_replicate, float(by_image.var(ddof=1) / n) if n > 1 else math.nan, n)
+
+
+def ratio_interval(numerator: Numbers, denominator: Numbers) -> Interval:
+    """The ratio of the means of two (replicates, images) arrays, with the interval of its linearisation.
+
+    >>> ratio_interval(np.array([[1.0, 0.0, 1.0, 0.0]]), np.array([[1.0, 1.0, 1.0, 1.0]])).value
+    0.5
+    """
+    scale = float(denominator.mean())
+    ratio = float(numerator.mean()) / scale
+    residual = crossed_mean((numerator - ratio * denominator) / scale)
+    return Interval(ratio, ratio + residual.low - residual.value, ratio + residual.high - residual.value)
 
 
 def replicated_interval(by_replicate: ArrayLike, image_variance: float, images: int) -> Interval:
