@@ -39,10 +39,18 @@ def print_results(results: Run, compare: str | None = None) -> None:
     _print_verdicts(results)
     _print_scores(results)
     protocols = dict.fromkeys(results.higher_is_better, results.comparison_alpha)
-    print_comparisons(results.comparisons, protocols, compare)
+    comparisons = results.comparisons
+    if len(comparisons):
+        comparisons = comparisons[~comparisons["measure"].isin(_without_retraining(results))]
+    print_comparisons(comparisons, protocols, compare)
     print_findings(results.findings)
     print_claims(results.claims)
     _print_spent(results)
+
+
+def _without_retraining(results: Run) -> list[str]:
+    """The variants that ask the original network: they stand beside the retrained ones in the report alone."""
+    return [name for name, protocol in results.protocols.items() if protocol.variant and not protocol.retrains]
 
 
 def _print_verdicts(results: Run) -> None:
@@ -53,7 +61,7 @@ def _print_verdicts(results: Run) -> None:
         return
     doubts = {tuple(row[:4]): row[4] for row in results.trust.itertuples(index=False)}
     for (task, model, protocol), group in verdicts.groupby(["task", "model", "protocol"], sort=False):
-        if protocol.endswith(":no-retrain"):
+        if protocol in _without_retraining(results):
             continue
         shown_table = table(
             f"{protocol.upper()} on {task} with {model}: area against random, in accuracy points",
@@ -143,8 +151,6 @@ def print_comparisons(frame: pd.DataFrame, protocols: Mapping[str, float], compa
     several = bool(places) and len(frame[places].drop_duplicates()) > 1
     for names, group in frame.groupby([*places, "measure"], sort=False):
         measure = str(names[-1])
-        if measure.endswith(":no-retrain"):
-            continue
         of = "replicates" if measure in protocols else "images"
         name = measure.upper() if measure in protocols else measure
         where = f" on {names[0]} with {names[1]}" if several else ""
