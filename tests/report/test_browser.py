@@ -115,7 +115,7 @@ def test_on_paper_every_chart_has_its_place(folder, tmp_path):
     sheet = tmp_path / "page.pdf"
     browse(folder / "run" / "report.html", tmp_path, f"--print-to-pdf={sheet}")
     told = subprocess.run(["pdftotext", "-layout", sheet, "-"], capture_output=True, text=True).stdout
-    assert told.count("share of pixels removed") == 1, "the curves are printed once"
+    assert told.count("share of pixels removed") == 2, "the curves are printed once, and those of retraining"
     assert "Weak network." in told and "Method against method" in told
     boxes = subprocess.run(["pdftotext", "-bbox", sheet, "-"], capture_output=True, text=True).stdout
     for page in boxes.split("<page ")[1:]:

@@ -11,7 +11,7 @@ from uproar.claims.evidence import ClaimEvidence
 from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.figures import Figure
 from uproar.report.findings import Answer, answer, leak_facts
-from uproar.report.formatting import clean, slug
+from uproar.report.formatting import slug
 from uproar.report.pairs import PairTable, pair_tables
 from uproar.report.paper_figures import FigureSource, PaperFigure, UndrawnFigure, figures_of_papers
 from uproar.report.score_figures import disagreement_figures, score_curves, spread_figure, values_figure
@@ -34,6 +34,7 @@ from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
 from uproar.results.study import Results
+from uproar.results.view import StudyView
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,10 @@ class Chapter:
 def chapters_of(results: Results) -> list[Chapter]:
     """One chapter per task and model."""
     sections = sections_of(results)
+    several = len(sections) > 1
     return [
-        _chapter(
-            results,
-            section,
-            f"s{place}",
-            f"{place + 1}-{slug([section.task, section.model])}-" if len(sections) > 1 else "",
-        )
-        for place, section in enumerate(sections)
+        _chapter(view, section, f"s{place}", f"{place + 1}-{slug([section.task, section.model])}-" if several else "")
+        for place, (view, section) in enumerate(zip(results.views, sections, strict=True))
     ]
 
 
@@ -152,24 +149,19 @@ def metric_part(scores: Scores, styles: Mapping[str, Style] | None = None) -> Me
     )
 
 
-def _chapter(results: Results, section: Section, identity: str, prefix: str) -> Chapter:
-    def own(task: str, model: str) -> bool:
-        return (clean(task), clean(model)) == (section.task, section.model)
-
-    task, model = next(place for place in results.settings if own(*place))
-    scores = results.metric_scores.get((task, model))
-    metrics = None if scores is None else metric_part(scores, section.styles)
+def _chapter(view: StudyView, section: Section, identity: str, prefix: str) -> Chapter:
+    metrics = None if view.metric_scores is None else metric_part(view.metric_scores, section.styles)
     pictures = tuple(picture_figures(section))
     curves = {} if metrics is None else metrics.curves
-    source = FigureSource(ClaimEvidence(results, task, model), section, pictures, curves)
-    paper_figures, undrawn = figures_of_papers(source, papers_of(results))
+    source = FigureSource(ClaimEvidence(view.results, view.task, view.model), section, pictures, curves)
+    paper_figures, undrawn = figures_of_papers(source, papers_of(view.results))
     return Chapter(
         identity,
         prefix,
         section,
         metrics.answer if section.table.empty and metrics is not None else answer(section),
         metrics,
-        results.quality.get((task, model)),
+        view.quality,
         tuple(leak_facts(section)),
         tuple(verdict_tables(section)),
         tuple(curve_figures(section)),
@@ -179,8 +171,8 @@ def _chapter(results: Results, section: Section, identity: str, prefix: str) -> 
         cost_table(section),
         ties_figure(section),
         tuple(pair_tables(section)),
-        audit_parts([f for f in results.findings if own(f.task, f.model)], section.styles),
-        tuple(c for c in results.claims if own(c.task, c.model)),
+        audit_parts(view.findings, section.styles),
+        tuple(view.claims),
         paper_figures,
         undrawn,
     )

@@ -171,14 +171,14 @@ def replicates(section: Section, protocol: str) -> int:
 
 
 def _details(section: Section) -> list[str]:
-    """One sentence per protocol: how many are better, worse, undecided, and what could be seen."""
+    """One sentence per protocol: how many are better, worse, undecided, and what is detectable."""
     lines = []
     for protocol in section.judged:
         frame = section.verdicts[protocol]
         better, worse = (len(section.with_verdict(protocol, k)) for k in ("better", "worse"))
         unclear = len(frame) - better - worse
-        seen = frame["detectable"].median()
-        limit = f"; a difference of {points(seen, False)} points would usually show" if known(seen) else ""
+        detectable = frame["detectable"].median()
+        limit = f"; a difference of {points(detectable, False)} points would usually show" if known(detectable) else ""
         lines.append(
             f"{section.label(protocol)}: {better} of {count(len(frame), 'estimator')} better than "
             f"random, {worse} worse, {unclear} undecided "

@@ -13,12 +13,8 @@ def text(words: object) -> str:
     >>> text("a|b <i> 5_6")
     'a\\\\|b &lt;i&gt; 5\\\\_6'
     """
-    found = clean(words)
-    for letter, instead in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), (">", "&gt;")):
-        found = found.replace(letter, instead)
-    for letter in "_*`[]":
-        found = found.replace(letter, f"\\{letter}")
-    return found
+    escapes = {ord("<"): "&lt;", ord(">"): "&gt;"} | {ord(letter): f"\\{letter}" for letter in "\\|_*`[]"}
+    return clean(words).translate(escapes)
 
 
 def code(name: object) -> str:
@@ -27,8 +23,8 @@ def code(name: object) -> str:
     >>> code("sg_sq(grad)")
     '`sg_sq(grad)`'
     """
-    found = clean(name).replace("`", "'").replace("|", "\\|")
-    return f"`{found}`" if found else NOTHING
+    typed = clean(name).replace("`", "'").replace("|", "\\|")
+    return f"`{typed}`" if typed else NOTHING
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

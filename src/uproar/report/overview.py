@@ -29,7 +29,7 @@ TINY = "-tiny"
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptStudy:
     """One study of the folder."""
 
     name: str
@@ -47,9 +47,9 @@ class Kept:
         return [str(outcome) for outcome in each["outcome"]]
 
 
-def kept_in(folder: Path) -> list[Kept]:
+def kept_in(folder: Path) -> list[KeptStudy]:
     """The studies whose results are in a folder: those of a size before the tiny ones, by name."""
-    found = []
+    studies = []
     for file in sorted(folder.glob(f"*/{FACTS}")):
         claims = file.with_name("claims.csv")
         try:
@@ -57,8 +57,8 @@ def kept_in(folder: Path) -> list[Kept]:
             frame = pd.read_csv(claims, keep_default_na=True) if claims.exists() else _none()
         except (OSError, ValueError) as error:
             raise BadInput(f"Cannot read the results in {file.parent}: {error}.") from None
-        found.append(Kept(file.parent.name, facts, frame))
-    return sorted(found, key=lambda one: (one.tiny, one.name))
+        studies.append(KeptStudy(file.parent.name, facts, frame))
+    return sorted(studies, key=lambda one: (one.tiny, one.name))
 
 
 def _none() -> pd.DataFrame:
@@ -84,17 +84,17 @@ def _causes(file: Path) -> dict[str, str]:
     """By claim, the address of its heading in the page of causes."""
     if not file.exists():
         return {}
-    found: dict[str, str] = {}
+    causes: dict[str, str] = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             heading = line.lstrip("#").strip()
             for word in heading.replace("`", " ").replace(",", " ").split():
                 if ":" in word:
-                    found.setdefault(word, f"{file.name}#{anchor(heading)}")
-    return found
+                    causes.setdefault(word, f"{file.name}#{anchor(heading)}")
+    return causes
 
 
-def _tables(studies: Sequence[Kept], causes: Mapping[str, str]) -> str:
+def _tables(studies: Sequence[KeptStudy], causes: Mapping[str, str]) -> str:
     parts = ["### What was run", _studies(studies)]
     large = [one for one in studies if not one.tiny]
     if large:
@@ -108,7 +108,7 @@ def _tables(studies: Sequence[Kept], causes: Mapping[str, str]) -> str:
     return "\n\n".join(parts)
 
 
-def _studies(studies: Sequence[Kept]) -> str:
+def _studies(studies: Sequence[KeptStudy]) -> str:
     heads = ["study", "data", "network", ">test images", ">replicates", ">estimators", ">wall time"]
     rows = []
     for one in studies:
@@ -128,7 +128,7 @@ def _studies(studies: Sequence[Kept]) -> str:
     return table([*heads, "claims"], rows)
 
 
-def _counts(studies: Sequence[Kept]) -> str:
+def _counts(studies: Sequence[KeptStudy]) -> str:
     """By paper: the outcomes of its claims; one that was asked several times counts each time."""
     rows = []
     for key, paper in papers_with_claims().items():
@@ -139,30 +139,29 @@ def _counts(studies: Sequence[Kept]) -> str:
     return table(["paper", *(f">{o}" for o in OUTCOMES if o != "not asked"), ">not asked"], rows)
 
 
-def _asked(paper: str, studies: Sequence[Kept]) -> list[tuple[Kept, pd.Series]]:
+def _asked(paper: str, studies: Sequence[KeptStudy]) -> list[tuple[KeptStudy, pd.Series]]:
     """The deciding number of every claim of a paper that was asked, in the paper's order."""
-    found = []
+    asked = []
     for claim in claims_named([paper]):
         for one in studies:
             rows = one.claims[(one.claims["claim"] == claim.name) & one.claims["decides"].astype(bool)]
-            for _, each in rows.drop_duplicates(["task", "model"]).iterrows():
-                found.append((one, each))
-    return found
+            asked += [(one, row) for _, row in rows.drop_duplicates(["task", "model"]).iterrows()]
+    return asked
 
 
-def _unasked(paper: str, studies: Sequence[Kept]) -> list[pd.Series]:
+def _unasked(paper: str, studies: Sequence[KeptStudy]) -> list[pd.Series]:
     """The claims of a paper that some study names and none could ask."""
     asked = {str(row["claim"]) for _, row in _asked(paper, studies)}
-    found: dict[str, pd.Series] = {}
+    unasked: dict[str, pd.Series] = {}
     for claim in claims_named([paper]):
         for one in studies:
             rows = one.claims[one.claims["claim"] == claim.name]
             if len(rows) and claim.name not in asked:
-                found.setdefault(claim.name, rows.iloc[0])
-    return list(found.values())
+                unasked.setdefault(claim.name, rows.iloc[0])
+    return list(unasked.values())
 
 
-def _claim_rows(paper: str, studies: Sequence[Kept], causes: Mapping[str, str]) -> list[list[str]]:
+def _claim_rows(paper: str, studies: Sequence[KeptStudy], causes: Mapping[str, str]) -> list[list[str]]:
     rows = []
     for one, row in _asked(paper, studies):
         outcome = str(row["outcome"])
@@ -172,7 +171,7 @@ def _claim_rows(paper: str, studies: Sequence[Kept], causes: Mapping[str, str]) 
                 f"**{outcome}**",
                 _why(str(row["claim"]), outcome, causes),
                 f"[{text(one.name)}]({one.name}.md#claims)",
-                _found(one, row),
+                _deciding_number(one, row),
                 text(row["claimed"]).replace("-", "−"),
                 f"{row['n']:.0f} {row['of']}",
                 text(row["published"]),
@@ -184,7 +183,7 @@ def _claim_rows(paper: str, studies: Sequence[Kept], causes: Mapping[str, str]) 
     return rows
 
 
-def _found(one: Kept, row: pd.Series) -> str:
+def _deciding_number(one: KeptStudy, row: pd.Series) -> str:
     """The number that decides, what it is, and of how many it is one."""
     own = one.claims[["claim", "task", "model"]].eq(row[["claim", "task", "model"]]).all(axis=1)
     parts = f" (1 of {own.sum()})" if own.sum() > 1 else ""

@@ -80,22 +80,28 @@ def _charts(figure: Figure) -> Canvas:
     if len(figure.plots) == 1 and figure.columns != 1:
         return _large_chart(figure, figure.charts[0])
     columns = min(figure.columns, len(figure.plots))
-    wide, high = (4.4, 3.0) if columns == 1 else (2.65, 2.25) if columns < 4 else (1.95, 1.8)
+    dense = columns > 3  # too small for axes with names of their own
+    wide, high = (4.4, 3.0) if columns == 1 else (1.75, 1.55) if dense else (2.65, 2.25)
+    below = 0.3 if dense else BELOW
     rows = -(-len(figure.plots) // columns)
     entries = _legend_entries(figure.charts)
     across = max(1, int((columns * wide - 0.2) / (label_width(list(entries), 2.2) + 0.45)))
-    foot = 0.12 + 0.2 * -(-len(entries) // across)
+    foot = 0.12 + 0.2 * (-(-len(entries) // across) + dense)
     made = canvas(figure.title, columns * wide + 0.15, rows * high + foot)
     for place, chart in enumerate(figure.charts):
         row, column = divmod(place, columns)
-        bottom = foot + (rows - 1 - row) * high + BELOW
-        axes = made.axes(column * wide + LEFT, bottom, wide - LEFT - 0.1, high - BELOW - ABOVE - 0.05)
+        bottom = foot + (rows - 1 - row) * high + below
+        axes = made.axes(column * wide + LEFT, bottom, wide - LEFT - 0.1, high - below - ABOVE - 0.05)
         _chart(axes, chart, small=True)
-        axes.set_title("\n".join(wrap(chart.title, int(14.5 * wide))[:2]), fontsize=9, loc="left")
-        axes.tick_params(labelsize=7.5)
-        inner = columns > 3 and column > 0
-        axes.set_xlabel(chart.x_label, fontsize=7.5 if columns > 3 else 8)
-        axes.set_ylabel("" if inner else chart.y_label, fontsize=8)
+        title = wrap(chart.title, 18 if dense else 38)[:2]
+        axes.set_title("\n".join(title), fontsize=8 if dense else 9, loc="left")
+        axes.tick_params(labelsize=7 if dense else 7.5)
+        if not dense:
+            axes.set_xlabel(chart.x_label, fontsize=8)
+            axes.set_ylabel(chart.y_label, fontsize=8)
+    if dense:
+        made.text(made.width / 2, foot - 0.12, figure.charts[0].x_label, ha="center", fontsize=9)
+        made.text(0.08, foot + rows * high / 2, figure.charts[0].y_label, rotation=90, va="center", fontsize=9)
     handles = [legend_entry(label, style) for label, style in entries.items()]
     if handles:
         made.figure.legend(

@@ -1,4 +1,4 @@
-"""One look per estimator, the same in every figure, on paper and on screen."""
+"""One line style per estimator, the same in every figure, in print and on screen."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ def styles(estimators: Iterable[str]) -> dict[str, Style]:
     Ten hues come once before any comes again, and then with another dash: 40 lines. The marker changes with
     every estimator, so that even those of one hue differ in two ways, and beyond 40 in the marker alone.
 
-    >>> looks = styles(["random", "grad", "ig"])
-    >>> looks["random"].dash, looks["grad"].dash, looks["grad"].light != looks["ig"].light
+    >>> by_name = styles(["random", "grad", "ig"])
+    >>> by_name["random"].dash, by_name["grad"].dash, by_name["grad"].light != by_name["ig"].light
     ('dash', 'solid', True)
     """
-    looks: dict[str, Style] = {}
+    by_name: dict[str, Style] = {}
     for name in dict.fromkeys(estimators):
         if name == BASELINE:
-            looks[name] = REFERENCE
+            by_name[name] = REFERENCE
             continue
-        place = len(looks) - (BASELINE in looks)
+        place = len(by_name) - (BASELINE in by_name)
         light, dark = HUES[place % len(HUES)]
         dash = DASHES[place // len(HUES) % len(DASHES)]
         rounds = place // (len(HUES) * len(DASHES))
-        looks[name] = Style(light, dark, dash, MARKERS[(place + rounds) % len(MARKERS)])
-    return looks
+        by_name[name] = Style(light, dark, dash, MARKERS[(place + rounds) % len(MARKERS)])
+    return by_name

@@ -79,18 +79,18 @@ def gallery_title(signed: list[str], total: int) -> str:
 
 
 def cost_title(costs: pd.DataFrame) -> str:
-    """The dearest and the cheapest estimator that look at the network."""
+    """The slowest and the fastest estimator that look at the network."""
     timed = costs[costs["milliseconds_per_image"].notna() & (costs["passes"] > 0)]
     if timed.empty:
         return "No estimator that looks at the network has been timed yet"
     ordered = timed.sort_values("milliseconds_per_image", kind="stable")
-    cheap, dear = ordered.iloc[0], ordered.iloc[-1]
+    fast, slow = ordered.iloc[0], ordered.iloc[-1]
     if len(ordered) == 1:
-        return f"{shortened(dear['estimator'], 48)} takes {number(dear['milliseconds_per_image'])} ms per image"
-    times = dear["milliseconds_per_image"] / cheap["milliseconds_per_image"]
-    ratio = f", {number(times, 2)} times as long as {shortened(cheap['estimator'], 48)}" if known(times) else ""
+        return f"{shortened(slow['estimator'], 48)} takes {number(slow['milliseconds_per_image'])} ms per image"
+    times = slow["milliseconds_per_image"] / fast["milliseconds_per_image"]
+    ratio = f", {number(times, 2)} times as long as {shortened(fast['estimator'], 48)}" if known(times) else ""
     return (
-        f"{shortened(dear['estimator'], 48)} takes longest, {number(dear['milliseconds_per_image'])} ms "
+        f"{shortened(slow['estimator'], 48)} takes longest, {number(slow['milliseconds_per_image'])} ms "
         f"per image{ratio}"
     )
 
