@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from uproar.cli import print_results as printed
-from uproar.cli import score
 from uproar.cli.tables import table
+from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
 
 LONG = "gaussian(sg_sq(integrated_gradients, samples=20, noise=0.15), sigma=2.5)"
@@ -54,8 +54,8 @@ def scores() -> pd.DataFrame:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_scores_keep_their_numbers(width, monkeypatch):
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    monkeypatch.setattr(score, "output", console)
-    score._print(type("Scores", (), {"table": scores()}))
+    monkeypatch.setattr(printed, "output", console)
+    printed.print_metric_tables(type("Scores", (), {"table": scores(), "replicates": 1}))
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
     assert {"0.123", "0.102", "0.145", "71800", "31900", "(0.988)", "0.966", "1.009"} <= words(shown)
@@ -76,12 +76,13 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
             "high": [-0.11, 0.15],
             "p_holm": [0.0321, 0.00001],
             "verdict": ["cannot tell with 3 replicates", "better than random"],
+            "side": [0, 1],
         }
     )
     trust = pd.DataFrame(columns=["task", "model", "protocol", "estimator", "trust", "why"])
     console = Console(width=width, file=io.StringIO(), color_system=None)
     monkeypatch.setattr(printed, "output", console)
-    printed._print_verdicts(type("Results", (), {"verdicts": verdicts, "trust": trust}))
+    printed._print_verdicts(type("Results", (), {"verdicts": verdicts, "trust": trust, "protocols": PROTOCOLS}))
     shown = console.file.getvalue()
     assert {"-23.6", "-31.0…-11.0", "0.032", "+12.3", "+10.0…+15.0", "<0.001"} <= words(shown)
     assert max(map(len, shown.splitlines())) <= width

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from uproar.results.finding import Finding
     from uproar.results.judgement import Judgement, Measure
+    from uproar.results.scores import Scores
     from uproar.runs.run import Run
 
 Compare = Annotated[
@@ -37,11 +38,11 @@ def print_results(results: Run, compare: str | None = None) -> None:
         where = f"{task} with {model}: " if len(results.quality) > 1 else ""
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
     _print_verdicts(results)
-    _print_scores(results)
-    protocols = dict.fromkeys(results.higher_is_better, results.comparison_alpha)
+    for (task, model), scores in results.metric_scores.items():
+        print_metric_tables(scores, f" on {task} with {model}")
+    protocols = dict.fromkeys(results.protocols, results.comparison_alpha)
     comparisons = results.comparisons
-    if len(comparisons):
-        comparisons = comparisons[~comparisons["measure"].isin(_without_retraining(results))]
+    comparisons = comparisons[~comparisons["measure"].isin(_without_retraining(results))]
     print_comparisons(comparisons, protocols, compare)
     print_findings(results.findings)
     print_claims(results.claims)
@@ -72,7 +73,7 @@ def _print_verdicts(results: Run) -> None:
             "verdict",
         )
         for row in group.itertuples():
-            colour = {"b": "green", "w": "red"}.get(row.verdict[0], "yellow")
+            colour = {1: "green", -1: "red", 0: "yellow"}[row.side]
             low, high = (_number(100 * end, "{:+.1f}") for end in (row.low, row.high))
             p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
             shown_table.add_row(
@@ -112,31 +113,24 @@ def _doubt(trust: str | None) -> str:
     return "" if trust in (None, "holds") else f" [red]({escape(str(trust))})[/]"
 
 
-def _print_scores(results: Run) -> None:
-    done = results.scores[results.scores["status"] == "done"]
-    for (task, model, metric), group in done.groupby(["task", "model", "metric"], sort=False):
+def print_metric_tables(scores: Scores, where: str = "") -> None:
+    """A table per metric: every method, best first; values of methods that are not ranked in brackets."""
+    for metric, group in scores.table.groupby("metric", sort=False):
         higher = bool(group["higher_is_better"].iloc[0])
         better = "higher is better" if higher else "lower is better"
-        shown_table = table(
-            f"{metric} on {task} with {model} ({better})", "estimator", ">mean", ">replicates", ">undefined", "note"
-        )
-        means = group.groupby("estimator").agg(
-            mean=("value", "mean"),
-            replicates=("value", "size"),
-            images=("images", "sum"),
-            undefined=("undefined", "sum"),
-            ranked=("ranked", "all"),
-        )
-        for row in means.sort_values(["ranked", "mean"], ascending=[False, not higher]).itertuples():
-            mean = _number(row.mean, "{:.3f}")
-            shown_table.add_row(
-                escape(str(row.Index)),
-                mean if row.ranked else f"({mean})",
-                str(row.replicates),
-                undefined_share(row.images, row.undefined),
-                "" if row.ranked else "[yellow]not ranked[/]",
+        columns = ("method", ">value", ">95 % interval", ">images", ">undefined", "note")
+        shown = table(f"{metric}{where} ({better})", *columns)
+        for row in group.sort_values(["ranked", "value"], ascending=[False, not higher]).itertuples():
+            value, low, high = (_number(v, "{:.3f}") for v in (row.value, row.low, row.high))
+            shown.add_row(
+                escape(row.method),
+                value if row.ranked else f"({value})",
+                f"{low} … {high}",
+                f"{scores.replicates} × {row.n}" if scores.replicates > 1 else str(row.n),
+                undefined_share(row.n, row.nan),
+                escape(row.note),
             )
-        output.print(shown_table)
+        output.print(shown)
 
 
 def print_comparisons(frame: pd.DataFrame, protocols: Mapping[str, float], compare: str | None = None) -> None:

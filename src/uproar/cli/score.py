@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_folder
-from uproar.cli.console import check_size, errors, note, output, print_file, seconds_of, some, table
+from uproar.cli.console import check_size, errors, note, output, print_file, seconds_of, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, NOTHING, kept
 from uproar.cli.next_steps import command, opened, print_next, same_subject
@@ -32,7 +32,7 @@ from uproar.cli.options import (
     names,
     option,
 )
-from uproar.cli.print_results import Compare, check_compared, print_comparisons, undefined_share
+from uproar.cli.print_results import Compare, check_compared, print_comparisons, print_metric_tables
 from uproar.cli.progress import watched
 from uproar.errors import BadInput
 from uproar.statistics.design import BASELINE
@@ -219,22 +219,6 @@ def _print(scores: Scores, compare: str | None) -> None:
     """A table per metric, then method against method."""
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
-    for metric, group in scores.table.groupby("metric", sort=False):
-        higher = bool(group["higher_is_better"].iloc[0])
-        better = "higher is better" if higher else "lower is better"
-        columns = ("method", ">value", ">95 % interval", ">images", ">undefined", "note")
-        shown = table(f"{metric} ({better})", *columns)
-        ordered = group.sort_values(["ranked", "value"], ascending=[False, not higher])
-        for row in ordered.itertuples():
-            value, low, high = ("–" if v != v else f"{v:.3f}" for v in (row.value, row.low, row.high))
-            shown.add_row(
-                escape(row.method),
-                value if row.ranked else f"({value})",
-                f"{low} … {high}",
-                str(row.n),
-                undefined_share(row.n, row.nan),
-                escape(row.note),
-            )
-        output.print(shown)
+    print_metric_tables(scores)
     print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
     output.print(f"{scores.forwards:,} images shown to the model.")
