@@ -1,4 +1,4 @@
-"""What a study found for one task and model, in the words of claims: every number comes with its interval."""
+"""The results of one task and model as claims read them: every number is a `Measure` with its interval."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ class ClaimEvidence:
 
     def _compared(self, protocol: str, baseline: str, at: At) -> pd.DataFrame:
         """All estimators against one under a protocol; several claims ask for the same."""
-        asked = (protocol, baseline, at)
-        if asked not in self._comparisons:
+        key = (protocol, baseline, at)
+        if key not in self._comparisons:
             higher = self.results.protocols[protocol].higher_is_better
             table = compare(self._curves(protocol, at), baseline, higher)
-            self._comparisons[asked] = table.set_index("estimator")
-        return self._comparisons[asked]
+            self._comparisons[key] = table.set_index("estimator")
+        return self._comparisons[key]
 
     def _curves(self, protocol: str, at: At) -> pd.DataFrame:
         """The curves under a protocol without the plain training, at some fractions or all."""
@@ -253,10 +253,10 @@ class ClaimEvidence:
         signs = [1 if read_higher(m) else -1 for m in (metric, other)]
         values = self.view.values_per_replicate
         seeds = sorted({seed for _, _, seed in values})
-        asked = [[(m, name, seed) for m in (metric, other)] for name in names for seed in seeds]
+        keys = [[(m, name, seed) for m in (metric, other)] for name in names for seed in seeds]
         tables = [
             np.stack([sign * values[k].reindex(images).to_numpy(float) for sign, k in zip(signs, pair, strict=True)], 1)
-            for pair in asked
+            for pair in keys
             if all(k in values for k in pair)
         ]
         if not tables:

@@ -1,1 +1,1 @@
-"""What a study or a scoring found: tables, verdicts, findings of audits, judgements of claims."""
+"""Results of studies and scores: tables, one view per task and model, findings of audits, judgements of claims."""

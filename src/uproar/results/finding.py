@@ -16,10 +16,10 @@ Kind = Literal["lines", "scatter", "bars", "heatmap"]
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure as a tidy table and the columns that are drawn; whoever draws decides how it looks.
+    """A figure as a tidy table and the columns that are drawn; the report decides on its style.
 
     lines     y over x, one line per `series`; `low` and `high` are a band
-    scatter   a point per row, one look per `series`; `line` draws a least-squares line through all
+    scatter   a point per row, one style per `series`; `line` draws a least-squares line through all
     bars      one bar per row: `x` names it, `y` is its length, `series` stands bars of one name side by side
     heatmap   `x` and `y` name column and row, `value` is the number in the cell
     """
@@ -65,7 +65,7 @@ class Mark:
 
 
 def nothing_against(findings: Iterable[Finding]) -> str:
-    """Why a verdict that no audit has marked is said to hold: who was asked."""
+    """Why a verdict that no audit has marked holds: the audits that were answered."""
     return f"nothing against it in {', '.join(finding.audit for finding in findings)}"
 
 

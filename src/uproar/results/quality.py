@@ -120,13 +120,13 @@ def network_quality(scores: np.ndarray, target: np.ndarray, labelled: bool = Tru
     """
     n, classes = scores.shape
     answered = np.isfinite(scores).all(1)
-    known, asked = scores[answered].astype(np.float64), target[answered]
-    chances = np.exp(log_softmax(known, axis=1)[np.arange(len(known)), asked])
+    known, classes_followed = scores[answered].astype(np.float64), target[answered]
+    chances = np.exp(log_softmax(known, axis=1)[np.arange(len(known)), classes_followed])
     return NetworkQuality(
         n,
         classes,
         float(chances.mean()) if len(known) else float("nan"),
-        float((known.argmax(1) == asked).sum() / n) if labelled else None,
+        float((known.argmax(1) == classes_followed).sum() / n) if labelled else None,
         int(n - len(known)),
     )
 

@@ -1,4 +1,4 @@
-"""What metrics say of maps, as plain tables and arrays: the hand-over from scoring to reporting."""
+"""Metrics of maps as plain tables and arrays: what scoring hands over to reporting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study found, as plain tables and arrays: the hand-over from running to reporting."""
+"""The results of a study as plain tables and arrays: what running hands over to reporting."""
 
 from __future__ import annotations
 
@@ -147,11 +147,6 @@ class Results:
         return known.get((task, model)) or StudyView(self, task, model)
 
     @property
-    def higher_is_better(self) -> dict[str, bool]:
-        """By protocol."""
-        return {name: protocol.higher_is_better for name, protocol in self.protocols.items()}
-
-    @property
     def until_decided(self) -> bool:
         """Whether replicates were added until the verdicts were decided."""
         return bool(self.study.get("until_decided"))
@@ -170,7 +165,8 @@ class Results:
     def verdicts(self) -> pd.DataFrame:
         """One row per task, model, protocol and estimator: its advantage over random, and the verdict.
 
-        Where a study ran until it was decided, each verdict is that of the look which decided it (column `look`).
+        Where a study ran until it was decided, each verdict is that of the interim analysis which decided it (column
+        `look`: its number of replicates).
         """
         return _joined(frame for view in self.views for frame in view.verdicts.values())
 
@@ -180,7 +176,7 @@ class Results:
 
         Under a protocol differences of areas are paired over replicates (`random` has the verdicts instead), under a
         metric values are paired over images and replicates. Holm's correction runs over the pairs of each measure.
-        A study that ran until it was decided spends only a look's share of the error rate.
+        A study that ran until it was decided spends only one interim analysis's share of the error rate.
         """
         areas = [frame.rename(columns={"protocol": "measure"}) for v in self.views for frame in v.comparisons.values()]
         values = [

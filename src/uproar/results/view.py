@@ -1,4 +1,4 @@
-"""What a study found for one task and model: the one place where finished cells become curves, areas and verdicts.
+"""The results of one task and model: the one place where finished cells become curves, areas and verdicts.
 
     view = results.view("digits", "cnn-small")     # or: for view in results.views
     view.verdicts["roar"]                          # every estimator against random, computed once

@@ -1,4 +1,4 @@
-"""What the store has of a study, as tables and pictures. Nothing is computed that a model is needed for."""
+"""The results of a study as the store has them: tables and pictures. Nothing is computed that needs a model."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _cell_rows(
 
 
 def _expected(study: Study, unit: Unit, asked: Collection[Unit]) -> bool:
-    """Whether something that is not there is missing: what no look asked for is not."""
+    """Whether something that is not there is missing: what no interim analysis requested is not."""
     return not study.until_decided or unit in asked
 
 
@@ -320,8 +320,8 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
     title = f"test image {row}: {bench.task.classes[int(test.labels[row])]}"
     item = bench.store.find("model", bench.keys.model(seed))
     scores = np.zeros((0, 1)) if item is None else item.arrays["test_scores"][row : row + 1]
-    said = next(iter(predictions(scores, bench.task.classes)), None)
-    return Picture(bench.setting.task, bench.spec.name, title, _bytes(x[0]), maps, changed, said)
+    predicted = next(iter(predictions(scores, bench.task.classes)), None)
+    return Picture(bench.setting.task, bench.spec.name, title, _bytes(x[0]), maps, changed, predicted)
 
 
 def _bytes(image: torch.Tensor) -> np.ndarray:
