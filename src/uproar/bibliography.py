@@ -9,8 +9,10 @@ Claims, figures and recipes of papers have registries of their own, in the part 
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from uproar.registry import Registry
 
@@ -28,6 +30,11 @@ def paper(*, title: str, name: str | None = None) -> Callable[[Callable], Callab
 def study_files(file: str) -> list[Path]:
     """The study files (*.toml) in the folder `studies` beside a file."""
     return sorted((Path(file).parent / "studies").glob("*.toml"))
+
+
+def read_beside(file: str, name: str) -> dict[str, Any]:
+    """The content of a TOML file beside a file."""
+    return tomllib.loads(Path(file).with_name(name).read_text(encoding="utf-8"))
 
 
 def title_of(key: str) -> str:

@@ -13,13 +13,11 @@ undecided otherwise. A test raises `NotApplicable` where the study lacks what it
 from __future__ import annotations
 
 import itertools
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from uproar.bibliography import title_of
+from uproar.bibliography import read_beside, title_of
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.registry import Registry
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 
 claims = Registry("claim", "uproar.claims", ("uproar.papers.*.claims",))
 _ORDER = itertools.count()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def claim(name: str, *, place: str, says: str, published: str) -> Callable[[Test
 
 def read_texts(file: str) -> dict[str, dict[str, str]]:
     """The texts of a paper's claims by name, from `claims.toml` beside a file: `place`, `says` and `published`."""
-    return tomllib.loads(Path(file).with_name("claims.toml").read_text(encoding="utf-8"))
+    return read_beside(file, "claims.toml")
 
 
 def claims_of(paper: str, file: str) -> Callable[[str], Callable[[Test], Test]]:
@@ -137,6 +136,14 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
         answered = [judgement for judgement in every_setting if judgement.outcome != "not asked"]
         judgements += answered or every_setting[:1]
     return judgements
+
+
+def if_applicable(make: Callable[[], T], otherwise: T) -> T:
+    """What a function returns, or something else where the study lacks what it needs."""
+    try:
+        return make()
+    except NotApplicable:
+        return otherwise
 
 
 def every(*measures: Measure, evidence: str = "") -> Decision:

@@ -98,8 +98,7 @@ def paper_figure(paper: str, place: str) -> Callable[[Draw], Draw]:
     """Declare a figure or table of a paper; they are shown in the order of their declaration."""
 
     def keep(draw: Draw) -> Draw:
-        name = f"{paper}:{draw.__name__}"
-        figures.add(name, draw, paper=paper, place=place, order=next(_ORDER))
+        figures.add(f"{paper}:{place}", draw, paper=paper, place=place, order=next(_ORDER))
         return draw
 
     return keep

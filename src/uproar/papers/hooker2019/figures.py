@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 
+from uproar.claims.base import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.hooker2019.claims import CONTROLLED, KAR, ROAR, SINGLE, UNTRAINED
 from uproar.report.figures import Chart, Figure, Pictures, Series, share_limits
@@ -14,6 +16,7 @@ from uproar.report.formatting import LEVEL, listed, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
+    Draw,
     FigureSource,
     PaperFigure,
     gap,
@@ -88,28 +91,20 @@ def _share_axis(charts: Sequence[Chart], chance: float | None) -> tuple[Chart, .
     return tuple(replace(w, y_range=limits) for w in charts)
 
 
-def _deepest(source: FigureSource, protocol: str) -> float:
-    """The fraction at which estimators differ most in the paper, or the nearest that the study has."""
-    wanted = 0.1 if protocol == KAR else 0.9
-    return min(_fractions(source, protocol), key=lambda t: abs(t - wanted))
-
-
-def _fractions(source: FigureSource, protocol: str) -> list[float]:
-    table = source.evidence.accuracy(protocol, BASELINE)
-    plain = 1.0 if protocol == KAR else 0.0
-    fractions = [float(t) for t in table.columns if abs(t - plain) > 1e-9]
+def _deepest(source: FigureSource) -> float:
+    """The fraction at which estimators differ most under ROAR in the paper, or the nearest that the study has."""
+    fractions = [float(t) for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 1e-9]
     if not fractions:
-        raise NotApplicable(f"no fraction of {protocol} is finished for random")
-    return fractions
+        raise NotApplicable("no fraction of roar is finished for random")
+    return min(fractions, key=lambda t: abs(t - 0.9))
 
 
-def _reached(source: FigureSource, protocol: str, t: float) -> dict[str, float]:
-    """Mean accuracy by the paper's names at one fraction."""
-    reached = {"random": source.section.accuracy(protocol, BASELINE, t)}
+def _reached(source: FigureSource, t: float) -> dict[str, float]:
+    """Mean accuracy under ROAR at one fraction, by the paper's names."""
+    labels = {"random": BASELINE}
     for base in SINGLE:
-        for variant, label in _variants(source, base, protocol).items():
-            reached[name_of(base, variant)] = source.section.accuracy(protocol, label, t)
-    return reached
+        labels |= {name_of(base, variant): label for variant, label in _variants(source, base, ROAR).items()}
+    return {name: source.section.accuracy(ROAR, label, t) for name, label in labels.items()}
 
 
 @paper_figure(PAPER, "Figures 5 and 6")
@@ -134,8 +129,8 @@ def ensembles(source: FigureSource) -> PaperFigure:
 
 
 def _curves_title(source: FigureSource) -> str:
-    t = _deepest(source, ROAR)
-    reached = _reached(source, ROAR, t)
+    t = _deepest(source)
+    reached = _reached(source, t)
     parts = [f"random {percent(reached.pop('random'))}"]
     for what, variants in (("best single estimate", ["single"]), ("best ensemble", ENSEMBLES)):
         names = [name_of(base, variant) for base in SINGLE for variant in variants]
@@ -195,16 +190,10 @@ PUBLISHED: tuple[tuple[str, str, Callable[[FigureSource], str]], ...] = (
 
 
 def _published(source: FigureSource) -> ComparisonTable:
-    rows = []
-    for what, published, here in PUBLISHED:
-        try:
-            rows.append((what, published, here(source)))
-        except NotApplicable:
-            rows.append((what, published, "not asked"))
     data = f"{source.section.task}, {source.section.model}"
     return ComparisonTable(
         ("test accuracy after retraining", "published (ImageNet, ResNet-50)", f"here ({data})"),
-        tuple(rows),
+        tuple((what, said, if_applicable(partial(here, source), "not asked")) for what, said, here in PUBLISHED),
         f"{BRACKETS} The paper does not say what its ± is. VAR is not in this version of it.",
     )
 
@@ -220,7 +209,7 @@ def retraining(source: FigureSource) -> PaperFigure:
     charts = tuple(c for n in names for c in figures[ROAR].charts if c.title == n) if ROAR in figures else ()
     if not any(chart.title != BASELINE for chart in charts):
         raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
-    t = _deepest(source, ROAR)
+    t = _deepest(source)
     reached = source.section.accuracy
     gaps = [reached(ROAR, chart.title, t) - reached(UNTRAINED, chart.title, t) for chart in charts]
     title = (
@@ -236,18 +225,24 @@ ROWS = (BASELINE, *(form.format(base) for base in NAMES for form in ("{}", "sg_s
 """In the paper's order, with random on top."""
 
 
-def _pictures(source: FigureSource, protocol: str) -> PaperFigure:
-    figure = next((figure for figure in source.pictures if figure.subject == protocol), None)
-    if figure is None:
-        raise NotApplicable(f"the study has no pictures of {protocol}")
-    (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
-    names = [source.label(n, protocol) for n in source.evidence.there(ROWS, protocol)]
-    rows = {row.label: row for row in plot.rows}
-    kept = tuple(rows[n] for n in names if n in rows)
-    if len(kept) < 2:
-        raise NotApplicable("fewer than two of its estimators have pictures")
-    shown = replace(plot, rows=with_best(kept, higher=protocol == KAR))
-    return PaperFigure(f"{protocol}-pictures", _pictures_title(shown), figure.reading, replace(figure, plots=(shown,)))
+def _pictures(protocol: str) -> Draw:
+    """One image as a protocol leaves it, the accuracy reached on such images above each."""
+
+    def draw(source: FigureSource) -> PaperFigure:
+        figure = next((figure for figure in source.pictures if figure.subject == protocol), None)
+        if figure is None:
+            raise NotApplicable(f"the study has no pictures of {protocol}")
+        (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
+        names = [source.label(n, protocol) for n in source.evidence.there(ROWS, protocol)]
+        rows = {row.label: row for row in plot.rows}
+        kept = tuple(rows[n] for n in names if n in rows)
+        if len(kept) < 2:
+            raise NotApplicable("fewer than two of its estimators have pictures")
+        shown = replace(plot, rows=with_best(kept, higher=source.evidence.results.protocols[protocol].higher_is_better))
+        drawn = replace(figure, plots=(shown,))
+        return PaperFigure(f"{protocol}-pictures", _pictures_title(shown), figure.reading, drawn)
+
+    return draw
 
 
 def _pictures_title(plot: Pictures) -> str:
@@ -266,13 +261,5 @@ def _pictures_title(plot: Pictures) -> str:
     return best[1]
 
 
-@paper_figure(PAPER, "Figures 2 and 8")
-def roar_pictures(source: FigureSource) -> PaperFigure:
-    """One image as ROAR leaves it, the accuracy reached on such images above each."""
-    return _pictures(source, ROAR)
-
-
-@paper_figure(PAPER, "Figure 7")
-def kar_pictures(source: FigureSource) -> PaperFigure:
-    """One image as KAR leaves it, the accuracy reached on such images above each."""
-    return _pictures(source, KAR)
+paper_figure(PAPER, "Figures 2 and 8")(_pictures(ROAR))
+paper_figure(PAPER, "Figure 7")(_pictures(KAR))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 
+from uproar.claims.base import if_applicable
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
 from uproar.papers.li2024.claims import POOLING, RECT, kind_of_marks
@@ -27,6 +29,15 @@ METHODS = {
     "input_iba": "InputIBA",
 }
 """With the one baseline 0, as in the paper, DeepSHAP is DeepLIFT."""
+BENCHMARKS: dict[str, tuple[str, dict[str, str], str]] = {
+    "soundness": ("soundness", {}, "soundness ↑"),
+    "completeness": ("completeness", {}, "completeness ↑"),
+    "road": ("road", {"fill": "linear"}, "ROAD, most first ↓"),
+    "road lerf": ("road_lerf", {}, "ROAD, least first ↑"),
+    "deletion (accuracy)": ("road", {"fill": "mean"}, "deletion ↓"),
+}
+"""Metrics with their options, and the titles of their curves; deletion by accuracy is ROAD with the mean colour."""
+SOUND_AND_COMPLETE = ("soundness", "completeness")
 MARKED = {"ig": "IG", "grad_cam": "GradCAM", "deep_shap": "DeepSHAP", RECT: "Rect", POOLING: "Pooling"}
 _READING = (
     "Soundness: of the attribution shown so far, the share that raised accuracy, over the accuracy reached; "
@@ -34,26 +45,16 @@ _READING = (
 )
 
 
-def _charts(source: FigureSource, wanted: Mapping[str, Callable[[], Chart]]) -> dict[str, Chart]:
-    """Those that the study has."""
-    charts = {}
-    for name, make in wanted.items():
-        try:
-            charts[name] = make()
-        except NotApplicable:
-            continue
-    return charts
+def _charts(source: FigureSource, names: Mapping[str, str], kinds: Sequence[str]) -> dict[str, Chart]:
+    """The curves of some estimators by benchmark; those that the study has."""
 
+    def chart(kind: str) -> Chart:
+        metric, options, title = BENCHMARKS[kind]
+        draw = trace_chart if kind == "soundness" else metric_chart
+        return draw(source, source.evidence.metric(metric, **options), title, names)
 
-def _benchmark(source: FigureSource, names: Mapping[str, str]) -> dict[str, Chart]:
-    evidence = source.evidence
-    return _charts(
-        source,
-        {
-            "soundness": lambda: trace_chart(source, evidence.metric("soundness"), "soundness ↑", names),
-            "completeness": lambda: metric_chart(source, evidence.metric("completeness"), "completeness ↑", names),
-        },
-    )
+    charts = {kind: if_applicable(partial(chart, kind), None) for kind in kinds}
+    return {kind: one for kind, one in charts.items() if one is not None}
 
 
 def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
@@ -82,20 +83,10 @@ def _best(source: FigureSource, kind: str, names: Mapping[str, str]) -> str:
 @paper_figure(PAPER, "Figures 8 and 15")
 def ensembles(source: FigureSource) -> PaperFigure:
     """IG and its ensembles under all benchmarks."""
-    evidence = source.evidence
-    charts = _benchmark(source, ENSEMBLES) | _charts(
-        source,
-        {
-            "road": lambda: metric_chart(
-                source, evidence.metric("road", fill="linear"), "ROAD, most first ↓", ENSEMBLES
-            ),
-            "lerf": lambda: metric_chart(source, evidence.metric("road_lerf"), "ROAD, least first ↑", ENSEMBLES),
-            "deletion": lambda: metric_chart(source, evidence.metric("road", fill="mean"), "deletion ↓", ENSEMBLES),
-        },
-    )
+    charts = _charts(source, ENSEMBLES, list(BENCHMARKS))
     if "soundness" not in charts and "completeness" not in charts:
         raise NotApplicable("the study has not IG and its ensembles under soundness or completeness")
-    parts = [_gain(source, kind) for kind in ("soundness", "completeness") if kind in charts]
+    parts = [_gain(source, kind) for kind in SOUND_AND_COMPLETE if kind in charts]
     title = f"Ensembles of IG: {listed([part for part in parts if part])}"
     reading = f"{_READING}Arrows show the better direction. Dashed: a random map. Bands: {LEVEL} interval over images."
     return PaperFigure("ensembles", title, reading, Figure(tuple(charts.values()), 3))
@@ -116,7 +107,7 @@ def _gain(source: FigureSource, kind: str) -> str:
 @paper_figure(PAPER, "Figure 9")
 def methods(source: FigureSource) -> PaperFigure:
     """Soundness and completeness of different methods."""
-    charts = _benchmark(source, METHODS)
+    charts = _charts(source, METHODS, SOUND_AND_COMPLETE)
     if not charts:
         raise NotApplicable("the study has not two of its methods under soundness or completeness")
     title = listed([_best(source, kind, METHODS) for kind in charts])
@@ -124,27 +115,13 @@ def methods(source: FigureSource) -> PaperFigure:
     return PaperFigure("methods", title, reading, Figure(tuple(charts.values()), 2), _numbers(source))
 
 
-NUMBERS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("soundness", {}),
-    ("completeness", {}),
-    ("road", {"fill": "linear"}),
-    ("road_lerf", {}),
-    ("road", {"fill": "mean"}),
-)
-"""Metrics and their options; deletion by accuracy is ROAD with the mean colour."""
-
-
 def _numbers(source: FigureSource) -> ComparisonTable:
     names = {n: label for n, label in (ENSEMBLES | METHODS).items() if source.evidence.there([n])}
     rows = []
-    for kind, options in NUMBERS:
-        try:
-            metric = source.evidence.metric(kind, **options)
-        except NotApplicable:
-            continue
+    for label, (kind, options, _) in BENCHMARKS.items():
+        metric = if_applicable(partial(source.evidence.metric, kind, **options), "")
         values = [_value(source.evidence, metric, n) for n in names]
-        label = "deletion (accuracy)" if options.get("fill") == "mean" else kind.replace("_", " ")
-        rows.append((label, *(f"{v:.3f}" if known(v) else NOTHING for v in values)))
+        rows += [(label, *(f"{v:.3f}" if known(v) else NOTHING for v in values))] if metric else []
     note = "Soundness at the level of the metric, the others as areas; the paper prints no numbers for these figures."
     return ComparisonTable(("here", *names.values()), tuple(rows), note)
 

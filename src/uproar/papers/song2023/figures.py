@@ -6,14 +6,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from uproar.claims.base import if_applicable
 from uproar.claims.names import bare
 from uproar.errors import NotApplicable
-from uproar.papers.song2023.claims import BLOCKS, FILTERS, RATES, ROAD, ROAR, Of, variation_by_name, variation_lines
+from uproar.papers.song2023.claims import (
+    BLOCKS,
+    FILTERS,
+    RATES,
+    ROAD,
+    ROAR,
+    Line,
+    Of,
+    variation_by_name,
+    variation_lines,
+)
 from uproar.report.figures import Chart, Figure, HeatMap, Series, least_squares, number_or_none, share_limits
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent, points
 from uproar.report.paper_figures import (
     BRACKETS,
     ComparisonTable,
+    Draw,
     FigureSource,
     PaperFigure,
     over_replicates,
@@ -83,10 +95,7 @@ def _of(curve: dict[float, float]) -> Callable[[float], str]:
 
 
 def _reached(source: FigureSource, name: str, t: float) -> str:
-    try:
-        return share(over_replicates(source.evidence.at(ROAR, name, t)))
-    except NotApplicable:
-        return NOTHING
+    return if_applicable(lambda: share(over_replicates(source.evidence.at(ROAR, name, t))), NOTHING)
 
 
 # Figures 4 and 5
@@ -234,48 +243,53 @@ def _trajectory(source: FigureSource, variation: dict[str, float], names: Sequen
     )
 
 
-def _scatter(source: FigureSource, squared: bool, of: Of, published: str) -> PaperFigure:
+def _scatter(squared: bool, of: Of, published: str) -> Draw:
     """Accuracy over the total variation of maps or masks, a plot per rate."""
     kind = f"{of} of squared estimators" if squared else f"{of} of estimators that are not squared"
-    lines = variation_lines(source.evidence, squared, of)
-    if not lines:
-        raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
-    clouds = []
-    for t, line in lines.items():
-        dots = {n: _point(source, n, line.x[n], line.y[n]) for n in line.x}
-        on = [n for n in dots if n not in line.beside]
-        falls = ", falling" if line.r2.effect < 0 else ""
-        title = f"{percent(t, 0)} removed, R² = {abs(line.r2.effect):.2f}{falls}"
-        clouds.append(
-            Chart(
-                title,
-                tuple(dots.values()),
-                f"total variation of {of}",
-                "test accuracy",
-                kind="points",
-                percent=(False, True),
-                fit=least_squares([line.x[n] for n in on], [line.y[n] for n in on]),
-            )
+
+    def draw(source: FigureSource) -> PaperFigure:
+        lines = variation_lines(source.evidence, squared, of)
+        if not lines:
+            raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
+        effects = sorted(line.r2.effect for line in lines.values())
+        ends = dict.fromkeys(f"{v:.2f}".replace("-", "−") for v in (effects[0], effects[-1]))
+        title = (
+            f"A line over the total variation of {kind} has R² {' to '.join(ends)} for accuracy under ROAR; published: "
+            f"{published}"
         )
-    measures = {t: line.r2 for t, line in lines.items()}
+        apart = list(dict.fromkeys(n for line in lines.values() for n in line.beside))
+        reading = (
+            "One point per unfiltered estimator, and the line of least squares. Left is smoother, down is better under "
+            f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
+        )
+        charts = tuple(_cloud(source, t, line, of) for t, line in lines.items())
+        name = f"variation-{of}-squared" if squared else f"variation-{of}"
+        return PaperFigure(name, title, reading, Figure(charts, 3), _explained(lines, published))
+
+    return draw
+
+
+def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
+    on = [n for n in line.x if n not in line.beside]
+    falls = ", falling" if line.r2.effect < 0 else ""
+    return Chart(
+        f"{percent(t, 0)} removed, R² = {abs(line.r2.effect):.2f}{falls}",
+        tuple(_point(source, n, line.x[n], line.y[n]) for n in line.x),
+        f"total variation of {of}",
+        "test accuracy",
+        kind="points",
+        percent=(False, True),
+        fit=least_squares([line.x[n] for n in on], [line.y[n] for n in on]),
+    )
+
+
+def _explained(lines: dict[float, Line], published: str) -> ComparisonTable:
     rows = tuple(
         (f"{percent(t, 0)} removed", published, plain(Interval(m.effect, m.low, m.high, m.n)), str(m.n))
-        for t, m in measures.items()
-    )
-    ends = [f"{v:.2f}".replace("-", "−") for v in sorted(m.effect for m in measures.values())]
-    title = (
-        f"A line over the total variation of {kind} has R² {' to '.join(dict.fromkeys((ends[0], ends[-1])))} "
-        f"for accuracy under ROAR; published: {published}"
-    )
-    apart = list(dict.fromkeys(n for line in lines.values() for n in line.beside))
-    reading = (
-        "One point per unfiltered estimator, and the line of least squares. Left is smoother, down is better under "
-        f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
+        for t, m in ((t, line.r2) for t, line in lines.items())
     )
     note = f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
-    table = ComparisonTable(("R² of the line", "published", "here", "replicates"), rows, note)
-    name = f"variation-{of}-squared" if squared else f"variation-{of}"
-    return PaperFigure(name, title, reading, Figure(tuple(clouds), 3), table)
+    return ComparisonTable(("R² of the line", "published", "here", "replicates"), rows, note)
 
 
 def _point(source: FigureSource, name: str, x: float, y: float) -> Series:
@@ -283,25 +297,7 @@ def _point(source: FigureSource, name: str, x: float, y: float) -> Series:
     return Series(label, source.style(label), (x,), (y,), (None,), (None,))
 
 
-@paper_figure(PAPER, "Figure 7")
-def scatter_squared(source: FigureSource) -> PaperFigure:
-    """Accuracy over total variation, squared maps."""
-    return _scatter(source, True, "maps", "0.83 to 0.96")
-
-
-@paper_figure(PAPER, "Figure 7, by masks")
-def scatter_squared_masks(source: FigureSource) -> PaperFigure:
-    """Accuracy over total variation, masks of squared maps."""
-    return _scatter(source, True, "masks", "0.83 to 0.96")
-
-
-@paper_figure(PAPER, "Figure 10")
-def scatter_plain(source: FigureSource) -> PaperFigure:
-    """Accuracy over total variation, maps that are not squared."""
-    return _scatter(source, False, "maps", "similar (figure)")
-
-
-@paper_figure(PAPER, "Figure 10, by masks")
-def scatter_plain_masks(source: FigureSource) -> PaperFigure:
-    """Accuracy over total variation, masks of maps that are not squared."""
-    return _scatter(source, False, "masks", "similar (figure)")
+paper_figure(PAPER, "Figure 7")(_scatter(True, "maps", "0.83 to 0.96"))
+paper_figure(PAPER, "Figure 7, by masks")(_scatter(True, "masks", "0.83 to 0.96"))
+paper_figure(PAPER, "Figure 10")(_scatter(False, "maps", "similar (figure)"))
+paper_figure(PAPER, "Figure 10, by masks")(_scatter(False, "masks", "similar (figure)"))

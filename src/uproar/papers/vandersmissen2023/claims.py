@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 import pandas as pd
 
-from uproar.claims.base import Test, claims_of, every, most
+from uproar.claims.base import Test, claims_of, every, if_applicable, most
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
@@ -50,19 +51,15 @@ def deletion(evidence: ClaimEvidence, **options: str) -> str:
 
 def road(evidence: ClaimEvidence) -> str:
     """ROAD by the probability of the class, as insertion and deletion go, else by accuracy."""
-    try:
-        return evidence.metric("road", by="probability")
-    except NotApplicable:
-        return evidence.metric("road")
+    by_probability = if_applicable(lambda: evidence.metric("road", by="probability"), "")
+    return by_probability or evidence.metric("road")
 
 
 def _first(evidence: ClaimEvidence, metric: str, choices: Sequence[dict[str, Any]], missing: str) -> str:
     """The study's metric with the first of some options that it has."""
     for options in choices:
-        try:
-            return evidence.metric(metric, **options)
-        except NotApplicable:
-            continue
+        if name := if_applicable(partial(evidence.metric, metric, **options), ""):
+            return name
     raise NotApplicable(f"the study has no {missing}")
 
 
@@ -120,13 +117,11 @@ SETTINGS = tuple(itertools.product(("pixel", "region"), ("mean", "blur", "unifor
 
 def settings_of(evidence: ClaimEvidence, kind: str) -> dict[str, str]:
     """The study's metric of a kind by setting; those it has."""
-    names = {}
-    for unit, fill in SETTINGS:
-        try:
-            names[f"{fill} + {unit}"] = evidence.metric(kind, unit=unit, fill=fill)
-        except NotApplicable:
-            continue
-    return names
+    names = {
+        f"{fill} + {unit}": if_applicable(partial(evidence.metric, kind, unit=unit, fill=fill), "")
+        for unit, fill in SETTINGS
+    }
+    return {setting: name for setting, name in names.items() if name}
 
 
 def _settings_agree(kind: str) -> Test:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from uproar.bibliography import read_beside
+from uproar.claims.base import if_applicable
 from uproar.claims.names import bare, read_higher
 from uproar.errors import NotApplicable
 from uproar.papers.vandersmissen2023.claims import (
     COARSE,
     SPARSE,
+    Metric,
     average_drop,
     binary_drop,
     blurred_forms,
@@ -21,21 +24,16 @@ from uproar.papers.vandersmissen2023.claims import (
     road,
     settings_of,
 )
-from uproar.papers.vandersmissen2023.published import (
-    BINARY_PUBLISHED,
-    BLUR_PUBLISHED,
-    DELETION_PUBLISHED,
-    INSERTION_PUBLISHED,
-    METHODS,
-    PAIRS,
-    TABLE,
-)
-from uproar.report.figures import Figure, HeatMap, number_or_none
+from uproar.report.figures import Chart, Figure, HeatMap, number_or_none
 from uproar.report.formatting import LEVEL, NOTHING, known, number
 from uproar.report.paper_curves import metric_chart
-from uproar.report.paper_figures import ComparisonTable, FigureSource, PaperFigure, paper_figure
+from uproar.report.paper_figures import ComparisonTable, Draw, FigureSource, PaperFigure, paper_figure
 
 PAPER = "vandersmissen2023"
+PUBLISHED = read_beside(__file__, "published.toml")
+METHODS: dict[str, str] = PUBLISHED["methods"]
+"""Our names of the methods, and the paper's."""
+CURVES: tuple[tuple[str, Metric, str], ...] = (("insertion", insertion, "higher"), ("deletion", deletion, "lower"))
 
 
 def _areas(source: FigureSource, metric: str, names: Sequence[str]) -> dict[str, float]:
@@ -45,61 +43,67 @@ def _areas(source: FigureSource, metric: str, names: Sequence[str]) -> dict[str,
     return {n: sign * float(source.evidence.per_image(metric, names_here[n]).mean()) for n in names if n in names_here}
 
 
+def _charts(source: FigureSource, names: Mapping[str, str]) -> tuple[Chart, ...]:
+    """The curves of insertion and deletion."""
+    return tuple(
+        metric_chart(source, metric(source.evidence), f"{kind} ({better} is better)", names)
+        for kind, metric, better in CURVES
+    )
+
+
 # Figure 2
 
 
 @paper_figure(PAPER, "Figure 2")
 def scores(source: FigureSource) -> PaperFigure:
     """Insertion and deletion curves, and the other metrics as a table."""
-    charts = (
-        metric_chart(source, insertion(source.evidence), "insertion (higher is better)", METHODS),
-        metric_chart(source, deletion(source.evidence), "deletion (lower is better)", METHODS),
-    )
+    charts = _charts(source, METHODS)
     parts = []
-    for what, metric in (("Insertion", insertion(source.evidence)), ("deletion", deletion(source.evidence))):
-        areas = _areas(source, metric, list(METHODS))
+    for kind, metric, better in CURVES:
+        areas = _areas(source, metric(source.evidence), list(METHODS))
         if not areas:
-            raise NotApplicable(f"{metric} has no value of its estimators yet")
-        best = (min if what == "deletion" else max)(areas, key=lambda n: areas[n])
-        parts.append(f"{what} favours {METHODS[best]} ({areas[best]:.2f})")
+            raise NotApplicable(f"{metric(source.evidence)} has no value of its estimators yet")
+        best = (min if better == "lower" else max)(areas, key=lambda n: areas[n])
+        parts.append(f"{kind} favours {METHODS[best]} ({areas[best]:.2f})")
+    title = ", ".join(parts)
     reading = (
         f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "
         "interval. Dashed: a random map."
     )
-    return PaperFigure("curves", ", ".join(parts), reading, Figure(charts, 2), _scores(source))
+    title = title[0].upper() + title[1:]
+    return PaperFigure("curves", title, reading, Figure(charts, 2), _scores(source))
 
 
-def _metric(source: FigureSource, kind: str) -> str:
-    """The study's metric of a kind, in the setting of the claims where there are several."""
+def _areas_of_kind(source: FigureSource, kind: str, names: Sequence[str]) -> dict[str, float]:
+    """The same for the study's metric of a kind, in the setting of the claims where there are several."""
     chosen = {"average_drop": average_drop, "road": road}
-    return chosen[kind](source.evidence) if kind in chosen else source.evidence.metric(kind)
+
+    def areas() -> dict[str, float]:
+        metric = chosen[kind](source.evidence) if kind in chosen else source.evidence.metric(kind)
+        return _areas(source, metric, names)
+
+    scale = 1 if kind == "road" else 100
+    here = if_applicable(areas, dict[str, float]())
+    return {name: scale * value for name, value in here.items()}
 
 
 def _scores(source: FigureSource) -> ComparisonTable:
     there = {bare(n) for m in source.evidence.values["metric"].unique() for n in source.evidence.scored_by(str(m))}
     rows = []
-    for what, kind, published in TABLE:
-        rows.append((f"{what}, published", *(number(v, 4) for v in published)))
-        scale = 1 if kind == "road" else 100
-        try:
-            metric = _metric(source, kind)
-            areas = _areas(source, metric, list(METHODS))
-        except NotApplicable:
-            areas = {}
-        rows.append((f"{what}, here", *(number(scale * areas[n], 3) if n in areas else NOTHING for n in METHODS)))
+    for published in PUBLISHED["scores"]:
+        what, areas = published["what"], _areas_of_kind(source, published["metric"], list(METHODS))
+        rows.append((f"{what}, published", *(number(v, 4) for v in published["values"])))
+        rows.append((f"{what}, here", *(number(areas[n], 3) if n in areas else NOTHING for n in METHODS)))
     missing = [label for name, label in METHODS.items() if name not in there]
     without = f" The study has no {', '.join(missing)}." if missing else ""
-    return ComparisonTable(
-        ("", *METHODS.values()),
-        tuple(rows),
-        f"Published: ResNet-50 on 5,000 ImageNet images; here: {source.section.model} on {source.section.task}."
-        + without,
-    )
+    data = f"{source.section.model} on {source.section.task}"
+    note = f"Published: ResNet-50 on 5,000 ImageNet images; here: {data}.{without}"
+    return ComparisonTable(("", *METHODS.values()), tuple(rows), note)
 
 
 # Table 2
 
-KINDS: dict[str, Callable[..., str]] = {
+KINDS: dict[str, Metric] = {
     "insertion": insertion,
     "deletion": deletion,
     "avg. drop": average_drop,
@@ -112,7 +116,7 @@ KINDS: dict[str, Callable[..., str]] = {
 def agreement(source: FigureSource) -> PaperFigure:
     """Correlations of metrics over images, by estimator, here and as published."""
     ours: list[tuple[str, dict[str, float]]] = []
-    for pair, _ in PAIRS:
+    for pair in PUBLISHED["pairs"]:
         a, b = pair.split(" & ")
         try:
             first, second = KINDS[a](source.evidence), KINDS[b](source.evidence)
@@ -125,12 +129,12 @@ def agreement(source: FigureSource) -> PaperFigure:
         raise NotApplicable("the study has no two of its metrics and none of its estimators")
     rows = tuple(pair for pair, _ in ours)
     here = _cells("here", rows, columns, [[row.get(n, math.nan) for n in columns] for _, row in ours])
-    order, known_pairs = list(METHODS), dict(PAIRS)
-    theirs = [[known_pairs[pair][order.index(n)] for n in columns] for pair in rows]
+    order = list(METHODS)
+    theirs = [[PUBLISHED["pairs"][pair][order.index(n)] for n in columns] for pair in rows]
     published = _cells("published (ResNet-50, ImageNet)", rows, columns, theirs)
     same, total = _same_signs(here, published)
     title = f"{same} of {total} correlations between metrics have the published sign"
-    opposed = [v for pair, row in ours if pair == PAIRS[0][0] for v in row.values()]
+    opposed = [v for pair, row in ours if pair == "insertion & deletion" for v in row.values()]
     if opposed:
         title += f"; insertion and deletion: {_range(opposed)}"
     reading = (
@@ -180,11 +184,16 @@ def _mean_correlation(source: FigureSource, a: str, b: str) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
+def _published_settings(kind: str) -> Iterable[tuple[tuple[str, str], float]]:
+    pairs = itertools.combinations(PUBLISHED["settings"]["names"], 2)
+    return zip(pairs, itertools.chain.from_iterable(PUBLISHED["settings"][kind]), strict=True)
+
+
 @paper_figure(PAPER, "Tables 1 and A1")
 def consistency(source: FigureSource) -> PaperFigure:
     """Correlations of the settings of one metric, mean over estimators, with the published ones."""
     tables, rows, lowest = [], [], 1.0
-    for kind, published in (("insertion", INSERTION_PUBLISHED), ("deletion", DELETION_PUBLISHED)):
+    for kind, _, _ in CURVES:
         names = settings_of(source.evidence, kind)
         if len(names) < 2:
             continue
@@ -196,7 +205,7 @@ def consistency(source: FigureSource) -> PaperFigure:
         tables.append(_cells(kind, list(names), list(names), values))
         rows += [
             (f"{kind}: {a} and {b}", f"{value:.3f}", _three(correlations.get((a, b), math.nan)))
-            for (a, b), value in published.items()
+            for (a, b), value in _published_settings(kind)
         ]
     if not tables:
         raise NotApplicable("the study has neither insertion nor deletion in two settings")
@@ -223,22 +232,16 @@ def blurred(source: FigureSource) -> PaperFigure:
         )
     names = {n: METHODS[n] for n in pairs}
     names |= {blur: f"blurred {METHODS[n]}" for n, blur in pairs.items()}
-    charts = tuple(
-        metric_chart(source, metric, f"{kind} ({better} is better)", names)
-        for kind, metric, better in (
-            ("insertion", insertion(source.evidence), "higher"),
-            ("deletion", deletion(source.evidence), "lower"),
-        )
-    )
+    charts = _charts(source, names)
     parts = []
-    for kind, metric in (("insertion", insertion(source.evidence)), ("deletion", deletion(source.evidence))):
-        areas = _areas(source, metric, list(names))
-        told = [
+    for kind, metric, _ in CURVES:
+        areas = _areas(source, metric(source.evidence), list(names))
+        moved = [
             f"{METHODS[n]} {areas[n]:.2f} to {areas[blur]:.2f}"
             for n, blur in pairs.items()
             if n in areas and blur in areas
         ]
-        parts += [f"{kind} of {' and '.join(told)}"] if told else []
+        parts += [f"{kind} of {' and '.join(moved)}"] if moved else []
     if not parts:
         raise NotApplicable("neither insertion nor deletion has values of maps plain and blurred")
     reading = (
@@ -251,18 +254,13 @@ def blurred(source: FigureSource) -> PaperFigure:
 
 def _blurred(source: FigureSource, pairs: Mapping[str, str]) -> ComparisonTable:
     rows = []
-    for name, published in BLUR_PUBLISHED.items():
+    for name, published in PUBLISHED["blur"].items():
         both = (name, pairs.get(name, ""))
-        for kind, before, after in published:
-            scale = 1 if kind == "road" else 100
-            try:
-                metric = _metric(source, kind)
-                areas = _areas(source, metric, both)
-            except NotApplicable:
-                areas = {}
-            here = [number(scale * areas[n], 3) if n in areas else NOTHING for n in both]
-            what = f"{METHODS[name]}: {kind.replace('_', ' ')}{'' if scale == 1 else ' %'}"
-            rows.append((what, number(before, 4), number(after, 4), *here))
+        for kind, values in published.items():
+            areas = _areas_of_kind(source, kind, both)
+            here = [number(areas[n], 3) if n in areas else NOTHING for n in both]
+            what = f"{METHODS[name]}: {kind.replace('_', ' ')}{'' if kind == 'road' else ' %'}"
+            rows.append((what, *(number(v, 4) for v in values), *here))
     heads = ("", "published, plain", "published, blurred", "here, plain", "here, blurred")
     return ComparisonTable(heads, tuple(rows))
 
@@ -284,7 +282,7 @@ def binary(source: FigureSource) -> PaperFigure:
     columns = ("with values", "binary at 50\u00a0%")
     rows = [METHODS[n] for n in names]
     here = _cells("here", rows, columns, [[correlations[n, k] for k in (0, 1)] for n in names])
-    theirs = _cells("published (ResNet-50, ImageNet)", rows, columns, [BINARY_PUBLISHED[n] for n in names])
+    theirs = _cells("published (ResNet-50, ImageNet)", rows, columns, [PUBLISHED["binary"][n] for n in names])
     ends = [_range([correlations[n, k] for n in names]) for k in (0, 1)]
     title = f"Average drop and insertion correlate by {ends[0]} with values, by {ends[1]} with binary maps"
     reading = (
@@ -302,30 +300,28 @@ def _range(values: Sequence[float]) -> str:
 # Figures A1 and A2
 
 
-def _configurations(source: FigureSource, kind: str, better: str) -> PaperFigure:
-    names = settings_of(source.evidence, kind)
-    if len(names) < 2:
-        raise NotApplicable(f"the study has {kind} in fewer than two settings")
-    charts = tuple(metric_chart(source, metric, setting, METHODS) for setting, metric in names.items())
-    title = f"{kind.capitalize()} in {len(names)} settings ({better} is better)"
-    if {"mean + pixel", "mean + region"} <= set(names):
-        pixel, region = (_areas(source, names[f"mean + {u}"], SPARSE) for u in ("pixel", "region"))
-        moved = [f"{METHODS[n]} from {pixel[n]:.2f} to {region[n]:.2f}" for n in pixel if n in region]
-        title = f"{kind.capitalize()} by regions instead of pixels: {', '.join(moved)}"
-    reading = (
-        f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
-        f"Sparse maps: {', '.join(METHODS[n] for n in SPARSE)}; coarse: {', '.join(METHODS[n] for n in COARSE)}."
-    )
-    return PaperFigure(f"{kind}-settings", title, reading, Figure(charts, 2 if len(charts) == 4 else 3))
+def _settings(kind: str, better: str) -> Draw:
+    """A metric by fill, and by pixels or regions."""
+
+    def draw(source: FigureSource) -> PaperFigure:
+        names = settings_of(source.evidence, kind)
+        if len(names) < 2:
+            raise NotApplicable(f"the study has {kind} in fewer than two settings")
+        charts = tuple(metric_chart(source, metric, setting, METHODS) for setting, metric in names.items())
+        title = f"{kind.capitalize()} in {len(names)} settings ({better} is better)"
+        if {"mean + pixel", "mean + region"} <= set(names):
+            pixel, region = (_areas(source, names[f"mean + {u}"], SPARSE) for u in ("pixel", "region"))
+            moved = [f"{METHODS[n]} from {pixel[n]:.2f} to {region[n]:.2f}" for n in pixel if n in region]
+            title = f"{kind.capitalize()} by regions instead of pixels: {', '.join(moved)}"
+        sparse, coarse = (", ".join(METHODS[n] for n in names) for names in (SPARSE, COARSE))
+        reading = (
+            f"Fill + what goes or comes at a time. Probability of the class, mean over images, bands {LEVEL} interval. "
+            f"Sparse maps: {sparse}; coarse: {coarse}."
+        )
+        return PaperFigure(f"{kind}-settings", title, reading, Figure(charts, 2 if len(charts) == 4 else 3))
+
+    return draw
 
 
-@paper_figure(PAPER, "Figure A1")
-def insertion_settings(source: FigureSource) -> PaperFigure:
-    """Insertion by fill, and by pixels or regions."""
-    return _configurations(source, "insertion", "higher")
-
-
-@paper_figure(PAPER, "Figure A2")
-def deletion_settings(source: FigureSource) -> PaperFigure:
-    """Deletion by fill, and by pixels or regions."""
-    return _configurations(source, "deletion", "lower")
+paper_figure(PAPER, "Figure A1")(_settings("insertion", "higher"))
+paper_figure(PAPER, "Figure A2")(_settings("deletion", "lower"))
