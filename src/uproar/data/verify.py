@@ -46,30 +46,30 @@ def verify(name: str, listen: Callable[[int, int], None]) -> Verification:
     """Check the task a text names: published checksums, the number of images, and every picture."""
     check_task(name)
     call = parse(name)
-    verdict = Verification(name)
+    verification = Verification(name)
     known = CATALOGUE.get(call.name)
     root = dict(call.options).get("root")
     if known is not None:
-        verdict.folder = locate(known.name, None if root is None else str(root))
-        _check_files(known, verdict.folder, verdict)
+        verification.folder = locate(known.name, None if root is None else str(root))
+        _check_files(known, verification.folder, verification)
     elif call.name == "folder":
-        verdict.folder = folder_place(str(root))
+        verification.folder = folder_place(str(root))
     try:
         task = load(name)
     except BadInput as error:
-        verdict.faults.append(str(error))
-        return verdict
-    _count(task, known, verdict)
-    _decode(task, verdict, listen)
-    return verdict
+        verification.faults.append(str(error))
+        return verification
+    _count(task, known, verification)
+    _decode(task, verification, listen)
+    return verification
 
 
-def exclude_unreadable(verdict: Verification) -> Path:
+def exclude_unreadable(verification: Verification) -> Path:
     """List the unreadable pictures in the set's folder, after those listed before: they are then left out."""
-    if verdict.folder is None:
-        raise BadInput(f"{verdict.name} has no folder in which files could be left out.")
-    file = verdict.folder / EXCLUSION_LIST
-    names = sorted(excluded_files(verdict.folder) | set(verdict.unreadable))
+    if verification.folder is None:
+        raise BadInput(f"{verification.name} has no folder in which files could be left out.")
+    file = verification.folder / EXCLUSION_LIST
+    names = sorted(excluded_files(verification.folder) | set(verification.unreadable))
     head = "# Pictures that cannot be decoded: no part of the data set. Delete a line to have it back.\n"
     try:
         write_file(file, (head + "".join(f"{name}\n" for name in names)).encode())
@@ -78,7 +78,7 @@ def exclude_unreadable(verdict: Verification) -> Path:
     return file
 
 
-def _check_files(known: PublicDataset, folder: Path, verdict: Verification) -> None:
+def _check_files(known: PublicDataset, folder: Path, verification: Verification) -> None:
     same = 0
     for name, md5 in known.md5.items():
         for file in (folder / name, folder / f"{name}.gz"):
@@ -86,9 +86,11 @@ def _check_files(known: PublicDataset, folder: Path, verdict: Verification) -> N
                 checksum = _md5(file)
                 same += checksum == md5
                 if checksum != md5:
-                    verdict.faults.append(f"{file} is not the published file: its checksum is {checksum}, not {md5}.")
+                    verification.faults.append(
+                        f"{file} is not the published file: its checksum is {checksum}, not {md5}."
+                    )
     if same:
-        verdict.facts.append(f"{same} files have the published checksum")
+        verification.facts.append(f"{same} files have the published checksum")
 
 
 def _md5(file: Path) -> str:
@@ -101,29 +103,29 @@ def _md5(file: Path) -> str:
         return f"unknown ({error})"
 
 
-def _count(task: Task, known: PublicDataset | None, verdict: Verification) -> None:
+def _count(task: Task, known: PublicDataset | None, verification: Verification) -> None:
     counts = (len(task.train), len(task.test))
-    verdict.facts.append(f"{counts[0]:,} training and {counts[1]:,} test images of {len(task.classes)} classes")
-    if known is not None and counts != known.counts and "=" not in verdict.name:
+    verification.facts.append(f"{counts[0]:,} training and {counts[1]:,} test images of {len(task.classes)} classes")
+    if known is not None and counts != known.counts and "=" not in verification.name:
         whole = f"{known.counts[0]:,} + {known.counts[1]:,}"
-        verdict.facts.append(f"a part of the published set, which has {whole}")
-    if verdict.folder is not None and (aside := excluded_files(verdict.folder)):
-        verdict.facts.append(f"{len(aside)} pictures left out by {EXCLUSION_LIST}")
+        verification.facts.append(f"a part of the published set, which has {whole}")
+    if verification.folder is not None and (aside := excluded_files(verification.folder)):
+        verification.facts.append(f"{len(aside)} pictures left out by {EXCLUSION_LIST}")
 
 
-def _decode(task: Task, verdict: Verification, listen: Callable[[int, int], None]) -> None:
+def _decode(task: Task, verification: Verification, listen: Callable[[int, int], None]) -> None:
     paths = [
         path for split in (task.train, task.test) if isinstance(split.images, Pictures) for path in split.images.paths
     ]
-    base = verdict.folder or Path()
+    base = verification.folder or Path()
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for done, (path, fault) in enumerate(zip(paths, pool.map(_fault, paths), strict=True), 1):
             if fault:
                 name = Path(os.path.relpath(path, base)).as_posix()
-                verdict.unreadable[name] = fault
+                verification.unreadable[name] = fault
             listen(done, len(paths))
-    if paths and not verdict.unreadable:
-        verdict.facts.append("every picture can be decoded")
+    if paths and not verification.unreadable:
+        verification.facts.append("every picture can be decoded")
 
 
 def _fault(path: str) -> str:
