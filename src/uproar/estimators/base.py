@@ -29,7 +29,7 @@ from uproar.seeds import Draws
 
 _MODULES = (
     "bottleneck cam control decomposition extremal gradient input_bottleneck lrp occlusion perturbed_maps postprocess "
-    "rise sise smooth surrogate tame"
+    "rise sise surrogate tame transforms"
 )
 estimators = Registry("estimator", "uproar.estimators", tuple(f"uproar.estimators.{m}" for m in _MODULES.split()))
 """Maps, controls, transforms and filters: everything that may stand in a chain."""

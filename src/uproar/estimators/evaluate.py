@@ -15,7 +15,7 @@ from uproar.errors import BadMap, NotApplicable
 from uproar.estimators.base import Context, estimators, run
 from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.class_scores import rows_for
-from uproar.estimators.smooth import add_noise
+from uproar.estimators.transforms import add_noise
 from uproar.expression import Call
 from uproar.models.borrow import borrowed
 from uproar.models.forward import forward
