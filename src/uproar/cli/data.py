@@ -73,25 +73,25 @@ def verify_set(
     from uproar.data.verify import exclude_unreadable, verify  # torch loads slowly
 
     with watched(f"looking for {name}") as watch:
-        verdict = verify(name, watch.counting("pictures", f"reading {name}"))
-    place = "" if verdict.folder is None else f" in {verdict.folder}"
-    facts = "; ".join(verdict.facts) or "cannot be loaded"
+        verification = verify(name, watch.counting("pictures", f"reading {name}"))
+    place = "" if verification.folder is None else f" in {verification.folder}"
+    facts = "; ".join(verification.facts) or "cannot be loaded"
     output.print(escape(f"{name}{place}: {facts}."), soft_wrap=True)
-    for fault in verdict.faults + list(verdict.unreadable.values())[:SHOWN]:
+    for fault in verification.faults + list(verification.unreadable.values())[:SHOWN]:
         errors.print(f"[bold red]Fault:[/] {escape(fault)}", soft_wrap=True)
-    if len(verdict.unreadable) > SHOWN:
-        errors.print(f"… and {len(verdict.unreadable) - SHOWN} more unreadable pictures.")
-    if not verdict.unreadable:
-        if verdict.sound:
+    if len(verification.unreadable) > SHOWN:
+        errors.print(f"… and {len(verification.unreadable) - SHOWN} more unreadable pictures.")
+    if not verification.unreadable:
+        if verification.sound:
             print_next(f"{command('run', '--task', name)} uses it")
-        return 0 if verdict.sound else 1
+        return 0 if verification.sound else 1
     if not leave:
         errors.print("Replace them, or leave them out with --leave-out.")
         return 1
-    listed = exclude_unreadable(verdict)
-    said = f"{len(verdict.unreadable)} pictures are left out from now on"
+    listed = exclude_unreadable(verification)
+    said = f"{len(verification.unreadable)} pictures are left out from now on"
     output.print(f"{said}: [bold]{escape(str(listed))}[/].", soft_wrap=True)
-    return 1 if verdict.faults else 0
+    return 1 if verification.faults else 0
 
 
 def _listener(watch: Watch) -> Listener:
