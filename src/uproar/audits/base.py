@@ -169,20 +169,7 @@ def audit(
     `studies(study, **options)` gives the studies it needs, `trials(**options)` the trials.
     """
 
-    def keep(function: Callable[..., Finding]) -> Callable[..., Finding]:
-        audits.add(
-            function.__name__,
-            function,
-            title=title,
-            question=question,
-            studies=studies,
-            trials=trials,
-            paper=paper,
-            needs=needs,
-        )
-        return function
-
-    return keep
+    return audits.declare(title=title, question=question, studies=studies, trials=trials, paper=paper, needs=needs)
 
 
 def read_audit(text: str) -> Call:

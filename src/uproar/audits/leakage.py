@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,25 +101,22 @@ _NOTES = (
 )
 
 
+@dataclass(frozen=True)
 class _Leak:
     """One estimator: how far its masks alone go, and what pixels add."""
 
-    def __init__(
-        self,
-        protocol: str,
-        estimator: str,
-        mask: np.ndarray,
-        shown: np.ndarray,
-        added: np.ndarray | None,
-        chance: float,
-        bits: float,
-    ) -> None:
-        self.protocol, self.estimator = protocol, estimator
-        self.mask, self.shown = float(mask.mean()), float(shown.mean())
-        self.beyond_half = crossed_mean(mask - (shown + chance) / 2)
-        self.left = crossed_mean(shown - chance)
-        self.added: Interval | None = None if added is None else crossed_mean(added)
-        self.bits = bits
+    protocol: str
+    estimator: str
+    mask: float
+    """Accuracy of the networks that see masks alone, and of those that the protocol trains, mean over fractions."""
+    shown: float
+    beyond_half: Interval
+    """Accuracy of masks alone minus half of what the protocol leaves above chance, and chance."""
+    left: Interval
+    """What the protocol leaves above chance."""
+    added: Interval | None
+    """Bits that pixels add to the mask."""
+    bits: float
 
     @property
     def leaks(self) -> bool:
@@ -153,7 +151,10 @@ def _leaks(predictions: Predictions, protocol: str) -> list[_Leak]:
         if name == BASELINE or mask is None or shown is None:
             continue
         added = over(_added_bits(predictions), protocol, name) if protocol == "roar" else None
-        leaks.append(_Leak(protocol, name, mask, shown, added, predictions.chance, predictions.entropy))
+        chance, accuracies = predictions.chance, (float(mask.mean()), float(shown.mean()))
+        beyond_half, left = crossed_mean(mask - (shown + chance) / 2), crossed_mean(shown - chance)
+        bits = None if added is None else crossed_mean(added)
+        leaks.append(_Leak(protocol, name, *accuracies, beyond_half, left, bits, predictions.entropy))
     return leaks
 
 

@@ -71,12 +71,13 @@ def stability(
     draws = resampled(base.values)
     better = decided(base.values, draws, sign)
     table, turned = compared(base, changes, draws, better, sign)
-    pairs = _pairs(base, draws, better, sign)
+    chance, order = beats(draws, sign), np.argsort(-sign * base.means, kind="stable")
+    pairs = _pairs(base, chance, order, better)
     total = len(base.names) * (len(base.names) - 1) // 2
     return Finding(
         state(table, turned, better),
         _sentence(table, turned, int((better > 0).sum()), total, base),
-        plots=(_heat_map(base, draws, better, sign), _bars(table)),
+        plots=(_heat_map(base, chance, order, better), _bars(table)),
         tables={
             "agreement of rankings": table,
             "pairs of estimators": pairs,
@@ -215,9 +216,7 @@ def _sentence(table: pd.DataFrame, turned: Sequence[Turn], sure: int, total: int
     )
 
 
-def _pairs(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> pd.DataFrame:
-    chance = beats(draws, sign)
-    order = np.argsort(-sign * base.means, kind="stable")
+def _pairs(base: Outcomes, chance: Array, order: np.ndarray, better: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -232,9 +231,7 @@ def _pairs(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> pd.Da
     )
 
 
-def _heat_map(base: Outcomes, draws: Array, better: np.ndarray, sign: int) -> Plot:
-    chance = beats(draws, sign)
-    order = np.argsort(-sign * base.means, kind="stable")
+def _heat_map(base: Outcomes, chance: Array, order: np.ndarray, better: np.ndarray) -> Plot:
     rows = [
         {"estimator": base.names[i], "than": base.names[j], "probability": chance[i, j]} for i in order for j in order
     ]

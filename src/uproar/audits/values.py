@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pandas as pd
+import scipy
+import torch
+from numpy.typing import NDArray
 from pydantic import Field
 
 from uproar.audits.base import Evidence, Part, Trials, audit, conclude
-from uproar.audits.curves import Points, curve_points, least_distance
 from uproar.audits.plots import bars, lines
 from uproar.audits.synthetic import NAME
 from uproar.audits.synthetic import summary as known_answer
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
-from uproar.metrics.base import read_metric
+from uproar.metrics.base import metrics, read_metric
+from uproar.metrics.soundness import Rule, sound_curve
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.intervals import Interval, mean_interval
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
+
+Points = NDArray[np.float64]
 
 ALTERED = "altered"
 ESTIMATORS = ("grad_cam", "ig")
@@ -241,3 +246,41 @@ def _curves_plot(part: Part, estimator: str, summary: Mapping[str, Interval]) ->
         ("y", best),
         "map",
     )
+
+
+def hausdorff(a: Points, b: Points) -> float:
+    """The Hausdorff distance of two sets of points, (n, 2): how far a point of one can be from the other set.
+
+    >>> hausdorff(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.5]]))
+    0.5
+    """
+    return max(scipy.spatial.distance.directed_hausdorff(a, b)[0], scipy.spatial.distance.directed_hausdorff(b, a)[0])
+
+
+def least_distance(curves: Mapping[str, Points]) -> float:
+    """The smallest Hausdorff distance of any two curves: near 0 where some two lie on each other."""
+    return min(hausdorff(a, b) for a, b in itertools.combinations(curves.values(), 2))
+
+
+def curve_points(part: Part, metric: str, estimator: str, seed: int) -> Points:
+    """A metric's curve over all test images, (points, 2), in its own units.
+
+    Soundness against the accuracy reached; the others against their fraction or threshold.
+    """
+    call = read_metric(metric)
+    responses = part.responses(metric, estimator, seed)
+    if call.name == "soundness":
+        options = metrics[call.name].bind(**dict(call.options))
+        tensors = {k: torch.from_numpy(np.array(v)) for k, v in responses.items()}
+        across, up = sound_curve(tensors, options["by"], Rule(options["epsilon"]))
+        points = np.stack([across.numpy(), up.numpy()], 1)
+    else:
+        values = responses["curve"].astype(float)
+        defined = np.isfinite(responses["value"])
+        if not defined.any():
+            raise NotApplicable(f"{metric} of {estimator} is defined for no image")
+        points = np.stack([np.asarray(part.axis(metric)), values[defined].mean(0)], 1)
+    finite = np.isfinite(points).all(1)
+    if not finite.any():
+        raise NotApplicable(f"{metric} of {estimator} has no curve")
+    return points[finite]

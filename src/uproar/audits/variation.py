@@ -141,6 +141,11 @@ def _measured(part: Part, name: str, frame: pd.DataFrame, maps: pd.DataFrame) ->
     ]
 
 
+def _plain(points: pd.DataFrame) -> pd.DataFrame:
+    """The unfiltered estimators as they are."""
+    return points[(points["kind"] == "plain") & (points["set"] == "as they are")]
+
+
 def _wide(points: pd.DataFrame, column: str) -> pd.DataFrame:
     """A column by estimator and seed, mean over fractions; estimators that lack a seed are left out."""
     return points.pivot_table(index="estimator", columns="seed", values=column, sort=False).dropna()
@@ -185,7 +190,7 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
 
     `left` is what remains of the accuracy, mean over replicates, `low` and `high` its 95 % interval over replicates.
     """
-    plain = points[(points["kind"] == "plain") & (points["set"] == "as they are")]
+    plain = _plain(points)
     accuracy, masks = _wide(plain, "accuracy"), _wide(plain, "masks")
     both = accuracy.index.intersection(masks.index)
     y, x = accuracy.loc[both].to_numpy().T, masks.loc[both].to_numpy().T
@@ -209,7 +214,7 @@ def adjusted(points: pd.DataFrame, sign: int) -> pd.DataFrame:
 
 def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation of the ranking with ROAD's, and what is left of it when variation is taken out of both."""
-    plain = points[(points["kind"] == "plain") & (points["set"] == "as they are")]
+    plain = _plain(points)
     accuracy, masks = (_wide(plain, c).mean(axis=1) for c in ("accuracy", "masks"))
     both = [name for name in accuracy.index if name in road.index and name in masks.index]
     if len(both) < LEAST:
@@ -238,8 +243,7 @@ def _means(points: pd.DataFrame) -> pd.DataFrame:
 
 def _scatters(points: pd.DataFrame, fits_: pd.DataFrame, protocol: str) -> list[Plot]:
     """One scatter per fraction, of what the verdict rests on: unfiltered estimators, variation of the masks."""
-    mean = _means(points)
-    mean = mean[(mean["kind"] == "plain") & (mean["set"] == "as they are")]
+    mean = _means(_plain(points))
     fitted = fits_[(fits_["of"] == "masks") & (fits_["set"] == "as they are")].set_index("fraction")
     return [
         scatter(
