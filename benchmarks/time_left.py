@@ -20,13 +20,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from uproar.cli.mapping_progress import Cost, Explaining, Scoring, scores_of
+from uproar.cli.mapping_progress import Explaining, Scoring
 from uproar.cli.progress import Watch, of_study
+from uproar.cli.score_inputs import subject_scores
 from uproar.cli.subjects import images_of_task, subject_of_images
 from uproar.estimators import read_chain
 from uproar.storage.store import Store
 from uproar.study.maps import pieces_of, stored_maps
 from uproar.study.run import run_study
+from uproar.study.score_cost import ScoreCost
 from uproar.study.spec import study_of
 
 EVERY = 0.1
@@ -87,7 +89,6 @@ def maps(folder: Path, quick: bool, score: bool) -> Callable:
         size = 100 if quick else 300
         images = images_of_task("digits", "cnn-small", None, size, 0, store, watch)
         subject = subject_of_images(images, "cnn-small", None, "label", 0, watch)
-        y = subject.target
         names = ("random", "grad", "ig", "sg_sq(grad)", "rise", "lime")
         chains = [read_chain(name) for name in names]
         if not score:
@@ -95,11 +96,11 @@ def maps(folder: Path, quick: bool, score: bool) -> Callable:
             stored_maps(subject, chains, store, Explaining(watch, pieces, len(subject.x)), pieces)
             return
         asked = ("insertion", "deletion", "road", "average_drop")
-        cost = Cost.of(subject, chains, (), asked, store)
+        cost = ScoreCost.of(subject, chains, (), asked, store)
         doing = Scoring(watch, cost, None, time.perf_counter())
-        found = stored_maps(subject, chains, store, doing.explained, cost.pieces)
+        maps = stored_maps(subject, chains, store, doing.explained, cost.pieces)
         doing.limited_to(len(subject.x))
-        scores_of(subject, y, found, chains, asked, "auto", 0, len(subject.x), True, doing)
+        subject_scores(subject, maps, chains, asked, seed=0, labelled=True, listen=doing.scored, over=doing.over)
 
     return work
 

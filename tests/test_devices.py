@@ -12,7 +12,7 @@ from uproar import devices
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
-from uproar.study import keys as identity
+from uproar.study import inputs
 from uproar.study.bench import bench_for
 from uproar.study.executors import Processes, default_jobs, executor
 from uproar.study.job import Job
@@ -175,7 +175,7 @@ def small_study():
 
 def test_a_whole_study_elsewhere_gives_the_same_numbers(tmp_path, small_study, monkeypatch):
     here = uproar.run(small_study, store=tmp_path / "here", jobs=1)
-    monkeypatch.setattr(identity, "chosen", lambda name: ELSEWHERE)
+    monkeypatch.setattr(inputs, "chosen", lambda name: ELSEWHERE)
     bench_for.cache_clear()
     try:
         with elsewhere():

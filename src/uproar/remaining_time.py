@@ -16,9 +16,13 @@ True
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable
+
+from uproar.errors import BadInput
 
 Key = tuple[Hashable, ...]
 
@@ -126,3 +130,43 @@ class Pace:
                 return self._assumed[key[:n]]
         work, seconds = self._first.get((), (0.0, 0.0))
         return seconds / work if work > 0 else 0.0
+
+
+def about(seconds: float | None) -> str:
+    """A time that was estimated.
+
+    >>> about(8.2), about(0.2)
+    ('about 8 s', 'less than a second')
+    """
+    return "less than a second" if seconds is not None and seconds < 0.5 else f"about {duration(seconds)}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them.
+
+    >>> duration(8), duration(75), duration(7300), duration(None)
+    ('8 s', '1 min 15 s', '2 h 01 min', 'unknown')
+    """
+    if seconds is None or math.isnan(seconds):
+        return "unknown"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds_of(text: str) -> float:
+    """A duration in seconds.
+
+    >>> seconds_of("90"), seconds_of("30m"), seconds_of("1.5 h")
+    (90.0, 1800.0, 5400.0)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
+    if match is None or float(match[1]) == 0:
+        raise BadInput(f"--budget takes a time such as 90s, 30m or 2h, not {text!r}.")
+    return float(match[1]) * _UNITS[match[2]]

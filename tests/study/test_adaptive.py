@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 import uproar
-from uproar.cli.console import seconds_of
 from uproar.errors import BadInput
+from uproar.remaining_time import seconds_of
 from uproar.runs.run import collected
 from uproar.statistics.sequential import sequential
 from uproar.study.bench import bench_for

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 from rich.markup import escape
 
 from uproar.cli.checks import check_run
-from uproar.cli.console import about, duration, output, some
+from uproar.cli.console import output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, Stored, Trust, flag
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import of_study, watched
+from uproar.remaining_time import about, duration
 from uproar.storage.urls import public
 
 if TYPE_CHECKING:

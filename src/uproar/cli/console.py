@@ -1,9 +1,7 @@
-"""Where the program prints, and how lists and durations are read and written."""
+"""Where the program prints, and how lists on the command line are read."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from rich.text import Text
 from uproar.cli.tables import table
 from uproar.errors import BadInput
 
-__all__ = ["duration", "errors", "listed", "note", "output", "print_file", "seconds_of", "some", "table"]
+__all__ = ["errors", "listed", "note", "output", "print_file", "some", "table"]
 
 
 class Screen(Console):
@@ -100,43 +98,3 @@ def check_size(size: int | None, images: str | None) -> None:
         raise BadInput(f"--size must be at least 1, not {size}.")
     if size is not None and images is None:
         raise BadInput(f"--size scales pictures given as IMAGES; a task has an option: folder(root=…, size={size}).")
-
-
-def about(seconds: float | None) -> str:
-    """A time that was estimated.
-
-    >>> about(8.2), about(0.2)
-    ('about 8 s', 'less than a second')
-    """
-    return "less than a second" if seconds is not None and seconds < 0.5 else f"about {duration(seconds)}"
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as people say them.
-
-    >>> duration(8), duration(75), duration(7300), duration(None)
-    ('8 s', '1 min 15 s', '2 h 01 min', 'unknown')
-    """
-    if seconds is None or math.isnan(seconds):
-        return "unknown"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-
-def seconds_of(text: str) -> float:
-    """A duration in seconds.
-
-    >>> seconds_of("90"), seconds_of("30m"), seconds_of("1.5 h")
-    (90.0, 1800.0, 5400.0)
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
-    if match is None or float(match[1]) == 0:
-        raise BadInput(f"--budget takes a time such as 90s, 30m or 2h, not {text!r}.")
-    return float(match[1]) * _UNITS[match[2]]

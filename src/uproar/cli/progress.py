@@ -20,8 +20,8 @@ from rich.console import Console, ConsoleOptions
 from rich.live import Live
 from rich.text import Text
 
-from uproar.cli.console import duration, errors
-from uproar.remaining_time import Pace
+from uproar.cli.console import errors
+from uproar.remaining_time import Pace, duration
 
 if TYPE_CHECKING:
     from uproar.study.progress import Listener

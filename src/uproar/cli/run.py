@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uproar.cli.checks import check_folder
-from uproar.cli.console import duration, note, output, seconds_of
+from uproar.cli.console import note, output
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.options import HOW, WHERE, Jobs, RayAddress, flag, option
@@ -17,6 +17,7 @@ from uproar.cli.print_results import Compare, check_compared
 from uproar.cli.progress import of_study, watched
 from uproar.cli.report import write_and_print
 from uproar.cli.study_options import Changes, changing
+from uproar.remaining_time import duration, seconds_of
 from uproar.storage.urls import public, public_command
 
 if TYPE_CHECKING:

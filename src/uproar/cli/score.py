@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_folder
-from uproar.cli.console import check_size, errors, note, output, print_file, seconds_of, some
+from uproar.cli.console import check_size, errors, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, NOTHING, kept
 from uproar.cli.next_steps import command, opened, print_next, same_subject
@@ -35,6 +35,7 @@ from uproar.cli.options import (
 from uproar.cli.print_results import Compare, check_compared, print_comparisons, print_metric_tables
 from uproar.cli.progress import watched
 from uproar.errors import BadInput
+from uproar.remaining_time import seconds_of
 from uproar.statistics.design import BASELINE
 from uproar.storage.urls import public_command
 
@@ -116,7 +117,7 @@ def score(
     check_classes(classes, images)
     check_folder(out)
     from uproar.cli.imputer import ready  # torch loads slowly
-    from uproar.cli.mapping_progress import Cost, Scoring
+    from uproar.cli.mapping_progress import Scoring
     from uproar.cli.score_inputs import (
         check_answers,
         check_labels,
@@ -132,6 +133,7 @@ def score(
     from uproar.metrics.base import read_metric
     from uproar.storage.store import Store
     from uproar.study.maps import stored_maps
+    from uproar.study.score_cost import ScoreCost
 
     for file in plugin or ():
         load_plugin(file)
@@ -158,7 +160,7 @@ def score(
         check_answers(subject, answers)  # type: ignore[arg-type]
         ready("mean", asked, watch)
         watch.say("measuring the network")
-        cost = Cost.of(subject, chains, arrays, asked, place)
+        cost = ScoreCost.of(subject, chains, arrays, asked, place)
         for sentence in cost.sentences(seconds):
             errors.print(escape(sentence), soft_wrap=True, highlight=False)
         work = Scoring(watch, cost, seconds, began)

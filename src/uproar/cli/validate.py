@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli.console import about, errors, output, table
+from uproar.cli.console import errors, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import Jobs
 from uproar.cli.progress import watched
 from uproar.cli.run import Out, StoreRoot, folder_and_store
 from uproar.cli.study_options import Changes, changing
+from uproar.remaining_time import about
 
 if TYPE_CHECKING:
     from uproar.study.outline import Outline
