@@ -17,7 +17,7 @@ from uproar.report.printing import draw
 from uproar.report.score_findings import score_answer
 from uproar.report.score_table import score_table
 from uproar.results.quality import NetworkQuality, Prediction
-from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Scores, with_rank
+from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, with_rank
 
 from .test_report import LOADING, Reader
 
@@ -66,7 +66,7 @@ def scores_of(levels, *, images=8, shown=4, apart=0.05, curves=(), undefined=Non
             pairs.append([metric, a, b, gap, *ends, images - 1, p, p, verdict, int(told and ranked), ranked, images, 1])
     names = list(dict.fromkeys(m for by_method in levels.values() for m in by_method))
     fractions = np.linspace(0, 1, 5)
-    lines = {m: np.outer(np.ones(images), fractions) * i for i, m in enumerate(names, 1)}
+    lines = {m: Line(fractions * i, np.zeros(5), np.full(5, images)) for i, m in enumerate(names, 1)}
     rng = np.random.default_rng(0)
     settings = {
         "curves": {metric: Curves(fractions, lines) for metric in curves},
@@ -262,15 +262,15 @@ def test_twelve_methods_all_appear_with_looks_of_their_own():
     assert draw(part.values).files["values.png"].startswith(b"\x89PNG")
 
 
-def test_curves_are_means_over_images_where_there_is_a_value():
+def test_curves_have_the_means_and_intervals_of_the_scores():
     scores = scores_of(PLAIN)
-    values = np.array([[0.0, 1.0], [1.0, np.nan], [0.5, 0.0]])
-    curves = {"insertion": Curves(np.array([0.0, 1.0]), {"grad": values})}
+    line = Line(np.array([0.5, 0.25]), np.array([0.1, np.nan]), np.array([3, 1]))
+    none = Line(np.full(2, np.nan), np.full(2, np.nan), np.zeros(2, int))
+    curves = {"insertion": Curves(np.array([0.0, 1.0]), {"grad": line, "ig": none})}
     scores = Scores(scores.table, scores.per_image, scores.comparisons, curves)
     (series,) = metric_part(scores).curves["insertion"].series
-    assert series.y == (0.5, 0.5)
-    assert series.n == (3, 2)
-    assert series.low[0] < 0.5 < series.high[0]
+    assert (series.label, series.y, series.n) == ("grad", (0.5, 0.25), (3, 1))
+    assert (series.low, series.high) == ((0.4, None), (0.6, None))
 
 
 def test_the_curve_of_soundness_counts_hidden_pixels_and_runs_backwards():

@@ -14,7 +14,6 @@ import pandas as pd
 
 from uproar.arrays import read_arrays
 from uproar.errors import BadInput
-from uproar.report.score_table import lines_of
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Curves, Line, Scores
 
@@ -28,7 +27,7 @@ def archive_files(scores: Scores) -> dict[str, bytes]:
     names = {"curves": list(scores.curves), "maps": list(scores.maps), "methods": []}
     for place, curves in enumerate(scores.curves.values()):
         arrays[f"curve{place}"] = np.asarray(curves.fractions, dtype=float)
-        for method, line in lines_of(curves).items():
+        for method, line in curves.lines.items():
             if method not in names["methods"]:
                 names["methods"].append(method)
             number = names["methods"].index(method)
@@ -83,7 +82,7 @@ def _scores(
             for k, method in enumerate(names["methods"])
             if f"curve{place}-{k}" in arrays
         }
-        curves[metric] = Curves(arrays[f"curve{place}"], {}, lines)
+        curves[metric] = Curves(arrays[f"curve{place}"], lines)
     return Scores(
         table,
         per_image,

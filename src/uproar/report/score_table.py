@@ -15,8 +15,7 @@ from uproar.report.formatting import clean, count
 from uproar.report.metric_guide import Metric, metric_of
 from uproar.report.pairs import Pair, pairs_of
 from uproar.report.style import Style, styles
-from uproar.results.scores import Curves, Line, Scores
-from uproar.statistics.intervals import half_width
+from uproar.results.scores import Line, Scores
 
 Mark = Literal["sole", "best", "level", "unranked", ""]
 """Decidedly better than all others; the best value only; not told apart from the best value; undefined for too many
@@ -170,9 +169,12 @@ def score_table(scores: Scores, known_styles: Mapping[str, Style] | None = None)
             row[group["image"].to_numpy(dtype=int)] = group["value"].to_numpy(dtype=float)
             values.setdefault(names[metric], {})[methods[method]] = row
     curves = {
-        names[m]: (np.asarray(c.fractions, dtype=float), {methods[k]: line for k, line in lines_of(c).items()})
-        for m, c in scores.curves.items()
-        if m in names
+        names[metric]: (
+            np.asarray(own.fractions, dtype=float),
+            {methods[m]: line for m, line in own.lines.items() if np.isfinite(line.mean).any()},
+        )
+        for metric, own in scores.curves.items()
+        if metric in names
     }
     return ScoreTable(
         there,
@@ -185,23 +187,6 @@ def score_table(scores: Scores, known_styles: Mapping[str, Style] | None = None)
         {methods[m]: np.asarray(a, dtype=float) for m, a in scores.maps.items()},
         scores.replicates,
     )
-
-
-def lines_of(curves: Curves) -> dict[str, Line]:
-    """The mean curve of every method that has any point."""
-    rows = {m: np.asarray(v, dtype=float) for m, v in curves.values.items()}
-    lines = {m: _line(v) for m, v in rows.items() if v.ndim == 2} | dict(curves.lines)
-    return {m: line for m, line in lines.items() if np.isfinite(line.mean).any()}
-
-
-def _line(rows: np.ndarray) -> Line:
-    """The mean over images with its 95 % interval at every point; NaN where there is too little."""
-    there = np.isfinite(rows)
-    n = there.sum(0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(there, rows, 0.0).sum(0) / n
-        variance = np.where(there, (rows - mean) ** 2, 0.0).sum(0) / (n - 1)
-    return Line(mean, half_width(mean[None], variance / n, n), n)
 
 
 def _cell(row: Mapping[str, Any]) -> Cell:

@@ -76,13 +76,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves of one metric: a value per image and fraction, by method."""
+    """The mean curves of one metric over the fractions, by method."""
 
     fractions: np.ndarray
-    values: Mapping[str, np.ndarray]
-    """(n, points) by method; empty where only the means are kept."""
-    lines: Mapping[str, Line] = field(default_factory=dict)
-    """The means by method, where they are not simply those of `values`."""
+    lines: Mapping[str, Line]
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """The curves of single images, (n, points) by method, where they are kept."""
 
 
 @dataclass(frozen=True)

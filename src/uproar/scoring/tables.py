@@ -111,10 +111,10 @@ def scores_of(
         pairs.append(_compared(call, methods))
         lines = {method: one.line for method, one in methods.items() if one.line is not None}
         if lines:
-            curves[str(call)] = Curves(np.asarray(fractions_of(call, tuple(shape))), {}, lines)
+            curves[str(call)] = Curves(np.asarray(fractions_of(call, tuple(shape))), lines)
         traced = {method: one.trace for method, one in methods.items() if one.trace is not None}
         if traced:
-            traces[str(call)] = Curves(np.asarray(metrics[call.name].facts["trace"].levels), {}, traced)
+            traces[str(call)] = Curves(np.asarray(metrics[call.name].facts["trace"].levels), traced)
     if not rows:
         return None
     return Scores(
