@@ -27,7 +27,7 @@ def outcomes(shares, names=("random", "grad", "ig", "sobel"), seeds=3, images=40
 
 def judged(base, changes):
     draws = resampled(base.values)
-    better = decided(base.values, draws, -1)
+    better = decided(base.values, -1)
     table, turned = compared(base, changes, draws, better, -1)
     return state(table, turned, better), table.set_index("what changes"), turned, better
 
@@ -80,7 +80,7 @@ def test_two_seeds_that_disagree_decide_nothing_however_many_the_images():
         for seed, share in enumerate(shares):
             right[row, 0, seed, : int(share * 4000)] = 1
     base = Outcomes(("random", "grad", "ig"), (0.5,), right)
-    better = decided(base.values, resampled(base.values), 1)
+    better = decided(base.values)
     assert better[2, 0] == 1  # the same 20 points in both seeds
     assert better[1, 0] == 0  # 10 and 30: the seeds alone make the difference
 

@@ -13,7 +13,7 @@ import uproar
 from uproar.results.quality import NetworkQuality, WeakNetwork, as_logits, network_quality, over_replicates, predictions
 from uproar.results.scores import is_ranked
 from uproar.scoring import score_all
-from uproar.statistics.comparisons import Comparison, comparison_table, comparisons_with
+from uproar.statistics.comparisons import comparison_table, comparisons_with
 from uproar.statistics.intervals import Interval
 
 
@@ -89,10 +89,9 @@ def test_a_method_undefined_for_more_than_a_tenth_of_the_images_is_not_ranked():
 
 
 def test_pairs_of_unranked_methods_do_not_count_in_the_correction():
-    pairs = [
-        Comparison(a, b, Interval(1.0, 0.5, 1.5, 9, p=p))
-        for a, b, p in (("a", "b", 0.03), ("a", "c", 0.001), ("b", "c", 0.5))
-    ]
+    pairs = {
+        (a, b): Interval(1.0, 0.5, 1.5, 9, p=p) for a, b, p in (("a", "b", 0.03), ("a", "c", 0.001), ("b", "c", 0.5))
+    }
     rows = comparison_table(pairs, True, "images", unranked={"c": "not ranked: …"})
     assert rows["verdict"].tolist() == ["a better", "not ranked: …", "not ranked: …"]
     assert comparison_table(pairs, True, "images")["p_holm"][0] == 0.06

@@ -481,7 +481,7 @@ def test_a_look_that_lost_a_replicate_spends_no_more_than_planned():
     ("n", "analyses"), [(21, INTERIM_ANALYSES), (0, INTERIM_ANALYSES), (5, ()), (5, (5, 5)), (5, (8, 5)), (5, (0, 5))]
 )
 def test_an_interim_analysis_that_was_not_planned_is_refused(n, analyses):
-    with pytest.raises(BadInput, match="ooks"):
+    with pytest.raises(BadInput, match="nterim analyses"):
         interim_alpha(n, analyses=analyses)
 
 

@@ -16,6 +16,7 @@ from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.areas import area
+from uproar.statistics.bootstrap import percentile_interval
 from uproar.statistics.concordance import kendall
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Numbers as Array
@@ -69,7 +70,7 @@ def stability(
         changes[f"fill {_other(evidence.study, fill)}"] = _outcomes(evidence["fill"], protocol)
     changes |= {f"model {name}": _outcomes(evidence[f"model {name}"], protocol) for name in models}
     draws = resampled(base.values)
-    better = decided(base.values, draws, sign)
+    better = decided(base.values, sign)
     table, turned = compared(base, changes, draws, better, sign)
     chance, order = beats(draws, sign), np.argsort(-sign * base.means, kind="stable")
     pairs = _pairs(base, chance, order, better)
@@ -172,11 +173,11 @@ def compared(
         same = other.of(names)
         again = resampled(same.values)
         tau = kendall(draws[:, rows_of], again)
-        turns = better[np.ix_(rows_of, rows_of)] * decided(same.values, again, sign) < 0
+        turns = better[np.ix_(rows_of, rows_of)] * decided(same.values, sign) < 0
         mine = [(what, names[i], names[j]) for i, j in np.argwhere(turns) if better[rows_of[i], rows_of[j]] > 0]
         turned += mine
         point = kendall(base.means[rows_of], same.means)
-        rows.append((what, point, *np.quantile(tau, [0.025, 0.975]), len(mine)))
+        rows.append((what, point, *percentile_interval(tau), len(mine)))
     columns = ["what changes", "tau", "low", "high", "pairs that turn round"]
     table = pd.DataFrame(rows, columns=columns)
     return table.astype({"tau": float, "low": float, "high": float}), turned

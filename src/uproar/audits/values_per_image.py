@@ -16,10 +16,10 @@ from uproar.audits.base import Part, several
 from uproar.errors import NotApplicable
 from uproar.metrics import metrics
 from uproar.metrics.base import read_metric, sign_of
-from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, Measurements
 from uproar.statistics.metric_pairs import ValuesPerImage
-from uproar.statistics.multiple_testing import holm
+from uproar.statistics.multiple_testing import holm, sides
 
 Numbers = NDArray[np.float64]
 
@@ -98,4 +98,4 @@ def advantage_table(
     rows = [(*keys, each.value, each.low, each.high, each.p) for keys, each in advantages if each is not None]
     table = pd.DataFrame(rows, columns=[*columns, value, "low", "high", "p_holm"])
     table["p_holm"] = holm(table["p_holm"].to_numpy(dtype=float))
-    return table.assign(side=np.where(table["p_holm"] <= ALPHA, np.sign(table[value]), 0).astype(int))
+    return table.assign(side=sides(table[value], table["p_holm"]))

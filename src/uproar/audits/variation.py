@@ -18,7 +18,7 @@ from uproar.audits.plots import lines, scatter
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.correlation import partial_spearman
+from uproar.statistics.correlation import partial_spearman, spearman
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import mean_interval
 from uproar.statistics.regression import permutation_p, r_squared, r_squared_interval, residuals, slope
@@ -220,7 +220,7 @@ def _beside(points: pd.DataFrame, road: pd.DataFrame) -> pd.DataFrame:
     if len(both) < LEAST:
         return pd.DataFrame(columns=["spearman", "partial spearman given variation", "estimators"])
     other = road.loc[both].mean(axis=1)
-    raw = scipy.stats.spearmanr(accuracy[both], other).statistic
+    raw = spearman(accuracy[both], other)
     partial = partial_spearman(accuracy[both], other, masks[both])
     return pd.DataFrame([{"spearman": raw, "partial spearman given variation": partial, "estimators": len(both)}])
 

@@ -16,7 +16,7 @@ from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.finding import Finding
 from uproar.results.judgement import Measure, Range
-from uproar.statistics.correlation import correlation, correlation_interval, spread_interval
+from uproar.statistics.correlation import correlation_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval
 from uproar.statistics.regression import line_interval
@@ -229,8 +229,9 @@ class ClaimEvidence:
 
     def correlations(self, metric: str, other: str, *, binary: bool = False) -> dict[str, float]:
         """The same for every estimator by itself, without intervals."""
+        measure = pearson if binary else spearman
         return {
-            name: float(np.mean([correlation(t, not binary) for t in self._tables(metric, other, [name])]))
+            name: float(np.mean([measure(*table.T) for table in self._tables(metric, other, [name])]))
             for name in self.scored_by(metric, other)
         }
 

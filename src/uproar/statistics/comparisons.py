@@ -10,8 +10,7 @@ wrong verdict among the pairs of a protocol or metric at 5 %.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.design import ALPHA
 from uproar.statistics.intervals import Interval, Measurements, t_quantile
-from uproar.statistics.multiple_testing import holm
+from uproar.statistics.multiple_testing import holm, sides
 from uproar.statistics.paired import paired_t
 from uproar.statistics.twoway import contrasts
 
@@ -40,15 +39,11 @@ COLUMNS = {
     "replicates": "replicates in which both have a value",
 }
 """The columns of a table of comparisons."""
+_FIELDS = ("low", "high", "df", "p", "n", "replicates")
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The difference of two methods, first minus second."""
-
-    first: str
-    second: str
-    difference: Interval
+Pairs = Mapping[tuple[str, str], Interval]
+"""Differences of two methods, first minus second."""
 
 
 def compare_pairs(table: pd.DataFrame, higher_is_better: bool = False, alpha: float = ALPHA) -> pd.DataFrame:
@@ -64,17 +59,12 @@ def compare_pairs(table: pd.DataFrame, higher_is_better: bool = False, alpha: fl
       better worse  difference      p  n      verdict
     0   mine    ig       -0.12  0.002  3  mine better
     """
-    order = list(dict.fromkeys(table["estimator"]))
+    order = dict.fromkeys(table["estimator"])
     areas, _ = areas_of(tidy_curves(table))
     rows = {name: areas.loc[name].to_numpy(dtype=float) for name in order if name in areas.index}
-    return comparison_table(_replicated_pairs(rows), higher_is_better, "replicates", alpha)
-
-
-def _replicated_pairs(areas: Mapping[str, np.ndarray]) -> Iterator[Comparison]:
-    for first, second in itertools.combinations(areas, 2):
-        difference = paired_t(areas[first], areas[second])
-        if difference.n:
-            yield Comparison(first, second, difference)
+    pairs = {(a, b): paired_t(rows[a], rows[b]) for a, b in itertools.combinations(rows, 2)}
+    shared = {pair: difference for pair, difference in pairs.items() if difference.n}
+    return comparison_table(shared, higher_is_better, "replicates", alpha)
 
 
 def compare_methods(
@@ -86,7 +76,7 @@ def compare_methods(
     with Satterthwaite's degrees of freedom with several; a statistic of the data set by the same test with the variance
     of its difference over resamples of the images. `unranked` says why a method is not ranked.
     """
-    pairs = [Comparison(a, b, (methods[a] - methods[b]).interval()) for a, b in itertools.combinations(methods, 2)]
+    pairs = {(a, b): (methods[a] - methods[b]).interval() for a, b in itertools.combinations(methods, 2)}
     return comparison_table(pairs, higher_is_better, "images", unranked=unranked)
 
 
@@ -109,19 +99,14 @@ def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> p
         gain = sign * float(fit.difference[row])
         half = float(t_quantile(fit.df) * fit.se[row])
         rows.append((first, second, int(fit.n[row]), gain, gain - half, gain + half, fit.p[row]))
-    columns = ["first", "second", "n", "gain", "low", "high", "p"]
-    result = pd.DataFrame(rows, columns=columns)
+    result = pd.DataFrame(rows, columns=["first", "second", "n", "gain", "low", "high", "p"])
     result["p_holm"] = holm(result["p"].to_numpy())
-    decided = result["p_holm"] <= ALPHA
-    return result.assign(better=decided & (result["gain"] > 0), worse=decided & (result["gain"] < 0))
+    side = sides(result["gain"], result["p_holm"])
+    return result.assign(better=side > 0, worse=side < 0)
 
 
 def comparison_table(
-    pairs: Iterator[Comparison] | Sequence[Comparison],
-    higher_is_better: bool,
-    of: str,
-    alpha: float = ALPHA,
-    unranked: Mapping[str, str] | None = None,
+    pairs: Pairs, higher_is_better: bool, of: str, alpha: float = ALPHA, unranked: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """The pairs of one protocol or metric with the better method first, and Holm's correction over all of them.
 
@@ -129,10 +114,9 @@ def comparison_table(
     verdict and do not count in the correction.
     """
     why = unranked or {}
-    rows = [_row(pair, higher_is_better) for pair in pairs]
-    frame = pd.DataFrame(rows, columns=[*COLUMNS])
+    frame = pd.DataFrame([_row(*pair, d, higher_is_better) for pair, d in pairs.items()], columns=[*COLUMNS])
     reasons = [why.get(row.better) or why.get(row.worse) or "" for row in frame.itertuples()]
-    return _judged(frame, of, alpha, reasons)
+    return _with_verdicts(frame, of, alpha, reasons)
 
 
 def comparisons_with(frame: pd.DataFrame, name: str, of: str, alpha: float = ALPHA) -> pd.DataFrame:
@@ -148,18 +132,7 @@ def comparisons_with(frame: pd.DataFrame, name: str, of: str, alpha: float = ALP
         known = ", ".join(dict.fromkeys([*frame["better"], *frame["worse"]]))
         raise BadInput(f"There is no {name!r} to compare with; there are {known or 'no pairs'}.")
     reasons = [("" if row.ranked else row.verdict) for row in own.itertuples()]
-    return _judged(own.reset_index(drop=True), of, alpha, reasons)
-
-
-def leading_method(frame: pd.DataFrame) -> tuple[str, int] | None:
-    """The method that beats most others, and how many; None where no pair is decided."""
-    wins = decided_pairs(frame)["better"].value_counts(sort=False)
-    return (str(wins.idxmax()), int(wins.max())) if len(wins) else None
-
-
-def decided_pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows in which one method is decidedly better."""
-    return frame[frame["side"] == 1]
+    return _with_verdicts(own.reset_index(drop=True), of, alpha, reasons)
 
 
 def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
@@ -170,40 +143,29 @@ def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
     replicates = int(frame["replicates"].max())
     if of != "replicates" and replicates > 1:
         basis = f"with {replicates} replicates of {n} {of}"
-    first = leading_method(frame)
-    if first is None:
+    wins = frame.loc[frame["side"] == 1, "better"].value_counts(sort=False)
+    if wins.empty:
         pairs = f"Holm over {total} pairs" if total > 1 else "one pair"
         return f"no two of {methods} methods can be told apart {basis} ({pairs})"
-    name, won = first
-    others = f"{won} of {methods - 1} other methods" if methods > 2 else "the other method"
+    others = f"{wins.max()} of {methods - 1} other methods" if methods > 2 else "the other method"
     return (
-        f"{name} beats {others}; {len(decided_pairs(frame))} of {total} pair{'s' * (total > 1)} "
+        f"{wins.idxmax()} beats {others}; {wins.sum()} of {total} pair{'s' * (total > 1)} "
         f"decided {basis} (Holm over the pairs)"
     )
 
 
-def _row(pair: Comparison, higher_is_better: bool) -> dict[str, object]:
-    first, second, found = pair.first, pair.second, pair.difference
-    if (found.value < 0) if higher_is_better else (found.value > 0):
-        first, second, found = second, first, -found
-    return {
-        "better": first,
-        "worse": second,
-        "difference": found.value,
-        "low": found.low,
-        "high": found.high,
-        "p": found.p,
-        "df": found.df,
-        "n": found.n,
-        "replicates": found.replicates,
-    }
+def _row(first: str, second: str, difference: Interval, higher_is_better: bool) -> dict[str, object]:
+    """The better method first; Holm and the verdict come over all rows."""
+    swap = difference.value < 0 if higher_is_better else difference.value > 0
+    better, worse, d = (second, first, -difference) if swap else (first, second, difference)
+    return {"better": better, "worse": worse, "difference": d.value, **{name: getattr(d, name) for name in _FIELDS}}
 
 
-def _judged(frame: pd.DataFrame, of: str, alpha: float, reasons: Sequence[str]) -> pd.DataFrame:
+def _with_verdicts(frame: pd.DataFrame, of: str, alpha: float, reasons: Sequence[str]) -> pd.DataFrame:
     """Holm over the rows that have no reason against them, and the verdict in words."""
     ranked = np.array([not reason for reason in reasons], dtype=bool)
     adjusted = holm(np.where(ranked, frame["p"].to_numpy(dtype=float), np.nan))
-    side = (adjusted < alpha).astype(int)
+    side = (adjusted <= alpha).astype(int)
     verdicts = [
         reason or (f"{row.better} better" if decided else _unclear(int(row.n), int(row.replicates), of))
         for row, decided, reason in zip(frame.itertuples(), side, reasons, strict=True)

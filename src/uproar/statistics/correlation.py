@@ -25,8 +25,8 @@ RESAMPLES = 400
 
 def is_binary(values: ArrayLike) -> bool:
     """Whether only 0 and 1 occur, NaN aside; a sign may have been turned."""
-    seen = np.unique(np.abs(np.asarray(values, dtype=float)))
-    return set(seen[np.isfinite(seen)]) <= {0.0, 1.0}
+    levels = np.unique(np.abs(np.asarray(values, dtype=float)))
+    return set(levels[np.isfinite(levels)]) <= {0.0, 1.0}
 
 
 def pearson(a: ArrayLike, b: ArrayLike, rounding: float = 0.0) -> float:
@@ -131,15 +131,6 @@ def correlation_interval(tables: Sequence[np.ndarray], ranked: bool = True) -> I
     return _resampled(tables, ranked, nanmean)
 
 
-def correlation(table: np.ndarray, ranked: bool = True) -> float:
-    """The correlation of two columns, of ranks or of values.
-
-    >>> round(correlation(np.array([[1.0, 5.0], [2.0, 7.0], [3.0, 6.0]])), 2)
-    0.5
-    """
-    return float(_weighted(table, ranked, np.ones((1, len(table))))[0])
-
-
 def spread_interval(tables: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> Interval:
     """How much more rank correlations differ from table to table than those of other tables of the same images.
 
@@ -149,7 +140,7 @@ def spread_interval(tables: Sequence[np.ndarray], others: Sequence[np.ndarray]) 
     def gap(correlations: np.ndarray) -> np.ndarray:
         first, second = correlations[: len(tables)], correlations[len(tables) :]
         both = np.isfinite(first) & np.isfinite(second)
-        return _spread(np.where(both, first, np.nan)) - _spread(np.where(both, second, np.nan))
+        return np.asarray(_spread(np.where(both, first, np.nan)) - _spread(np.where(both, second, np.nan)))
 
     return _resampled([*tables, *others], True, gap)
 
@@ -177,7 +168,7 @@ def _weighted(table: np.ndarray, ranked: bool, weights: np.ndarray) -> np.ndarra
     var_a, var_b = w @ a**2 / total - mean_a**2, w @ b**2 / total - mean_b**2
     size = np.sqrt(np.maximum(var_a, 0) * np.maximum(var_b, 0))
     least = 1e-12 * max(float(a @ a * (b @ b)), 1e-300) ** 0.5
-    return np.where(size > least, (w @ (a * b) / total - mean_a * mean_b) / np.maximum(size, least), np.nan)
+    return np.asarray(np.where(size > least, (w @ (a * b) / total - mean_a * mean_b) / np.maximum(size, least), np.nan))
 
 
 def _spread(correlations: np.ndarray) -> np.ndarray:

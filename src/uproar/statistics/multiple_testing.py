@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from uproar.errors import BadInput
 from uproar.statistics.design import ALPHA, INTERIM_ANALYSES
@@ -26,6 +26,15 @@ def holm(p: ArrayLike) -> Numbers:
     adjusted = np.empty_like(p)
     np.put_along_axis(adjusted, order, np.minimum(stepped, 1.0), -1)
     return adjusted
+
+
+def sides(effect: ArrayLike, p_adjusted: ArrayLike, alpha: float = ALPHA) -> NDArray[np.int64]:
+    """The sign of each effect where its adjusted p decides it, else 0.
+
+    >>> sides([0.2, -0.1, 0.3], [0.01, 0.05, 0.06]).tolist()
+    [1, -1, 0]
+    """
+    return np.where(np.asarray(p_adjusted) <= alpha, np.sign(effect), 0).astype(np.int64)
 
 
 def interim_alpha(n: int, alpha: float = ALPHA, analyses: Sequence[int] = INTERIM_ANALYSES) -> float:

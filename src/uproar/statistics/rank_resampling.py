@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from uproar.seeds import key
 from uproar.statistics.concordance import kendall
-from uproar.statistics.intervals import Numbers, two_sided_p
-from uproar.statistics.multiple_testing import holm
+from uproar.statistics.design import ALPHA
+from uproar.statistics.intervals import Numbers, crossed_mean
+from uproar.statistics.multiple_testing import holm, sides
 
 DRAWS = 1000
 TOGETHER = 100
@@ -51,24 +52,15 @@ def beats(draws: Numbers, sign: int = 1) -> Numbers:
     return np.asarray(share)
 
 
-def decided(values: Numbers, draws: Numbers, sign: int = 1, alpha: float = 0.05) -> NDArray[np.int64]:
+def decided(values: Numbers, sign: int = 1, alpha: float = ALPHA) -> NDArray[np.int64]:
     """1 where the row is better than the column, -1 where worse, 0 where it cannot be told, (e, e).
 
-    A t-test with the spread of the resampled differences, Holm over all pairs. The share of that spread that comes from
-    seeds has few degrees of freedom, the share from images many; together they have what Satterthwaite's rule gives.
+    Values are (estimators, seeds, images); each pair is compared as methods are under a metric, Holm over all pairs.
     """
-    by_seed = values.mean(2)
-    estimators, seeds = by_seed.shape
-    first, second = np.triu_indices(estimators, 1)
-    gaps = sign * (by_seed[first] - by_seed[second])
-    variance = (draws[:, first] - draws[:, second]).var(0, ddof=1)
-    from_seeds = np.minimum(gaps.var(1, ddof=1) / seeds, variance)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = (seeds - 1) * np.minimum((variance / from_seeds) ** 2, 1e6)
-        p = two_sided_p(gaps.mean(1), np.sqrt(variance), freedom)
-    sure = np.nan_to_num(holm(p), nan=1.0) <= alpha
-    side = np.zeros((estimators, estimators), dtype=np.int64)
-    side[first, second] = np.where(sure & (variance > 0), np.sign(gaps.mean(1)), 0)
+    first, second = np.triu_indices(len(values), 1)
+    differences = [crossed_mean(gap) for gap in sign * (values[first] - values[second])]
+    side = np.zeros((len(values), len(values)), dtype=np.int64)
+    side[first, second] = sides([d.value for d in differences], holm([d.p for d in differences]), alpha)
     return side - side.T
 
 

@@ -20,7 +20,7 @@ from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEVEL
 from uproar.statistics.intervals import t_quantile
-from uproar.statistics.multiple_testing import check_share, holm, interim_alpha
+from uproar.statistics.multiple_testing import check_share, holm, interim_alpha, sides
 from uproar.statistics.twoway import Contrasts, contrasts, noncentrality
 
 COLUMNS = (
@@ -133,7 +133,7 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
     p_holm[rows] = holm(fit.p[rows])
     tests = int(np.isfinite(fit.p[rows]).sum())
     advantage = sign * fit.difference
-    side = np.where(p_holm <= level, np.where(advantage > 0, 1, -1), 0)
+    side = sides(advantage, p_holm, level)
     half = t_quantile(fit.df, 1 - level) * fit.se
     shift = noncentrality(fit.df, level / tests, POWER) if tests else np.nan
     frame = pd.DataFrame(
