@@ -35,7 +35,7 @@ from uproar.removal.fill import filled
 from uproar.seeds import Draws
 from uproar.storage.store import Store
 from uproar.study.shards import Shard, ShardBuilder, ShardedLevels
-from uproar.training.rows import ahead
+from uproar.training.rows import prefetch
 
 TRAIN, TEST, EPOCHS, ESTIMATORS, CUTS, SEEDS = 1_281_167, 50_000, 90, 18, 5, 3
 SIZE = 224
@@ -143,7 +143,7 @@ def measure_threads(photos: list[Path], maps: Tensor, folder: str) -> dict[int, 
     found = {}
     for threads in (1, os.cpu_count() or 1):
         began = time.perf_counter()
-        count = sum(len(part) for part in ahead(Changed(), parts, threads))
+        count = sum(len(part) for part in prefetch(Changed(), parts, threads))
         found[threads] = count / (time.perf_counter() - began)
     return found
 

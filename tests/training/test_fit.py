@@ -10,8 +10,8 @@ from uproar.errors import BadInput
 from uproar.models import ModelSpec, build
 from uproar.models.forward import raw_output
 from uproar.training import Recipe, accuracy, channels_last, fit, predict
-from uproar.training.fit import augmented
-from uproar.training.rows import MOST, ahead, readers
+from uproar.training.fit import augment
+from uproar.training.rows import MOST, prefetch, reader_threads
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +80,11 @@ def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero(schedule):
 
 def test_flips_and_shifts_are_those_of_each_image_alone():
     x = torch.arange(32.0).view(2, 1, 4, 4)
-    flipped = augmented(x, ("flip",), torch.Generator().manual_seed(3))
+    flipped = augment(x, ("flip",), torch.Generator().manual_seed(3))
     for before, after in zip(x, flipped, strict=True):
         assert torch.equal(after, before) or torch.equal(after, before.flip(2))
     big = torch.rand(40, 3, 16, 16)
-    shifted = augmented(big, ("shift",), torch.Generator().manual_seed(0))
+    shifted = augment(big, ("shift",), torch.Generator().manual_seed(0))
     for before, after in zip(big, shifted, strict=True):
         core = after[:, 2:-2, 2:-2]
         places = [
@@ -188,15 +188,15 @@ def test_parts_come_in_order_however_long_each_takes_to_read(threads):
             return rows
 
     parts = torch.arange(8).split(1)
-    assert torch.equal(torch.cat(list(ahead(Slow(), parts, threads))), torch.arange(8))
+    assert torch.equal(torch.cat(list(prefetch(Slow(), parts, threads))), torch.arange(8))
 
 
 def test_a_network_on_a_cpu_has_one_reader_and_one_elsewhere_as_many_as_there_are_cores(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
-    found = [readers(torch.device(where)) for where in ("cpu", "cuda", "mps")]
+    found = [reader_threads(torch.device(where)) for where in ("cpu", "cuda", "mps")]
     assert found == [1, MOST, MOST]
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
-    assert readers(torch.device("cuda")) == 1
+    assert reader_threads(torch.device("cuda")) == 1
 
 
 def test_an_image_that_cannot_be_read_ends_the_training_and_its_thread(digits):

@@ -14,7 +14,7 @@ from uproar.models import ModelSpec, build
 from uproar.seeds import generator
 from uproar.study.spec import Study, study_of
 from uproar.training import Recipe, accuracy, fit, predict
-from uproar.training.augment import augmented
+from uproar.training.augment import augment
 from uproar.training.layers import ghost_norms
 from uproar.training.recipe import recipes
 
@@ -129,7 +129,7 @@ def test_a_ghost_as_large_as_the_batch_changes_nothing_and_a_smaller_one_does():
 
 def test_a_crop_moves_an_image_and_lets_black_in():
     x = torch.rand(30, 3, 16, 16) + 0.1
-    seen = augmented(x, ("crop",), torch.Generator().manual_seed(0))
+    seen = augment(x, ("crop",), torch.Generator().manual_seed(0))
     padded = F.pad(x, (2, 2, 2, 2))
     for i, after in enumerate(seen):
         places = [
@@ -146,7 +146,7 @@ def test_a_resized_crop_stretches_a_part_of_the_image():
     """On an image whose value is its column, the slope of the result is the share of the width that is seen."""
     width = torch.arange(64.0).expand(200, 1, 64, 64).contiguous()
     both = torch.cat([width, width.transpose(2, 3)], 1)
-    seen = augmented(both, ("resized-crop",), torch.Generator().manual_seed(0))
+    seen = augment(both, ("resized-crop",), torch.Generator().manual_seed(0))
     inner = seen[:, :, 4:-4, 4:-4]
     across = inner[:, 0].diff(dim=2).mean((1, 2))
     down = inner[:, 1].diff(dim=1).mean((1, 2))

@@ -26,8 +26,8 @@ def metric_chart(source: FigureSource, metric: str, title: str, names: Mapping[s
 
 def trace_chart(source: FigureSource, metric: str, title: str, names: Mapping[str, str]) -> Chart:
     """The same for a statistic of the data set over its levels."""
-    judged = source.evidence.results.metric_scores.get((source.evidence.task, source.evidence.model))
-    curves = None if judged is None else judged.traces.get(metric)
+    scores = source.evidence.results.metric_scores.get((source.evidence.task, source.evidence.model))
+    curves = None if scores is None else scores.traces.get(metric)
     if curves is None:
         raise NotApplicable(f"{metric} has no curve over levels")
     facts = metrics[read_metric(metric).name].facts

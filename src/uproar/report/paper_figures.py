@@ -134,21 +134,21 @@ def share(interval: Interval) -> str:
     >>> share(Interval(0.5, 0.4, 0.61, 3)).replace("\u00a0", " ")
     '50.0 % (40.0 to 61.0)'
     """
-    return _said(interval, percent(interval.value), "{:.1f}", 100)
+    return _with_interval(interval, percent(interval.value), "{:.1f}", 100)
 
 
 def gap(interval: Interval) -> str:
     """A difference of shares in points, with its interval."""
-    return _said(interval, points(interval.value), "{:+.1f}", 100)
+    return _with_interval(interval, points(interval.value), "{:+.1f}", 100)
 
 
 def plain(interval: Interval, digits: int = 2) -> str:
     """A number as it is, with its interval."""
     form = f"{{:.{digits}f}}"
-    return _said(interval, form.format(interval.value), form)
+    return _with_interval(interval, form.format(interval.value), form)
 
 
-def _said(interval: Interval, value: str, form: str, scale: float = 1) -> str:
+def _with_interval(interval: Interval, value: str, form: str, scale: float = 1) -> str:
     if not known(interval.value):
         return NOTHING
     if known(interval.low) and known(interval.high):

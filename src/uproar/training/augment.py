@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def augmented(x: Tensor, names: tuple[str, ...], shakes: torch.Generator) -> Tensor:
+def augment(x: Tensor, names: tuple[str, ...], rng: torch.Generator) -> Tensor:
     """The batch with each image changed at random, as the names say; drawn on the CPU, so the same on every device.
 
     flip           mirrored left to right, half of the time
@@ -17,25 +17,25 @@ def augmented(x: Tensor, names: tuple[str, ...], shakes: torch.Generator) -> Ten
     """
     for name in ("flip", "shift", "crop", "resized-crop"):
         if name in names:
-            x = _CHANGES[name](x, shakes)
+            x = _CHANGES[name](x, rng)
     return x
 
 
-def _flip(x: Tensor, shakes: torch.Generator) -> Tensor:
-    mirrored = torch.rand(len(x), 1, 1, 1, generator=shakes) < 0.5
+def _flip(x: Tensor, rng: torch.Generator) -> Tensor:
+    mirrored = torch.rand(len(x), 1, 1, 1, generator=rng) < 0.5
     return torch.where(mirrored.to(x.device), x.flip(3), x)
 
 
-def _shift(x: Tensor, shakes: torch.Generator) -> Tensor:
+def _shift(x: Tensor, rng: torch.Generator) -> Tensor:
     h, w = x.shape[2:]
-    row, column = _places(x, shakes)
+    row, column = _places(x, rng)
     return _taken(x, row.clamp(0, h - 1), column.clamp(0, w - 1))
 
 
-def _crop(x: Tensor, shakes: torch.Generator) -> Tensor:
+def _crop(x: Tensor, rng: torch.Generator) -> Tensor:
     h, w = x.shape[2:]
     dy, dx = _reach(h), _reach(w)
-    row, column = _places(x, shakes)
+    row, column = _places(x, rng)
     return _taken(F.pad(x, (dx, dx, dy, dy)), row + dy, column + dx)
 
 
@@ -43,12 +43,12 @@ def _reach(size: int) -> int:
     return max(1, size // 8)
 
 
-def _places(x: Tensor, shakes: torch.Generator) -> tuple[Tensor, Tensor]:
+def _places(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """For each image, the rows and columns it is read from, outside ones among them."""
     h, w = x.shape[2:]
     dy, dx = _reach(h), _reach(w)
-    row = torch.randint(-dy, dy + 1, (len(x), 1), generator=shakes) + torch.arange(h)
-    column = torch.randint(-dx, dx + 1, (len(x), 1), generator=shakes) + torch.arange(w)
+    row = torch.randint(-dy, dy + 1, (len(x), 1), generator=rng) + torch.arange(h)
+    column = torch.randint(-dx, dx + 1, (len(x), 1), generator=rng) + torch.arange(w)
     return row, column
 
 
@@ -58,9 +58,9 @@ def _taken(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1)[tuple(places)].permute(0, 3, 1, 2)
 
 
-def _resized_crop(x: Tensor, shakes: torch.Generator) -> Tensor:
+def _resized_crop(x: Tensor, rng: torch.Generator) -> Tensor:
     """Lengths count from the middle of the image, whose edges lie at -1 and 1."""
-    area, ratio, *place = torch.rand(4, len(x), generator=shakes).double()
+    area, ratio, *place = torch.rand(4, len(x), generator=rng).double()
     area, ratio = 0.08 + 0.92 * area, (4 / 3) ** (2 * ratio - 1)
     sides = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], 1).clamp_max(1)
     middle = (2 * torch.stack(place, 1) - 1) * (1 - sides)

@@ -9,7 +9,7 @@ from uproar.batches import in_batches, spans
 from uproar.errors import BadInput
 from uproar.models.borrow import borrowed, device_of
 from uproar.models.forward import forward
-from uproar.training.rows import Rows, ahead, readers
+from uproar.training.rows import Rows, prefetch, reader_threads
 from uproar.types import Images, Labels, Logits
 
 BATCH = 128
@@ -25,14 +25,14 @@ def predict(model: nn.Module, x: Images | Rows, batch_size: int = BATCH) -> Logi
         raise BadInput("There are no images to ask the model about.")
 
     def ask(part: Tensor) -> Tensor:
-        return forward(model, _fast(part.to(device))).to(part.device)
+        return forward(model, part.to(device).contiguous(memory_format=torch.channels_last)).to(part.device)
 
     device = device_of(model)
     with borrowed(model), torch.inference_mode():
         if isinstance(x, Tensor):
             scores = in_batches(ask, x, size=batch_size)
         else:
-            read = ahead(x, spans(len(x), batch_size), readers(device))
+            read = prefetch(x, spans(len(x), batch_size), reader_threads(device))
             scores = torch.cat([in_batches(ask, part, size=batch_size) for part in read])
     return scores.clone()
 
@@ -44,7 +44,3 @@ def accuracy(scores: Logits, labels: Labels) -> float:
     0.5
     """
     return float((scores.argmax(1) == labels).double().mean())
-
-
-def _fast(x: Tensor) -> Tensor:
-    return x.contiguous(memory_format=torch.channels_last)

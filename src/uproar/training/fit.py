@@ -14,11 +14,11 @@ from uproar.errors import BadInput
 from uproar.models.borrow import device_of
 from uproar.models.forward import forward, needs_contiguous_input, raw_output
 from uproar.seeds import generator, key
-from uproar.training.augment import augmented
+from uproar.training.augment import augment
 from uproar.training.layers import cpu_dropout, ghost_norms
 from uproar.training.optimise import Optimiser
 from uproar.training.recipe import Recipe
-from uproar.training.rows import Rows, ahead, readers
+from uproar.training.rows import Rows, prefetch, reader_threads
 
 
 def fit(
@@ -52,15 +52,15 @@ def fit(
     # a class for each image, or one for each pixel
     ask = forward if labels.dim() == 1 else raw_output
     order = generator(seed, "batches")
-    shakes = generator(seed, "augmentation")
+    rng = generator(seed, "augmentation")
     with torch.random.fork_rng(devices=[]), ghost_norms(model, recipe.ghost), cpu_dropout(model, device):
         torch.default_generator.manual_seed(key(seed, "dropout"))
         for epoch in range(recipe.epochs):
             rows = torch.randperm(len(images), generator=order)[: per_epoch * batch]
             y = labels[rows].to(device)
-            for i, x in enumerate(_shuffled(images, rows, batch, readers(device))):
+            for i, x in enumerate(_shuffled(images, rows, batch, reader_threads(device))):
                 rate = recipe.rate((epoch * per_epoch + i) / total)
-                x = augmented(x.to(device), recipe.augment, shakes)
+                x = augment(x.to(device), recipe.augment, rng)
                 with precision:
                     scores = ask(model, x)
                 scores = scores.float() if scores.dtype is torch.bfloat16 else scores
@@ -80,7 +80,7 @@ def _shuffled(images: Tensor | Rows, rows: Tensor, batch: int, threads: int) -> 
         x = images[rows]
         yield from (x[part] for part in spans(len(rows), batch))
         return
-    for x in ahead(images, (rows[part] for part in spans(len(rows), batch)), threads):
+    for x in prefetch(images, (rows[part] for part in spans(len(rows), batch)), threads):
         yield x.contiguous(memory_format=torch.channels_last)
 
 

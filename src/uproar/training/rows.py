@@ -30,7 +30,7 @@ class Rows(Protocol):
     def __getitem__(self, rows: Tensor | slice, /) -> Tensor: ...
 
 
-def readers(device: torch.device) -> int:
+def reader_threads(device: torch.device) -> int:
     """How many threads read for a network there: on a CPU it needs the cores itself."""
     if device.type == "cpu":
         return 1
@@ -38,7 +38,7 @@ def readers(device: torch.device) -> int:
     return max(1, min(MOST, (cores or 1) - 1))
 
 
-def ahead(source: Rows, parts: Iterable[Tensor | slice], threads: int = 1) -> Iterator[Tensor]:
+def prefetch(source: Rows, parts: Iterable[Tensor | slice], threads: int = 1) -> Iterator[Tensor]:
     """The parts of a source one after the other; the next are read by threads while one is in use."""
     waiting: deque[Future[Tensor]] = deque()
     pool = ThreadPoolExecutor(threads, "uproar-read")

@@ -21,7 +21,7 @@ from uproar.errors import BadInput
 from uproar.models.borrow import device_of
 from uproar.models.small import Block, SmallCNN
 from uproar.seeds import generator
-from uproar.training.augment import augmented
+from uproar.training.augment import augment
 from uproar.training.fit import channels_last, fit
 from uproar.training.optimise import Optimiser
 from uproar.training.recipe import Recipe
@@ -65,13 +65,13 @@ def fit_stack(models: Sequence[SmallCNN], images: Sequence[Tensor], labels: Tens
     x = x.view(n, k * c, h, w)
     batch = min(recipe.batch, n)
     per_epoch = n // batch
-    order, shakes = generator(seed, "batches"), generator(seed, "augmentation")
+    order, rng = generator(seed, "batches"), generator(seed, "augmentation")
     optimiser = Optimiser([stack.flat], recipe)
     for epoch in range(recipe.epochs):
         rows = torch.randperm(n, generator=order)[: per_epoch * batch]
         for i in range(per_epoch):
             part = rows[i * batch : (i + 1) * batch]
-            seen = augmented(x[part], recipe.augment, shakes).view(batch, k, c, h, w)
+            seen = augment(x[part], recipe.augment, rng).view(batch, k, c, h, w)
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
             y = labels[part]
             # one loss at a time: the rows of a network must not be dealt out with those of another
@@ -79,7 +79,7 @@ def fit_stack(models: Sequence[SmallCNN], images: Sequence[Tensor], labels: Tens
             gradients = torch.autograd.grad(losses, stack.weights)
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
             optimiser.step([stack.flattened(gradients)], rate)
-    stack.hand_back(models, per_epoch * recipe.epochs)
+    stack.write_back(models, per_epoch * recipe.epochs)
 
 
 class _Stack:
@@ -120,11 +120,11 @@ class _Stack:
         return torch.baddbmm(self.bias, x.reshape(k, b, self.places * c), self.head)
 
     @torch.no_grad()
-    def hand_back(self, models: Sequence[SmallCNN], steps: int) -> None:
+    def write_back(self, models: Sequence[SmallCNN], steps: int) -> None:
         """Put what was learned into the networks."""
         for i, model in enumerate(models):
             for stacked, block in zip(self.blocks, model.blocks, strict=True):
-                stacked.hand_back(block, i, steps)
+                stacked.write_back(block, i, steps)
             head = model.head.weight
             own = self.head[i].reshape(self.places, -1, len(head)).permute(2, 1, 0)
             head.copy_(own.reshape(head.shape))
@@ -155,7 +155,7 @@ class _StackedBlock:
         self.var.lerp_(var * (n / (n - 1)), self.momentum)
         return y.view(k, b, rows, columns, -1)
 
-    def hand_back(self, block: Block, i: int, steps: int) -> None:
+    def write_back(self, block: Block, i: int, steps: int) -> None:
         """Put what was learned into one network's block."""
         convolution, norm = block.convolution, block.norm
         outputs, inputs = convolution.weight.shape[:2]

@@ -159,14 +159,14 @@ def _difference(wanted: str, other: str, t: float = 0.9) -> Callable[[FigureSour
 def _range(protocol: str, t: float) -> Callable[[FigureSource], str]:
     """Between the highest and the lowest of the single estimates and their SG-SQ ensembles."""
 
-    def told(source: FigureSource) -> str:
+    def measured(source: FigureSource) -> str:
         names = source.evidence.there([f.format(b) for b in SINGLE for f in ("{}", "sg_sq({})")], protocol)
         if len(names) < 2:
             raise NotApplicable("fewer than two estimators")
         table = pd.DataFrame({n: _at(source, n, t, protocol) for n in names})
         return gap(over_replicates(table.max(axis=1) - table.min(axis=1)))
 
-    return told
+    return measured
 
 
 PUBLISHED: tuple[tuple[str, str, Callable[[FigureSource], str]], ...] = (
@@ -193,7 +193,9 @@ def _published(source: FigureSource) -> ComparisonTable:
     data = f"{source.section.task}, {source.section.model}"
     return ComparisonTable(
         ("test accuracy after retraining", "published (ImageNet, ResNet-50)", f"here ({data})"),
-        tuple((what, said, if_applicable(partial(here, source), "not asked")) for what, said, here in PUBLISHED),
+        tuple(
+            (what, published, if_applicable(partial(here, source), "not asked")) for what, published, here in PUBLISHED
+        ),
         f"{BRACKETS} The paper does not say what its ± is. VAR is not in this version of it.",
     )
 

@@ -28,13 +28,15 @@ declare = claims_of("li2024", __file__)
 
 # known answers
 
+KNOWN_ANSWER = "known answer: 200 features whose sum is the class"
+"""The table of the audit `values`."""
+
 
 def _trial(better: str, worse: str, metric: str, **claimed: Unpack[Range]) -> Test:
     """The difference of two kinds of maps over trials; they share their data, which the interval leaves out."""
 
     def test(evidence: ClaimEvidence) -> Decision:
-        title = "known answer: 200 features whose sum is the class"
-        rows = [evidence.row("values", title, map=name, metric=metric) for name in (better, worse)]
+        rows = [evidence.row("values", KNOWN_ANSWER, map=name, metric=metric) for name in (better, worse)]
         gap = float(rows[0]["mean"] - rows[1]["mean"])
         n = int(rows[0]["trials"])
         half = 1.959964 * math.sqrt(sum(float(r["sd"]) ** 2 for r in rows) / n)

@@ -10,7 +10,7 @@ import pandas as pd
 from uproar.claims.base import if_applicable
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable
-from uproar.papers.li2024.claims import POOLING, RECT, kind_of_marks
+from uproar.papers.li2024.claims import KNOWN_ANSWER, POOLING, RECT, kind_of_marks
 from uproar.report.figures import Chart, Figure
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent
 from uproar.report.paper_curves import metric_chart, trace_chart
@@ -59,10 +59,10 @@ def _charts(source: FigureSource, names: Mapping[str, str], kinds: Sequence[str]
 
 def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
     """A metric's number for an estimator, whatever its options; NaN where there is none."""
-    judged = evidence.results.metric_scores.get((evidence.task, evidence.model))
-    if judged is None or not evidence.there([name]):
+    scores = evidence.results.metric_scores.get((evidence.task, evidence.model))
+    if scores is None or not evidence.there([name]):
         return float("nan")
-    rows = judged.table[(judged.table["metric"] == metric) & (judged.table["method"] == evidence.estimator(name))]
+    rows = scores.table[(scores.table["metric"] == metric) & (scores.table["method"] == evidence.estimator(name))]
     return float(rows["value"].iloc[0]) if len(rows) else float("nan")
 
 
@@ -168,14 +168,13 @@ def distances(source: FigureSource) -> PaperFigure:
 @paper_figure(PAPER, "Figure 6")
 def synthetic(source: FigureSource) -> PaperFigure:
     """Maps whose errors are known."""
-    title = "known answer: 200 features whose sum is the class"
     maps, kinds = ("truth", "removed", "introduced"), ("completeness", "soundness")
     rows, means = [], dict[tuple[str, str], float]()
     for kind in kinds:
-        row = [source.evidence.row("values", title, map=name, metric=kind) for name in maps]
+        row = [source.evidence.row("values", KNOWN_ANSWER, map=name, metric=kind) for name in maps]
         means |= {(kind, n): float(r["mean"]) for n, r in zip(maps, row, strict=True)}
         rows.append((kind, *(f"{r['mean']:.3f} ± {r['sd']:.3f}" for r in row), str(int(row[0]["trials"]))))
-    said = (
+    title = (
         "Where the answer is known, removing attribution takes completeness from "
         f"{means['completeness', 'truth']:.2f} to {means['completeness', 'removed']:.2f}, introducing it takes "
         f"soundness from {means['soundness', 'truth']:.2f} to {means['soundness', 'introduced']:.2f}"
@@ -186,7 +185,7 @@ def synthetic(source: FigureSource) -> PaperFigure:
     )
     heads = ("mean ± standard deviation", "true map", "removed", "introduced", "trials")
     note = "The paper prints no numbers; its sentence about completeness says the reverse of its figure."
-    return PaperFigure("synthetic", said, reading, table=ComparisonTable(heads, tuple(rows), note))
+    return PaperFigure("synthetic", title, reading, table=ComparisonTable(heads, tuple(rows), note))
 
 
 # Figures 1 and 10

@@ -131,12 +131,12 @@ declare("max-smooth")(_gains(VARIATION, "max"))
 
 @dataclass(frozen=True)
 class Line:
-    """A line through estimators: total variation and accuracy by name, and its R²; `beside` were left out of it."""
+    """A line through estimators: total variation and accuracy by name, and its R²; `excluded` are not on it."""
 
     x: Mapping[str, float]
     y: Mapping[str, float]
     r2: Measure
-    beside: tuple[str, ...]
+    excluded: tuple[str, ...]
 
 
 def variation_lines(
@@ -164,10 +164,10 @@ def _line(evidence: ClaimEvidence, squared: bool, of: Of, baselines: bool, t: fl
     reached = {n: evidence.accuracy(ROAR, n) for n in chosen}
     y = pd.DataFrame({n: reached[n][t] for n in chosen if t in reached[n]})
     x = pd.Series({n: variation[n] for n in y}, dtype=float)
-    beside = [n for n in y if n == BLOCKS or not (baselines or read_chain(n).needs_model)]
+    excluded = [n for n in y if n == BLOCKS or not (baselines or read_chain(n).needs_model)]
     what = f"R² of accuracy over total variation of {of} at {t:g}"
-    r2 = evidence.line(what, x.drop(beside), y, above=LINEAR)
-    return Line(dict(x), dict(y.mean()), r2, tuple(beside))
+    r2 = evidence.line(what, x.drop(excluded), y, above=LINEAR)
+    return Line(dict(x), dict(y.mean()), r2, tuple(excluded))
 
 
 def variation_by_name(evidence: ClaimEvidence, of: Of = "maps", t: float = 0.0) -> dict[str, float]:

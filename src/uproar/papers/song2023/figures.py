@@ -257,7 +257,7 @@ def _scatter(squared: bool, of: Of, published: str) -> Draw:
             f"A line over the total variation of {kind} has R² {' to '.join(ends)} for accuracy under ROAR; published: "
             f"{published}"
         )
-        apart = list(dict.fromkeys(n for line in lines.values() for n in line.beside))
+        apart = list(dict.fromkeys(n for line in lines.values() for n in line.excluded))
         reading = (
             "One point per unfiltered estimator, and the line of least squares. Left is smoother, down is better under "
             f"ROAR.{f' Not on the line, as they know no model: {listed(apart)}.' if apart else ''}"
@@ -270,7 +270,7 @@ def _scatter(squared: bool, of: Of, published: str) -> Draw:
 
 
 def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
-    on = [n for n in line.x if n not in line.beside]
+    on = [n for n in line.x if n not in line.excluded]
     falls = ", falling" if line.r2.effect < 0 else ""
     return Chart(
         f"{percent(t, 0)} removed, R² = {abs(line.r2.effect):.2f}{falls}",
