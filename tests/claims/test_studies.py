@@ -16,10 +16,10 @@ from uproar.data.catalogue import CATALOGUE
 from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
 from uproar.study.bundled import shipped, study_named, summary
+from uproar.study.grid import cells_of
 from uproar.study.outline import SPEED, outline
-from uproar.study.plan import cells_of
 from uproar.study.settings import Setting
-from uproar.study.shards import SQUEEZED
+from uproar.study.shards import PACKED_BYTES
 from uproar.study.spec import study_of
 
 STUDIES = shipped()
@@ -104,7 +104,7 @@ def test_the_paper_study_of_hooker_is_counted_as_by_hand(no_data):
     assert size.trained == size.trainings * 1281167 * 90
     assert size.explained == 3 * (1281167 + 50000) * (2 * (1 + 15) + 25 * (1 + 15))
     assert size.shown == size.cells * 50000
-    levels = 17 * 3 * 3 * 224**2 * ((1281167 + 50000) * SQUEEZED + 50000 * 2)
+    levels = 17 * 3 * 3 * 224**2 * ((1281167 + 50000) * PACKED_BYTES + 50000 * 2)
     assert size.bytes == pytest.approx(levels + size.cells * 50000 * 1000 * 2)
 
 

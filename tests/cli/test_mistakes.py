@@ -99,7 +99,10 @@ OF_SCORE = [
 OTHERS = [
     (["run", "nowhere.toml"], "Cannot read the study nowhere.toml"),
     (["run", "nonsense"], "No study is called 'nonsense'"),
-    (["run", *TINY, "--until-decided", "--seeds", "2"], "until_decided looks first at 3 replicates"),
+    (
+        ["run", *TINY, "--until-decided", "--seeds", "2"],
+        "until_decided needs 3 replicates for its first interim analysis",
+    ),
     (["run", *TINY, "--collect", "--out", "none"], "Nothing of planted is finished in none/store"),
     (["explain", "nowhere"], "There is no file or folder nowhere"),
     (["explain", "file"], "file is neither a folder of pictures nor"),

@@ -96,7 +96,7 @@ def test_a_budget_begins_nothing_new_and_the_same_command_goes_on(tmp_path, monk
 
 
 def test_too_few_seeds_and_wrong_times_are_refused():
-    with pytest.raises(BadInput, match="looks first at 3 replicates, but the study has 2 seeds"):
+    with pytest.raises(BadInput, match="needs 3 replicates for its first interim analysis, but the study has 2 seeds"):
         uproar.Study(**{**SMALL, "seeds": 2})
     for text in ("soon", "0m", "-3", "5d"):
         with pytest.raises(BadInput, match="such as 90s, 30m or 2h"):

@@ -23,7 +23,7 @@ from uproar.protocols.declare import protocols
 from uproar.removal.fill import fills
 from uproar.storage.store import Store
 from uproar.study.bench import Bench
-from uproar.study.plan import cells_of, scores_of
+from uproar.study.grid import cells_of, scores_of
 from uproar.study.settings import Setting
 
 FILE = Path(__file__).parent.parent / "misbehaving.py"

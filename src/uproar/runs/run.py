@@ -16,7 +16,7 @@ from uproar.storage.store import Store
 from uproar.study.adaptive import interim_studies
 from uproar.study.audit import audit_requests, findings
 from uproar.study.collect import collect
-from uproar.study.plan import units_of
+from uproar.study.grid import units_of
 from uproar.study.progress import Listener, Progress
 from uproar.study.spec import Study, study_of
 

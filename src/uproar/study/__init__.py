@@ -1,1 +1,1 @@
-"""Studies: what to compare, what is still to be done, where it runs, what was found."""
+"""Studies: what to compare, what is still to be done, where it runs, what came out."""

@@ -38,10 +38,10 @@ class Scored:
 
 def by_estimator(units: Iterable[Scored]) -> dict[str, list[Scored]]:
     """The metrics of each estimator's maps."""
-    found: dict[str, list[Scored]] = {}
+    groups: dict[str, list[Scored]] = {}
     for unit in units:
-        found.setdefault(unit.estimator, []).append(unit)
-    return found
+        groups.setdefault(unit.estimator, []).append(unit)
+    return groups
 
 
 @dataclass(frozen=True, order=True)

@@ -24,7 +24,7 @@ from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Skipped, Unit
 from uproar.study.collect_scores import evaluation, image_rows, metric_scores, score_row
 from uproar.study.environment import environment
-from uproar.study.plan import cells_of, refusal, scores_of
+from uproar.study.grid import cells_of, refusal, scores_of
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
 from uproar.training.calibrate import nll_bits

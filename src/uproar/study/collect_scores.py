@@ -20,7 +20,7 @@ from uproar.scoring.evaluation import Evaluation
 from uproar.scoring.tables import ReplicatedMetric, replicate_interval
 from uproar.study.bench import Bench
 from uproar.study.cell import Scored
-from uproar.study.plan import scores_of
+from uproar.study.grid import scores_of
 from uproar.study.spec import Study
 
 

@@ -17,7 +17,7 @@ from uproar.study.bench import Bench, bench_for
 from uproar.study.job import Job
 from uproar.study.plan import plan, trainings
 from uproar.study.settings import Setting
-from uproar.study.shards import SQUEEZED
+from uproar.study.shards import PACKED_BYTES
 from uproar.study.spec import Study
 from uproar.study.trials import plan_trials, seconds_per_trial
 from uproar.training import fit
@@ -100,7 +100,7 @@ def _bytes(job: Job, bench: Bench) -> float:
     train, test = len(bench.task.train), len(bench.task.test)
     if job.shard is not None:
         maps = 2 if job.shard.split == "test" else 0
-        return len(job.names) * len(job.shard) * features * (SQUEEZED + maps)
+        return len(job.names) * len(job.shard) * features * (PACKED_BYTES + maps)
     if job.kind == "explain":
         levels = (train + test) * features * bits_for(len(job.fractions)) / 8
         return len(job.names) * (levels + test * features * 4)

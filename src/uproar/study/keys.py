@@ -32,6 +32,7 @@ class Keys:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.setting = inputs, inputs.setting
+        self._rankings: dict[tuple[ImageRanking, int], str] = {}
 
     @functools.cached_property
     def _data(self) -> dict[str, Any]:
@@ -64,7 +65,13 @@ class Keys:
         return key_of("model", {**self._data, **self._learning, "seed": seed, **unseen})
 
     def ranking(self, ranking: ImageRanking) -> str:
-        """The order of all features of all images under one chain."""
+        """The order of all features of all images under one chain, computed once: every cell of the chain needs it."""
+        known = ranking, estimators.revision
+        if known not in self._rankings:
+            self._rankings[known] = self._ranking(ranking)
+        return self._rankings[known]
+
+    def _ranking(self, ranking: ImageRanking) -> str:
         chain, seed = ranking.chain, ranking.seed
         inputs: dict[str, Any] = {"chain": chain.identity, "features": self.setting.features}
         if chain.needs_model:

@@ -24,7 +24,7 @@ from uproar.storage.store import Item, Store, key_of
 CHUNK = 64
 """Images per stored piece, at most."""
 PIECE = CHUNK * 64 * 64 * 25
-"""Pixels times passes of a piece, about: large images and dear estimators come in smaller pieces."""
+"""Pixels times passes of a piece, about: large images and expensive estimators come in smaller pieces."""
 
 
 @dataclass(frozen=True)
@@ -130,18 +130,18 @@ def stored_maps(
         return {}
     pieces = pieces_of(subject, chains, store) if pieces is None else pieces
     maker = _Maker(subject, chains)
-    found: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
+    maps_by_chain: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
     done = dict.fromkeys((piece.group for piece in pieces), 0)
     for piece in pieces:
         if not piece.there and min(done.values()) and over():
             break
         began = time.perf_counter()
         for chain, maps in zip(piece.group, _maps_of(piece, maker, store), strict=True):
-            found[chain.name].append(maps)
+            maps_by_chain[chain.name].append(maps)
         done[piece.group] = piece.rows.stop
         listen(piece, time.perf_counter() - began, min(done.values()))
     whole = min(done.values())
-    return {name: torch.cat(parts)[:whole] for name, parts in found.items()}
+    return {name: torch.cat(parts)[:whole] for name, parts in maps_by_chain.items()}
 
 
 class _Maker:
@@ -165,8 +165,8 @@ class _Maker:
     @functools.cached_property
     def budget(self) -> MemoryBudget:
         """How many images go through the model at once."""
-        looks = any(chain.needs_model for chain in self.chains)
-        return MemoryBudget.of(self.subject.model, self.subject.x) if looks else MemoryBudget(CHUNK)
+        needs_model = any(chain.needs_model for chain in self.chains)
+        return MemoryBudget.of(self.subject.model, self.subject.x) if needs_model else MemoryBudget(CHUNK)
 
     def make(self, piece: Piece) -> list[Tensor]:
         """The maps of a piece, by chain."""

@@ -25,9 +25,9 @@ from uproar.protocols import protocol_named
 from uproar.removal.levels import bits_for
 from uproar.statistics.bootstrap import DRAWS
 from uproar.study.cell import Cell, Scored
-from uproar.study.plan import cells_of, scores_of
+from uproar.study.grid import cells_of, scores_of
 from uproar.study.settings import Setting
-from uproar.study.shards import SQUEEZED, divided
+from uproar.study.shards import PACKED_BYTES, divided
 from uproar.study.spec import Study
 
 SPEED = 10e12
@@ -153,7 +153,7 @@ def _kept(study: Study, size: TaskFacts) -> float:
     features = h * w * (c if study.features == "channel" else 1)
     images = size.train + size.test
     if divided(size.train, size.test, features):
-        return features * (images * SQUEEZED + 2 * size.test)
+        return features * (images * PACKED_BYTES + 2 * size.test)
     return features * (images * bits_for(len(study.fractions)) / 8 + 4 * size.test)
 
 

@@ -92,7 +92,7 @@ Listener = Callable[[Progress], None]
 
 
 def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listener:
-    """A listener that also leaves the progress in a folder, for those who look from another terminal.
+    """A listener that also leaves the progress in a folder, for whoever watches from another terminal.
 
     `begin` is called once, when the run has begun: a run that was refused leaves nothing behind.
     """
@@ -105,12 +105,12 @@ def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listen
         if not begun:
             begin()
             begun = True
-        told = progress.outcomes.keys() <= problems.keys() and progress.done < progress.total
+        nothing_new = progress.outcomes.keys() <= problems.keys() and progress.done < progress.total
         problems.update(progress.outcomes)
-        if time.monotonic() - last >= EVERY or not told:
+        if time.monotonic() - last >= EVERY or not nothing_new:
             last = time.monotonic()
             with contextlib.suppress(OSError):  # not worth stopping a run
-                write_file(folder / FILE, json.dumps(_told(progress, problems)).encode())
+                write_file(folder / FILE, json.dumps(_content(progress, problems)).encode())
 
     return both
 
@@ -118,20 +118,20 @@ def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listen
 def left_in(folder: Path) -> Progress | None:
     """The progress that a run left in its folder, as far as it matters to others; None if there is none."""
     try:
-        told = Left.model_validate_json((folder / FILE).read_bytes())
+        left = Left.model_validate_json((folder / FILE).read_bytes())
     except (OSError, ValidationError):
         return None
     return Progress(
-        told.total,
-        told.cached,
-        told.done,
-        notices=told.notices,
-        machines=told.machines,
-        outcomes={one.unit: one.outcome for one in told.outcomes},
+        left.total,
+        left.cached,
+        left.done,
+        notices=left.notices,
+        machines=left.machines,
+        outcomes={one.unit: one.outcome for one in left.outcomes},
     )
 
 
-def _told(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, Any]:
+def _content(progress: Progress, problems: Mapping[Unit, Outcome]) -> dict[str, Any]:
     return {
         "total": progress.total,
         "cached": progress.cached,

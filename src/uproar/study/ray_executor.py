@@ -28,7 +28,7 @@ from uproar.study.executors import taken
 from uproar.study.job import Job
 from uproar.study.ray_cluster import connect, imported, sentence
 from uproar.study.ray_token import Token
-from uproar.study.ray_worker import Orders, Started, Unfit, serve
+from uproar.study.ray_worker import JobStarted, NodeUnfit, WorkerSetup, serve
 from uproar.study.run_job import Report
 from uproar.study.settings import Setting
 from uproar.study.spec import Study
@@ -44,7 +44,7 @@ PATIENCE = 5.0
 
 
 @dataclass
-class _Given:
+class _RemoteJob:
     """A job that Ray has."""
 
     job: Job
@@ -53,7 +53,7 @@ class _Given:
 
 
 @dataclass
-class _Past:
+class _Attempts:
     """What became of earlier attempts at a job."""
 
     deaths: int = 0
@@ -71,18 +71,18 @@ class Ray:
         self.resources = studies[0].resources
         self.ours = connect(self.ray, address)
         self.waiting: deque[Job] = deque()
-        self.given: list[_Given] = []
-        self.past: dict[str, _Past] = {}
+        self.given: list[_RemoteJob] = []
+        self.past: dict[str, _Attempts] = {}
         self.unfit: dict[str, str] = {}
         self.notices: list[str] = []
-        self.told: set[str] = set()
+        self.noted: set[str] = set()
         self.names: dict[str, str] = {}
         self.data: dict[Setting, str] = {}
         self.token = Token(self.root)
         try:
             self.workers = self._places()
             self.token.write()
-            self.orders = self.ray.put(_orders(self.ray, self.root, self.token.name, studies))
+            self.setup = self.ray.put(_worker_setup(self.ray, self.root, self.token.name, studies))
         except BaseException:
             self.close()
             raise
@@ -112,11 +112,11 @@ class Ray:
 
     def places(self) -> dict[str, list[Job]]:
         """What each node is doing."""
-        found: dict[str, list[Job]] = {}
+        jobs: dict[str, list[Job]] = {}
         for given in self.given:
             if given.node is not None:
-                found.setdefault(self._name(given.node), []).append(given.job)
-        return found
+                jobs.setdefault(self._name(given.node), []).append(given.job)
+        return jobs
 
     def next(self) -> Report | None:
         """Wait for any job to end; None if one only began, or nothing happened for a while."""
@@ -153,7 +153,7 @@ class Ray:
                 self.workers = self._places()
         while self.waiting and len(self.given) < max(16, QUEUED * self.workers):
             job = self.waiting.popleft()
-            past = self.past.setdefault(job.id, _Past())
+            past = self.past.setdefault(job.id, _Attempts())
             options = {"num_cpus": self.resources.cpus, "num_gpus": self.resources.gpus}
             task = self.remote.options(
                 **options,
@@ -162,7 +162,7 @@ class Ray:
                 name=str(job),
                 scheduling_strategy=self._elsewhere(past),
             )
-            self.given.append(_Given(job, task.remote(self.orders, job, self._data(job.setting))))
+            self.given.append(_RemoteJob(job, task.remote(self.setup, job, self._data(job.setting))))
 
     def _data(self, setting: Setting) -> str:
         """The fingerprint of a setting's images: those of audits are known only when their jobs come."""
@@ -170,7 +170,7 @@ class Ray:
             self.data[setting] = bench_for(setting, self.root).task.fingerprint
         return self.data[setting]
 
-    def _elsewhere(self, past: _Past) -> Any:
+    def _elsewhere(self, past: _Attempts) -> Any:
         """Not on nodes that cannot do it; rather not where it died before."""
         if not self.unfit and not past.nodes:
             return "DEFAULT"
@@ -181,7 +181,7 @@ class Ray:
         soft: Any = {label: NotIn(*past.nodes)} if past.nodes else {}
         return NodeLabelSchedulingStrategy(hard=hard, soft=soft)
 
-    def _news(self, given: _Given) -> Report | None:
+    def _news(self, given: _RemoteJob) -> Report | None:
         errors = self.ray.exceptions
         try:
             news = self.ray.get(next(given.stream))
@@ -191,12 +191,12 @@ class Ray:
             raise BadInput(f"Ray cannot set up its workers: {sentence(error)}.") from None
         except errors.RayError as error:
             return self._died(given, error)
-        if isinstance(news, Started):
+        if isinstance(news, JobStarted):
             self._note_torch(news)
             given.node = news.node
             return None
         self.given.remove(given)
-        if isinstance(news, Unfit):
+        if isinstance(news, NodeUnfit):
             self._avoid(given, news.reason)
             return None
         if isinstance(news, UproarError):
@@ -205,16 +205,16 @@ class Ray:
         notices, self.notices = [*self.notices, *news.notices], []
         return Report(news.job, news.outcomes, news.seconds, notices, name)
 
-    def _note_torch(self, started: Started) -> None:
+    def _note_torch(self, started: JobStarted) -> None:
         here = metadata.version("torch")
         if started.torch.partition("+")[0] != here.partition("+")[0]:
             name = self._name(started.node)
             notice = f"Node {name} has torch {started.torch}, this machine {here}: last digits may differ."
-            if notice not in self.told:
-                self.told.add(notice)
+            if notice not in self.noted:
+                self.noted.add(notice)
                 self.notices.append(notice)
 
-    def _died(self, given: _Given, error: Exception) -> Report | None:
+    def _died(self, given: _RemoteJob, error: Exception) -> Report | None:
         self.given.remove(given)
         past = self.past[given.job.id]
         past.deaths += 1
@@ -236,7 +236,7 @@ class Ray:
         notices, self.notices = self.notices, []
         return Report(given.job, outcomes, 0.0, notices)
 
-    def _avoid(self, given: _Given, reason: str) -> None:
+    def _avoid(self, given: _RemoteJob, reason: str) -> None:
         """Leave a node alone that cannot do the study's jobs; when none is left, say why."""
         assert given.node is not None
         if given.node not in self.unfit:
@@ -273,10 +273,10 @@ def _cannot_serve(error: Exception) -> UproarError:
     )
 
 
-def _orders(ray: Any, root: str, token: str, studies: Sequence[Study]) -> Orders:
+def _worker_setup(ray: Any, root: str, token: str, studies: Sequence[Study]) -> WorkerSetup:
     files = dict.fromkeys(name for study in studies for name in _files(study))
     places = os.pathsep.join(str(place.resolve()) for place in roots() if place.is_dir())
-    return Orders(
+    return WorkerSetup(
         root,
         token,
         os.getcwd(),

@@ -1,4 +1,4 @@
-"""A small file in the store by which the nodes of a cluster find out that they look at the same store.
+"""A small file in the store by which the nodes of a cluster find out that they see the same store.
 
 It is there while a run is. A run that was killed cannot take its own away, so every run takes away those whose run is
 known to be over.

@@ -1,4 +1,4 @@
-"""A job on a node of a Ray cluster. Started by `ray_executor.Ray`, not by people.
+"""A job on a node of a Ray cluster. JobStarted by `ray_executor.Ray`, not by people.
 
 A node may lack what the machine of the user has: files of the user are lent to it, and what cannot be lent (the store,
 the data, the package) is checked before anything is computed.
@@ -24,12 +24,12 @@ from uproar.study.run_job import do
 
 
 @dataclass(frozen=True)
-class Orders:
+class WorkerSetup:
     """What a worker has to know besides its job; the same for a whole run."""
 
     root: str
     token: str
-    """A file in the store: a worker that does not see it looks at another store."""
+    """A file in the store: a worker that does not see it has another store."""
     folder: str
     plugins: tuple[str, ...]
     files: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Orders:
 
 
 @dataclass(frozen=True)
-class Started:
+class JobStarted:
     """A job has begun on a node."""
 
     node: str
@@ -47,26 +47,26 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Unfit:
+class NodeUnfit:
     """A node cannot do jobs of this study, for this reason."""
 
     reason: str
 
 
-def serve(orders: Orders, job: Job, data: str) -> Iterator[object]:
+def serve(setup: WorkerSetup, job: Job, data: str) -> Iterator[object]:
     """One job: where it began, then how it ended. `data` is the fingerprint of the images it is about."""
     import ray
 
-    yield Started(ray.get_runtime_context().get_node_id(), metadata.version("torch"))
+    yield JobStarted(ray.get_runtime_context().get_node_id(), metadata.version("torch"))
     try:
-        _prepare(orders)
-        if bench_for(job.setting, orders.root).task.fingerprint != data:
+        _prepare(setup)
+        if bench_for(job.setting, setup.root).task.fingerprint != data:
             raise BadInput(f"its {job.setting.task} holds other images than that of this machine.")
     except UproarError as error:
-        yield Unfit(one_line(error))
+        yield NodeUnfit(one_line(error))
         return
     try:
-        yield do(job, orders.root)
+        yield do(job, setup.root)
     except UproarError as error:
         yield error
 
@@ -75,31 +75,31 @@ _ready: set[str] = set()
 """The runs this process can work for."""
 
 
-def _prepare(orders: Orders) -> None:
+def _prepare(setup: WorkerSetup) -> None:
     """Make this process one that can do the jobs of a run, or say why it cannot."""
-    if orders.token in _ready:
+    if setup.token in _ready:
         return
     here = metadata.version("uproar")
-    if here != orders.version:
-        raise BadInput(f"it has uproar {here}, not {orders.version}: install the same version.")
-    for name, value in orders.environment.items():
+    if here != setup.version:
+        raise BadInput(f"it has uproar {here}, not {setup.version}: install the same version.")
+    for name, value in setup.environment.items():
         os.environ.setdefault(name, value)  # a node's own setting wins: it knows its disks
     with contextlib.suppress(OSError):
-        os.chdir(orders.folder)
-    _take_files(orders)
-    for file in orders.plugins:
+        os.chdir(setup.folder)
+    _take_files(setup)
+    for file in setup.plugins:
         load_plugin(file)
     try:
-        backend_at(orders.root).start(orders.token, 1)
+        backend_at(setup.root).start(setup.token, 1)
     except OSError:
         raise StoreError(
-            f"it does not see the store {public(orders.root)}: give a folder that all nodes share, or a URL."
+            f"it does not see the store {public(setup.root)}: give a folder that all nodes share, or a URL."
         ) from None
-    _ready.add(orders.token)
+    _ready.add(setup.token)
 
 
-def _take_files(orders: Orders) -> None:
+def _take_files(setup: WorkerSetup) -> None:
     import ray
 
-    for name, content in orders.files.items():
+    for name, content in setup.files.items():
         lend(name, ray.get(content))

@@ -11,7 +11,7 @@ from uproar.storage.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell
-from uproar.study.plan import cells_of, scores_of
+from uproar.study.grid import cells_of, scores_of
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
 from uproar.study.trials import key as trials_key

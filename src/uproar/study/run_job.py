@@ -98,12 +98,12 @@ def _explain(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
 
 def _refused(bench: Bench, names: Iterable[str], seed: int, crossed: bool = False) -> dict[str, Outcome]:
     """The estimators of the user that break the rules, each with the reason."""
-    found: dict[str, Outcome] = {}
+    refused: dict[str, Outcome] = {}
     for name in names:
         outcome = attempt(lambda name=name: bench.explainer.check_rules(name, seed, crossed), bench)  # type: ignore[misc]
         if isinstance(outcome, Failed):
-            found[name] = outcome
-    return found
+            refused[name] = outcome
+    return refused
 
 
 def _measure(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
@@ -119,13 +119,11 @@ def _measure(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
 
 def _score(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     """All together; if that fails, an estimator at a time, then a metric, so that only the guilty one fails."""
-    asked: Sequence[Scored] = job.cells  # type: ignore[assignment]
-    refused = _refused(bench, by_estimator(asked), job.seed)
-    rest = [unit for unit in asked if unit.estimator not in refused]
-    found: dict[Scored, Outcome] = _scored(bench, rest) if rest else {}
-    outcomes: dict[str | Unit, Outcome] = dict(found.items())
-    outcomes.update({u: refused[u.estimator] for u in asked if u.estimator in refused})
-    return outcomes
+    units: Sequence[Scored] = job.cells  # type: ignore[assignment]
+    refused = _refused(bench, by_estimator(units), job.seed)
+    outcomes: dict[str | Unit, Outcome] = {u: refused[u.estimator] for u in units if u.estimator in refused}
+    rest = [unit for unit in units if unit.estimator not in refused]
+    return outcomes | (_scored(bench, rest) if rest else {})
 
 
 def _scored(bench: Bench, units: Sequence[Scored]) -> dict[Scored, Outcome]:

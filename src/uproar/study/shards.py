@@ -34,7 +34,7 @@ SHARD = 2**26
 MAPS = 2
 """Shards of test images are so many times smaller, since their maps are kept too."""
 
-SQUEEZED = 0.3
+PACKED_BYTES = 0.3
 """Bytes per feature of levels in shards, at most about so much (docs/scale.md)."""
 
 
@@ -165,10 +165,10 @@ class ShardedLevels:
             raise BadInput(f"These levels serve the fractions {known}, not {fraction:g}.")
         last = self.fractions.index(fraction)
         gone = np.empty((len(rows), self.features), bool)
-        homes = torch.bucketize(rows, torch.tensor([s.stop for s in self.shards]), right=True)
-        for home in homes.unique().tolist():
-            places = (homes == home).nonzero()[:, 0]
-            gone[places.numpy()] = self._levels(self.shards[home], rows[places]) <= last
+        shard_of = torch.bucketize(rows, torch.tensor([s.stop for s in self.shards]), right=True)
+        for index in shard_of.unique().tolist():
+            positions = (shard_of == index).nonzero()[:, 0]
+            gone[positions.numpy()] = self._levels(self.shards[index], rows[positions]) <= last
         return torch.from_numpy(gone).view(len(rows), *shape)
 
     def _levels(self, shard: Shard, rows: Tensor) -> np.ndarray:
@@ -198,10 +198,10 @@ class ShardedLevels:
 
     def maps(self, rows: Tensor, shape: Sequence[int]) -> np.ndarray:
         """The stored maps of some test images."""
-        size, found = 2 * int(np.prod(shape)), []
+        size, pieces = 2 * int(np.prod(shape)), []
         for row in rows.tolist():
             shard = next(shard for shard in self.shards if row < shard.stop)
             span = ((row - shard.start) * size, (row - shard.start + 1) * size)
             key = shard.key(self.key)
-            found += self._mended(shard, functools.partial(self.store.spans, "shard", key, "maps", [span]))
-        return np.stack([np.frombuffer(piece, np.float16).reshape(*shape) for piece in found])
+            pieces += self._mended(shard, functools.partial(self.store.spans, "shard", key, "maps", [span]))
+        return np.stack([np.frombuffer(piece, np.float16).reshape(*shape) for piece in pieces])

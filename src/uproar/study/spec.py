@@ -121,7 +121,7 @@ class Study(BaseModel):
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
     """One whole replicate per seed; a number n means seeds 0..n-1."""
     until_decided: bool = False
-    """Spend replicates where the ranking is undecided: looks at 3, 5, 8, 13, 20 of the seeds."""
+    """Spend replicates where the ranking is undecided: interim analyses at 3, 5, 8, 13, 20 of the seeds."""
     fill: str = "mean"
     features: Literal["pixel", "channel"] = "pixel"
     target: Literal["predicted", "label"] = "predicted"
@@ -159,8 +159,8 @@ class Study(BaseModel):
                 raise BadInput(f"A seed lies between ±{LARGEST_SEED}, not at {seed}.")
         if self.until_decided and len(self.seeds) < INTERIM_ANALYSES[0]:
             raise BadInput(
-                f"until_decided looks first at {INTERIM_ANALYSES[0]} replicates, but the study has {len(self.seeds)} "
-                f"seeds: give at least {INTERIM_ANALYSES[0]}, at best {INTERIM_ANALYSES[-1]}."
+                f"until_decided needs {INTERIM_ANALYSES[0]} replicates for its first interim analysis, but the study "
+                f"has {len(self.seeds)} seeds: give at least {INTERIM_ANALYSES[0]}, at best {INTERIM_ANALYSES[-1]}."
             )
         _distinct("estimator", self.estimators)
         _distinct("estimator", [chain.name for chain in self.chains])
@@ -243,21 +243,21 @@ class Study(BaseModel):
     @property
     def deviations(self) -> list[str]:
         """What is chosen that departs from the protocols, in sentences for every report."""
-        found = []
+        sentences = []
         if self.pretrained is not None:
-            found.append(
+            sentences.append(
                 f"Every training starts from pretrained weights ({Path(self.pretrained).name}), not from random ones: "
                 "a deviation from remove-and-retrain, since a network may know more than the changed images tell."
             )
         stored = [chain.name for chain in self.chains if chain.files]
         if stored and self.weights is None and len(self.seeds) > 1:
-            found.append(
+            sentences.append(
                 f"Maps made elsewhere are the same in all replicates ({', '.join(stored)}), while every replicate has "
                 "a base model of its own: the spread of their numbers leaves out that of the maps, and metrics and "
                 "protocols without retraining ask networks that the maps may not have been made for. Give the model "
                 "that they explain as weights=."
             )
-        return found
+        return sentences
 
     def with_changes(self, **changes: Any) -> Study:
         """This study with some fields replaced, checked anew; None leaves a field as it is."""
@@ -414,9 +414,9 @@ def _line_of(setting: str, text: str) -> int | None:
 
 
 def _distinct(kind: str, values: Any) -> None:
-    seen = list(values)
-    if not seen:
+    listed = list(values)
+    if not listed:
         raise BadInput(f"A study needs at least one {kind}.")
-    twice = next((value for value, times in Counter(seen).items() if times > 1), None)
+    twice = next((value for value, times in Counter(listed).items() if times > 1), None)
     if twice is not None:
         raise BadInput(f"The {kind} {twice} is listed twice.")
