@@ -99,8 +99,8 @@ def reliability(
 
 
 @dataclass(frozen=True)
-class Orders:
-    """How far all judges order the estimators alike."""
+class RankAgreement:
+    """How far the judges agree on the order of the estimators."""
 
     metrics: Concordance
     everyone: Concordance
@@ -147,13 +147,13 @@ def _mean_accuracy(own: Part, protocol: str, estimator: str) -> float:
     return float(table[changed].to_numpy().mean()) if changed and len(table) else math.nan
 
 
-def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> Orders:
+def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> RankAgreement:
     if len(levels) < 2:
         raise NotApplicable(f"{len(levels)} judges rank all estimators, two are needed; run more metrics or protocols")
     protocols = [name for name in levels.index if name in judging]
     ranks = scipy.stats.rankdata(-levels.to_numpy(), axis=1)
     metrics = levels.drop(index=protocols)
-    return Orders(
+    return RankAgreement(
         concordance(metrics.to_numpy()), concordance(levels.to_numpy()), krippendorff_alpha(ranks), tuple(protocols)
     )
 
@@ -223,12 +223,12 @@ def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
 # words
 
 
-def _state(opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders) -> State:
+def _state(opposed: pd.DataFrame, clashes: pd.DataFrame, order: RankAgreement) -> State:
     return conclude(misleads=len(opposed) + len(clashes) > 0, holds=order.everyone.p < 0.05)
 
 
 def _sentence(
-    pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: Orders, data: ValuesPerImage
+    pairs: pd.DataFrame, opposed: pd.DataFrame, clashes: pd.DataFrame, order: RankAgreement, data: ValuesPerImage
 ) -> str:
     judges = f"{order.everyone.judges} judges"
     if order.protocols:
@@ -263,7 +263,7 @@ def _interval(row: pd.Series) -> str:
     return f"rank correlation {row['within_images']:.2f} [{row['within_low']:.2f}, {row['within_high']:.2f}]"
 
 
-def _notes(data: ValuesPerImage, order: Orders) -> list[str]:
+def _notes(data: ValuesPerImage, order: RankAgreement) -> list[str]:
     notes = [
         f"Metrics are turned so that higher is better; {len(data.estimators)} estimators beside random, "
         f"{data.images} images, {len(data.seeds)} replicates. Spearman's correlation, point-biserial where one "
@@ -282,7 +282,7 @@ def _notes(data: ValuesPerImage, order: Orders) -> list[str]:
 
 
 def _plots(
-    pairs: pd.DataFrame, levels: pd.DataFrame, opposed: pd.DataFrame, order: Orders, data: ValuesPerImage
+    pairs: pd.DataFrame, levels: pd.DataFrame, opposed: pd.DataFrame, order: RankAgreement, data: ValuesPerImage
 ) -> tuple[Plot, ...]:
     best = pairs.loc[pairs["within_images"].idxmax()] if pairs["within_images"].notna().any() else None
     within = "Within an image, "
