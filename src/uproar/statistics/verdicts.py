@@ -1,12 +1,12 @@
 """Verdicts from replicated curves: better than the baseline, worse, or cannot tell.
 
-The input is a tidy table of one protocol with the columns `estimator`, `replicate`, `fraction` and
-`value`. Each curve becomes one area, and the areas follow the two-way layout
+The input is a tidy table of one protocol with the columns `estimator`, `replicate`, `fraction` and `value`. Each curve
+becomes one area, and the areas follow the two-way layout
 
     area[e, s] = estimator[e] + replicate[s] + residual[e, s]
 
-whose residual variance is pooled over all estimators, the baseline included. docs/statistics.md
-says why, and how often it errs.
+whose residual variance is pooled over all estimators, the baseline included. docs/statistics.md says why, and how often
+it errs.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def compare(
 ) -> pd.DataFrame:
     """One row per estimator, best first: its advantage over the baseline, and the verdict.
 
-    Areas are taken over the fractions every estimator has; a curve with a gap there counts as
-    missing. Missing curves leave an unbalanced layout, which is fitted by least squares, so that an
-    advantage always compares curves of the same replicates.
+    Areas are taken over the fractions every estimator has; a curve with a gap there counts as missing. Missing curves
+    leave an unbalanced layout, which is fitted by least squares, so that an advantage always compares curves of the
+    same replicates.
 
     n              replicates in which this estimator and the baseline both have a whole curve
     area           baseline_area plus or minus the advantage: the mean area, in a complete study
@@ -57,10 +57,9 @@ def compare(
     missing        replicates of the study that are not in n
     note           why there is no test, or that the standard error was widened; else empty
 
-    Fewer than two shared replicates, no residual degrees of freedom, or areas without any residual
-    spread give no test: p is NaN and the verdict is "cannot tell". The last also when the
-    difference is constant and not zero: replicates that do not vary are copies of one run more
-    often than they are proof.
+    Fewer than two shared replicates, no residual degrees of freedom, or areas without any residual spread give no test:
+    p is NaN and the verdict is "cannot tell". The last also when the difference is constant and not zero: replicates
+    that do not vary are copies of one run more often than they are proof.
 
     With `unequal_variances`, an estimator that evidently varies more than the others (F-test at 5 %; the same for the
     baseline) is tested with its own standard error where that is the wider one. `interim=True` (or the planned numbers
@@ -91,9 +90,8 @@ def compare(
 def intervals(table: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
     """Mean and t-interval over replicates for each estimator and fraction, with n.
 
-    Descriptive: the interval holds the spread between replicates, which the paired comparison of
-    `compare` removes, so overlapping intervals do not mean "cannot tell". Missing values are left
-    out of n; with n = 1 there is no interval.
+    Descriptive: the interval holds the variance between replicates, which the paired comparison of `compare` removes,
+    so overlapping intervals do not mean "cannot tell". Missing values are left out of n; n = 1 has no interval.
     """
     check_share("level", level)
     values = tidy_curves(table).groupby(["estimator", "fraction"])["value"]
@@ -106,9 +104,8 @@ def intervals(table: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
 def minimum_detectable(sd: float, n: int, estimators: int = 1, alpha: float = ALPHA, power: float = POWER) -> float:
     """Smallest true advantage that `compare` calls with the given power; NaN when it has no test.
 
-    `sd` is the residual standard deviation of an area, `n` the replicates, `estimators` how many
-    are compared with the baseline. It asks for Holm's first and strictest step, alpha / estimators:
-    what a difference must be when it is the only one.
+    `sd` is the residual standard deviation of an area, `n` the replicates, `estimators` how many are compared with the
+    baseline. It asks for Holm's first and strictest step, alpha / estimators: what a lone difference must be.
 
     >>> round(minimum_detectable(0.01, n=5, estimators=10), 4)
     0.0243
