@@ -121,13 +121,13 @@ def _usage_sentence(error: Any, arguments: Sequence[str] | None, program: Any) -
     parameter = getattr(error, "param", None)
     reason = plainly(str(error.message or "")).strip().rstrip(".")
     if parameter is None or not reason:
-        said = plainly(error.format_message()).strip().rstrip(".")
+        sentence = plainly(error.format_message()).strip().rstrip(".")
     elif reason.startswith("must"):
         option, given = _given(parameter, words)
-        said = f"{option} {reason}" + (f", not {given!r}" if given is not None else "")
+        sentence = f"{option} {reason}" + (f", not {given!r}" if given is not None else "")
     else:
-        said = f"{_given(parameter, words)[0]}: {reason}"
-    return f"{said}. See {' '.join(['uproar', *_command(words, program), '--help'])}."
+        sentence = f"{_given(parameter, words)[0]}: {reason}"
+    return f"{sentence}. See {' '.join(['uproar', *_command(words, program), '--help'])}."
 
 
 def _command(words: Sequence[str], program: Any) -> list[str]:

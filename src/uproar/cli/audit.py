@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from rich.markup import escape
@@ -18,6 +19,7 @@ from uproar.storage.urls import public
 
 if TYPE_CHECKING:
     from uproar.study.estimate import AuditCost
+    from uproar.study.spec import Study
 
 
 def audit(
@@ -39,48 +41,57 @@ def audit(
     from uproar.cli.print_results import finish, print_findings
     from uproar.runs.execute import completed
     from uproar.runs.folder import read_run, write_run
-    from uproar.storage.store import Store
-    from uproar.study.estimate import audit_costs, retrains
     from uproar.study.executors import workers
 
-    study, place, facts = read_run(folder, weights, store, trust)
+    study, root, facts = read_run(folder, weights, store, trust)
     study = study.with_changes(plugins=tuple(dict.fromkeys((*study.plugins, *(plugin or ())))))
     chosen = tuple(some("--audits", names, audits))
-    before = study.audits
-    study = study.with_changes(audits=(*[name for name in before if name not in chosen], *chosen))
     count = workers(jobs, study.device)
-    by_name = () if names is None else chosen
-    with watched("planning and measuring the networks") as watch:
-        every = []
-        for one in audit_costs(study, Store(place), count):
-            every.append(one)
-            watch.count(len(every), len(study.audits), "audits", doing="planning and measuring")
-    asked = [one for one in every if retrains(study) or not one.trainings or one.audit in (*before, *by_name)]
-    for one in every:
-        output.print(escape(_words(one, one in asked)), soft_wrap=True)
-    study = study.with_changes(audits=[one.audit for one in asked])
+    planned = _planned(study, chosen, () if names is None else chosen, root, count)
     output.print(
-        f"{len(asked)} audit{'s' * (len(asked) != 1)}: {sum(one.cells for one in asked)} new cells, at most "
-        f"about {duration(max(1, sum(one.seconds for one in asked)))} with {count} process{'es' * (count > 1)}."
+        f"{len(planned)} audit{'s' * (len(planned) != 1)}: {sum(one.cells for one in planned)} new cells, at most "
+        f"about {duration(max(1, sum(one.seconds for one in planned)))} with {count} process{'es' * (count > 1)}."
     )
-    if cost or not asked:
-        if asked:
+    if cost or not planned:
+        if planned:
             some_only = () if names is None else ("--audits", ",".join(chosen))
             print_next(f"{command('audit', folder, *some_only)} asks them")
         return 0
-    with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
-        done = completed(study, place, jobs, of_study(watch), ray)
+    study = study.with_changes(audits=[one.audit for one in planned])
+    with watched("planning") as watch, kept(f"Finished cells are in {public(root)}; {AGAIN}"):
+        done = completed(study, root, jobs, of_study(watch), ray)
         results = done.results.with_facts(facts)
-        write_run(folder, study, place, facts)
+        write_run(folder, study, root, facts)
         watch.say("drawing the report")
         page = results.report(folder)
     print_findings(results.findings)
     return finish(results, page, folder)
 
 
-def _words(cost: AuditCost, asked: bool) -> str:
+def _planned(study: Study, chosen: Sequence[str], by_name: Sequence[str], root: str, workers: int) -> list[AuditCost]:
+    """The audits of the study and the chosen ones, with their costs printed.
+
+    Where the study itself does not retrain, an audit that would is left out unless it is asked for by its name.
+    """
+    from uproar.storage.store import Store
+    from uproar.study.estimate import audit_costs, retrains
+
+    before = study.audits
+    study = study.with_changes(audits=(*[name for name in before if name not in chosen], *chosen))
+    costs: list[AuditCost] = []
+    with watched("planning and measuring the networks") as watch:
+        for one in audit_costs(study, Store(root), workers):
+            costs.append(one)
+            watch.count(len(costs), len(study.audits), "audits", doing="planning and measuring")
+    planned = [one for one in costs if retrains(study) or not one.trainings or one.audit in (*before, *by_name)]
+    for one in costs:
+        output.print(escape(_words(one, one in planned)), soft_wrap=True)
+    return planned
+
+
+def _words(cost: AuditCost, planned: bool) -> str:
     """What an audit costs, on a line."""
-    if not asked:
+    if not planned:
         return (
             f"  {cost.audit}: not asked: would retrain {cost.trainings} networks, "
             f"{about(cost.seconds)}; ask with --audits {cost.audit}."

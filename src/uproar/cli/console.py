@@ -25,8 +25,8 @@ class Screen(Console):
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
         if soft_wrap and self.is_terminal:
-            looks: dict[str, Any] = {name: options.get(name) for name in ("markup", "highlight")}
-            texts = [self.render_str(o, **looks) if isinstance(o, str) else o for o in objects]
+            rendering: dict[str, Any] = {name: options.get(name) for name in ("markup", "highlight")}
+            texts = [self.render_str(o, **rendering) if isinstance(o, str) else o for o in objects]
             objects = tuple(broken(o, self.width) if isinstance(o, Text) else o for o in texts)
         super().print(*objects, soft_wrap=soft_wrap, **options)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli.console import errors, output
+from uproar.cli.console import errors, output, print_file
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, WHERE, Command, Group, flag, option
@@ -89,8 +89,7 @@ def verify_set(
         errors.print("Replace them, or leave them out with --leave-out.")
         return 1
     listed = exclude_unreadable(verification)
-    said = f"{len(verification.unreadable)} pictures are left out from now on"
-    output.print(f"{said}: [bold]{escape(str(listed))}[/].", soft_wrap=True)
+    print_file(f"{len(verification.unreadable)} pictures are left out from now on", listed)
     return 1 if verification.faults else 0
 
 

@@ -291,8 +291,8 @@ def _captions(titles: list[str], outputs: np.ndarray, classes: Sequence[str]) ->
     """What stands beside each image: its name, and what the network takes it for."""
     from uproar.results.quality import predictions
 
-    said = predictions(outputs[:SHOWN], classes)
-    return [f"{title}\n{one.words}" for title, one in zip(titles, said, strict=False)]
+    shown = predictions(outputs[:SHOWN], classes)
+    return [f"{title}\n{one.words}" for title, one in zip(titles, shown, strict=False)]
 
 
 def _print_quality(quality: NetworkQuality) -> None:

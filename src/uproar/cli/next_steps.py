@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def print_next(*steps: str) -> None:
     """Print what may come next; nothing if there is nothing to say."""
-    said = "; ".join(step for step in steps if step)
-    if said:
-        output.print(f"[dim]Next:[/] {escape(said)}", soft_wrap=True, highlight=False)
+    text = "; ".join(step for step in steps if step)
+    if text:
+        output.print(f"[dim]Next:[/] {escape(text)}", soft_wrap=True, highlight=False)
 
 
 def command(*words: str | Path | None) -> str:
@@ -28,19 +28,19 @@ def command(*words: str | Path | None) -> str:
 
 
 def opened(page: Path) -> str:
-    """To look at a page."""
+    """Open a page."""
     return f"open {page}"
 
 
 def after_run(results: Run, page: Path, folder: Path) -> Sequence[str]:
-    """After a run or a report of one: finish it, add replicates, look at it, audit it."""
+    """After a run or a report of one: finish it, add replicates, open it, audit it."""
     if "missing" in set(results.problems["status"]):
         return (opened(page), "the same uproar run goes on with what is missing")
     retrained = bool(len(results.table))
     if retrained and len(set(results.table["seed"])) < 2:
         return (opened(page), "the same command with --seeds 3 adds replicates, for verdicts")
-    asked = f"{command('audit', folder)} asks whether these scores mislead"
-    return (opened(page), "" if results.findings or not retrained else asked)
+    audit = f"{command('audit', folder)} asks whether these scores mislead"
+    return (opened(page), "" if results.findings or not retrained else audit)
 
 
 def same_subject(

@@ -215,10 +215,10 @@ def print_claims(judgements: Sequence[Judgement]) -> None:
     several = len({(one.task, one.model) for one in judgements}) > 1
     for paper in dict.fromkeys(one.paper for one in judgements):
         mine = [one for one in judgements if one.paper == paper]
-        asked = [one for one in mine if one.deciding is not None]
-        for task, model in dict.fromkeys((one.task, one.model) for one in asked):
+        tested = [one for one in mine if one.deciding is not None]
+        for task, model in dict.fromkeys((one.task, one.model) for one in tested):
             where = f" on {task} with {model}" if several else ""
-            some = [one for one in asked if (one.task, one.model) == (task, model)]
+            some = [one for one in tested if (one.task, one.model) == (task, model)]
             output.print(_claim_table(f"Claims of {paper}{where}", some))
         reasons: dict[str, list[str]] = {}
         for one in mine:
@@ -226,15 +226,14 @@ def print_claims(judgements: Sequence[Judgement]) -> None:
                 reasons.setdefault(one.reason, []).append(_short(one))
         for reason, names in reasons.items():
             output.print(f"[dim]not asked:[/] {escape(', '.join(names))}: {escape(reason)}.")
-        said = tally([one.outcome for one in mine])
-        output.print(f"{len(mine)} claims of {escape(paper)}: {said}.")
+        output.print(f"{len(mine)} claims of {escape(paper)}: {tally([one.outcome for one in mine])}.")
 
 
 def _claim_table(title: str, judgements: Sequence[Judgement]) -> Table:
     shown = table(escape(title), "claim", ">effect, 95 % interval", "claimed", ">n", "outcome")
     for one in judgements:
         m = one.deciding
-        assert m is not None, "only what was asked is shown"
+        assert m is not None, "only tested claims are shown"
         outcome = f"[{OUTCOMES[one.outcome]}]{one.outcome}[/]"
         shown.add_row(escape(_short(one)), _effect(m), m.claimed, f"{m.n} {m.of}", outcome)
     return shown

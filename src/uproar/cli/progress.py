@@ -173,19 +173,19 @@ def watched(doing: str) -> Iterator[Watch]:
 
 def _tell(watch: Watch, ended: threading.Event) -> None:
     """A line for every stage that lasts, and then every now and then."""
-    told, last = 0.0, time.monotonic()
+    shown, last = 0.0, time.monotonic()
     while not ended.wait(0.25):
         stage, now = watch.stage, time.monotonic()
-        due = FIRST if stage.since != told else EVERY
+        due = FIRST if stage.since != shown else EVERY
         if now - max(last, stage.since) >= due or now - last >= EVERY:
-            told, last = stage.since, now
+            shown, last = stage.since, now
             tell(stage)
 
 
 def tell(stage: Stage) -> None:
     """A stage as a line of its own."""
-    said = ", ".join(part for part in (stage.counted, stage.time, stage.doing) if part)
-    errors.print(said, soft_wrap=True, markup=False, highlight=False)
+    line = ", ".join(part for part in (stage.counted, stage.time, stage.doing) if part)
+    errors.print(line, soft_wrap=True, markup=False, highlight=False)
     for below in stage.below:
         errors.print(f"  {below}", soft_wrap=True, markup=False, highlight=False)
 

@@ -21,7 +21,7 @@ from uproar.storage.store import DAMAGED, MARKER, OUTDATED, SUFFIX, Store
 
 _ITEM = re.compile(r"(?P<kind>[^/.]+)/(?P<start>[^/]{1,2})/(?P<key>[^/.]+)(?P<suffix>\.[a-z]+)")
 _HIDDEN = re.compile(rf"[^/.]+/[^/]{{1,2}}/\.[^/.]+\{SUFFIX}\.[^/]+")
-"""How unfinished files were called by an earlier version."""
+"""Unfinished files of an earlier version."""
 
 
 @dataclass(frozen=True)

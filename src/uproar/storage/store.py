@@ -63,9 +63,9 @@ class Faults:
         self.outdated: set[tuple[str, str]] = set()
         """Items (kind, key) of an older format."""
         self.damaged: set[tuple[str, str]] = set()
-        """Items that were damaged when last looked for."""
+        """Items that were damaged when last read."""
         self.absent: set[tuple[str, str]] = set()
-        """Items that were not there when last looked for."""
+        """Items that were not there when last read."""
 
     def take_notices(self) -> list[str]:
         """The sentences so far, which are then forgotten."""
@@ -80,7 +80,7 @@ class Faults:
         return notices
 
     def forget_lost(self) -> None:
-        """Begin to look anew for what is damaged or absent."""
+        """Forget which items were damaged or absent."""
         self.damaged.clear()
         self.absent.clear()
 
@@ -106,7 +106,7 @@ class Store:
         return self.backend.root
 
     def begin(self) -> None:
-        """Make the place a store if it is none yet. Until then nothing is written: what only looks leaves no trace."""
+        """Write the marker of a store if there is none yet: reading alone leaves no trace."""
         if self._begun:
             return
         try:
