@@ -110,17 +110,13 @@ def _metrics_table(table: ScoreTable, name: str, quality: NetworkQuality | None)
         rows.append([code(method), *(_value(cell, mark) for cell, mark in cells)])
     heads = ["method", *(f">{code(m.name)} {escaped(m.arrow)}" for m in table.metrics)]
     brackets = " Brackets: not ranked, undefined for more than a tenth of the images."
-    undefined = brackets if _some_unranked(table) else ""
+    undefined = brackets if table.some_unranked else ""
     caption = _caption(
         f"Mean over {table.basis}, with 95 % intervals. Bold: the best value; with a star: decidedly better than every "
         f"other method.{undefined}",
         quality,
     )
     return latex_table(heads, rows, caption, name)
-
-
-def _some_unranked(table: ScoreTable) -> bool:
-    return any(cell.value is not None and not cell.ranked for cell in table.cells.values())
 
 
 def _value(cell: Cell | None, mark: Mark) -> str:

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pandas as pd
 
 from uproar.report.anonymous import folders_of, placeless, without
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.figures import Figure, Pictures
 from uproar.report.formatting import NOTHING, count, number, p_value, points, slug, span
-from uproar.report.markdown import code, table, text
+from uproar.report.markdown import code, text
+from uproar.report.page import TEMPLATES
 from uproar.report.printing import draw
 from uproar.report.score_table import Cell
 from uproar.report.tables import table_files
-from uproar.results.judgement import OUTCOMES, Judgement
+from uproar.results.judgement import OUTCOMES
 from uproar.results.study import Results
 
 KEPT = ("claims.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
@@ -72,10 +74,6 @@ def _kind(figure: Figure) -> str:
     return "png" if isinstance(figure.plots[0], Pictures) else "svg"
 
 
-def _image(name: str, chapter: Chapter, figure: Figure, title: str) -> str:
-    return f"![{text(title)}]({name}/{chapter.name(figure)}.{_kind(figure)})"
-
-
 def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
     """What was run, on what, how often, how long."""
     known, wall = results.provenance, results.provenance.get("wall", {})
@@ -106,67 +104,83 @@ def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
 
 
 def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chapter], files: Sequence[str]) -> str:
-    facts = facts_of(results, study)
-    several = len(chapters) > 1
-    parts = [f"# {text(facts['study'])}", text(study.summary), *_networks(chapters)]
-    parts += ["## What was run", _facts(facts)]
-    if study.file:
-        parts += ["The study file:", f"```toml\n{study.file.strip()}\n```"]
-    if results.claims:
-        parts += ["## Claims", *_claims(results.claims)]
-    for chapter in chapters:
-        own = f" ({text(chapter.section.name)})" if several else ""
-        parts += _paper_figures(name, chapter, own)
-        parts += [*_verdicts(chapter, own), *_metrics(chapter, own), *_audits(name, chapter, own)]
-    parts += _not_drawn(chapters)
-    parts += _problems(results)
-    linked = [f"[{file.partition('/')[2]}]({file})" for file in files if file.endswith(("csv", "json"))]
-    parts += ["## Tables", f"With all digits: {', '.join(linked)}."]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    """The Markdown page; `name` is that of its folder."""
+
+    def image(chapter: Chapter, figure: Figure, title: str) -> str:
+        return f"![{text(title)}]({name}/{chapter.name(figure)}.{_kind(figure)})"
+
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    environment = jinja2.Environment(
+        loader=loader,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "code": code,
+        "duration": duration,
+        "groups": _groups,
+        "metric_cell": _metric_cell,
+        "p_value": p_value,
+        "points": points,
+        "text": text,
+    }
+    tested = {(one.task, one.model) for one in results.claims if one.deciding is not None}
+    return environment.get_template("results.md").render(
+        facts=facts_of(results, study),
+        study=study,
+        chapters=chapters,
+        several=len(chapters) > 1,
+        claims=results.claims,
+        several_claims=len(tested) > 1,
+        undrawn=_undrawn(chapters),
+        problems=results.problems.to_dict("records"),
+        notices=results.notices,
+        links=[f"[{file.partition('/')[2]}]({file})" for file in files if file.endswith(("csv", "json"))],
+        image=image,
+        NOTHING=NOTHING,
+        count=count,
+        effect=effect,
+        span=span,
+        tally=tally,
+        work_time=_work_time,
+    )
 
 
-def _networks(chapters: Sequence[Chapter]) -> list[str]:
-    """How good the explained networks are, and a warning where that is too little."""
-    parts = []
-    for chapter in chapters:
-        if chapter.quality is not None:
-            where = f"{text(chapter.section.name)}: " if len(chapters) > 1 else ""
-            parts.append(f"{where}{text(chapter.quality.sentence)}")
-            if chapter.quality.warning:
-                parts.append(f"**Weak network.** {text(chapter.quality.warning)}")
-    return parts
+def _groups(rows: Iterable[Any], attribute: str) -> list[tuple[str, list[Any]]]:
+    """Rows by one of their attributes, in the order in which its values come."""
+    groups: dict[str, list[Any]] = {}
+    for row in rows:
+        groups.setdefault(getattr(row, attribute), []).append(row)
+    return list(groups.items())
 
 
-def _facts(facts: Mapping[str, Any]) -> str:
-    work = facts["work_seconds"]
-    stopped = facts["stopped_sessions"]
-    rows = [
-        ("command", code(facts["command"])),
-        ("data", ", ".join(map(code, facts["tasks"]))),
-        (
-            "network",
-            ", ".join(map(code, facts["models"])) + (f" with {code(facts['weights'])}" if facts["weights"] else ""),
-        ),
-        ("test images", ", ".join(map(str, facts["test_images"])) or NOTHING),
-        ("replicates", str(facts["replicates"])),
-        ("estimators", str(facts["estimators"])),
-        ("cells", ", ".join(f"{n} {state}" for state, n in facts["cells"].items()) or NOTHING),
-        (
-            "wall time",
-            duration(facts["wall_seconds"]) + (f", without {count(stopped, 'stopped session')}" if stopped > 0 else ""),
-        ),
-        (
-            "time inside the work, all processes together, audits apart",
-            f"{duration(sum(work.values()))} ({', '.join(f'{k} {duration(v)}' for k, v in work.items() if v)})"
-            if any(work.values())
-            else NOTHING,
-        ),
-        ("run by", text(f"{facts['executor']}, {facts['machine']}".strip(", "))),
-        ("versions", text(", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + f", Python {facts['python']}")),
-        ("fingerprint of the data", ", ".join(code(str(v)[:16]) for v in facts["data"].values())),
-        ("fingerprint of the settings", code(str(facts["settings"])[:16])),
-    ]
-    return table(["what", "value"], rows)
+def _work_time(seconds: Mapping[str, float]) -> str:
+    """The sum of what was worked, and its parts."""
+    parts = ", ".join(f"{name} {duration(own)}" for name, own in seconds.items() if own)
+    return f"{duration(sum(seconds.values()))} ({parts})" if parts else NOTHING
+
+
+def _undrawn(chapters: Sequence[Chapter]) -> dict[tuple[str, str], list[str]]:
+    """The figures of the papers that no task and model of the study could draw, by paper and reason."""
+    drawn = {(one.paper, one.place) for chapter in chapters for one in chapter.paper_figures}
+    reasons: dict[tuple[str, str], str] = {}
+    for one in (one for chapter in chapters for one in chapter.undrawn):
+        if (one.paper, one.place) not in drawn:
+            reasons.setdefault((one.paper, one.place), one.reason)
+    places: dict[tuple[str, str], list[str]] = {}
+    for (paper, place), reason in reasons.items():
+        places.setdefault((paper, reason), []).append(place)
+    return places
+
+
+def _metric_cell(cell: Cell | None) -> str:
+    """A value with its undefined share, in brackets where it is not ranked."""
+    if cell is None or cell.value is None:
+        return NOTHING if cell is None or not cell.nan else f"{NOTHING}, {cell.undefined}"
+    value = number(cell.value, 3)
+    return f"{value if cell.ranked else f'({value})'}{f', {cell.undefined}' if cell.nan else ''}"
 
 
 def duration(seconds: float | None) -> str:
@@ -185,9 +199,6 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-# claims
-
-
 def tally(outcomes: Sequence[str]) -> str:
     """How many claims came to what.
 
@@ -199,43 +210,6 @@ def tally(outcomes: Sequence[str]) -> str:
     return ", ".join(f"{n} {several.get(o, o) if n > 1 else o}" for o, n in counts.items() if n)
 
 
-def _claims(claims: Sequence[Judgement]) -> list[str]:
-    asked = [one for one in claims if one.deciding is not None]
-    several = len({(one.task, one.model) for one in asked}) > 1
-    heads = ["claim", "outcome", "found, 95 % interval", "claimed", "n", "published", "where"]
-    rows = [_claim_row(one, several) for one in asked]
-    parts = [
-        f"{count(len(claims), 'claim')}: {tally([one.outcome for one in claims])}. "
-        "A claim holds where the whole interval lies in the claimed range, does not hold here where all of it lies "
-        "outside, and is undecided otherwise. Of a claim with several numbers the one that decides is shown; all are "
-        "in `claims.csv`.",
-        table(heads, rows) if rows else "",
-    ]
-    reasons: dict[str, list[str]] = {}
-    for one in claims:
-        if one.deciding is None:
-            reasons.setdefault(one.reason, []).append(code(one.claim))
-    if reasons:
-        lines = [f"* {', '.join(names)}: {text(reason)}." for reason, names in reasons.items()]
-        parts += ["Not asked:", "\n".join(lines)]
-    return parts
-
-
-def _claim_row(one: Judgement, several: bool) -> list[str]:
-    assert one.deciding is not None, "only what was asked has a row"
-    where = f", on {code(one.task)} with {code(one.model)}" if several else ""
-    m = one.deciding
-    return [
-        f"{text(one.says)} {code(one.claim)}{where}",
-        f"**{one.outcome}**",
-        f"{effect(m.effect, m.low, m.high)}: {text(m.what)}",
-        m.claimed.replace("-", "−"),
-        f"{m.n} {m.of}",
-        text(one.published),
-        text(one.place),
-    ]
-
-
 def effect(value: float, low: float, high: float) -> str:
     """A number with its interval.
 
@@ -244,106 +218,3 @@ def effect(value: float, low: float, high: float) -> str:
     """
     ends = [NOTHING if end != end else f"{end:+.3f}" for end in (low, high)]
     return f"{value:+.3f} ({ends[0]} to {ends[1]})".replace("-", "−")
-
-
-# figures and tables
-
-
-def _paper_figures(name: str, chapter: Chapter, own: str) -> list[str]:
-    if not chapter.paper_figures:
-        return []
-    parts = [f"## As in the paper{own}"]
-    for one in chapter.paper_figures:
-        parts += [f"### {text(one.title)}", f"*{text(one.paper)}, {text(one.place)}.* {text(one.reading)}"]
-        if one.figure is not None:
-            parts.append(_image(name, chapter, one.figure, one.title))
-        if one.table is not None:
-            heads = [text(head) for head in one.table.heads]
-            rows = [[text(cell) for cell in row] for row in one.table.rows]
-            parts.append(table([heads[0], *(f">{head}" for head in heads[1:])], rows))
-            parts += [text(one.table.note)] if one.table.note else []
-    return parts
-
-
-def _not_drawn(chapters: Sequence[Chapter]) -> list[str]:
-    """The figures of the papers that no task and model of the study could draw, by reason."""
-    drawn_places = {(one.paper, one.place) for chapter in chapters for one in chapter.paper_figures}
-    reasons: dict[tuple[str, str], str] = {}
-    for one in (m for chapter in chapters for m in chapter.undrawn):
-        if (one.paper, one.place) not in drawn_places:
-            reasons.setdefault((one.paper, one.place), one.reason)
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    for (paper, place), reason in reasons.items():
-        by_reason.setdefault((paper, reason), []).append(place)
-    lines = [
-        f"* {text(paper)}, {text(', '.join(places))}: {text(reason)}." for (paper, reason), places in by_reason.items()
-    ]
-    return ["## Figures of the papers that are not drawn", "\n".join(lines)] if lines else []
-
-
-def _verdicts(chapter: Chapter, own: str) -> list[str]:
-    verdicts = [one for one in chapter.verdicts if one.protocol.retrains]
-    parts = [f"## Better than random?{own}"] if verdicts else []
-    for one in verdicts:
-        rows = [
-            [
-                code(row["estimator"]),
-                points(row["advantage"]),
-                span(row["low"], row["high"]),
-                p_value(row["p_holm"]),
-                str(row["n"]),
-                str(row["verdict"]),
-            ]
-            for row in one.rows
-        ]
-        heads = ["estimator", ">advantage, accuracy points", ">95 % interval", ">p (Holm)", ">n", "verdict"]
-        parts += [f"### {one.protocol.label}: {text(one.figure.title)}", table(heads, rows)]
-    return parts
-
-
-def _metrics(chapter: Chapter, own: str) -> list[str]:
-    if chapter.metrics is None:
-        return []
-    scores = chapter.metrics.table
-    rows = []
-    for metric in scores.metrics:
-        cells = [scores.cells.get((method, metric.name)) for method in scores.methods]
-        rows.append([f"{code(metric.name)} {metric.arrow}", *map(_metric_cell, cells)])
-    brackets = " In brackets: not ranked, since the metric is undefined for more than a tenth of the images."
-    some_unranked = any(cell.value is not None and not cell.ranked for cell in scores.cells.values())
-    return [
-        f"## Metrics without retraining{own}",
-        f"Mean over {scores.basis}; ↑ higher is better, ↓ lower is better. Intervals are in `metric_values.csv`."
-        + brackets * some_unranked,
-        table(["metric", *(f">{code(m)}" for m in scores.methods)], rows),
-    ]
-
-
-def _metric_cell(cell: Cell | None) -> str:
-    """A value with its undefined share, in brackets where it is not ranked."""
-    if cell is None or cell.value is None:
-        return NOTHING if cell is None or not cell.nan else f"{NOTHING}, {cell.undefined}"
-    value = number(cell.value, 3)
-    return f"{value if cell.ranked else f'({value})'}{f', {cell.undefined}' if cell.nan else ''}"
-
-
-def _audits(name: str, chapter: Chapter, own: str) -> list[str]:
-    if not chapter.audits:
-        return []
-    rows = [
-        [text(p.finding.title), text(p.finding.question), p.finding.state, text(p.finding.sentence)]
-        for p in chapter.audits
-    ]
-    parts = [f"## Audits{own}", table(["audit", "question", "state", "finding"], rows)]
-    for figure in (figure for part in chapter.audits for figure in part.figures):
-        parts += [f"### {text(figure.title)}", text(figure.reading), _image(name, chapter, figure, figure.title)]
-    return parts
-
-
-def _problems(results: Results) -> list[str]:
-    rows = [
-        [row.status, code(row.estimator), str(row.cells), text(row.reason)] for row in results.problems.itertuples()
-    ]
-    notices = [f"* {text(notice)}" for notice in results.notices]
-    parts = ["## What is missing", table(["state", "estimator", ">cells", "reason"], rows)] if rows else []
-    return [*parts, *(["## Notices", "\n".join(notices)] if notices else [])]

@@ -132,6 +132,11 @@ class ScoreTable:
                 notes[cell.note].append(metric)
         return notes
 
+    @property
+    def some_unranked(self) -> bool:
+        """Whether any value is undefined for too many images to be ranked."""
+        return any(cell.value is not None and not cell.ranked for cell in self.cells.values())
+
     def tied(self, method: str) -> float | None:
         """The share of a method's pixels whose value another pixel has too."""
         shares = (cell.tied for (name, _), cell in self.cells.items() if name == method)
