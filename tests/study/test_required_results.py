@@ -1,0 +1,33 @@
+"""Which results of a store a study needs: cleaning keeps them."""
+
+from __future__ import annotations
+
+import pytest
+
+from uproar.storage.store import Store
+from uproar.study.bench import bench_for
+from uproar.study.required_results import required_results
+from uproar.study.run import run_study
+from uproar.study.settings import Setting
+
+PLUGIN = """
+import torch
+from uproar import extend
+
+@extend.estimator(passes=1, prepare=lambda model, context: {"scale": torch.tensor(2.0)})
+def scaled_input(model, x, target, state):
+    return x * state["scale"]
+"""
+
+
+@pytest.mark.parametrize("estimator", ["iba(steps=1)", "scaled_input"])
+def test_what_estimators_prepare_for_a_network_is_needed(small, tmp_path, estimator):
+    (tmp_path / "own.py").write_text(PLUGIN)
+    changes = {"estimators": ["random", estimator], "protocols": ["roar:no-retrain"], "fractions": [0.2], "seeds": 1}
+    study = small(plugins=[str(tmp_path / "own.py")], **changes)
+    run_study(study, tmp_path / "store", jobs=1)
+    store = Store(tmp_path / "store")
+    states = list(bench_for(Setting.all_of(study)[0], store.root).store.keys("state", ""))
+    assert states
+    needs = required_results(study, store)
+    assert all(("state", key) in needs for key in states)
