@@ -113,12 +113,14 @@ class HeatMap:
     scale: Literal["sequential", "diverging", "reversed", "changes"] = "diverging"
     """Colours: from white to blue; blue below zero and red above; the reverse; magenta below zero and cyan above."""
     x_label: str = ""
+    top: float | None = None
+    """The size at which the colours end; the largest of the values where none is given."""
 
     @property
     def limits(self) -> Limits:
         """Where the colours end."""
         there = [v for row in self.values for v in row if v is not None]
-        top = max(map(abs, there), default=1.0) or 1.0
+        top = self.top or max(map(abs, there), default=1.0) or 1.0
         return (min(0.0, *there) if there else 0.0) if self.scale == "sequential" else -top, top
 
 

@@ -96,7 +96,9 @@ def _charts(figure: Figure) -> Canvas:
         title = wrap(chart.title, 18 if dense else 38)[:2]
         axes.set_title("\n".join(title), fontsize=8 if dense else 9, loc="left")
         axes.tick_params(labelsize=7 if dense else 7.5)
-        if not dense:
+        if dense:
+            axes.xaxis.set_major_locator(MaxNLocator(2))
+        else:
             axes.set_xlabel(chart.x_label, fontsize=8)
             axes.set_ylabel(chart.y_label, fontsize=8)
     if dense:
@@ -208,18 +210,20 @@ def _forests(figure: Figure) -> Canvas:
     columns = min(FOREST_COLUMNS, len(figure.plots))
     rows = -(-len(figure.plots) // columns)
     left, high = label_width(names), 0.22 * max(len(names), 2)
-    step = high + 0.75
-    made = canvas(figure.title, max(left + columns * FOREST_WIDE + 0.1, 6.0), rows * step + 0.35)
+    step, width = high + 0.75, max(left + columns * FOREST_WIDE + 0.1, 6.0)
+    reading = wrap(figure.reading, int(14 * width))
+    foot = 0.5 + 0.15 * len(reading)
+    made = canvas(figure.title, width, rows * step + foot - 0.3)
     for place, forest in enumerate(figure.forests):
         row, column = divmod(place, columns)
-        bottom = 0.65 + (rows - 1 - row) * step
+        bottom = foot + (rows - 1 - row) * step
         axes = made.axes(left + column * FOREST_WIDE, bottom, FOREST_WIDE - 0.25, high)
         _forest(axes, forest, names, named=column == 0)
         axes.set_title(forest.title, loc="left", fontsize=9)
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.grid(True, axis="x")
         axes.tick_params(axis="x", labelsize=7)
-    made.text(0.1, 0.1, figure.reading, fontsize=8)
+    made.text(0.1, 0.1, "\n".join(reading), fontsize=8, va="bottom")
     return made
 
 

@@ -33,7 +33,7 @@ def draw_pictures(figure: Figure) -> Canvas:
     axes = made.inch_axes(names, foot, wide, top + tall)
     for column, lines in enumerate(heads):
         place = (column * pitch + SIDE / 2, top - 0.05)
-        axes.text(*place, "\n".join(lines), ha="center", va="bottom", fontsize=7.5, linespacing=1.0)
+        axes.text(*place, "\n".join(lines), ha="center", va="bottom", fontsize=7, linespacing=1.0)
     first = [plot.image if row.image is None else row.image for row in plot.rows]
     grid = [[as_colours(a), *(as_colours(t.pixels) for t in r.tiles)] for a, r in zip(first, plot.rows, strict=True)]
     _mosaic(axes, grid, top + above, step)

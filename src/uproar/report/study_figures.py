@@ -258,6 +258,7 @@ def ties_figure(section: Section) -> Figure | None:
         tuple(tuple(percent(v) for v in row) for row in values),
         "sequential",
         "share of pixels above the cut",
+        1.0,
     )
     reading = (
         "Share of the pixels, in an average test image, whose order at a cut was drawn by lot because "
