@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from uproar.errors import BadInput
 from uproar.statistics.intervals import Numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def area(fractions: ArrayLike, values: ArrayLike) -> Numbers:
@@ -70,6 +72,8 @@ def tidy_curves(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd  # slow to load, and a worker process needs only `area`
+
     try:
         replicate = table["replicate"].astype(int)
         if (replicate != table["replicate"]).any():
@@ -101,7 +105,7 @@ def areas_of(tidy: pd.DataFrame) -> tuple[pd.DataFrame, dict[Hashable, Any]]:
             f"the table has the fractions {', '.join(f'{t:g}' for t in points.columns)}."
         )
     curves = area(fractions, points[fractions].to_numpy())
-    areas = pd.Series(curves, index=points.index).unstack("replicate")
+    areas = points.assign(area=curves)["area"].unstack("replicate")
     facts: dict[Hashable, Any] = {
         "fractions": fractions.tolist(),
         "replicates": int(areas.shape[1]),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,11 @@ from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
 from uproar.protocols import PROTOCOLS, Protocol
 from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions
-from uproar.results.scores import Scores
 from uproar.results.study import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
 from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Skipped, Unit
+from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Scored, Skipped, Unit
 from uproar.study.collect_scores import evaluation, image_rows, metric_scores, score_row
 from uproar.study.environment import environment
 from uproar.study.grid import cells_of, refusal, scores_of
@@ -46,47 +45,33 @@ def collect(
 
     A study that runs until it is decided misses only what was `asked` for.
     """
-    rows: list[dict[str, Any]] = []
-    costs: list[dict[str, Any]] = []
-    scores: list[dict[str, Any]] = []
-    image_scores: list[pd.DataFrame] = []
-    metric_tables: dict[tuple[str, str], Scores] = {}
-    pictures: list[Picture] = []
-    quality: dict[tuple[str, str], NetworkQuality] = {}
-    data: dict[str, str] = {}
-    classes: dict[str, int] = {}
     benches = [bench_for(setting, store.root) for setting in Setting.all_of(study)]
-    for bench in benches:
-        data[bench.setting.task] = bench.task.fingerprint
-        classes[bench.setting.task] = len(bench.task.classes)
-        rows += _plain_rows(study, bench, outcomes or {}, asked)
-        rows += _cell_rows(study, bench, outcomes or {}, asked)
-        scores += _score_rows(study, bench, outcomes or {}, asked)
-        image_scores.append(image_rows(study, bench))
-        place = bench.setting.task, bench.spec.name
-        if (known := _quality(study, bench)) is not None:
-            quality[place] = known
-        if (scores_here := metric_scores(study, bench)) is not None:
-            metric_tables[place] = replace(scores_here, quality=known)
-        costs += [_cost_row(study, bench, chain) for chain in study.chains]
-        pictures += _pictures(study, bench) if with_pictures else []
+    parts = [_Setting(study, bench, outcomes or {}, asked) for bench in benches]
+    table = pd.DataFrame([row for part in parts for row in part.cell_rows], columns=list(COLUMNS))
+    quality = {part.place: known for part in parts if (known := part.quality) is not None}
+    metric_tables = {part.place: scores for part in parts if (scores := metric_scores(study, part.bench)) is not None}
     return Results(
         study=study.model_dump(mode="json"),
-        table=pd.DataFrame(rows, columns=list(COLUMNS)),
-        costs=pd.DataFrame(costs),
+        table=table,
+        costs=pd.DataFrame([part.cost_row(chain) for part in parts for chain in study.chains]),
         protocols={p.name: p for p in (*PROTOCOLS.values(), *study.protocol_list)},
-        pictures=tuple(pictures),
-        provenance={**provenance(study, data), "classes": classes, **(facts or {})},
-        notices=(*study.deviations, *_task_notes(benches), *notices, *_weak(quality), *store.faults.notices),
-        scores=pd.DataFrame(scores, columns=list(SCORE_COLUMNS)),
-        image_scores=pd.concat(image_scores, ignore_index=True),
-        metric_scores=metric_tables,
+        pictures=tuple(p for bench in benches for p in _pictures(study, bench)) if with_pictures else (),
+        provenance={
+            **provenance(study, {bench.setting.task: bench.task.fingerprint for bench in benches}),
+            "classes": {bench.setting.task: len(bench.task.classes) for bench in benches},
+            **(facts or {}),
+        },
+        scores=pd.DataFrame([row for part in parts for row in part.score_rows], columns=list(SCORE_COLUMNS)),
+        image_scores=pd.concat([image_rows(study, bench) for bench in benches], ignore_index=True),
+        metric_scores={place: replace(one, quality=quality.get(place)) for place, one in metric_tables.items()},
         quality=quality,
-        work=_work(study, benches, rows),
+        work=_work(study, benches, float(table["seconds"].sum())),
+        # last: reading all of the above is what finds faults
+        notices=(*study.deviations, *_task_notes(benches), *notices, *_weak(quality), *store.faults.notices),
     )
 
 
-def _work(study: Study, benches: Sequence[Bench], rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _work(study: Study, benches: Sequence[Bench], cells: float) -> dict[str, float]:
     """Seconds by what was done, as the store has them: each step once, however often it is used."""
     base, maps, metrics = 0.0, 0.0, 0.0
     for bench in benches:
@@ -95,7 +80,6 @@ def _work(study: Study, benches: Sequence[Bench], rows: Sequence[Mapping[str, An
         metrics += _seconds(bench, "score", [bench.keys.score(unit) for unit in units])
         orders = ((chain, seed) for chain in study.chains for seed in study.seeds)
         maps += sum(facts["seconds"] for order in orders for facts in bench.rankings.facts(*order))
-    cells = float(sum(row["seconds"] for row in rows))
     return {"base networks": base, "maps": maps, "cells": cells, "metrics": metrics}
 
 
@@ -114,45 +98,120 @@ def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _cell_rows(
-    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome], asked: Collection[Unit]
-) -> list[dict[str, Any]]:
-    ties = {
-        (chain.name, seed, fraction): share
-        for chain in study.chains
-        for seed in study.seeds
-        for facts in bench.rankings.facts(chain, seed)
-        for fraction, share in zip(facts["fractions"], facts["ties_test"], strict=True)
-    }
-    rows = []
-    for cell in cells_of(study, bench.setting):
-        row = _row(bench, cell.estimator, cell.protocol, cell.fraction, cell.seed)
-        row["ties"] = ties.get((cell.estimator, cell.seed, cell.fraction), np.nan)
-        row |= _measured(bench, cell, outcomes.get(cell))
-        if (cell.estimator, cell.seed, cell.fraction) not in ties:
-            order = bench.keys.ranking(ImageRanking(bench.chain(cell.estimator), cell.seed))
-            bench.store.faults.absent.add(("levels", order))
-        if row["status"] != "missing" or _expected(study, cell, asked):
-            rows.append(row)
-    return rows
+@dataclass(frozen=True)
+class _Setting:
+    """The rows of one task and model."""
 
+    study: Study
+    bench: Bench
+    outcomes: Mapping[Unit, Outcome]
+    requested: Collection[Unit]
 
-def _expected(study: Study, unit: Unit, asked: Collection[Unit]) -> bool:
-    """Whether something that is not there is missing: what no interim analysis requested is not."""
-    return not study.until_decided or unit in asked
+    @property
+    def place(self) -> tuple[str, str]:
+        """The names of task and model."""
+        return self.bench.setting.task, self.bench.spec.name
 
+    @property
+    def cell_rows(self) -> list[dict[str, Any]]:
+        """The plain training of every curve, then the cells of the study's grid."""
+        return [*self._plain_rows(), *self._grid_rows()]
 
-def _score_rows(
-    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome], asked: Collection[Unit]
-) -> list[dict[str, Any]]:
-    rows = []
-    for unit in scores_of(study, bench.setting):
-        one = evaluation(bench, unit)
-        row = score_row(unit, bench.spec.name, one)
-        row = row if one is not None else row | _not_done(outcomes.get(unit))
-        if row["status"] != "missing" or _expected(study, unit, asked):
-            rows.append(row)
-    return rows
+    def _grid_rows(self) -> Iterator[dict[str, Any]]:
+        bench = self.bench
+        ties = {
+            (chain.name, seed, fraction): share
+            for chain in self.study.chains
+            for seed in self.study.seeds
+            for facts in bench.rankings.facts(chain, seed)
+            for fraction, share in zip(facts["fractions"], facts["ties_test"], strict=True)
+        }
+        for cell in cells_of(self.study, bench.setting):
+            ranked = (cell.estimator, cell.seed, cell.fraction)
+            row = self._row(cell.estimator, cell.protocol, cell.fraction, cell.seed)
+            row |= {"ties": ties.get(ranked, np.nan), **self._measured(cell)}
+            if ranked not in ties:
+                order = bench.keys.ranking(ImageRanking(bench.chain(cell.estimator), cell.seed))
+                bench.store.faults.absent.add(("levels", order))
+            if row["status"] != "missing" or self._expected(cell):
+                yield row
+
+    def _measured(self, cell: Cell) -> dict[str, Any]:
+        if (reason := refusal(self.bench, cell)) is not None:
+            return {"status": "skipped", "reason": reason}
+        item = self.bench.store.find("cell", self.bench.keys.cell(cell))
+        if item is None:
+            return _not_done(self.outcomes.get(cell))
+        return {"status": "done", "seconds": item.facts["seconds"], **_numbers(item, self.bench.task.test.labels)}
+
+    def _plain_rows(self) -> Iterator[dict[str, Any]]:
+        """The plain training as the first point of every curve: one network per replicate, shared by all."""
+        for seed in self.study.seeds:
+            item = self.bench.store.find("model", self.bench.keys.model(seed))
+            if item is not None:
+                known = {"status": "done", "ties": 0.0, **_numbers(item, self.bench.task.test.labels)}
+            else:
+                units = [unit for unit in self._units() if unit.seed == seed]
+                if not any(self._expected(unit) for unit in units):
+                    continue
+                known = _not_done(self._base_outcome(units))
+            for protocol in self.study.protocol_list:
+                if protocol.plain is not None:
+                    for chain in self.study.chains:
+                        yield self._row(chain.name, protocol.name, protocol.plain, seed) | known
+
+    def _units(self) -> list[Cell | Scored]:
+        return [*cells_of(self.study, self.bench.setting), *scores_of(self.study, self.bench.setting)]
+
+    def _base_outcome(self, units: Sequence[Unit]) -> Outcome | None:
+        """How the training of a replicate's base network ended, as those say who needed it."""
+        ends = (self.outcomes.get(unit) for unit in units)
+        failed = (end for end in ends if isinstance(end, Failed) and end.reason.startswith(NO_BASE))
+        return next(failed, None)
+
+    def _expected(self, unit: Unit) -> bool:
+        """Whether something that is not there is missing: what no interim analysis requested is not."""
+        return not self.study.until_decided or unit in self.requested
+
+    def _row(self, estimator: str, protocol: str, fraction: float, seed: int) -> dict[str, Any]:
+        task, model = self.place
+        about = {"task": task, "model": model, "estimator": estimator, "protocol": protocol}
+        empty = {"accuracy": np.nan, "bits": np.nan, "images": 0, "ties": np.nan, "seconds": 0.0, "reason": ""}
+        return {**about, "fraction": fraction, "seed": seed, **empty}
+
+    @property
+    def score_rows(self) -> Iterator[dict[str, Any]]:
+        """One row per metric, estimator and replicate."""
+        for unit in scores_of(self.study, self.bench.setting):
+            one = evaluation(self.bench, unit)
+            row = score_row(unit, self.bench.spec.name, one)
+            row = row if one is not None else row | _not_done(self.outcomes.get(unit))
+            if row["status"] != "missing" or self._expected(unit):
+                yield row
+
+    @property
+    def quality(self) -> NetworkQuality | None:
+        """How good the base networks are on the test images; None where none is finished."""
+        labels = self.bench.task.test.labels.numpy()
+        items = [self.bench.store.find("model", self.bench.keys.model(seed)) for seed in self.study.seeds]
+        networks = [network_quality(i.arrays["test_scores"], labels) for i in items if i is not None]
+        return over_replicates(networks) if networks else None
+
+    def cost_row(self, chain: Chain) -> dict[str, Any]:
+        """What the maps of an estimator cost."""
+        task, model = self.place
+        facts = [f for seed in self.study.seeds for f in self.bench.rankings.facts(chain, seed)]
+        images = len(self.bench.task.train) + len(self.bench.task.test)
+        seconds = [f["seconds"] / images for f in facts]
+        return {
+            "task": task,
+            "model": model,
+            "estimator": chain.name,
+            "passes": chain.passes_for(len(self.bench.task.classes)),
+            "milliseconds_per_image": 1e3 * float(np.median(seconds)) if seconds else np.nan,
+            "constant_maps": sum(f["constant"] for f in facts),
+            "explained_images": images * len(facts),
+        }
 
 
 def _not_done(outcome: Outcome | None) -> dict[str, Any]:
@@ -163,39 +222,18 @@ def _not_done(outcome: Outcome | None) -> dict[str, Any]:
     return {"status": "missing", "reason": "not run yet"}
 
 
-def _measured(bench: Bench, cell: Cell, outcome: Outcome | None) -> dict[str, Any]:
-    if (reason := refusal(bench, cell)) is not None:
-        return {"status": "skipped", "reason": reason}
-    item = bench.store.find("cell", bench.keys.cell(cell))
-    if item is not None:
-        return {
-            "status": "done",
-            "images": item.facts["images"],
-            "seconds": item.facts["seconds"],
-            **_numbers(item, bench.task.test.labels),
-        }
-    return _not_done(outcome)
-
-
 def _numbers(item: Item, labels: torch.Tensor) -> dict[str, float]:
-    """The columns `accuracy` and `bits` of a measured cell."""
+    """The columns `images`, `accuracy` and `bits` of a network that was tested."""
+    images = item.facts["images"]
     if "areas" in item.arrays:
         areas = item.arrays["areas"]
-        return {"accuracy": float(np.nanmean(areas)) if np.isfinite(areas).any() else np.nan}
+        return {"images": images, "accuracy": float(np.nanmean(areas)) if np.isfinite(areas).any() else np.nan}
     scores = item.arrays["test_scores"]
     right = scores.argmax(1) == labels.numpy()
     bits = item.facts.get("bits")
     if bits is None:  # made before this was kept
         bits = float(nll_bits(torch.from_numpy(scores), labels).mean())
-    return {"accuracy": float(right.mean()), "bits": bits}
-
-
-def _quality(study: Study, bench: Bench) -> NetworkQuality | None:
-    """How good the base networks are on the test images; None where none is finished."""
-    labels = bench.task.test.labels.numpy()
-    items = [bench.store.find("model", bench.keys.model(seed)) for seed in study.seeds]
-    networks = [network_quality(i.arrays["test_scores"], labels) for i in items if i is not None]
-    return over_replicates(networks) if networks else None
+    return {"images": images, "accuracy": float(right.mean()), "bits": bits}
 
 
 def _weak(quality: Mapping[tuple[str, str], NetworkQuality]) -> list[str]:
@@ -206,75 +244,6 @@ def _weak(quality: Mapping[tuple[str, str], NetworkQuality]) -> list[str]:
         for (task, model), known in quality.items()
         if known.warning is not None
     ]
-
-
-def _plain_rows(
-    study: Study, bench: Bench, outcomes: Mapping[Unit, Outcome], asked: Collection[Unit]
-) -> list[dict[str, Any]]:
-    """The plain training as the first point of every curve: one network per replicate, shared by all."""
-    rows = []
-    for seed in study.seeds:
-        item = bench.store.find("model", bench.keys.model(seed))
-        if item is not None:
-            known = {
-                "status": "done",
-                "ties": 0.0,
-                "images": item.facts["images"],
-                **_numbers(item, bench.task.test.labels),
-            }
-        else:
-            units = _units_of_seed(study, bench, seed)
-            if not any(_expected(study, unit, asked) for unit in units):
-                continue
-            known = _not_done(_base_outcome(units, outcomes))
-        for protocol in study.protocol_list:
-            if protocol.plain is not None:
-                rows += [_row(bench, chain.name, protocol.name, protocol.plain, seed) | known for chain in study.chains]
-    return rows
-
-
-def _units_of_seed(study: Study, bench: Bench, seed: int) -> list[Unit]:
-    cells: list[Unit] = [c for c in cells_of(study, bench.setting) if c.seed == seed]
-    return cells + [unit for unit in scores_of(study, bench.setting) if unit.seed == seed]
-
-
-def _base_outcome(units: Sequence[Unit], outcomes: Mapping[Unit, Outcome]) -> Outcome | None:
-    """How the training of a replicate's base network ended, as those say who needed it."""
-    ends = (outcomes.get(unit) for unit in units)
-    failed = (end for end in ends if isinstance(end, Failed) and end.reason.startswith(NO_BASE))
-    return next(failed, None)
-
-
-def _row(bench: Bench, estimator: str, protocol: str, fraction: float, seed: int) -> dict[str, Any]:
-    return {
-        "task": bench.setting.task,
-        "model": bench.spec.name,
-        "estimator": estimator,
-        "protocol": protocol,
-        "fraction": fraction,
-        "seed": seed,
-        "accuracy": np.nan,
-        "bits": np.nan,
-        "images": 0,
-        "ties": np.nan,
-        "seconds": 0.0,
-        "reason": "",
-    }
-
-
-def _cost_row(study: Study, bench: Bench, chain: Chain) -> dict[str, Any]:
-    facts = [f for seed in study.seeds for f in bench.rankings.facts(chain, seed)]
-    images = len(bench.task.train) + len(bench.task.test)
-    seconds = [f["seconds"] / images for f in facts]
-    return {
-        "task": bench.setting.task,
-        "model": bench.spec.name,
-        "estimator": chain.name,
-        "passes": chain.passes_for(len(bench.task.classes)),
-        "milliseconds_per_image": 1e3 * float(np.median(seconds)) if seconds else np.nan,
-        "constant_maps": sum(f["constant"] for f in facts),
-        "explained_images": images * len(facts),
-    }
 
 
 def _task_notes(benches: Sequence[Bench]) -> list[str]:
