@@ -242,6 +242,11 @@ def test_a_single_method_without_curves_or_images_is_reported(tmp_path):
     }
 
 
+def test_a_method_that_a_metric_has_no_value_of_has_a_dash():
+    reader = read(scores_of({"insertion": {"a": 0.4, "b": 0.6}, "deletion": {"a": 0.2}}, curves=["insertion"]))
+    assert "–" in reader.texts and "0.600" in reader.text
+
+
 def test_scores_without_any_number_are_reported():
     text = read(scores_of({"insertion": {"a": np.nan, "b": np.nan}}, curves=["insertion"])).text
     assert "No metric gave a number." in text
