@@ -23,7 +23,7 @@ import torch
 from uproar.cli.mapping_progress import Explaining, Scoring
 from uproar.cli.progress import Watch, of_study
 from uproar.cli.score_inputs import subject_scores
-from uproar.cli.subjects import images_of_task, subject_of_images
+from uproar.cli.subjects import make_subject, read_image_set
 from uproar.estimators import read_chain
 from uproar.storage.store import Store
 from uproar.study.maps import pieces_of, stored_maps
@@ -87,8 +87,8 @@ def maps(folder: Path, quick: bool, score: bool) -> Callable:
     def work(watch: Watch) -> None:
         store = Store(folder / "maps")
         size = 100 if quick else 300
-        images = images_of_task("digits", "cnn-small", None, size, 0, store, watch)
-        subject = subject_of_images(images, "cnn-small", None, "label", 0, watch)
+        images = read_image_set(None, "digits", "cnn-small", None, None, size, None, 0, store, watch)
+        subject = make_subject(images, "cnn-small", None, "label", 0, watch)
         names = ("random", "grad", "ig", "sg_sq(grad)", "rise", "lime")
         chains = [read_chain(name) for name in names]
         if not score:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from uproar.cli.progress import Watch
-    from uproar.cli.subjects import ImageSet
     from uproar.estimators import Chain
     from uproar.results.quality import NetworkQuality
     from uproar.storage.store import Store
     from uproar.study.maps import Subject
+    from uproar.study.subjects import ImageSet
 
 DEFAULT = ("grad", "guided_backprop", "ig", "sg(grad)", "sg_sq(grad)")
 PICTURES = (".png", ".svg", ".html")
@@ -109,17 +109,13 @@ def explain(
         return _explain_both(study or settings, chains, limit, target, seed, save, out, store)
     if target not in ("predicted", "label") and not target.isdigit():
         raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
-    from uproar.cli.subjects import images_of_files, images_of_task, subject_of_images
+    from uproar.cli.subjects import make_subject, read_image_set
     from uproar.storage.store import Store
 
     limit, kept_maps = LIMIT if limit is None else limit, Store(store)
     with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
-        chosen = (
-            images_of_task(task, model, weights, limit, seed, kept_maps, watch)
-            if images is None
-            else images_of_files(images, model, weights, classes, limit, watch, size)
-        )
-        subject = subject_of_images(chosen, model, weights, target, seed, watch)
+        chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, kept_maps, watch)
+        subject = make_subject(chosen, model, weights, target, seed, watch)
         maps, quality = _explained(subject, chosen, chains, kept_maps, out, watch)
     _note_undefined(maps)
     note(*kept_maps.faults.take_notices())

@@ -127,7 +127,7 @@ def score(
         read_maps,
         subject_scores,
     )
-    from uproar.cli.subjects import images_of_files, images_of_task
+    from uproar.cli.subjects import read_image_set
     from uproar.estimators import read_chain, require_maps
     from uproar.extend import load_plugin
     from uproar.metrics.base import read_metric
@@ -149,11 +149,7 @@ def score(
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
     with watched("reading the images") as watch, kept(_left(out)):
-        chosen = (
-            images_of_task(task, model, weights, limit, seed, place, watch)
-            if images is None
-            else images_of_files(images, model, weights, classes, limit, watch, size)
-        )
+        chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch)
         arrays = cut(given, chosen.x)
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
         subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch)

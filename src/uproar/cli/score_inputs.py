@@ -13,13 +13,14 @@ from torch import Tensor
 from uproar.arrays import read_arrays
 from uproar.cli.console import note
 from uproar.cli.progress import Watch
-from uproar.cli.subjects import ImageSet, subject_of_images
+from uproar.cli.subjects import make_subject
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import Chain, explain_chains
 from uproar.estimators.map_files import name_of
 from uproar.models.output_kind import Output, model_output_kind, sum_tolerance
 from uproar.seeds import Draws
 from uproar.study.maps import Subject
+from uproar.study.subjects import ImageSet
 from uproar.training import predict
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def labelled_subject(
     """The images with their model, and whether the classes they are scored by are labels."""
     known = images.labels if labels is None else labels
     target = "predicted" if known is None else "label"
-    subject = subject_of_images(replace(images, labels=known), model, weights, target, seed, watch)
+    subject = make_subject(replace(images, labels=known), model, weights, target, seed, watch)
     if known is None:
         note("no labels were given: scores are those of the class that the model predicts.")
     return subject, known is not None

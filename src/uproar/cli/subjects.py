@@ -1,122 +1,41 @@
-"""Images with the model that is explained or judged on them: those of a task, or files of the user's own."""
+"""The images and the network of `uproar explain` and `uproar score`, with their progress shown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
-
 from uproar.cli.console import note
 from uproar.cli.progress import Watch
-from uproar.data.user_images import count_images, read_images
-from uproar.errors import BadInput, BadOption
-from uproar.estimators import Context
-from uproar.models import ModelSpec, make
-from uproar.models.weights import load_weights
-from uproar.plugins.loading import file_at
-from uproar.seeds import Draws
 from uproar.storage.store import Store
-from uproar.study.bench import Bench, bench_for
 from uproar.study.maps import Subject
-from uproar.study.settings import Setting
-from uproar.study.spec import study_of
-from uproar.training import predict
+from uproar.study.subjects import ImageSet, images_of_files, images_of_task, subject_of_images
 
 
-@dataclass(frozen=True)
-class ImageSet:
-    """Images that are explained or judged, read before any network is made or trained for them."""
-
-    x: Tensor
-    titles: list[str]
-    labels: Tensor | None
-    source: str
-    """What they are: the name of a task, or a file or folder."""
-    classes: int | None = None
-    """Number of classes, where it is known without the network."""
-    bench: Bench | None = None
-    """The task they are from."""
-
-    @property
-    def count(self) -> int:
-        """How many there are, of which `x` may have only some."""
-        return count_images(self.source) if self.bench is None else len(self.bench.task.test)
-
-
-def images_of_task(
-    task: str, model: str, weights: str | None, limit: int, seed: int, store: Store, watch: Watch
+def read_image_set(
+    images: str | None,
+    task: str,
+    model: str,
+    weights: str | None,
+    classes: int | None,
+    limit: int,
+    size: int | None,
+    seed: int,
+    store: Store,
+    watch: Watch,
 ) -> ImageSet:
-    """The test images of a task."""
-    watch.say(f"reading {task}")
-    study = study_of({"tasks": task, "models": model, "weights": weights, "seeds": (seed,)})
-    study.check_files()
-    bench = bench_for(Setting.all_of(study)[0], store.root)
-    note(*bench.task.notes)
-    test, classes = bench.task.test, bench.task.classes
-    x, y = test.read(slice(0, limit)), test.labels[:limit]
-    return ImageSet(x, [classes[k] for k in y.tolist()], y, task, len(classes), bench)
+    """The user's own images, or without any those of a task; notes on them are printed."""
+    watch.say(f"reading {task if images is None else images}")
+    chosen = (
+        images_of_task(task, model, weights, limit, seed, store)
+        if images is None
+        else images_of_files(images, model, weights, classes, limit, size)
+    )
+    note(*chosen.notes)
+    return chosen
 
 
-def images_of_files(
-    images: str, model: str, weights: str | None, classes: int | None, limit: int, watch: Watch, size: int | None = None
-) -> ImageSet:
-    """Images of the user's own."""
-    ModelSpec.of(model)
-    if weights is not None and not file_at(weights).is_file():
-        raise BadInput(f"There is no weights file {weights}.")
-    watch.say(f"reading {images}")
-    x, titles, labels = read_images(images, limit, size)
-    return ImageSet(x, titles, labels, images, classes)
-
-
-def check_target(target: str, images: ImageSet) -> None:
-    """Refuse a class to explain that the images or their task do not have."""
-    if target == "label" and images.labels is None:
-        raise BadInput("--target label needs labels: give an array file with 'labels', or a task.")
-    if target.isdigit() and images.classes is not None and int(target) >= images.classes:
-        raise BadOption(f"--target {target}: there are {images.classes} classes, 0 to {images.classes - 1}.")
-
-
-def subject_of_images(
-    images: ImageSet, model: str, weights: str | None, target: str, seed: int, watch: Watch
-) -> Subject:
-    """The images with the network: for a task its base model, which is trained if need be."""
-    check_target(target, images)
-    x, bench = images.x, images.bench
-    if bench is None:
-        net, made = _network(images, model, weights, seed, watch)
-        context = Context(Draws.of(seed, len(x)), x.mean((0, 2, 3)))
-    else:
-        task = bench.task
-        listen = watch.counting("epochs", f"training {model} on {images.source}")
-        net = bench.base_models.get(seed, listen=listen)[0]
-        truth = task.test.truth(slice(0, len(x)))
-        context = Context(Draws.of(seed, len(x)), task.mean, task.train, truth, samples=task.test)
-        made = {**bench.spec.identity, "data": task.fingerprint}
-    watch.say("asking the network for its answers")
-    return Subject(net.eval(), x, _targets(net, x, images.labels, target), context, made)
-
-
-def _network(
-    images: ImageSet, model: str, weights: str | None, seed: int, watch: Watch
-) -> tuple[torch.nn.Module, dict[str, Any]]:
-    """The network for images of the user's own, and what it is made of."""
-    x, spec = images.x, ModelSpec.of(model)
-    watch.say(f"loading {spec.name}")
-    c, h, w = x.shape[1:]
-    net = make(spec, seed, (c, h, w), images.classes, x.mean((0, 2, 3)), x.std((0, 2, 3)))
-    if weights is not None:
-        load_weights(net, weights)
-    elif not spec.from_file:
-        note(f"{spec.name} has random weights: give --weights to explain a trained network.")
-    return net, spec.identity
-
-
-def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: str) -> Tensor:
-    if target == "label" and labels is not None:
-        return labels
-    if target == "predicted":
-        return predict(model, x).argmax(1)
-    return torch.full((len(x),), int(target))
+def make_subject(images: ImageSet, model: str, weights: str | None, target: str, seed: int, watch: Watch) -> Subject:
+    """The images with their network, which is loaded, or trained on the task."""
+    if images.bench is None:
+        watch.say(f"loading {model}")
+        return subject_of_images(images, model, weights, target, seed)
+    epochs = watch.counting("epochs", f"training {model} on {images.source}")
+    return subject_of_images(images, model, weights, target, seed, epochs)
