@@ -79,11 +79,11 @@ def advantage(part: Part, metric: str, estimator: str, other: str = BASELINE) ->
 
     def measured(chain: str) -> Measurements:
         responses = [part.responses(metric, chain, seed) for seed in seeds]
-        by_image = np.stack([found["value"].astype(float) for found in responses])
+        by_image = np.stack([one["value"].astype(float) for one in responses])
         if metrics[read_metric(metric).name].facts["whole"] is None:
             return Measurements(by_image)
         numbers = np.array([value[chain, seed] for seed in seeds], dtype=float)
-        return Measurements(by_image, numbers, np.stack([found[RESAMPLED] for found in responses]))
+        return Measurements(by_image, numbers, np.stack([one[RESAMPLED] for one in responses]))
 
     difference = (measured(estimator) - measured(other)).interval()
     if np.isnan(difference.value):
