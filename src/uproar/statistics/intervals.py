@@ -127,9 +127,9 @@ def mean_interval(values: ArrayLike) -> Interval:
     n, mean = len(finite), float(finite.mean()) if len(finite) else math.nan
     if n < 2:
         return Interval(mean, n=n, replicates=n)
-    sd = finite.std(ddof=1)
-    half = float(t_quantile(n - 1) * sd / math.sqrt(n))
-    p = float(two_sided_p(mean, sd / math.sqrt(n), n - 1))
+    error = float(finite.std(ddof=1) / math.sqrt(n))
+    half = float(t_quantile(n - 1)) * error
+    p = float(two_sided_p(mean, error, n - 1))
     return Interval(mean, mean - half, mean + half, n, n, n - 1, p)
 
 
