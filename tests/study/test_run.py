@@ -183,7 +183,7 @@ def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
     def keys(moved: int) -> tuple[str, str, str]:
         bench = Bench(setting, Store(tmp_path))
         test = replace(bench.task.test, boxes=bench.task.test.boxes + moved)
-        bench.task = replace(bench.task, test=test)
+        bench.inputs.task = replace(bench.task, test=test)
         scored = Scored(setting.task, setting.model, "oracle", "pointing_game", 0)
         chain = bench.chain("oracle")
         return bench.keys.model(0), bench.keys.score(scored), bench.keys.ranking(ImageRanking(chain, 0))
