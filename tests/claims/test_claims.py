@@ -284,14 +284,14 @@ def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked
     found = ClaimEvidence(replace(given, table=cells), TASK, MODEL)
     for of in ("maps", "masks"):
         line = variation_lines(found, True, of)[0.3]
-        assert set(line.beside) == {"random", "sobel", "block_random"}
-        assert len(line.x) - len(line.beside) == 7  # six and Grad-CAM
+        assert set(line.excluded) == {"random", "sobel", "block_random"}
+        assert len(line.x) - len(line.excluded) == 7  # six and Grad-CAM
         assert line.r2.effect > 0.99
     masks = variation_lines(found, False, "masks")
     assert masks[0.5].x["grad"] == pytest.approx(0.2, abs=0.01)
     assert masks[0.3].x["grad"] == pytest.approx(0.12, abs=0.01)
     with_random = variation_lines(found, True, "maps", baselines=True)[0.3]
-    assert with_random.beside == ("block_random",)
+    assert with_random.excluded == ("block_random",)
     x, y = (np.array([of[n] for n in of if n != "block_random"]) for of in (with_random.x, with_random.y))
     assert with_random.r2.effect == pytest.approx(np.corrcoef(x, y)[0, 1] * abs(np.corrcoef(x, y)[0, 1]))
     assert with_random.r2.effect < 0.5
