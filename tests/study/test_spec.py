@@ -111,7 +111,7 @@ def test_files_named_in_a_study_are_looked_for_beside_it(tmp_path, monkeypatch):
     ("content", "sentence"),
     [
         ("1 / 0", "bad.py raises when it is loaded: ZeroDivisionError"),
-        ("x = 3", "bad.py declares nothing: .* task, fill, model, protocol or audit"),
+        ("x = 3", "bad.py declares nothing: .* task, fill, model, protocol, audit, paper"),
         ("def grad(model, x, target): return x", "would replace"),
         ("import uproar\n@uproar.estimator(passes=1)\ndef f(model, x, klass): return x", "takes model, x, target"),
     ],
