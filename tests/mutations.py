@@ -22,7 +22,7 @@ from uproar.arrays import Rows, read_arrays
 from uproar.data.small_sets import _pickled_batch
 from uproar.errors import UproarError
 from uproar.estimators import read_chain
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.models.weights import read_weights
 from uproar.report.page import flat_facts
 from uproar.report.result_page import StudyText, facts_of

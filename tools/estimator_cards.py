@@ -15,8 +15,8 @@ from typing import Any, get_type_hints
 import pydantic
 
 from uproar.containment import is_builtin
-from uproar.estimators.base import estimators
 from uproar.estimators.gradient import Baseline
+from uproar.estimators.registry import estimators
 from uproar.expression import Call
 from uproar.registry import Entry
 

@@ -21,9 +21,9 @@ from uproar.containment import is_builtin
 from uproar.data import load
 from uproar.errors import NotApplicable
 from uproar.expression import Call, Value
-from uproar.metrics.base import Batch, metrics, uses_order
 from uproar.metrics.changes import Unchanged
 from uproar.metrics.probe import evaluate, summarise
+from uproar.metrics.registry import Batch, metrics, uses_order
 from uproar.models import ModelSpec, borrowed, build
 from uproar.registry import Entry
 from uproar.seeds import Draws

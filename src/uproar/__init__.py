@@ -23,8 +23,8 @@ if _CHECKING:
     from uproar.data.registry import load
     from uproar.data.task import Split, Task
     from uproar.errors import BadInput, NotApplicable, UproarError
-    from uproar.estimators.base import direct, estimator
-    from uproar.metrics.base import metric
+    from uproar.estimators.registry import direct, estimator
+    from uproar.metrics.registry import metric
     from uproar.runs.execute import audit, run
     from uproar.runs.open import open  # noqa: A004
     from uproar.runs.run import Run

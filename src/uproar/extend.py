@@ -29,7 +29,7 @@ from uproar.bibliography import paper, papers
 from uproar.containment import loading
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
-from uproar.estimators.base import (
+from uproar.estimators.registry import (
     adopt_file,
     direct,
     ensemble,
@@ -40,18 +40,18 @@ from uproar.estimators.base import (
     transform,
 )
 from uproar.lazy import lazy_names
-from uproar.metrics.base import metric, metrics
+from uproar.metrics.registry import metric, metrics
 from uproar.models.registry import models
 from uproar.plugins.loading import load_file, modules_of
-from uproar.protocols.declare import protocol, protocols, redeclare
 from uproar.protocols.protocol import Masks
+from uproar.protocols.registry import protocol, protocols, redeclare
 from uproar.registry import Entry, Registry
 from uproar.removal.fill import fills
 from uproar.training.recipe import recipe, recipes
 
 if TYPE_CHECKING:
-    from uproar.audits.base import audit
-    from uproar.claims.base import claim
+    from uproar.audits.registry import audit
+    from uproar.claims.registry import claim
     from uproar.report.paper_figures import paper_figure
     from uproar.results.finding import Finding
 
@@ -78,9 +78,9 @@ __all__ = [
 ]
 
 _LATE = {
-    "audit": "uproar.audits.base",
+    "audit": "uproar.audits.registry",
     "Finding": "uproar.results.finding",
-    "claim": "uproar.claims.base",
+    "claim": "uproar.claims.registry",
     "paper_figure": "uproar.report.paper_figures",
 }
 
@@ -149,6 +149,10 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
 
 
 def _registries() -> list[Registry]:
-    late = {"uproar.audits.base": "audits", "uproar.claims.base": "claims", "uproar.report.paper_figures": "figures"}
+    late = {
+        "uproar.audits.registry": "audits",
+        "uproar.claims.registry": "claims",
+        "uproar.report.paper_figures": "figures",
+    }
     loaded = [getattr(sys.modules[m], name) for m, name in late.items() if m in sys.modules]  # by who declares one
     return [estimators, metrics, tasks, fills, models, protocols, papers, recipes, *loaded]

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uproar.audits import base
+from uproar.audits import registry
 from uproar.errors import NotApplicable
 from uproar.metrics import metrics
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.protocols import protocol_named
 from uproar.results.study import Results
 
 
-class Handmade(base.Part):
+class Handmade(registry.Part):
     """A part whose numbers are given: responses by (metric, estimator, seed), accuracies by (protocol, estimator)."""
 
     def __init__(
@@ -110,15 +110,15 @@ def _whole(response: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {"resampled": np.nanmean(arrays["value"][rows], axis=1), **arrays}
 
 
-class Handed(base.Evidence):
+class Handed(registry.Evidence):
     """Parts by name; `study` is the study itself."""
 
-    def __init__(self, **parts: base.Part) -> None:
+    def __init__(self, **parts: registry.Part) -> None:
         self._parts = parts
 
     @property
     def trials(self):
         raise NotApplicable("no trials were made up")
 
-    def __getitem__(self, part: str) -> base.Part:
+    def __getitem__(self, part: str) -> registry.Part:
         return self._parts[part]

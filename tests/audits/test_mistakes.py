@@ -10,8 +10,8 @@ import torch
 
 import uproar
 from tests.audits.handmade import Handed, Handmade
-from uproar.audits.base import read_audit, studies_of
 from uproar.audits.mistakes import mistakes
+from uproar.audits.registry import read_audit, studies_of
 from uproar.errors import NotApplicable
 from uproar.storage.store import Store
 from uproar.study.bench import Bench

@@ -12,7 +12,7 @@ from tests.audits.handmade import Handed, Handmade
 from uproar.audits.reliability import JUDGES, contradictions, reliability, sides_of
 from uproar.audits.values_per_image import advantage, values_per_image
 from uproar.errors import NotApplicable
-from uproar.metrics import base
+from uproar.metrics import registry
 from uproar.statistics.metric_pairs import both_ways, pairwise
 
 CHAINS = ("random", "a", "b", "c", "d")
@@ -130,12 +130,12 @@ def test_metrics_of_values_are_not_asked_who_is_better_than_random():
 def glossiness():
     """A metric of a plug-in that only describes maps; the registry is put back as it was."""
 
-    @base.metric(higher_is_better=False, low=0, high=1, chance="any", describes=True)
+    @registry.metric(higher_is_better=False, low=0, high=1, chance="any", describes=True)
     def glossiness(batch):
         """How glossy a map is."""
 
     yield
-    del base.metrics._entries["glossiness"]
+    del registry.metrics._entries["glossiness"]
 
 
 @pytest.mark.parametrize("name", ["sparseness", "value_density", "glossiness"])

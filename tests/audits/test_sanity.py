@@ -11,8 +11,8 @@ import uproar
 from uproar.audits.sanity import kept, marks, rewarded, state
 from uproar.data import load
 from uproar.errors import NotApplicable
-from uproar.estimators.base import estimator, estimators
 from uproar.estimators.control import sobel
+from uproar.estimators.registry import estimator, estimators
 
 STUDY = {
     "tasks": "planted(size=8, classes=3, train=60, test=30)",

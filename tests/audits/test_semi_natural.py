@@ -8,7 +8,7 @@ import torch
 
 from tests.audits.handmade import Handed, Handmade
 from uproar import Study
-from uproar.audits.base import read_audit, studies_of
+from uproar.audits.registry import read_audit, studies_of
 from uproar.audits.semi_natural import NUMBER, REAL, STRIPES, SYNTHETIC, bands_of, semi_natural
 from uproar.data import load
 from uproar.errors import NotApplicable

@@ -7,7 +7,7 @@ import pytest
 
 from tests.audits.handmade import Handed, Handmade
 from uproar import Study
-from uproar.audits.base import read_audit, studies_of
+from uproar.audits.registry import read_audit, studies_of
 from uproar.audits.sparsity import BLURRED, GRAIN, densities, sparsity
 from uproar.errors import NotApplicable
 

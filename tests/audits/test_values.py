@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from tests.audits.handmade import Handed, Handmade
 from uproar import Study
-from uproar.audits.base import Trials, read_audit, studies_of
+from uproar.audits.registry import Trials, read_audit, studies_of
 from uproar.audits.synthetic import FEATURES, NAME, SIMULATIONS, Insertion, Simulation, data, maps, summary, trial
 from uproar.audits.values import ALTERED, altered, curve_points, hausdorff, least_distance, values
 from uproar.errors import NotApplicable

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from uproar.metrics import metrics
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
 from uproar.results.scores import Scores

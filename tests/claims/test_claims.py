@@ -516,7 +516,7 @@ def vandersmissen(sign=1, noise=0.05, n=300, together=1.0):
 
 
 def _canonical(metric):
-    from uproar.metrics.base import read_metric
+    from uproar.metrics.registry import read_metric
 
     return read_metric(metric.replace("fill=mean, ", "").replace(", fill=mean", ""))
 

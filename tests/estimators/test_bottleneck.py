@@ -14,7 +14,6 @@ from torch.distributions import Normal, kl_divergence
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadOption, NotApplicable, UnknownName
 from uproar.estimators import raw_maps, read_chain
-from uproar.estimators.base import Context, estimators
 from uproar.estimators.bottleneck import (
     Fit,
     Site,
@@ -27,6 +26,7 @@ from uproar.estimators.bottleneck import (
 )
 from uproar.estimators.evaluate import prepare_states
 from uproar.estimators.featuremaps import features_at, is_cut, middle_feature_map, named_feature_map, pyramid
+from uproar.estimators.registry import Context, estimators
 from uproar.models.borrow import borrowed
 from uproar.models.small import cnn_small, resnet_small
 from uproar.seeds import Draws

@@ -12,9 +12,9 @@ from torch import nn
 
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadOption, NotApplicable, UnknownName
-from uproar.estimators.base import Context
 from uproar.estimators.captum import captum_entry
 from uproar.estimators.gradient import grad, grad_input, guided_backprop, ig
+from uproar.estimators.registry import Context
 from uproar.models.small import cnn_small
 from uproar.registry import Entry
 from uproar.seeds import Draws

@@ -12,10 +12,10 @@ from torch.distributions import Normal, kl_divergence
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadOption, NotApplicable
 from uproar.estimators import raw_maps, read_chain
-from uproar.estimators.base import Context
 from uproar.estimators.bottleneck import information
 from uproar.estimators.evaluate import prepare_states
 from uproar.estimators.input_bottleneck import first_mask, information_beyond, prepare_input_iba
+from uproar.estimators.registry import Context
 from uproar.estimators.wasserstein import FeatureMatching, GanSettings, fit_mask
 from uproar.models.borrow import borrowed
 from uproar.models.small import cnn_small, resnet_small

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from uproar.metrics.base import Batch, metrics
+from uproar.metrics.registry import Batch, metrics
 from uproar.models import borrowed
 from uproar.seeds import Draws
 

@@ -28,8 +28,8 @@ from tools.metric_cards import (
 from tests.metrics.looking import batch_of, part, value
 from uproar.expression import Call
 from uproar.metrics import metrics
-from uproar.metrics.base import metric
 from uproar.metrics.probe import evaluate, fractions_of, summarise
+from uproar.metrics.registry import metric
 from uproar.plugins.loading import load_file
 
 DOCS = Path(__file__).parents[2] / "docs"

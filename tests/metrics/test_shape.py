@@ -11,7 +11,7 @@ from tests.metrics.looking import batch_of, part, run, value
 from tests.reference import maps_slow
 from uproar import removed
 from uproar.metrics import shape
-from uproar.metrics.base import judges, metrics, uses_order
+from uproar.metrics.registry import judges, metrics, uses_order
 from uproar.metrics.shape import GRID, kernel_density
 
 NAMES = ["sparseness", "complexity", "total_variation", "removed_variation"]

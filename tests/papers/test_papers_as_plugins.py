@@ -10,7 +10,7 @@ import pytest
 
 import uproar
 from uproar.bibliography import papers
-from uproar.claims.base import claims, papers_with_claims, read_texts
+from uproar.claims.registry import claims, papers_with_claims, read_texts
 from uproar.cli.app import _exit_code
 from uproar.report.document import chapters_of
 from uproar.report.paper_figures import figures

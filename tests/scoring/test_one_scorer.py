@@ -8,7 +8,7 @@ import torch
 
 import uproar
 from uproar.metrics import Batch
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
 from uproar.scoring import score_all
 from uproar.scoring.evaluation import Evaluation, evaluate_methods

@@ -19,7 +19,7 @@ from uproar.extend import load_plugin
 from uproar.metrics import metrics
 from uproar.plugins.loading import load_file
 from uproar.protocols import PROTOCOLS
-from uproar.protocols.declare import protocols
+from uproar.protocols.registry import protocols
 from uproar.removal.fill import fills
 from uproar.storage.store import Store
 from uproar.study.bench import Bench

@@ -11,7 +11,7 @@ import pytest
 
 import faulty
 import uproar
-from uproar.audits.base import Trials
+from uproar.audits.registry import Trials
 from uproar.audits.synthetic import NAME
 from uproar.errors import NotApplicable
 from uproar.runs.run import collected

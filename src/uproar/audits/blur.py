@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import OWN, Evidence, Part, audit, conclude, merged, several
 from uproar.audits.filtered import SMOOTH_CONTROL, Filters, left_out, plain_names
 from uproar.audits.plots import heat_map
+from uproar.audits.registry import OWN, Evidence, Part, audit, conclude, merged, several
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, conclude, several
 from uproar.audits.plots import heat_map
+from uproar.audits.registry import Evidence, Part, audit, conclude, several
 from uproar.audits.values_per_image import values_per_image
 from uproar.data.task_facts import task_facts
 from uproar.errors import NotApplicable
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.concordance import concordance
 from uproar.statistics.design import ALPHA

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, audit, conclude
 from uproar.audits.plots import REMOVED, lines
+from uproar.audits.registry import Evidence, audit, conclude
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.design import BASELINE

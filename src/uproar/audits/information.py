@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from uproar.audits.base import Evidence, audit, conclude
 from uproar.audits.plots import REMOVED, lines
 from uproar.audits.predictions import Predictions
+from uproar.audits.registry import Evidence, audit, conclude
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Plot, State

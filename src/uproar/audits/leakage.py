@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from uproar.audits.base import Evidence, audit, conclude, merged
 from uproar.audits.decoupled import DECOUPLED, by_fraction, decoupled_plot, distance, donor_effects, warnings
 from uproar.audits.plots import REMOVED, lines
 from uproar.audits.predictions import Predictions, Reader
+from uproar.audits.registry import Evidence, audit, conclude, merged
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.design import BASELINE

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, conclude, merged
 from uproar.audits.plots import lines
 from uproar.audits.predictions import Predictions
+from uproar.audits.registry import Evidence, Part, audit, conclude, merged
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.protocols import protocol_named

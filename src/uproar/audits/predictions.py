@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from uproar.audits.base import Part
+from uproar.audits.registry import Part
 from uproar.errors import NotApplicable
 from uproar.training.calibrate import nll_bits
 

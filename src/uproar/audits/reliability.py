@@ -14,11 +14,11 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from uproar.audits.base import OWN, Evidence, Part, audit, conclude, knows_truth, merged
 from uproar.audits.plots import heat_map
+from uproar.audits.registry import OWN, Evidence, Part, audit, conclude, knows_truth, merged
 from uproar.audits.values_per_image import advantage, advantage_table, values_per_image
 from uproar.errors import NotApplicable
-from uproar.metrics.base import judges, read_metric, uses_order
+from uproar.metrics.registry import judges, read_metric, uses_order
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.concordance import Concordance, concordance, krippendorff_alpha

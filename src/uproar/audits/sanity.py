@@ -11,12 +11,12 @@ import pandas as pd
 import torch
 from pydantic import Field
 
-from uproar.audits.base import OWN, Evidence, Part, audit, conclude, several
 from uproar.audits.plots import bars, lines
+from uproar.audits.registry import OWN, Evidence, Part, audit, conclude, several
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.metrics.base import read_metric
 from uproar.metrics.randomisation import Similarity, compare
+from uproar.metrics.registry import read_metric
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import mean_interval

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, conclude, merged, several
 from uproar.audits.plots import bars, heat_map
+from uproar.audits.registry import Evidence, Part, audit, conclude, merged, several
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.data import load
 from uproar.data.watermark import stripes_mark
 from uproar.errors import BadInput, NotApplicable, one_line
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
-from uproar.metrics.base import sign_of
+from uproar.metrics.registry import sign_of
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.design import BASELINE
 

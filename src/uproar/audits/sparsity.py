@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, conclude, knows_truth, merged
 from uproar.audits.plots import bars, lines
+from uproar.audits.registry import Evidence, Part, audit, conclude, knows_truth, merged
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.metrics.shape import GRID
 from uproar.results.finding import Finding, Plot, State
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import pandas as pd
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, conclude, several
 from uproar.audits.plots import bars
+from uproar.audits.registry import Evidence, Part, audit, conclude, several
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
-from uproar.audits.base import OWN, Evidence, Part, audit, conclude, several
 from uproar.audits.plots import bars, heat_map
+from uproar.audits.registry import OWN, Evidence, Part, audit, conclude, several
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State

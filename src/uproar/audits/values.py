@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, Trials, audit, conclude
 from uproar.audits.plots import bars, lines
+from uproar.audits.registry import Evidence, Part, Trials, audit, conclude
 from uproar.audits.synthetic import NAME
 from uproar.audits.synthetic import summary as known_answer
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call, parse
-from uproar.metrics.base import metrics, read_metric
+from uproar.metrics.registry import metrics, read_metric
 from uproar.metrics.soundness import Rule, sound_curve
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.intervals import Interval, mean_interval

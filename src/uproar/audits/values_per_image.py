@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from uproar.audits.base import Part, several
+from uproar.audits.registry import Part, several
 from uproar.errors import NotApplicable
 from uproar.metrics import metrics
-from uproar.metrics.base import read_metric, sign_of
+from uproar.metrics.registry import read_metric, sign_of
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, Measurements
 from uproar.statistics.metric_pairs import ValuesPerImage

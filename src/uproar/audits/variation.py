@@ -12,9 +12,9 @@ import pandas as pd
 import scipy
 from pydantic import Field
 
-from uproar.audits.base import Evidence, Part, audit, conclude, merged, several
 from uproar.audits.filtered import Filters, left_out, plain_names, squared
 from uproar.audits.plots import lines, scatter
+from uproar.audits.registry import Evidence, Part, audit, conclude, merged, several
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Plot, State

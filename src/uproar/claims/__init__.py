@@ -1,6 +1,6 @@
 """What papers claim, as tests of what a study found."""
 
-from uproar.claims.base import Claim, claim, claims, claims_named, every, judge, most, papers_with_claims
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.registry import Claim, claim, claims, claims_named, every, judge, most, papers_with_claims
 
 __all__ = ["Claim", "ClaimEvidence", "claim", "claims", "claims_named", "every", "judge", "most", "papers_with_claims"]

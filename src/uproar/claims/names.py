@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from uproar.expression import Call, parse
-from uproar.metrics.base import metrics, read_metric
+from uproar.metrics.registry import metrics, read_metric
 
 
 @functools.lru_cache(maxsize=512)

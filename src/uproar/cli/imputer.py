@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from uproar.cli.progress import Watch
 from uproar.expression import parse
-from uproar.metrics.base import metrics
+from uproar.metrics.registry import metrics
 from uproar.removal.linear import warm_up
 
 

@@ -130,7 +130,7 @@ def score(
     from uproar.cli.subjects import read_image_set
     from uproar.estimators import read_chain, require_maps
     from uproar.extend import load_plugin
-    from uproar.metrics.base import read_metric
+    from uproar.metrics.registry import read_metric
     from uproar.storage.store import Store
     from uproar.study.maps import stored_maps
     from uproar.study.score_cost import ScoreCost

@@ -1,10 +1,10 @@
 """Estimators by name, and chains of them: `(model, x, target) -> map`."""
 
-from uproar.estimators.base import Context, adopt, direct, estimator, estimators
 from uproar.estimators.captum import captum_entry
 from uproar.estimators.chain import Chain, families, read_chain, require_maps
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
 from uproar.estimators.map_files import StoredMaps, maps_entry
+from uproar.estimators.registry import Context, adopt, direct, estimator, estimators
 
 __all__ = [
     "Chain",

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches, spans
 from uproar.data.task import Split
-from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.featuremaps import (
     channels_last,
@@ -29,6 +28,7 @@ from uproar.estimators.featuremaps import (
     outputs_kept,
 )
 from uproar.estimators.layers import LayerName
+from uproar.estimators.registry import Context, estimator
 from uproar.models.borrow import borrowed, device_of
 from uproar.models.forward import forward
 from uproar.models.output_kind import as_logits

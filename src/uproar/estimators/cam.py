@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uproar.estimators.base import estimator
 from uproar.estimators.layers import LayerName, layer_gradient
+from uproar.estimators.registry import estimator
 from uproar.types import Images, Labels, RawMaps
 
 _NEEDS = "a convolution"

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from uproar.batches import in_batches
 from uproar.containment import seeded_generators
 from uproar.errors import BadInput, BadShape, NotApplicable, one_line
-from uproar.estimators.base import Context
 from uproar.estimators.captum_classes import PREFIX, captum_class, captum_package, class_options, parameters
 from uproar.estimators.class_scores import rows_for
 from uproar.estimators.layers import last_conv_layer, module_named
+from uproar.estimators.registry import Context
 from uproar.models.borrow import borrowed
 from uproar.models.forward import returning_scores
 from uproar.registry import Entry

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from uproar.errors import BadInput, BadOption
-from uproar.estimators.base import estimators, run
 from uproar.estimators.map_files import StoredMaps
+from uproar.estimators.registry import estimators, run
 from uproar.expression import Call, parse
 from uproar.seeds import Draws
 

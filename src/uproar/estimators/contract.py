@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from uproar.containment import ModelState, is_builtin, recording_restored, seeded_with
 from uproar.data import Task, load
 from uproar.errors import CODE_ERRORS, NotApplicable, SideEffect, one_line
-from uproar.estimators.base import Context, estimators
 from uproar.estimators.chain import Chain, read_chain, require_maps
 from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
+from uproar.estimators.registry import Context, estimators
 from uproar.models import ModelSpec, borrowed, build
 from uproar.plugins.loading import blamed
 from uproar.seeds import Draws

@@ -11,8 +11,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import NotApplicable
-from uproar.estimators.base import Context, direct, estimator
 from uproar.estimators.postprocess import gaussian
+from uproar.estimators.registry import Context, direct, estimator
 from uproar.removal.order import count
 from uproar.types import Images, Labels, RawMaps
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from uproar.errors import BadShape, NotApplicable
 from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, image_dependent, with_backward
-from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import input_gradient, sum_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
+from uproar.estimators.registry import Context, estimator
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 

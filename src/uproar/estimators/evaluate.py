@@ -12,9 +12,9 @@ from uproar.batches import in_batches
 from uproar.checks import map_values
 from uproar.containment import guarded_call
 from uproar.errors import BadMap, NotApplicable
-from uproar.estimators.base import Context, estimators, run
 from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.class_scores import rows_for
+from uproar.estimators.registry import Context, estimators, run
 from uproar.estimators.transforms import add_noise
 from uproar.expression import Call
 from uproar.models.borrow import borrowed

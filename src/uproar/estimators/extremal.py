@@ -13,9 +13,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
-from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.gradient import Baseline, baseline_image
+from uproar.estimators.registry import Context, estimator
 from uproar.removal.filters import gaussian_kernel
 from uproar.types import Images, Labels, RawMaps
 

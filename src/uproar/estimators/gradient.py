@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import NotApplicable
-from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import input_gradient, sum_over_points
+from uproar.estimators.registry import Context, estimator
 from uproar.types import Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]

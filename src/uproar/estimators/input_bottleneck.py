@@ -11,7 +11,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.batches import in_batches
-from uproar.estimators.base import Context, estimator
 from uproar.estimators.bottleneck import (
     START,
     Count,
@@ -32,6 +31,7 @@ from uproar.estimators.bottleneck import (
 )
 from uproar.estimators.class_scores import rows_for
 from uproar.estimators.layers import LayerName
+from uproar.estimators.registry import Context, estimator
 from uproar.estimators.wasserstein import FeatureMatching, GanSettings, fit_mask
 from uproar.types import Images, Labels, RawMaps
 

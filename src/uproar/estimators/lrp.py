@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators.backward_rules import Interception, image_dependent, only_moves, with_backward
-from uproar.estimators.base import estimator
 from uproar.estimators.lrp_rules import Affine, AlphaBeta, Box, Coherency, Epsilon, divided
+from uproar.estimators.registry import estimator
 from uproar.types import Images, Labels, RawMaps
 
 Composite = Literal["epsilon-plus", "epsilon", "z-plus", "alpha1-beta0", "alpha2-beta1", "coherency"]

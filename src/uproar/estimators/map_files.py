@@ -20,7 +20,7 @@ from uproar.arrays import Rows
 from uproar.checks import map_values
 from uproar.data.task import Split
 from uproar.errors import BadInput, BadMap, NotApplicable
-from uproar.estimators.base import Context
+from uproar.estimators.registry import Context
 from uproar.plugins.loading import file_at
 from uproar.registry import Entry
 from uproar.types import Images, Labels, RawMaps

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import BadOption
-from uproar.estimators.base import postprocess
+from uproar.estimators.registry import postprocess
 from uproar.removal.filters import gaussian_kernel
 from uproar.types import Maps
 

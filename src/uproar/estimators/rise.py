@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import blend, scores_of, sum_over_points
 from uproar.estimators.gradient import Baseline, baseline_image
+from uproar.estimators.registry import Context, estimator
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 

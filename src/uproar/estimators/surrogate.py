@@ -12,9 +12,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadOption, NotApplicable
-from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import Score, scores_of_versions, target_scores
 from uproar.estimators.gradient import Baseline, baseline_image
+from uproar.estimators.registry import Context, estimator
 from uproar.seeds import generator
 from uproar.types import Images, Labels, RawMaps
 

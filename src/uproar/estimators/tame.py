@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.data.task import Split
-from uproar.estimators.base import Context, estimator
 from uproar.estimators.class_scores import class_scores
 from uproar.estimators.featuremaps import FeatureMap, channels_last, named_feature_map, outputs_kept, pyramid
 from uproar.estimators.layers import LayerName
+from uproar.estimators.registry import Context, estimator
 from uproar.models.borrow import borrowed, device_of
 from uproar.models.forward import forward
 from uproar.models.output_kind import as_logits

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from uproar.estimators.base import ensemble, over_classes, transform
+from uproar.estimators.registry import ensemble, over_classes, transform
 from uproar.seeds import Draws
 from uproar.types import Images, RawMaps
 

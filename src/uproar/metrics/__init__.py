@@ -1,9 +1,9 @@
-"""Numbers about maps and curves: metrics by name, areas under curves, and verdicts from replicates."""
+"""Metrics of attribution maps without retraining, and the engine that asks the model about changed images."""
 
-from uproar.metrics import confidence, insertion, localisation, randomisation, road, shape, stability
+from uproar.metrics import confidence, insertion_deletion, localisation, randomisation, road, shape, stability
 from uproar.metrics import soundness as sound
 from uproar.metrics.axis import Axis
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metric, metrics
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric, metrics
 
 __all__ = [
     "Axis",
@@ -12,7 +12,7 @@ __all__ = [
     "Outputs",
     "Responses",
     "confidence",
-    "insertion",
+    "insertion_deletion",
     "localisation",
     "metric",
     "metrics",

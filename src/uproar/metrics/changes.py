@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.metrics.base import Batch
 from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, PreparedBatch, Scale
+from uproar.metrics.registry import Batch
 from uproar.removal import count
 from uproar.removal.fill import read_fill
 from uproar.types import Images, Maps

@@ -13,10 +13,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Blended, removed
 from uproar.metrics.prepared_batch import PreparedBatch, Scale, with_values
 from uproar.metrics.probabilities import only, target_score
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.removal import count
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import BadShape, NotApplicable
-from uproar.metrics.base import Batch, Responses, metric
+from uproar.metrics.registry import Batch, Responses, metric
 from uproar.metrics.shape import Sign, magnitudes, where_defined
 from uproar.removal.order import ranks
 from uproar.seeds import Draws

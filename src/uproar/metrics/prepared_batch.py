@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.metrics.base import Batch
+from uproar.metrics.registry import Batch
 from uproar.removal import FillContext, filled, ranks
 from uproar.removal.fill import read_fill, replacement
 from uproar.seeds import Draws, generator

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uproar.metrics.base import Batch, Change, Outputs
+from uproar.metrics.registry import Batch, Change, Outputs
 from uproar.statistics.areas import area
 from uproar.types import Labels
 

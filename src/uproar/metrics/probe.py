@@ -20,9 +20,9 @@ from uproar.batches import spans
 from uproar.containment import contained, guarded_call, is_builtin, private_copy
 from uproar.errors import BadInput, BadShape
 from uproar.expression import Call
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metrics, read_metric, statistic
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared_batch import PreparedBatch
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metrics, read_metric, statistic
 from uproar.models.borrow import borrowed
 from uproar.models.forward import forward
 from uproar.types import Images

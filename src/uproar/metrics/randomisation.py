@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, one_line
-from uproar.metrics.base import Batch, Responses, Uses, metric
+from uproar.metrics.registry import Batch, Responses, Uses, metric
 from uproar.models.borrow import device_of
 from uproar.models.remote_device import unwrap_remote
 from uproar.seeds import key

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from uproar.errors import BadOption
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Side
-from uproar.metrics.insertion import Points, flat, nested
+from uproar.metrics.insertion_deletion import Points, flat, nested
 from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import area_of, curve_of, only
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.removal import count
 
 Fraction = Annotated[float, Field(ge=0, le=1)]

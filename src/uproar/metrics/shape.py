@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from uproar.metrics.base import Batch, Responses, metric
+from uproar.metrics.registry import Batch, Responses, metric
 from uproar.removal.order import ranks, removed_at, tie_share
 from uproar.types import Maps
 

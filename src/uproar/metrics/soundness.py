@@ -18,11 +18,11 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.metrics.axis import Axis, Trace
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Thresholded
-from uproar.metrics.insertion import Points, flat, nested
+from uproar.metrics.insertion_deletion import Points, flat, nested
 from uproar.metrics.prepared_batch import PreparedBatch, with_values
 from uproar.metrics.probabilities import By, area_of, curve_of, only, target_score
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.removal import count
 
 Steps = Annotated[int, Field(ge=1, le=100_000)]

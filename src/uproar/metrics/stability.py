@@ -12,8 +12,8 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.errors import NotApplicable
-from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.probabilities import target_score
+from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.metrics.shape import where_defined
 from uproar.removal.fill import FillContext, filled
 from uproar.types import Images, Labels, Maps

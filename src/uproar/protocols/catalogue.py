@@ -90,7 +90,7 @@ def protocol_named(name: str) -> Protocol:
         return PROTOCOLS[name]
     call = parse(name)
     if call.name not in PROTOCOLS:
-        from uproar.protocols.declare import protocols  # whose declarations end up in PROTOCOLS
+        from uproar.protocols.registry import protocols  # whose declarations end up in PROTOCOLS
 
         protocols.load_entry_points()
     if call.name not in PROTOCOLS:

@@ -11,10 +11,9 @@ from pydantic import Field
 
 from uproar.errors import BadOption
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Blended, Regions, Side
 from uproar.metrics.confidence import DROP, FACTS, INCREASE, drop_of, drop_responses, probabilities_of
-from uproar.metrics.insertion import (
+from uproar.metrics.insertion_deletion import (
     BIASES,
     CHANCE,
     Points,
@@ -30,6 +29,7 @@ from uproar.metrics.insertion import (
 )
 from uproar.metrics.localisation import BOXES, CONTEXT_BIAS, NEEDS, hits_at, overlap, peaks_of, region_of
 from uproar.metrics.prepared_batch import PreparedBatch
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.shape import where_defined
 
 Percentile = Annotated[float, Field(ge=0, le=100)]

@@ -9,11 +9,11 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.metrics.axis import Axis
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import AtPercentile, Blended, Side
 from uproar.metrics.confidence import FACTS, INCREASE, drop_responses, probabilities_of
 from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import curve_of, only, target_score
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.road import CHANCE, axis
 
 Percentile = Annotated[float, Field(ge=0, le=100)]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Outputs, Responses, metric
 from uproar.metrics.changes import Side, removed
-from uproar.metrics.insertion import Points, flat
+from uproar.metrics.insertion_deletion import Points, flat
 from uproar.metrics.prepared_batch import Jittered, PreparedBatch
 from uproar.metrics.probabilities import curve_of, only
+from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.metrics.road import CHANCE, LERF_BIAS, MORF_BIAS, PAPER, ROAD, By, Fractions, axis
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from uproar.metrics.base import Batch, Outputs, Responses, metric
-from uproar.metrics.insertion import Points, flat, nested
+from uproar.metrics.insertion_deletion import Points, flat, nested
 from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import By, only
+from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.metrics.soundness import (
     COMPLETE_BIAS,
     LI,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Blended
 from uproar.metrics.confidence import DROP, FACTS, INCREASE, Share, drop_of, drop_responses, probabilities_of
 from uproar.metrics.prepared_batch import with_values
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 
 
 def _tame(shape: Sequence[int], *, top: float) -> list[Change]:

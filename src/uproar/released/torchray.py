@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from uproar.metrics.base import Batch, Responses, metric
 from uproar.metrics.localisation import BOXES, CONTEXT_BIAS, Pixels, hits_at, near, peaks_of, region_of
+from uproar.metrics.registry import Batch, Responses, metric
 
 
 def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:

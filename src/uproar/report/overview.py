@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.claims.base import claims_named, papers_with_claims
+from uproar.claims.registry import claims_named, papers_with_claims
 from uproar.errors import BadInput
 from uproar.report.formatting import NOTHING
 from uproar.report.markdown import anchor, code, table, text

@@ -9,7 +9,7 @@ import numpy as np
 
 from uproar.claims.names import bare
 from uproar.errors import NotApplicable
-from uproar.metrics.base import metrics, read_metric
+from uproar.metrics.registry import metrics, read_metric
 from uproar.report.figures import Chart, Series, limits_of, numbers
 from uproar.report.formatting import clean
 from uproar.report.paper_figures import FigureSource

@@ -15,8 +15,8 @@ from torch import Tensor
 from uproar.batches import spans
 from uproar.expression import Call
 from uproar.metrics import Batch
-from uproar.metrics.base import Responses, resampled_statistic
 from uproar.metrics.probe import evaluate, joined, summarise
+from uproar.metrics.registry import Responses, resampled_statistic
 from uproar.models import MemoryBudget
 from uproar.removal.order import tied_pixels
 

@@ -31,8 +31,8 @@ from uproar.data.task import box_pixels
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call, parse
 from uproar.metrics import Batch
-from uproar.metrics.base import read_metric
 from uproar.metrics.probe import evaluate, fractions_of
+from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
 from uproar.models.output_kind import (
     LogProbabilities,

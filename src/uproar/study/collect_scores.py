@@ -12,7 +12,7 @@ import pandas as pd
 
 from uproar.expression import Call
 from uproar.metrics import metrics
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.results.scores import Scores, is_ranked
 from uproar.results.study import IMAGE_SCORE_COLUMNS
 from uproar.scoring import tables

@@ -9,11 +9,11 @@ import numpy as np
 import scipy
 import torch
 
-from uproar.audits import base
+from uproar.audits import registry
 from uproar.data import Task
 from uproar.errors import Absent, Damaged, NotApplicable
-from uproar.metrics.base import read_metric
 from uproar.metrics.probe import fractions_of
+from uproar.metrics.registry import read_metric
 from uproar.results.view import StudyView
 from uproar.storage.store import Item, Store
 from uproar.study.bench import Bench, bench_for
@@ -24,7 +24,7 @@ from uproar.study.spec import Study
 from uproar.study.trials import trials_in
 
 
-class Part(base.Part):
+class Part(registry.Part):
     """What one study found, for one task and model."""
 
     def __init__(self, study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None) -> None:
@@ -104,7 +104,7 @@ def _log_probabilities(item: Item) -> np.ndarray:
     return scipy.special.log_softmax(item.arrays["test_scores"].astype(np.float64), axis=1)
 
 
-class Evidence(base.Evidence):
+class Evidence(registry.Evidence):
     """The study an audit judges, and the parts it asked for, by name."""
 
     def __init__(
@@ -112,7 +112,7 @@ class Evidence(base.Evidence):
         studies: Mapping[str, Study],
         store: Store,
         outcomes: Mapping[Unit, Outcome] | None = None,
-        trials: base.Trials | None = None,
+        trials: registry.Trials | None = None,
     ) -> None:
         self.study = next(iter(studies.values()))
         self._store, self._trials = store, trials

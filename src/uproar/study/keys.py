@@ -12,7 +12,7 @@ from typing import Any
 from uproar.estimators import estimators
 from uproar.expression import Call
 from uproar.metrics import metrics
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.models.weights import weights_hash
 from uproar.protocols import Protocol, protocol_named
 from uproar.protocols.mask_assignment import FOLDS

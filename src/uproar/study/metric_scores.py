@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from uproar.errors import NotApplicable
 from uproar.estimators import Chain, Context, explain_chains
 from uproar.metrics import Batch
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
 from uproar.models.borrow import device_of
 from uproar.models.remote_device import callable_from_cpu, explain_on_device

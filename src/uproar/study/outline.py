@@ -16,8 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from uproar.data.task_facts import TaskFacts, limit_facts, task_facts
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import families, read_chain
-from uproar.metrics.base import metrics, read_metric
 from uproar.metrics.probe import fractions_of, has_curve, images_shown
+from uproar.metrics.registry import metrics, read_metric
 from uproar.models import ModelSpec
 from uproar.models.registry import make
 from uproar.plugins.loading import blamed

@@ -14,7 +14,7 @@ from uproar.data import Split
 from uproar.data.stream import row_numbers
 from uproar.errors import Absent, Damaged
 from uproar.estimators import Chain, Context, estimators
-from uproar.estimators.base import run
+from uproar.estimators.registry import run
 from uproar.removal import Levels
 from uproar.seeds import Draws
 from uproar.storage.store import Item

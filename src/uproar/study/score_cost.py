@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from uproar.errors import NotApplicable
 from uproar.estimators import Chain
 from uproar.metrics import metrics as known_metrics
-from uproar.metrics.base import read_metric
 from uproar.metrics.probe import images_shown
+from uproar.metrics.registry import read_metric
 from uproar.models.speed import Speed
 from uproar.remaining_time import about, duration
 from uproar.storage.store import Store

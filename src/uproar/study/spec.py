@@ -20,7 +20,7 @@ from uproar.estimators.map_files import PREFIX as MAPS
 from uproar.estimators.map_files import name_of, path_in
 from uproar.expression import Call, parse
 from uproar.extend import load_plugin
-from uproar.metrics.base import read_metric
+from uproar.metrics.registry import read_metric
 from uproar.models import ModelSpec
 from uproar.paths import user_path
 from uproar.plugins.loading import file_at

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from uproar.audits.base import Trials
+from uproar.audits.registry import Trials
 from uproar.audits.synthetic import SIMULATIONS
 from uproar.errors import NotApplicable
 from uproar.storage.store import Item, Store, key_of

@@ -14,8 +14,8 @@ from typing import Unpack
 
 import pandas as pd
 
-from uproar.claims.base import Test, claim, claims_of, every, read_texts
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.registry import Test, claim, claims_of, every, read_texts
 from uproar.errors import NotApplicable
 from uproar.results.judgement import Decision, Measure, Range
 from uproar.statistics.design import BASELINE

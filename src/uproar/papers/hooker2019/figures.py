@@ -8,7 +8,7 @@ from functools import partial
 
 import pandas as pd
 
-from uproar.claims.base import if_applicable
+from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.hooker2019.claims import CONTROLLED, KAR, ROAR, SINGLE, UNTRAINED
 from uproar.report.figures import Chart, Figure, Pictures, Series, share_limits

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Unpack
 
-from uproar.claims.base import Test, claims_of, every, most
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.registry import Test, claims_of, every, most
 from uproar.data.registry import tasks
 from uproar.errors import NotApplicable
 from uproar.expression import parse

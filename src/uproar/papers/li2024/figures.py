@@ -7,8 +7,8 @@ from functools import partial
 
 import pandas as pd
 
-from uproar.claims.base import if_applicable
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.li2024.claims import KNOWN_ANSWER, POOLING, RECT, kind_of_marks
 from uproar.report.figures import Chart, Figure

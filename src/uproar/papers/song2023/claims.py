@@ -10,9 +10,9 @@ import pandas as pd
 
 from uproar.audits.filtered import SQUARES
 from uproar.audits.theorems import theorem_one, theorem_two
-from uproar.claims.base import Test, claims_of, every, most
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.names import bare
+from uproar.claims.registry import Test, claims_of, every, most
 from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.results.judgement import Decision, Measure, Range

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from uproar.claims.base import if_applicable
 from uproar.claims.names import bare
+from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.song2023.claims import (
     BLOCKS,

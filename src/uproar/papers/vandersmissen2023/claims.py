@@ -9,8 +9,8 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from uproar.claims.base import Test, claims_of, every, if_applicable, most
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.registry import Test, claims_of, every, if_applicable, most
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.results.judgement import Decision, Measure, Range

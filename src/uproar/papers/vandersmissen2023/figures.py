@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from uproar.bibliography import read_beside
-from uproar.claims.base import if_applicable
 from uproar.claims.names import bare, read_higher
+from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.vandersmissen2023.claims import (
     COARSE,

@@ -1,4 +1,4 @@
-"""How a metric is declared: what it asks of the model, what it says of each image, what it says of a data set.
+"""The registry of metrics: what a metric asks of the model, and its value for each image and for a data set.
 
 A metric is a function `(batch, outputs) -> responses`, one row per image. `outputs` holds the model's outputs to the
 changed images that the metric asked for (`asks=`); asking for the same change as another metric costs nothing, since

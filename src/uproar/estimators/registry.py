@@ -1,4 +1,4 @@
-"""How an estimator, a transform and a post-processing step are declared.
+"""The registry of estimators: how an estimator, a transform and a post-processing step are declared.
 
 An estimator is a function `(model, x, target) -> map`: signed importance, (n, c, h, w), or (n, 1, h, w) where the
 method knows no channels; larger = more important. Its keyword-only arguments are its options. It gets more by

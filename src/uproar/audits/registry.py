@@ -1,4 +1,4 @@
-"""How an audit is declared: the studies it needs, and the verdict it draws from their results.
+"""The registry of audits: the studies that an audit needs, and the verdict it draws from their results.
 
     @audit(title="Geometry", question="Does the shape of what is removed matter?", studies=needed)
     def geometry(evidence, *, protocol="roar"):

@@ -1,4 +1,4 @@
-"""How users declare a protocol: a function that says what the network sees."""
+"""The registry of protocols that users declare: a function that says what the network sees."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from uproar.metrics.axis import of_pixels
-from uproar.metrics.base import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.changes import Side, removed
 from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, PreparedBatch
 from uproar.metrics.probabilities import area_of, curve_of, only
+from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.removal import count
 from uproar.removal.fill import read_fill
 

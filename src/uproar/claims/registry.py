@@ -1,4 +1,4 @@
-"""How a claim of a paper is declared, and how its outcome follows from what a study found.
+"""The registry of claims: how a claim of a paper is declared, and how its outcome follows from the results of a study.
 
     @claim("author2030:sg-sq", place="4.2.3, Figure 5", says="Squaring and averaging ... far outperforms ...",
            published="10.78 ± 7.85 % at 90 % removed, random 63.71")
