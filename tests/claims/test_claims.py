@@ -18,6 +18,7 @@ from uproar.papers.song2023.claims import variation_lines
 from uproar.papers.vandersmissen2023.claims import methods
 from uproar.results.judgement import Measure, claims_table
 from uproar.statistics.correlation import correlation_interval, spread_interval
+from uproar.statistics.intervals import Interval
 from uproar.statistics.regression import line_interval
 
 HOLDS, FAILS, OPEN, UNASKED = "holds", "does not hold here", "undecided", "not asked"
@@ -35,20 +36,20 @@ def outcomes(found, paper: str) -> dict[str, str]:
     [(0.1, 0.2, HOLDS), (-0.2, -0.1, FAILS), (-0.1, 0.1, OPEN), (math.nan, math.nan, OPEN), (0.0, 0.1, OPEN)],
 )
 def test_a_claim_is_decided_only_where_the_whole_interval_is_on_one_side(low, high, outcome):
-    assert Measure("x", (low + high) / 2, low, high, 5, above=0.0).outcome == outcome
+    assert Measure("x", Interval((low + high) / 2, low, high, 5), above=0.0).outcome == outcome
 
 
 def test_a_range_is_left_on_either_side():
     inside = {"above": -0.1, "below": 0.1}
-    assert Measure("x", 0.0, -0.05, 0.05, 5, **inside).outcome == HOLDS
-    assert Measure("x", 0.3, 0.2, 0.4, 5, **inside).outcome == FAILS
-    assert Measure("x", -0.3, -0.4, -0.2, 5, **inside).outcome == FAILS
-    assert Measure("x", 0.1, 0.0, 0.2, 5, **inside).outcome == OPEN
+    assert Measure("x", Interval(0.0, -0.05, 0.05, 5), **inside).outcome == HOLDS
+    assert Measure("x", Interval(0.3, 0.2, 0.4, 5), **inside).outcome == FAILS
+    assert Measure("x", Interval(-0.3, -0.4, -0.2, 5), **inside).outcome == FAILS
+    assert Measure("x", Interval(0.1, 0.0, 0.2, 5), **inside).outcome == OPEN
 
 
 def _part(outcome: str) -> Measure:
     low, high = {HOLDS: (1, 2), FAILS: (-2, -1), OPEN: (-1, 1)}[outcome]
-    return Measure(outcome, (low + high) / 2, low, high, 3, above=0.0)
+    return Measure(outcome, Interval((low + high) / 2, low, high, 3), above=0.0)
 
 
 @pytest.mark.parametrize(
@@ -208,14 +209,14 @@ def test_the_controlled_claims_look_at_decoupled_roar_alone():
 def test_the_numbers_are_those_of_the_curves():
     given = hooker(PUBLISHED, noise=0.0)
     one = next(c for c in judge(given, ["hooker2019:random-90"]))
-    assert one.deciding.effect == pytest.approx((0.80 - 0.1) / (0.9 - 0.1))
-    assert one.deciding.n == 4
+    assert one.deciding.interval.value == pytest.approx((0.80 - 0.1) / (0.9 - 0.1))
+    assert one.deciding.interval.n == 4
     kar = next(c for c in judge(given, ["hooker2019:kar"]))
-    assert kar.deciding.effect == pytest.approx((0.84 - 0.30) - 0.02 * 5)  # grad is second, sg_sq seventh
+    assert kar.deciding.interval.value == pytest.approx((0.84 - 0.30) - 0.02 * 5)  # grad is second, sg_sq seventh
     (single,) = judge(given, ["hooker2019:single"])
     grad = next(m for m in single.measures if "grad against" in m.what)
     parts = (0.03 / 2 * 0.8, 0.03 / 2 * 0.09)  # trapezia from 10 to 90 and from 90 to 99 %
-    assert grad.effect == pytest.approx(-sum(parts) / 0.89)
+    assert grad.interval.value == pytest.approx(-sum(parts) / 0.89)
 
 
 def test_kar_and_roar_are_each_taken_where_they_separate_most():
@@ -231,11 +232,11 @@ def test_kar_and_roar_are_each_taken_where_they_separate_most():
 
 
 def test_the_part_that_decides_is_the_one_least_in_its_range():
-    parts = [Measure(str(low), low + 0.1, low, low + 0.2, 5, above=0.0) for low in (0.3, 0.1, 0.2)]
+    parts = [Measure(str(low), Interval(low + 0.1, low, low + 0.2, 5), above=0.0) for low in (0.3, 0.1, 0.2)]
     assert every(*parts).deciding.what == "0.1"
-    fails = [Measure(str(low), low + 0.1, low, low + 0.2, 5, above=0.0) for low in (-0.4, -0.6)]
+    fails = [Measure(str(low), Interval(low + 0.1, low, low + 0.2, 5), above=0.0) for low in (-0.4, -0.6)]
     assert every(*parts, *fails).deciding.what == "-0.6"
-    nothing = Measure("no interval", 0.5, math.nan, math.nan, 1, above=0.0)
+    nothing = Measure("no interval", Interval(0.5, math.nan, math.nan, 1), above=0.0)
     assert every(*parts, nothing).deciding is nothing
 
 
@@ -286,15 +287,15 @@ def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked
         line = variation_lines(found, True, of)[0.3]
         assert set(line.excluded) == {"random", "sobel", "block_random"}
         assert len(line.x) - len(line.excluded) == 7  # six and Grad-CAM
-        assert line.r2.effect > 0.99
+        assert line.r2.interval.value > 0.99
     masks = variation_lines(found, False, "masks")
     assert masks[0.5].x["grad"] == pytest.approx(0.2, abs=0.01)
     assert masks[0.3].x["grad"] == pytest.approx(0.12, abs=0.01)
     with_random = variation_lines(found, True, "maps", baselines=True)[0.3]
     assert with_random.excluded == ("block_random",)
     x, y = (np.array([of[n] for n in of if n != "block_random"]) for of in (with_random.x, with_random.y))
-    assert with_random.r2.effect == pytest.approx(np.corrcoef(x, y)[0, 1] * abs(np.corrcoef(x, y)[0, 1]))
-    assert with_random.r2.effect < 0.5
+    assert with_random.r2.interval.value == pytest.approx(np.corrcoef(x, y)[0, 1] * abs(np.corrcoef(x, y)[0, 1]))
+    assert with_random.r2.interval.value < 0.5
 
 
 def test_lines_keep_to_the_rates_of_the_figures():
@@ -578,7 +579,7 @@ def test_correlations_are_of_each_network_by_itself():
     found = ClaimEvidence(results(**parts), TASK, MODEL)
     assert methods(found, "insertion", "road") == ["ig", "grad"]
     measure = found.correlation("insertion", "road", ["ig"])
-    assert measure.effect == pytest.approx(0.0, abs=1e-9)  # road is better where lower: -1 and 1
+    assert measure.interval.value == pytest.approx(0.0, abs=1e-9)  # road is better where lower: -1 and 1
     assert found.correlations("insertion", "road")["ig"] == pytest.approx(0.0, abs=1e-9)
 
 
@@ -591,7 +592,7 @@ def test_two_ways_of_measuring_the_same_agree_exactly():
         scores.loc[binary, "value"] = scores.loc[drop, "value"].to_numpy() ** 3
     more = {"scores": given.scores, "image_scores": scores, "metric_scores": given.metric_scores}
     (one,) = judge(results(**more), ["vandersmissen2023:binary-same"])
-    assert (one.outcome, one.deciding.effect) == (HOLDS, pytest.approx(1.0))
+    assert (one.outcome, one.deciding.interval.value) == (HOLDS, pytest.approx(1.0))
 
 
 # names, tables
@@ -635,7 +636,7 @@ def test_one_replicate_leaves_a_claim_undecided():
     cells = accuracies({"roar": {"random": {0.9: 0.8}, "sg_sq(grad)": {0.9: 0.1}}}, 0.0, seeds=1)
     (one,) = judge(results(cells), ["hooker2019:sg-sq"])
     assert one.outcome == OPEN
-    assert one.deciding.n <= 1
+    assert one.deciding.interval.n <= 1
 
 
 def test_the_table_has_a_row_per_number():

@@ -118,14 +118,8 @@ class ClaimEvidence:
         if a not in table.index:
             raise NotApplicable(f"{a} shares no finished curve with {b} under {protocol}")
         row = table.loc[a]
-        return Measure(
-            f"{protocol}{_where(at)}: {a} against {b}, accuracy",
-            float(row["advantage"]),
-            float(row["low"]),
-            float(row["high"]),
-            int(row["n"]),
-            **claimed,
-        )
+        interval = Interval(float(row["advantage"]), float(row["low"]), float(row["high"]), int(row["n"]))
+        return Measure(f"{protocol}{_where(at)}: {a} against {b}, accuracy", interval, **claimed)
 
     def _compared(self, protocol: str, baseline: str, at: At) -> pd.DataFrame:
         """All estimators against one under a protocol; several claims ask for the same."""
@@ -177,15 +171,8 @@ class ClaimEvidence:
                 sign = 1 if row["better"] == a else -1
                 towards = sign if read_higher(metric) else -sign
                 low, high = sorted((towards * row["low"], towards * row["high"]))
-                return Measure(
-                    f"{metric}: {a} against {b}",
-                    towards * row["difference"],
-                    low,
-                    high,
-                    self._images(metric, a),
-                    "images",
-                    **claimed,
-                )
+                interval = Interval(towards * row["difference"], low, high, self._images(metric, a))
+                return Measure(f"{metric}: {a} against {b}", interval, "images", **claimed)
         raise NotApplicable(f"{metric} has no value of {a} or of {b} that could be compared")
 
     def _images(self, metric: str, estimator: str) -> int:
@@ -313,4 +300,4 @@ def _where(at: At) -> str:
 def _measure(what: str, interval: Interval, of: str, claimed: Range) -> Measure:
     if not math.isfinite(interval.value):
         raise NotApplicable(f"{what} is not defined")
-    return Measure(what, interval.value, interval.low, interval.high, interval.n, of, **claimed)
+    return Measure(what, interval, of, **claimed)

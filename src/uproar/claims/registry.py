@@ -165,7 +165,7 @@ def most(*measures: Measure, evidence: str = "") -> Decision:
         state = "holds"
     elif 2 * failed >= len(parts):
         state = "does not hold here"
-    ranked = sorted((m for m in parts if m.outcome == state), key=lambda m: m.effect)
+    ranked = sorted((m for m in parts if m.outcome == state), key=lambda m: m.interval.value)
     return Decision(state, parts, ranked[len(ranked) // 2] if ranked else parts[0], evidence)
 
 

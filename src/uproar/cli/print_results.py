@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from uproar.results.finding import Finding
-    from uproar.results.judgement import Judgement, Measure
+    from uproar.results.judgement import Judgement
     from uproar.results.scores import Scores
     from uproar.runs.run import Run
+    from uproar.statistics.intervals import Interval
 
 Compare = Annotated[
     str | None, option(panel=HOW, takes="METHOD", text="Print this method against each other, e.g. mine")
@@ -235,7 +236,7 @@ def _claim_table(title: str, judgements: Sequence[Judgement]) -> Table:
         m = one.deciding
         assert m is not None, "only tested claims are shown"
         outcome = f"[{OUTCOMES[one.outcome]}]{one.outcome}[/]"
-        shown.add_row(escape(_short(one)), _effect(m), m.claimed, f"{m.n} {m.of}", outcome)
+        shown.add_row(escape(_short(one)), _effect(m.interval), m.claimed, f"{m.interval.n} {m.of}", outcome)
     return shown
 
 
@@ -243,9 +244,9 @@ def _short(one: Judgement) -> str:
     return one.claim.partition(":")[2]
 
 
-def _effect(measure: Measure) -> str:
-    ends = ("–" if end != end else f"{end:+.3f}" for end in (measure.low, measure.high))
-    return f"{measure.effect:+.3f}\n{' to '.join(ends)}"
+def _effect(interval: Interval) -> str:
+    ends = ("–" if end != end else f"{end:+.3f}" for end in (interval.low, interval.high))
+    return f"{interval.value:+.3f}\n{' to '.join(ends)}"
 
 
 def finish(results: Run, page: Path, folder: Path) -> int:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from uproar.report.document import Chapter
 from uproar.report.formatting import NOTHING, clean, number
 from uproar.report.paper_figures import UndrawnFigure
-from uproar.results.judgement import Judgement, Measure
+from uproar.results.judgement import Judgement
+from uproar.statistics.intervals import Interval
 
 KINDS = {"holds": "better", "does not hold here": "worse", "undecided": "unclear", "not asked": "skipped"}
 
 
-def interval_text(measure: Measure) -> str:
+def interval_text(interval: Interval) -> str:
     """The ends of a claim's interval."""
-    ends = (NOTHING if end != end else number(end, 3) for end in (measure.low, measure.high))
+    ends = (NOTHING if end != end else number(end, 3) for end in (interval.low, interval.high))
     return " … ".join(ends)
 
 

@@ -21,6 +21,7 @@ from uproar.report.formatting import NOTHING
 from uproar.report.markdown import anchor, code, table, text
 from uproar.report.result_page import FACTS, duration, effect, tally
 from uproar.results.judgement import OUTCOMES
+from uproar.statistics.intervals import Interval
 
 BEGIN, END = "<!-- uproar results: begin -->", "<!-- uproar results: end -->"
 INDEX, CAUSES = "index.md", "causes.md"
@@ -187,7 +188,8 @@ def _deciding_number(one: KeptStudy, row: pd.Series) -> str:
     """The number that decides, what it is, and of how many it is one."""
     own = one.claims[["claim", "task", "model"]].eq(row[["claim", "task", "model"]]).all(axis=1)
     parts = f" (1 of {own.sum()})" if own.sum() > 1 else ""
-    return f"{effect(row['effect'], row['low'], row['high'])}: {text(row['what'])}{parts}"
+    interval = Interval(row["effect"], row["low"], row["high"])
+    return f"{effect(interval)}: {text(row['what'])}{parts}"
 
 
 def _says(row: pd.Series) -> str:

@@ -26,6 +26,7 @@ from uproar.report.score_table import Cell
 from uproar.report.tables import table_files
 from uproar.results.judgement import OUTCOMES
 from uproar.results.study import Results
+from uproar.statistics.intervals import Interval
 
 KEPT = ("claims.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
 """The tables that are kept beside a page; the larger ones can be made again from the store."""
@@ -210,11 +211,11 @@ def tally(outcomes: Sequence[str]) -> str:
     return ", ".join(f"{n} {several.get(o, o) if n > 1 else o}" for o, n in counts.items() if n)
 
 
-def effect(value: float, low: float, high: float) -> str:
+def effect(interval: Interval) -> str:
     """A number with its interval.
 
-    >>> effect(0.1234, 0.1, float("nan"))
+    >>> effect(Interval(0.1234, 0.1))
     '+0.123 (+0.100 to –)'
     """
-    ends = [NOTHING if end != end else f"{end:+.3f}" for end in (low, high)]
-    return f"{value:+.3f} ({ends[0]} to {ends[1]})".replace("-", "−")
+    ends = [NOTHING if end != end else f"{end:+.3f}" for end in (interval.low, interval.high)]
+    return f"{interval.value:+.3f} ({ends[0]} to {ends[1]})".replace("-", "−")

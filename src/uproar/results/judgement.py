@@ -9,6 +9,8 @@ from typing import Any, Literal, TypedDict
 
 import pandas as pd
 
+from uproar.statistics.intervals import Interval
+
 Outcome = Literal["holds", "does not hold here", "undecided", "not asked"]
 """`not asked`: the study lacks what the claim is about."""
 
@@ -24,37 +26,35 @@ class Range(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Measure:
-    """A number, its 95 % interval, and the range in which the claim says it lies.
+    """A number with its interval, and the range in which the claim says it lies.
 
-    >>> Measure("grad against random", 0.08, 0.05, 0.11, 5, above=0.0).outcome
+    >>> Measure("grad against random", Interval(0.08, 0.05, 0.11, n=5), above=0.0).outcome
     'holds'
-    >>> Measure("grad against random", 0.08, -0.01, 0.17, 5, above=0.0).outcome
+    >>> Measure("grad against random", Interval(0.08, -0.01, 0.17, n=5), above=0.0).outcome
     'undecided'
     """
 
     what: str
-    effect: float
-    low: float
-    high: float
-    n: int
+    interval: Interval
     of: str = "replicates"
-    """What n counts."""
+    """What the interval's n counts."""
     above: float = -math.inf
     below: float = math.inf
 
     @property
     def outcome(self) -> Outcome:
         """Decided where the whole interval lies inside the claimed range, or the whole of it outside."""
-        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+        low, high = self.interval.low, self.interval.high
+        if not (math.isfinite(low) and math.isfinite(high)):
             return "undecided"
-        if self.low > self.above and self.high < self.below:
+        if low > self.above and high < self.below:
             return "holds"
-        return "does not hold here" if self.high <= self.above or self.low >= self.below else "undecided"
+        return "does not hold here" if high <= self.above or low >= self.below else "undecided"
 
     @property
     def margin(self) -> float:
         """How far the interval lies inside the claimed range; negative by as much as it reaches out of it."""
-        inside = min(self.low - self.above, self.below - self.high)
+        inside = min(self.interval.low - self.above, self.below - self.interval.high)
         return -math.inf if math.isnan(inside) else inside
 
     @property
@@ -109,8 +109,12 @@ def claims_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for one in judgements:
         about = {name: getattr(one, name) for name in (*ABOUT, *BEHIND)}
-        rows += [
-            {**about, **vars(m), "claimed": m.claimed, "part": m.outcome, "decides": m == one.deciding}
-            for m in one.measures
-        ] or [{**about, "decides": False}]
+        rows += [{**about, **_number(m), "decides": m == one.deciding} for m in one.measures] or [
+            {**about, "decides": False}
+        ]
     return pd.DataFrame(rows, columns=[*ABOUT, *NUMBERS, *BEHIND])
+
+
+def _number(measure: Measure) -> dict[str, Any]:
+    interval = measure.interval.as_row("effect", with_n=True)
+    return {"what": measure.what, **interval, "of": measure.of, "claimed": measure.claimed, "part": measure.outcome}

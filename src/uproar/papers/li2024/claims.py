@@ -12,7 +12,7 @@ from uproar.data.registry import tasks
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.judgement import Decision, Measure, Range
-from uproar.statistics.intervals import mean_interval
+from uproar.statistics.intervals import Interval, mean_interval
 
 ENSEMBLES = ("sg(ig)", "sg_sq(ig)", "var(ig)")
 RECT, POOLING = "rect(ig)", "pooling(ig)"
@@ -41,7 +41,7 @@ def _trial(better: str, worse: str, metric: str, **claimed: Unpack[Range]) -> Te
         n = int(rows[0]["trials"])
         half = 1.959964 * math.sqrt(sum(float(r["sd"]) ** 2 for r in rows) / n)
         what = f"{metric}: {better} minus {worse} map"
-        return every(Measure(what, gap, gap - half, gap + half, n, "trials", **claimed), evidence="values")
+        return every(Measure(what, Interval(gap, gap - half, gap + half, n), "trials", **claimed), evidence="values")
 
     return test
 
@@ -67,9 +67,9 @@ def _distances(metrics: Sequence[str], **claimed: Unpack[Range]) -> Test:
         for name in metrics:
             rows = table[(table["metric"] == name) & table["clipped"]]
             each = rows.groupby(["estimator", "scheme"], sort=False)["distance"].mean()
-            got = mean_interval(each.to_numpy(float))
+            interval = mean_interval(each.to_numpy(float))
             what = f"{name}: smallest distance between the curves"
-            parts.append(Measure(what, got.value, got.low, got.high, got.n, "estimators and schemes", **claimed))
+            parts.append(Measure(what, interval, "estimators and schemes", **claimed))
         return every(*parts, evidence="values")
 
     return test
@@ -87,8 +87,8 @@ def _cue(what: str, **claimed: Unpack[Range]) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         row = evidence.row("spurious", "differences of accuracy", what=what)
-        mean, low, high = (float(row[column]) for column in ("mean", "low", "high"))
-        return every(Measure(what, mean, low, high, int(row["n"]), "replicates", **claimed), evidence="spurious")
+        interval = Interval(float(row["mean"]), float(row["low"]), float(row["high"]), int(row["n"]))
+        return every(Measure(what, interval, **claimed), evidence="spurious")
 
     return test
 

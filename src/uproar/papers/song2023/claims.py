@@ -17,6 +17,7 @@ from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.results.judgement import Decision, Measure, Range
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval
 
 declare = claims_of("song2023", __file__)
 
@@ -203,7 +204,7 @@ declare("line-plain-masks")(_linear(squared=False, of="masks"))
 
 def _counted(what: str, bits: float, **claimed: Unpack[Range]) -> Measure:
     """An enumerated number: it has no spread, and no data behind it."""
-    return Measure(f"{what}, bits", bits, bits, bits, 1, "enumeration", **claimed)
+    return Measure(f"{what}, bits", Interval(bits, bits, bits, n=1), "enumeration", **claimed)
 
 
 @declare("theorem-1")

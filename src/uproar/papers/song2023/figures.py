@@ -36,7 +36,6 @@ from uproar.report.paper_figures import (
 from uproar.report.study_figures import series_of, x_label
 from uproar.report.style import styles
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Interval
 
 PAPER = "song2023"
 PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
@@ -251,7 +250,7 @@ def _scatter(squared: bool, of: Of, published: str) -> Draw:
         lines = variation_lines(source.evidence, squared, of)
         if not lines:
             raise NotApplicable(f"no estimator has the total variation of {kind} and ROAR")
-        effects = sorted(line.r2.effect for line in lines.values())
+        effects = sorted(line.r2.interval.value for line in lines.values())
         ends = dict.fromkeys(f"{v:.2f}".replace("-", "−") for v in (effects[0], effects[-1]))
         title = (
             f"A line over the total variation of {kind} has R² {' to '.join(ends)} for accuracy under ROAR; published: "
@@ -271,9 +270,9 @@ def _scatter(squared: bool, of: Of, published: str) -> Draw:
 
 def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
     on = [n for n in line.x if n not in line.excluded]
-    falls = ", falling" if line.r2.effect < 0 else ""
+    falls = ", falling" if line.r2.interval.value < 0 else ""
     return Chart(
-        f"{percent(t, 0)} removed, R² = {abs(line.r2.effect):.2f}{falls}",
+        f"{percent(t, 0)} removed, R² = {abs(line.r2.interval.value):.2f}{falls}",
         tuple(_point(source, n, line.x[n], line.y[n]) for n in line.x),
         f"total variation of {of}",
         "test accuracy",
@@ -285,7 +284,7 @@ def _cloud(source: FigureSource, t: float, line: Line, of: Of) -> Chart:
 
 def _explained(lines: dict[float, Line], published: str) -> ComparisonTable:
     rows = tuple(
-        (f"{percent(t, 0)} removed", published, plain(Interval(m.effect, m.low, m.high, m.n)), str(m.n))
+        (f"{percent(t, 0)} removed", published, plain(m.interval), str(m.interval.n))
         for t, m in ((t, line.r2) for t, line in lines.items())
     )
     note = f"{BRACKETS} Negative where the line falls. Published over three data sets and three rates."
