@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from uproar.cli.mapping_progress import Explaining, Scoring
+from uproar.cli.mapping_progress import MapProgress, ScoreProgress
 from uproar.cli.progress import Watch, of_study
 from uproar.cli.score_inputs import subject_scores
 from uproar.cli.subjects import make_subject, read_image_set
@@ -93,11 +93,11 @@ def maps(folder: Path, quick: bool, score: bool) -> Callable:
         chains = [read_chain(name) for name in names]
         if not score:
             pieces = pieces_of(subject, chains, store)
-            stored_maps(subject, chains, store, Explaining(watch, pieces, len(subject.x)), pieces)
+            stored_maps(subject, chains, store, MapProgress(watch, pieces, len(subject.x)), pieces)
             return
         asked = ("insertion", "deletion", "road", "average_drop")
         cost = ScoreCost.of(subject, chains, (), asked, store)
-        doing = Scoring(watch, cost, None, time.perf_counter())
+        doing = ScoreProgress(watch, cost, None, time.perf_counter())
         maps = stored_maps(subject, chains, store, doing.explained, cost.pieces)
         doing.limited_to(len(subject.x))
         subject_scores(subject, maps, chains, asked, seed=0, labelled=True, listen=doing.scored, over=doing.over)

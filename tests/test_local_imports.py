@@ -14,7 +14,7 @@ import torch
 from uproar.errors import BadInput
 from uproar.estimators import estimators
 from uproar.plugins import loading as plugins
-from uproar.plugins.loading import bundle, lend, load_file, source_hash
+from uproar.plugins.loading import bundle, install_bundle, load_file, source_hash
 from uproar.registry import Registry
 
 
@@ -227,9 +227,9 @@ def test_a_bundle_has_all_that_a_file_depends_on_and_is_the_same_elsewhere(tmp_p
     identity = source_hash(main)
     monkeypatch.undo()
     here.rename(tmp_path / "gone")
-    monkeypatch.setattr(plugins, "_LENT", {})
-    monkeypatch.setattr(plugins, "_FOLDERS_LENT", {})
-    lend(main, packed)
+    monkeypatch.setattr(plugins, "_INSTALLED", {})
+    monkeypatch.setattr(plugins, "_INSTALLED_FOLDERS", {})
+    install_bundle(main, packed)
     assert source_hash(main) == identity
     assert load_file(main).total == 1111
 
@@ -239,10 +239,10 @@ def test_a_bundle_whose_data_are_elsewhere_is_refused_there(tmp_path, monkeypatc
     main = write(tmp_path / "main.py", f"DEPENDS_ON = ['{tmp_path}/data/table.csv']")
     packed = bundle(main)
     write(tmp_path / "data/table.csv", "2")
-    monkeypatch.setattr(plugins, "_LENT", {})
-    monkeypatch.setattr(plugins, "_FOLDERS_LENT", {})
+    monkeypatch.setattr(plugins, "_INSTALLED", {})
+    monkeypatch.setattr(plugins, "_INSTALLED_FOLDERS", {})
     with pytest.raises(BadInput, match="depends on files that differ between the machines"):
-        lend(main, packed)
+        install_bundle(main, packed)
 
 
 @pytest.mark.parametrize(

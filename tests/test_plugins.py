@@ -19,7 +19,7 @@ from uproar.extend import declared_in, load_plugin
 from uproar.runs.execute import run
 from uproar.storage.store import Store
 from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, Failed, Scored
+from uproar.study.cell import Cell, Failed, ScoreCell
 from uproar.study.run_job import attempt
 from uproar.study.settings import ImageRanking, Setting
 from uproar.training import Recipe
@@ -182,7 +182,7 @@ KINDS = """
 def keys_of(bench, plain) -> dict[str, str]:
     """A key of everything that depends on code of the user, each by what that is."""
     cell = Cell(plain.setting.task, "cnn-small", "random", "roar", 0.5, 0)
-    scored = Scored(plain.setting.task, "cnn-small", "random", "kinds_metric", 0)
+    scored = ScoreCell(plain.setting.task, "cnn-small", "random", "kinds_metric", 0)
     return {
         "model": bench("kinds_model", "mean").keys.model(0),
         "fill": bench("cnn-small", "kinds_fill").keys.cell(cell),

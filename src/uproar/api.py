@@ -33,7 +33,7 @@ from uproar.estimators import (
     require_maps,
 )
 from uproar.estimators.chain import Chain, Channels, Sign
-from uproar.estimators.evaluate import BATCH, output_for
+from uproar.estimators.explain import BATCH, output_for
 from uproar.expression import Call, parse
 from uproar.models import MemoryBudget, ModelSpec, borrowed
 from uproar.models import build as build_model

@@ -83,10 +83,10 @@ class Handmade(registry.Part):
     def accuracy(self, protocol, estimator):
         return pd.DataFrame(self._accuracies[protocol, estimator])
 
-    def answers(self, protocol, estimator, fraction, seed):
+    def log_probabilities(self, protocol, estimator, fraction, seed):
         raise NotApplicable("no answers were made up")
 
-    def base_answers(self, seed):
+    def base_log_probabilities(self, seed):
         raise NotApplicable("no base network was made up")
 
     def responses(self, metric, estimator, seed):

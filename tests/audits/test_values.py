@@ -22,7 +22,7 @@ from uproar.metrics.soundness import Rule, sound_curve
 from uproar.seeds import Draws
 from uproar.storage.store import Store
 from uproar.study.cell import Done
-from uproar.study.run_job import do
+from uproar.study.run_job import run_job
 from uproar.study.settings import Setting
 from uproar.study.trials import plan_trials, trials_in
 
@@ -111,7 +111,7 @@ def test_trials_are_made_once_and_depend_on_their_numbers_alone(tmp_path, monkey
         with pytest.raises(NotApplicable, match="not finished") if new else nullcontext():
             trials_in(Trials(NAME, count), store)
         for job in todo.jobs:
-            (outcome,) = do(job, store.root).outcomes.values()
+            (outcome,) = run_job(job, store.root).outcomes.values()
             assert outcome == Done()
         values = trials_in(Trials(NAME, count), store)["number"]
         assert values.tolist() == [number**2 for number in range(count)]

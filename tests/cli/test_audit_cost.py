@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 import uproar
 from uproar.cli.app import _exit_code
 from uproar.storage.store import Store
-from uproar.study.estimate import audit_costs
+from uproar.study.cost_estimate import audit_costs
 from uproar.study.spec import study_of
 
 TASK, MODEL = "planted(size=8, classes=3, train=600, test=30)", "cnn-small(width=4)"

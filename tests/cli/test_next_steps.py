@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from uproar.cli.app import _exit_code, app
-from uproar.cli.listing import Kind
+from uproar.cli.ls import Kind
 
 TINY = ["--task", "planted(size=8, classes=3, train=60, test=30)", "--model", "cnn-small(width=4)"]
 RUN = [

@@ -12,7 +12,7 @@ import pytest
 
 import uproar
 from tests.cli.test_help import LINES
-from uproar.cli.listing import LISTINGS, Kind
+from uproar.cli.ls import LISTINGS, Kind
 from uproar.expression import parse
 
 HEAVY = ("torch", "pandas", "plotly", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy")

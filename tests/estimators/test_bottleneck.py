@@ -24,7 +24,7 @@ from uproar.estimators.bottleneck import (
     smoothed,
     statistics,
 )
-from uproar.estimators.evaluate import prepare_states
+from uproar.estimators.explain import prepare_states
 from uproar.estimators.featuremaps import features_at, is_cut, middle_feature_map, named_feature_map, pyramid
 from uproar.estimators.registry import Context, estimators
 from uproar.models.borrow import borrowed

@@ -7,7 +7,7 @@ from torch import nn
 from uproar import explain
 from uproar.errors import BadInput, BadMap, BadOption, UnknownName
 from uproar.estimators import Context, families, read_chain
-from uproar.estimators.evaluate import explain_chains
+from uproar.estimators.explain import explain_chains
 from uproar.seeds import Draws
 
 

@@ -13,7 +13,7 @@ from uproar.data.task import Split
 from uproar.errors import BadInput, BadOption, NotApplicable
 from uproar.estimators import raw_maps, read_chain
 from uproar.estimators.bottleneck import information
-from uproar.estimators.evaluate import prepare_states
+from uproar.estimators.explain import prepare_states
 from uproar.estimators.input_bottleneck import first_mask, information_beyond, prepare_input_iba
 from uproar.estimators.registry import Context
 from uproar.estimators.wasserstein import FeatureMatching, GanSettings, fit_mask

@@ -103,7 +103,7 @@ def test_everything_removed_is_the_mean_colour_also_by_linear_interpolation_plus
 def test_one_noise_field_serves_all_fractions_and_other_draws_are_independent():
     batch = PreparedBatch.of(some_batch(n=40))
     few, many = (Removed("most", k, "uniform").images(batch) for k in (20, 40))
-    gone = Removed("most", 20).gone(batch)[:, None].expand_as(few)
+    gone = Removed("most", 20).removed_mask(batch)[:, None].expand_as(few)
     assert torch.equal(few[gone], many[gone])
     other = Removed("most", 20, "uniform", 1).images(batch)[gone]
     assert abs(float(np.corrcoef(few[gone], other)[0, 1])) < 0.1
@@ -123,8 +123,8 @@ def test_whole_windows_cover_at_least_their_share_and_no_window_too_many():
     batch = PreparedBatch.of(some_batch(n=4, h=16, w=16))
     windows = ByWindow(5).windows(batch)
     for point in range(1, 6):
-        gone = Regions("most", point, 5, 5).gone(batch).flatten(1).numpy()
-        kept = Regions("least", point, 5, 5).gone(batch).flatten(1).numpy()
+        gone = Regions("most", point, 5, 5).removed_mask(batch).flatten(1).numpy()
+        kept = Regions("least", point, 5, 5).removed_mask(batch).flatten(1).numpy()
         assert (gone != kept).all()
         for g, window in zip(gone, windows, strict=True):
             last = window[g].max()
@@ -137,18 +137,18 @@ def test_value_masks_equal_those_of_the_released_soundness_code(golden):
     maps = g["valmask_smap"][None]
     batch = batch_of(maps)
     for i, r in enumerate(g["ratios_completeness"].tolist()):
-        assert torch.equal(~Thresholded("most", r).gone(batch)[0], g["valmask_morf"][i])
-        assert torch.equal(~Thresholded("least", r).gone(batch)[0], g["valmask_lerf"][i])
+        assert torch.equal(~Thresholded("most", r).removed_mask(batch)[0], g["valmask_morf"][i])
+        assert torch.equal(~Thresholded("least", r).removed_mask(batch)[0], g["valmask_lerf"][i])
     smap = g["smap_object"].float()[:3]
     for i, r in enumerate(g["ratios_completeness"].tolist()):
-        kept = ~Thresholded("most", r).gone(batch_of(smap))
+        kept = ~Thresholded("most", r).removed_mask(batch_of(smap))
         assert torch.equal(kept, g["completeness_object_mask_img0to2"][i])
 
 
 def test_a_map_of_zeros_loses_nothing_by_value():
     batch = batch_of(torch.zeros(2, 4, 4))
-    assert not Thresholded("most", 0.5).gone(batch).any()
-    assert not Thresholded("least", 0.5).gone(batch).any()
+    assert not Thresholded("most", 0.5).removed_mask(batch).any()
+    assert not Thresholded("least", 0.5).removed_mask(batch).any()
 
 
 def test_area_masks_equal_those_of_the_released_soundness_code(golden):
@@ -156,17 +156,17 @@ def test_area_masks_equal_those_of_the_released_soundness_code(golden):
     batch = batch_of(g["smap_object"].float()[:3])
     for i, r in enumerate(g["ratios_completeness"].tolist()):
         for name, side in (("road_morf", "most"), ("road_lerf", "least"), ("deletion", "most")):
-            kept = ~Removed(side, int(256 * r)).gone(batch)
+            kept = ~Removed(side, int(256 * r)).removed_mask(batch)
             assert torch.equal(kept, g[f"{name}_object_mask_img0to2"][i])
 
 
 def test_percentile_masks_equal_those_of_grad_cam_and_take_all_ties(golden):
     g = golden("gradcam_road")
     for q, kept in zip(g["percentiles"].tolist(), g["morf_keepmask"], strict=True):
-        assert torch.equal(AtPercentile("most", q).gone(batch_of(g["cams"])), kept == 0)
+        assert torch.equal(AtPercentile("most", q).removed_mask(batch_of(g["cams"])), kept == 0)
     sparse = torch.zeros(1, 10, 10)
     sparse[0, 0, 0] = 1
-    assert AtPercentile("most", 80).gone(batch_of(sparse)).all()
+    assert AtPercentile("most", 80).removed_mask(batch_of(sparse)).all()
 
 
 def test_the_jitter_is_one_field_for_all_images_and_none_without_spread():

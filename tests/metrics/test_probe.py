@@ -16,7 +16,7 @@ from uproar.metrics.probe import evaluate, fractions_of, has_curve, joined, outp
 OURS = [
     name
     for name in metrics
-    if metrics[name].function.__module__.rpartition(".")[2] in ("insertion", "road", "sound", "confidence")
+    if metrics[name].function.__module__.rpartition(".")[2] in ("insertion_deletion", "road", "soundness", "confidence")
 ]
 FEWER = {
     **dict.fromkeys(("insertion", "deletion"), "steps=7, fill=uniform, repeats=2"),

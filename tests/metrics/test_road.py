@@ -40,7 +40,7 @@ def test_masks_images_and_answers_equal_those_of_the_road_code(leemann, short, s
     for i, p in enumerate(g["percentages"].tolist()):
         k = int(1024 * p) if side == "most" else 1024 - int(1024 * p)
         change = removed(side, k, 1024, "linear(noise=0)", 0, Jittered(0.0))
-        assert torch.equal(change.gone(batch), g[f"{short}_mask"][i] == 0)
+        assert torch.equal(change.removed_mask(batch), g[f"{short}_mask"][i] == 0)
         torch.testing.assert_close(change.images(batch), g[f"{short}_imputed"][i], atol=1e-5, rtol=0)
         outputs, _ = outputs_by_change(batch, [change])
         torch.testing.assert_close(outputs[change], g[f"{short}_logits"][i], atol=1e-4, rtol=0)

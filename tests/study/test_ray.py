@@ -21,7 +21,7 @@ from tests.study.executors import ExecutorTests, ended
 from tests.study.test_run import numbers
 from uproar.audits import audits
 from uproar.errors import BadInput
-from uproar.plugins.loading import bundle, lend, load_file, source_hash
+from uproar.plugins.loading import bundle, install_bundle, load_file, source_hash
 from uproar.storage.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.cell import Done
@@ -301,6 +301,6 @@ def test_addresses_where_no_cluster_is_are_one_sentence(tmp_path, small, monkeyp
 
 def test_a_lent_file_is_the_same_file_on_a_machine_that_lacks_it(tmp_path):
     (tmp_path / "net.py").write_text(textwrap.dedent(MODEL))
-    lend("/nowhere/net.py", bundle(tmp_path / "net.py"))
+    install_bundle("/nowhere/net.py", bundle(tmp_path / "net.py"))
     assert source_hash("/nowhere/net.py") == source_hash(tmp_path / "net.py")
     assert load_file("/nowhere/net.py").make.__module__.startswith("uproar_file_net_")

@@ -23,7 +23,7 @@ from uproar.removal import ranks
 from uproar.seeds import Draws
 from uproar.storage.store import Store
 from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, Scored
+from uproar.study.cell import Cell, ScoreCell
 from uproar.study.collect import collect
 from uproar.study.executors import Processes, Serial, executor
 from uproar.study.plan import plan
@@ -184,7 +184,7 @@ def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
         bench = Bench(setting, Store(tmp_path))
         test = replace(bench.task.test, boxes=bench.task.test.boxes + moved)
         bench.inputs.task = replace(bench.task, test=test)
-        scored = Scored(setting.task, setting.model, "oracle", "pointing_game", 0)
+        scored = ScoreCell(setting.task, setting.model, "oracle", "pointing_game", 0)
         chain = bench.chain("oracle")
         return bench.keys.model(0), bench.keys.score(scored), bench.keys.ranking(ImageRanking(chain, 0))
 

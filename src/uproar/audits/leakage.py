@@ -128,7 +128,7 @@ class _Leak:
         return min(self.mask, self.shown)
 
     @property
-    def keeps_quiet(self) -> bool:
+    def hides_class(self) -> bool:
         return self.beyond_half.high < 0 or self.left.high < 0
 
     @property
@@ -176,7 +176,7 @@ def _also(kept: list[_Leak]) -> str:
 
 
 def _state(known: list[_Leak]) -> State:
-    return conclude(misleads=any(each.leaks for each in known), holds=all(each.keeps_quiet for each in known))
+    return conclude(misleads=any(each.leaks for each in known), holds=all(each.hides_class for each in known))
 
 
 def _sentence(known: list[_Leak], leaking: list[_Leak], chance: float) -> str:

@@ -164,7 +164,7 @@ class _BaseModels:
         classes = self.predictions.classes(protocol, estimator, fraction)
         return None if classes is None else (self.wrong & (classes == self.classes)).astype(float)
 
-    def put_right(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
+    def corrected(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """1 where a mistake becomes right."""
         right = self.predictions.correct(protocol, estimator, fraction)
         return None if right is None else self.wrong * right
@@ -211,7 +211,7 @@ class _Repetition:
 def _repetition(base: _BaseModels, protocol: str, name: str) -> _Repetition | None:
     over, fractions = base.predictions.over_fractions, _changing(base.predictions.part, protocol)
     repeated = over(base.repeated, protocol, name, fractions)
-    corrected = over(base.put_right, protocol, name, fractions)
+    corrected = over(base.corrected, protocol, name, fractions)
     yardstick = base.yardstick(protocol)
     if repeated is None or corrected is None or yardstick is None:
         return None
@@ -223,7 +223,7 @@ def _by_fraction(base: _BaseModels) -> pd.DataFrame:
     part, rows = base.predictions.part, []
     for protocol, name in itertools.product(part.study.protocols, part.estimators):
         for t in _changing(part, protocol):
-            repeated, right = base.repeated(protocol, name, t), base.put_right(protocol, name, t)
+            repeated, right = base.repeated(protocol, name, t), base.corrected(protocol, name, t)
             if repeated is not None and right is not None:
                 row = {"protocol": protocol, "estimator": name, "fraction": t}
                 row |= base.share(repeated).clipped(0, 1).as_row("repeated")

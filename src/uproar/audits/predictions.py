@@ -39,7 +39,7 @@ class Predictions:
 
     def of_base_models(self) -> np.ndarray:
         """The classes that the base models predict for the unchanged test images, (replicates, images)."""
-        return np.stack([self.part.base_answers(seed).argmax(1) for seed in self.seeds])
+        return np.stack([self.part.base_log_probabilities(seed).argmax(1) for seed in self.seeds])
 
     def classes(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """The predicted classes."""
@@ -60,7 +60,7 @@ class Predictions:
 
     def _answers(self, protocol: str, estimator: str, fraction: float) -> Arrays | None:
         try:
-            return [self.part.answers(protocol, estimator, fraction, seed) for seed in self.seeds]
+            return [self.part.log_probabilities(protocol, estimator, fraction, seed) for seed in self.seeds]
         except NotApplicable:
             return None
 

@@ -104,11 +104,11 @@ class Part(ABC):
         return table.set_index("estimator")
 
     @abstractmethod
-    def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
+    def log_probabilities(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""
 
     @abstractmethod
-    def base_answers(self, seed: int) -> np.ndarray:
+    def base_log_probabilities(self, seed: int) -> np.ndarray:
         """Log probabilities that the network which is explained gives the unchanged test images."""
 
     @abstractmethod

@@ -132,7 +132,8 @@ def _outcomes(part: Part, protocol: str) -> Outcomes:
     for name in part.estimators:
         try:
             correct[name] = [
-                [part.answers(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds] for t in fractions
+                [part.log_probabilities(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds]
+                for t in fractions
             ]
         except NotApplicable:
             continue

@@ -80,7 +80,7 @@ class ClaimEvidence:
         where = "" if protocol is None else f" under {protocol}"
         raise NotApplicable(f"the study has no {wanted}{where}")
 
-    def there(self, wanted: Iterable[str], protocol: str | None = None) -> list[str]:
+    def available(self, wanted: Iterable[str], protocol: str | None = None) -> list[str]:
         """Those of some estimators that the study has, by what they are."""
         names = []
         for name in wanted:

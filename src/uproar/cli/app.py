@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from typer.main import get_command
 
-from uproar.cli import audit, claims, data, explain, listing, report, run, score, store, try_estimator, validate
+from uproar.cli import audit, claims, data, explain, ls, report, run, score, store, try_estimator, validate
 from uproar.cli.console import errors, output
 from uproar.cli.interrupt import (
     INTERRUPTED,
@@ -25,7 +25,7 @@ from uproar.cli.interrupt import (
 from uproar.cli.options import Command, Group
 from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, plainly, shortened
 from uproar.paths import check_working_folder
-from uproar.plugins.loading import blamed, line_in_file
+from uproar.plugins.loading import describe_error, line_in_file
 
 
 def _show_version(wanted: bool) -> bool:
@@ -58,8 +58,8 @@ app.command("results", cls=Command)(report.results)
 app.command("explain", cls=Command)(explain.explain)
 app.command("score", cls=Command)(score.score)
 app.command("try", cls=Command)(try_estimator.try_estimators)
-app.command("ls", cls=Command)(listing.ls)
-app.command("doctor", cls=Command)(listing.doctor)
+app.command("ls", cls=Command)(ls.ls)
+app.command("doctor", cls=Command)(ls.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 
@@ -101,7 +101,7 @@ def _exit_code(arguments: list[str] | None) -> int:
         where = line_in_file(error)
         if not where and not isinstance(error, SystemExit):
             raise  # a fault of the program, not of a user's file
-        raised = blamed(error) if isinstance(error, SystemExit) else f"{where}, raised {one_line(error)}"
+        raised = describe_error(error) if isinstance(error, SystemExit) else f"{where}, raised {one_line(error)}"
         return _refused(f"{raised.rstrip('.')}.", 2)
 
 

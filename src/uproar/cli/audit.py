@@ -18,7 +18,7 @@ from uproar.remaining_time import about, duration
 from uproar.storage.urls import public
 
 if TYPE_CHECKING:
-    from uproar.study.estimate import AuditCost
+    from uproar.study.cost_estimate import AuditCost
     from uproar.study.spec import Study
 
 
@@ -74,7 +74,7 @@ def _planned(study: Study, chosen: Sequence[str], by_name: Sequence[str], root: 
     Where the study itself does not retrain, an audit that would is left out unless it is asked for by its name.
     """
     from uproar.storage.store import Store
-    from uproar.study.estimate import audit_costs, retrains
+    from uproar.study.cost_estimate import audit_costs, retrains
 
     before = study.audits
     study = study.with_changes(audits=(*[name for name in before if name not in chosen], *chosen))

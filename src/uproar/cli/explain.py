@@ -163,11 +163,11 @@ def _explained(
     subject: Subject, images: ImageSet, chains: list[Chain], store: Store, out: Path, watch: Watch
 ) -> tuple[dict[str, Tensor], NetworkQuality]:
     """The maps of the images, of which some are drawn, and the quality of the network on them."""
-    from uproar.cli.mapping_progress import Explaining
+    from uproar.cli.mapping_progress import MapProgress
     from uproar.study.maps import pieces_of, stored_maps
 
     pieces = pieces_of(subject, chains, store)
-    maps = stored_maps(subject, chains, store, Explaining(watch, pieces, len(subject.x)), pieces)
+    maps = stored_maps(subject, chains, store, MapProgress(watch, pieces, len(subject.x)), pieces)
     watch.say("drawing the maps")
     outputs = _outputs(subject.model, subject.x)
     quality = _quality(outputs, images.labels)

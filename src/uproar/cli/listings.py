@@ -12,7 +12,7 @@ from typing import Any
 
 from uproar.audits import audits
 from uproar.claims import claims_named, papers_with_claims
-from uproar.cli.listing import LISTINGS, Kind
+from uproar.cli.ls import LISTINGS, Kind
 from uproar.data import tasks
 from uproar.estimators import estimators
 from uproar.expression import shown_value

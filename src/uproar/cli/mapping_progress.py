@@ -11,7 +11,7 @@ from uproar.study.maps import Piece
 from uproar.study.score_cost import ScoreCost
 
 
-class Explaining:
+class MapProgress:
     """Shows how far maps are: images that have all of them, and the time left by passes."""
 
     def __init__(self, watch: Watch, pieces: Sequence[Piece], images: int, pace: Pace | None = None) -> None:
@@ -35,13 +35,13 @@ class Explaining:
         self.watch.count(done, self.images, "images", left, doing, share)
 
 
-class Scoring:
+class ScoreProgress:
     """Shows how far maps and then scores are, and says when the time for them is over."""
 
     def __init__(self, watch: Watch, cost: ScoreCost, budget: float | None, began: float) -> None:
         self.watch, self.cost, self.budget, self.began = watch, cost, budget, began
         self.pace = Pace()
-        self.explained = Explaining(watch, cost.pieces, cost.images, self.pace)
+        self.explained = MapProgress(watch, cost.pieces, cost.images, self.pace)
         self.pace.expect(("score",), cost.images * cost.methods * cost.shown)
         self.pace.assume(("explain",), cost.speed.both)
         self.pace.assume(("score",), cost.speed.forward)

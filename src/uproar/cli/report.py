@@ -95,9 +95,9 @@ def write_and_print(
     """A report of what the store has, with what the run in `folder` said of the rest."""
     from uproar.cli.print_results import finish, print_results
     from uproar.runs.open import run_in
-    from uproar.study.progress import left_in
+    from uproar.study.progress import read_progress
 
-    state = left_in(folder)
+    state = read_progress(folder)
     with watched("collecting the results") as watch, kept(UNCHANGED):
         results = run_in(folder, study, root, facts)
         watch.say("drawing the report")

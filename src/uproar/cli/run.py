@@ -74,9 +74,9 @@ def run(
     facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]])}
     if collect:
         from uproar.runs.open import open_store
-        from uproar.study.progress import left_in
+        from uproar.study.progress import read_progress
 
-        if left_in(folder) is None:
+        if read_progress(folder) is None:
             open_store(chosen, root, facts)  # refused where nothing of the study is finished
         return write_and_print(chosen, root, folder, folder, facts, compare)
     chosen.check_files()

@@ -117,7 +117,7 @@ def score(
     check_classes(classes, images)
     check_folder(out)
     from uproar.cli.imputer import ready  # torch loads slowly
-    from uproar.cli.mapping_progress import Scoring
+    from uproar.cli.mapping_progress import ScoreProgress
     from uproar.cli.score_inputs import (
         check_answers,
         check_labels,
@@ -159,7 +159,7 @@ def score(
         cost = ScoreCost.of(subject, chains, arrays, asked, place)
         for sentence in cost.sentences(seconds):
             errors.print(escape(sentence), soft_wrap=True, highlight=False)
-        work = Scoring(watch, cost, seconds, began)
+        work = ScoreProgress(watch, cost, seconds, began)
         arrays |= stored_maps(subject, chains, place, work.explained, cost.pieces, work.enough_explained)
         work.limited_to(min(len(a) for a in arrays.values()) if arrays else 0)
         how = {"output": answers, "seed": seed, "labelled": labelled, "listen": work.scored, "over": work.over}

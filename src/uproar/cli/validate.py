@@ -66,7 +66,7 @@ def validate(
 def _print_estimate(study: Study, root: str, count: int) -> None:
     """What is still to be done and how long it would take on this machine; audits apart."""
     from uproar.storage.store import Store
-    from uproar.study.estimate import estimate
+    from uproar.study.cost_estimate import estimate
     from uproar.study.grid import check_fractions
 
     check_fractions(study, Store(root).root)

@@ -2,7 +2,7 @@
 
 from uproar.estimators.captum import captum_entry
 from uproar.estimators.chain import Chain, families, read_chain, require_maps
-from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
+from uproar.estimators.explain import explain_chains, prepare_states, raw_maps
 from uproar.estimators.map_files import StoredMaps, maps_entry
 from uproar.estimators.registry import Context, adopt, direct, estimator, estimators
 

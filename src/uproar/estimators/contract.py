@@ -13,10 +13,10 @@ from uproar.containment import ModelState, is_builtin, recording_restored, seede
 from uproar.data import Task, load
 from uproar.errors import CODE_ERRORS, NotApplicable, SideEffect, one_line
 from uproar.estimators.chain import Chain, read_chain, require_maps
-from uproar.estimators.evaluate import explain_chains, prepare_states, raw_maps
+from uproar.estimators.explain import explain_chains, prepare_states, raw_maps
 from uproar.estimators.registry import Context, estimators
 from uproar.models import ModelSpec, borrowed, build
-from uproar.plugins.loading import blamed
+from uproar.plugins.loading import describe_error
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit
 from uproar.types import Images, Labels
@@ -131,7 +131,7 @@ def _run(clause: str, judge: Callable[[], str]) -> Check:
     except NotApplicable as reason:
         return Check(clause, False, f"not applicable here: {one_line(reason)}")
     except CODE_ERRORS as error:
-        return Check(clause, False, blamed(error))
+        return Check(clause, False, describe_error(error))
     return Check(clause, not seen, seen)
 
 

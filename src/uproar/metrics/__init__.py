@@ -1,7 +1,15 @@
 """Metrics of attribution maps without retraining, and the engine that asks the model about changed images."""
 
-from uproar.metrics import confidence, insertion_deletion, localisation, randomisation, road, shape, stability
-from uproar.metrics import soundness as sound
+from uproar.metrics import (
+    confidence,
+    insertion_deletion,
+    localisation,
+    randomisation,
+    road,
+    shape,
+    soundness,
+    stability,
+)
 from uproar.metrics.axis import Axis
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric, metrics
 
@@ -19,6 +27,6 @@ __all__ = [
     "randomisation",
     "road",
     "shape",
-    "sound",
+    "soundness",
     "stability",
 ]

@@ -28,7 +28,7 @@ class Unchanged:
 
 @dataclass(frozen=True)
 class Removed:
-    """A number of pixels gone from one end of an order; make it with `removed`."""
+    """A number of pixels removed from one end of an order; make it with `removed`."""
 
     side: Side
     count: int
@@ -43,10 +43,10 @@ class Removed:
     def into(self, ready: PreparedBatch, images: Images) -> Images:
         """The changed images, written into a place of their own."""
         if read_fill(self.fill)[0].facts.get("looks"):
-            return images.copy_(ready.filled(self.gone(ready), self.fill, self.draw))
+            return images.copy_(ready.filled(self.removed_mask(ready), self.fill, self.draw))
         if images.dtype != torch.float32:
-            gone, fill = self.gone(ready)[:, None], ready.replacement(self.fill, self.draw)
-            return torch.where(gone, fill, ready.pixels, out=images)
+            removed, fill = self.removed_mask(ready)[:, None], ready.replacement(self.fill, self.draw)
+            return torch.where(removed, fill, ready.pixels, out=images)
         return self._switched(ready, images)
 
     def moved(self, ready: PreparedBatch, images: Images, before: Removed) -> Images:
@@ -81,7 +81,7 @@ class Removed:
         bits ^= behind.view(torch.int32)
         return images
 
-    def gone(self, batch: Batch) -> Tensor:
+    def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
         ready = PreparedBatch.of(batch)
         first = (ready.places(self.order) < self._cut(ready)).view_as(ready.maps)
@@ -99,7 +99,7 @@ def as_rows(images: Images) -> Tensor:
 def removed(
     side: Side, count: int, features: int, fill: str, draw: int = 0, order: PixelOrder = BY_VALUE
 ) -> Removed | Unchanged:
-    """`count` of the pixels gone: nothing and everything are the same from both ends, so written one way."""
+    """`count` of the pixels removed: nothing and everything are the same from both ends, so written one way."""
     if count == 0:
         return Unchanged()
     if count == features:
@@ -109,7 +109,7 @@ def removed(
 
 @dataclass(frozen=True)
 class Thresholded:
-    """Pixels gone by value, as a share of the map's maximum.
+    """Pixels removed by value, as a share of the map's maximum.
 
     `most`: those above max·(1 − share). `least`: those below max·share. An all-zero map loses nothing.
     """
@@ -119,7 +119,7 @@ class Thresholded:
     fill: str = "linear"
     draw: int = 0
 
-    def gone(self, batch: Batch) -> Tensor:
+    def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
         maps = PreparedBatch.of(batch).finite
         high = maps.amax((1, 2), keepdim=True)
@@ -127,12 +127,12 @@ class Thresholded:
 
     def images(self, batch: Batch) -> Images:
         ready = PreparedBatch.of(batch)
-        return ready.filled(self.gone(ready), self.fill, self.draw)
+        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
 
 
 @dataclass(frozen=True)
 class AtPercentile:
-    """Pixels gone whose value reaches a percentile of the map (`most`), or of its mirror image 1 − map (`least`).
+    """Pixels removed whose value reaches a percentile of the map (`most`), or of its mirror image 1 − map (`least`).
 
     All equal values at the threshold go, so a map with many of them loses more than was asked for.
     """
@@ -142,7 +142,7 @@ class AtPercentile:
     fill: str = "linear"
     draw: int = 0
 
-    def gone(self, batch: Batch) -> Tensor:
+    def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
         maps = PreparedBatch.of(batch).finite
         values = maps if self.side == "most" else 1 - maps
@@ -150,7 +150,7 @@ class AtPercentile:
 
     def images(self, batch: Batch) -> Images:
         ready = PreparedBatch.of(batch)
-        return ready.filled(self.gone(ready), self.fill, self.draw)
+        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
 
 
 def percentile_of(maps: Maps, percentile: float) -> Tensor:
@@ -161,7 +161,7 @@ def percentile_of(maps: Maps, percentile: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Regions:
-    """Whole windows gone (`most`) or alone left (`least`), as many as cover `point` of `points` equal shares."""
+    """Whole windows removed (`most`) or alone left (`least`), as many as cover `point` of `points` equal shares."""
 
     side: Side
     point: int
@@ -172,9 +172,9 @@ class Regions:
 
     def images(self, batch: Batch) -> Images:
         ready = PreparedBatch.of(batch)
-        return ready.filled(self.gone(ready), self.fill, self.draw)
+        return ready.filled(self.removed_mask(ready), self.fill, self.draw)
 
-    def gone(self, batch: Batch) -> Tensor:
+    def removed_mask(self, batch: Batch) -> Tensor:
         """What is removed, (n, h, w)."""
         ready = PreparedBatch.of(batch)
         windows = torch.from_numpy(ByWindow(self.size).windows(ready))

@@ -51,7 +51,7 @@ def nested(
     repeats: int | None,
     order: PixelOrder = BY_VALUE,
 ) -> Points:
-    """Points along an order: at each, so many pixels are gone from one side."""
+    """Points along an order: at each, so many pixels are removed from one side."""
     features = shape[1] * shape[2]
     draws = range(repeats_of(fill, repeats))
     points = ((removed(side, k, features, fill, d, order) for d in draws) for k in counts)

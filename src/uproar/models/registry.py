@@ -14,7 +14,7 @@ from uproar.containment import contained_call, loading, private_copy
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, UproarError
 from uproar.expression import Call, parse
-from uproar.plugins.loading import blamed, load_file, source_hash
+from uproar.plugins.loading import describe_error, load_file, source_hash
 from uproar.registry import Registry
 from uproar.seeds import key
 
@@ -101,7 +101,7 @@ def make(
         except UproarError:
             raise
         except CODE_ERRORS as error:
-            raise BadInput(f"The model {spec.name} could not be built: {blamed(error)}") from error
+            raise BadInput(f"The model {spec.name} could not be built: {describe_error(error)}") from error
     if not isinstance(model, nn.Module):
         raise BadInput(f"{spec.name} must return a torch.nn.Module, not {type(model).__name__}.")
     return model
@@ -116,7 +116,7 @@ def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> Non
             out: Any = model(sample)
     except CODE_ERRORS as error:
         raise BadInput(
-            f"The model {name} cannot take images of shape {tuple(sample.shape[1:])}: {blamed(error)}"
+            f"The model {name} cannot take images of shape {tuple(sample.shape[1:])}: {describe_error(error)}"
         ) from error
     finally:
         model.train(was_training)

@@ -107,7 +107,7 @@ def line_in_file(error: BaseException) -> str:
     return frames[-1] if frames else ""
 
 
-def blamed(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error as one line; an exit also says in which user's file it was asked for."""
     where = line_in_file(error) if isinstance(error, SystemExit) else ""
     return f"{where}: {one_line(error)}" if where else one_line(error)
@@ -143,11 +143,11 @@ def bundle(path: str | Path) -> Bundle:
     )
 
 
-_LENT: dict[str, Path] = {}
-_FOLDERS_LENT: dict[Path, Folders] = {}
+_INSTALLED: dict[str, Path] = {}
+_INSTALLED_FOLDERS: dict[Path, Folders] = {}
 
 
-def lend(path: str, content: Bundle) -> None:
+def install_bundle(path: str, content: Bundle) -> None:
     """Use this content for a file of the user: a machine of a cluster may not have it, or have another one."""
     place = Path(tempfile.mkdtemp(prefix="uproar-")).resolve()  # for this user's eyes only
     atexit.register(shutil.rmtree, place, ignore_errors=True)
@@ -155,8 +155,8 @@ def lend(path: str, content: Bundle) -> None:
         copy = place / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(held)
-    _LENT[path] = place / content.main
-    _FOLDERS_LENT[place] = tuple(place / folder for folder in content.folders)
+    _INSTALLED[path] = place / content.main
+    _INSTALLED_FOLDERS[place] = tuple(place / folder for folder in content.folders)
     if source_hash(path) != content.identity:
         raise BadInput(
             f"{path} depends on files that differ between the machines: give them in DEPENDS_ON relative to it."
@@ -165,7 +165,7 @@ def lend(path: str, content: Bundle) -> None:
 
 def file_at(path: str | Path) -> Path:
     """Where a file of the user is on this machine."""
-    return _LENT.get(str(path)) or user_path(path)
+    return _INSTALLED.get(str(path)) or user_path(path)
 
 
 def _existing(path: str | Path) -> Path:
@@ -179,8 +179,8 @@ def _existing(path: str | Path) -> Path:
 
 def _folders(file: Path) -> Folders:
     """Where a file finds modules of its own."""
-    lent = [more for place, more in _FOLDERS_LENT.items() if file.is_relative_to(place)]
-    return (*folders_of(file), *(folder for more in lent for folder in more))
+    installed = [more for place, more in _INSTALLED_FOLDERS.items() if file.is_relative_to(place)]
+    return (*folders_of(file), *(folder for more in installed for folder in more))
 
 
 def _identity(file: Path, folders: Folders) -> str:

@@ -13,10 +13,10 @@ PLACES = ("--out", "--store", "--data-root")
 """Options that say where things are on one machine."""
 
 
-def placeless(command: str) -> str:
+def without_paths(command: str) -> str:
     """A command as it would be typed elsewhere: without the places of one machine.
 
-    >>> placeless("/usr/bin/uproar run x --out runs/x --store=/s --weights /data/net.th --jobs 2")
+    >>> without_paths("/usr/bin/uproar run x --out runs/x --store=/s --weights /data/net.th --jobs 2")
     'uproar run x --weights net.th --jobs 2'
     """
     kept: list[str] = []

@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from uproar.report.anonymous import folders_of, placeless, without
+from uproar.report.anonymous import folders_of, without, without_paths
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.figures import Figure, Pictures
 from uproar.report.formatting import NOTHING, count, number, p_value, points, slug, span
@@ -84,7 +84,7 @@ def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
     return {
         "study": str(results.study.get("name", "study")),
         "summary": study.summary,
-        "command": placeless(str(known.get("command", ""))),
+        "command": without_paths(str(known.get("command", ""))),
         "tasks": list(dict.fromkeys(task for task, _ in results.settings)),
         "models": list(dict.fromkeys(model for _, model in results.settings)),
         "weights": Path(str(results.study.get("weights") or "")).name,

@@ -11,7 +11,7 @@ from uproar.errors import BadInput, StoreError
 from uproar.paths import user_path
 from uproar.plugins.loading import source_hash
 from uproar.runs.record import FILE as RECORD
-from uproar.runs.record import Wall, read_record
+from uproar.runs.record import WallTime, read_record
 from uproar.runs.trust import check_code, is_ours, signature
 from uproar.storage.backends import write_file
 from uproar.storage.urls import is_hidden, public
@@ -94,8 +94,8 @@ def earlier_facts(folder: Path) -> dict[str, Any]:
     try:
         facts = read_record(folder).facts
     except BadInput:
-        return {"wall": Wall().model_dump()}
-    wall = facts.wall or Wall(seconds=facts.seconds or 0.0, begun=1, ended=int(facts.seconds is not None))
+        return {"wall": WallTime().model_dump()}
+    wall = facts.wall or WallTime(seconds=facts.seconds or 0.0, begun=1, ended=int(facts.seconds is not None))
     return {**facts.given(), "wall": wall.model_dump()}
 
 

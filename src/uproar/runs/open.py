@@ -13,7 +13,7 @@ from uproar.runs.folder import read_run
 from uproar.runs.record import FILE as RECORD
 from uproar.storage.store import MARKER
 from uproar.storage.urls import public
-from uproar.study.progress import left_in
+from uproar.study.progress import read_progress
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run_in(folder: Path, study: Study, store: str, facts: Mapping[str, Any]) -> 
     """What the store of a folder has, with what the run's progress says of cells that were skipped or failed."""
     from uproar.runs.run import collected  # tables and plots load slowly: not before a bad folder is refused
 
-    return replace(collected(study, store, left_in(folder), facts), folder=folder)
+    return replace(collected(study, store, read_progress(folder), facts), folder=folder)
 
 
 def open_store(study: Study, store: str | None, facts: Mapping[str, Any] | None = None) -> Run:

@@ -33,7 +33,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Wall(_Part):
+class WallTime(_Part):
     """The time that all sessions took, and how many began and ended."""
 
     seconds: Seconds = 0.0
@@ -48,7 +48,7 @@ class Facts(_Part):
     versions: dict[Text, Text] = Field(default_factory=dict)
     python: Text = ""
     machine: Text = ""
-    wall: Wall | None = None
+    wall: WallTime | None = None
     executor: Text = ""
     seconds: Seconds | None = None
 

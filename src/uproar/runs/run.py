@@ -86,7 +86,7 @@ def collected(
         units = {unit for _, part in interim_studies(study, store) for unit in units_of(part)}
     results = collect(study, place, state.outcomes, tuple(state.notices), facts, asked=units)
     audited = tuple(findings(audit_requests(study), store, state.outcomes))
-    lost = place.faults.damaged | state.unkept(place.faults.absent)
+    lost = place.faults.damaged | state.promised_but_missing(place.faults.absent)
     lost |= {name for name in place.faults.absent if name[0] == "shard"}  # levels said it was there
     new = place.faults.take_notices()
     state.notices += new

@@ -12,7 +12,7 @@ from uproar.containment import contained, is_builtin
 from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
 from uproar.expression import Call
 from uproar.models import ModelSpec
-from uproar.plugins.loading import blamed, line_in_file
+from uproar.plugins.loading import describe_error, line_in_file
 from uproar.registry import Entry
 from uproar.results.finding import Finding
 from uproar.storage.store import Store
@@ -93,7 +93,7 @@ def _finding(one: AuditRequest, store: Store, outcomes: Mapping[Unit, Outcome] |
     except CODE_ERRORS as error:
         if not isinstance(error, NotApplicable) and not line_in_file(error):
             raise
-        finding = Finding("skipped", f"Not answered: {blamed(error)}.".replace("..", "."))
+        finding = Finding("skipped", f"Not answered: {describe_error(error)}.".replace("..", "."))
     return replace(
         finding,
         audit=str(one.call),

@@ -15,7 +15,7 @@ from uproar.estimators import Chain
 from uproar.models import ModelSpec
 from uproar.storage.store import Store
 from uproar.study.base_models import BaseModels
-from uproar.study.explaining import Explainer
+from uproar.study.explainer import Explainer
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.study.metric_scores import MetricScores

@@ -23,7 +23,7 @@ class Cell:
 
 
 @dataclass(frozen=True, order=True)
-class Scored:
+class ScoreCell:
     """One metric of one estimator's maps, for one replicate."""
 
     task: str
@@ -36,16 +36,16 @@ class Scored:
         return f"{self.metric} of {self.estimator} seed {self.seed}"
 
 
-def by_estimator(units: Iterable[Scored]) -> dict[str, list[Scored]]:
+def by_estimator(units: Iterable[ScoreCell]) -> dict[str, list[ScoreCell]]:
     """The metrics of each estimator's maps."""
-    groups: dict[str, list[Scored]] = {}
+    groups: dict[str, list[ScoreCell]] = {}
     for unit in units:
         groups.setdefault(unit.estimator, []).append(unit)
     return groups
 
 
 @dataclass(frozen=True, order=True)
-class Simulated:
+class TrialBatch:
     """Some trials on synthetic data, without a task or network."""
 
     simulation: str
@@ -56,7 +56,7 @@ class Simulated:
         return f"trials {self.first} to {self.first + self.count - 1} of {self.simulation}"
 
 
-Unit = Cell | Scored | Simulated
+Unit = Cell | ScoreCell | TrialBatch
 """What a study or an audit asks for: an accuracy, a metric, or trials."""
 
 

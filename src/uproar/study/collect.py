@@ -20,7 +20,7 @@ from uproar.results.study import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
 from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, Scored, Skipped, Unit
+from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, ScoreCell, Skipped, Unit
 from uproar.study.collect_scores import evaluation, image_rows, metric_scores, score_row
 from uproar.study.environment import environment
 from uproar.study.grid import cells_of, refusal, scores_of
@@ -160,7 +160,7 @@ class _Setting:
                     for chain in self.study.chains:
                         yield self._row(chain.name, protocol.name, protocol.plain, seed) | known
 
-    def _units(self) -> list[Cell | Scored]:
+    def _units(self) -> list[Cell | ScoreCell]:
         return [*cells_of(self.study, self.bench.setting), *scores_of(self.study, self.bench.setting)]
 
     def _base_outcome(self, units: Sequence[Unit]) -> Outcome | None:

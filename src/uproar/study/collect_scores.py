@@ -19,18 +19,18 @@ from uproar.scoring import tables
 from uproar.scoring.evaluation import Evaluation
 from uproar.scoring.tables import ReplicatedMetric, replicate_interval
 from uproar.study.bench import Bench
-from uproar.study.cell import Scored
+from uproar.study.cell import ScoreCell
 from uproar.study.grid import scores_of
 from uproar.study.spec import Study
 
 
-def evaluation(bench: Bench, unit: Scored) -> Evaluation | None:
+def evaluation(bench: Bench, unit: ScoreCell) -> Evaluation | None:
     """A metric of an estimator in one replicate, if the store has it."""
     item = bench.store.find("score", bench.keys.score(unit))
     return None if item is None else Evaluation(item.arrays, item.facts)
 
 
-def score_row(unit: Scored, model: str, one: Evaluation | None) -> dict[str, Any]:
+def score_row(unit: ScoreCell, model: str, one: Evaluation | None) -> dict[str, Any]:
     """A metric of an estimator in one replicate; None where it was not made."""
     call = read_metric(unit.metric)
     row = {
@@ -93,7 +93,7 @@ def _methods(study: Study, bench: Bench, call: Call) -> Iterator[tuple[str, Repl
     """The estimators for which a metric is defined in any replicate."""
     task, model = bench.setting.task, bench.setting.model
     for chain in study.chains:
-        every = [evaluation(bench, Scored(task, model, chain.name, str(call), seed)) for seed in study.seeds]
+        every = [evaluation(bench, ScoreCell(task, model, chain.name, str(call), seed)) for seed in study.seeds]
         if any(one is not None and math.isfinite(one.value) for one in every):
             yield chain.name, ReplicatedMetric.of(call, every, traced=True)
 

@@ -17,7 +17,7 @@ from uproar.metrics.registry import read_metric
 from uproar.results.view import StudyView
 from uproar.storage.store import Item, Store
 from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, Outcome, Scored, Unit
+from uproar.study.cell import Cell, Outcome, ScoreCell, Unit
 from uproar.study.collect import collect
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
@@ -51,7 +51,7 @@ class Part(registry.Part):
         results = collect(self.study, self._store, self._outcomes, with_pictures=False)
         return results.view(self._bench.setting.task, self._bench.spec.name)
 
-    def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
+    def log_probabilities(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""
         setting = self._bench.setting
         cell = Cell(setting.task, setting.model, estimator, protocol, fraction, seed)
@@ -60,7 +60,7 @@ class Part(registry.Part):
             raise NotApplicable(f"the cell {cell} is not finished")
         return _log_probabilities(item)
 
-    def base_answers(self, seed: int) -> np.ndarray:
+    def base_log_probabilities(self, seed: int) -> np.ndarray:
         """Log probabilities that the network which is explained gives the unchanged test images."""
         item = self._store.find("model", self._bench.keys.model(seed))
         if item is None:
@@ -71,7 +71,7 @@ class Part(registry.Part):
         """A metric's values per test image (`value`), and what else it keeps (`curve`, ...)."""
         setting = self._bench.setting
         name = str(read_metric(metric))
-        unit = Scored(setting.task, setting.model, estimator, name, seed)
+        unit = ScoreCell(setting.task, setting.model, estimator, name, seed)
         item = self._store.find("score", self._bench.keys.score(unit))
         if item is None:
             raise NotApplicable(f"{unit} is not finished")

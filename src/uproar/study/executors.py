@@ -22,7 +22,7 @@ from uproar.storage.backends import is_private
 from uproar.study import worker_process
 from uproar.study.cell import Failed, Outcome, Unit
 from uproar.study.job import Job
-from uproar.study.run_job import Report, do
+from uproar.study.run_job import Report, run_job
 
 ATTEMPTS = 2
 """How often a job is given to a process when its process dies under it."""
@@ -66,7 +66,7 @@ class Serial:
         self.waiting.append(job)
 
     def next(self) -> Report:
-        return do(self.waiting.popleft(), self.root)
+        return run_job(self.waiting.popleft(), self.root)
 
     def running(self) -> list[Job]:
         return list(self.waiting)[:1]

@@ -13,7 +13,7 @@ from uproar.protocols import Protocol, protocol_named
 from uproar.removal.order import count
 from uproar.statistics.design import BASELINE
 from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, Scored, Unit
+from uproar.study.cell import Cell, ScoreCell, Unit
 from uproar.study.settings import Setting
 from uproar.study.spec import Study
 
@@ -36,10 +36,10 @@ def _fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, .
     return study.fractions + (study.random_fractions if further else ())
 
 
-def scores_of(study: Study, setting: Setting) -> list[Scored]:
+def scores_of(study: Study, setting: Setting) -> list[ScoreCell]:
     """The metrics of one task and model."""
     return [
-        Scored(setting.task, setting.model, chain.name, metric, seed)
+        ScoreCell(setting.task, setting.model, chain.name, metric, seed)
         for seed in study.seeds
         for chain in study.chains
         for metric in study.metric_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from uproar.remaining_time import Key
-from uproar.study.cell import Scored, Simulated, Unit
+from uproar.study.cell import ScoreCell, TrialBatch, Unit
 from uproar.study.settings import Setting
 from uproar.study.shards import Shard
 
@@ -37,7 +37,7 @@ class Job:
     def like(self) -> Key:
         """What decides how long a unit of its work takes, from general to special: replicates repeat it."""
         if self.kind == "simulate":
-            return (self.kind, *dict.fromkeys(c.simulation for c in self.cells if isinstance(c, Simulated)))
+            return (self.kind, *dict.fromkeys(c.simulation for c in self.cells if isinstance(c, TrialBatch)))
         what = tuple(dict.fromkeys(_of_cell(cell) for cell in self.cells)) or self.names
         return (self.setting.model, self.setting.task, self.kind, what)
 
@@ -49,7 +49,7 @@ class Job:
             part = "" if self.shard is None else f", {self.shard}"
             return f"explain {', '.join(self.names)}{crossed} seed {self.seed}{part}"
         first = self.cells[0]
-        if self.kind == "retrain" or isinstance(first, Simulated):
+        if self.kind == "retrain" or isinstance(first, TrialBatch):
             more = f" and {len(self.cells) - 1} more" if len(self.cells) > 1 else ""
             return f"{first}{more}"
         names = dict.fromkeys(cell.estimator for cell in self.cells)  # type: ignore[union-attr]
@@ -63,6 +63,6 @@ def place(setting: Setting, seed: int) -> str:
 
 def _of_cell(cell: Unit) -> str:
     """What a cell is about, whatever its replicate and fraction."""
-    if isinstance(cell, Simulated):
+    if isinstance(cell, TrialBatch):
         return cell.simulation
-    return f"{cell.estimator} {cell.metric}" if isinstance(cell, Scored) else cell.estimator
+    return f"{cell.estimator} {cell.metric}" if isinstance(cell, ScoreCell) else cell.estimator

@@ -19,7 +19,7 @@ from uproar.protocols.mask_assignment import FOLDS
 from uproar.protocols.mask_detector import detector_recipe
 from uproar.removal.fill import fill_code
 from uproar.storage.store import key_of
-from uproar.study.cell import Cell, Scored
+from uproar.study.cell import Cell, ScoreCell
 from uproar.study.inputs import Inputs
 from uproar.study.settings import ImageRanking
 
@@ -108,7 +108,7 @@ class Keys:
         inputs = self._removal(cell, protocol, self.inputs.rankings_of(cell)[0])
         return key_of("training", {**self._data, **self._learning, **inputs})
 
-    def score(self, unit: Scored) -> str:
+    def score(self, unit: ScoreCell) -> str:
         """One metric of one chain's maps of the test images."""
         call = metrics.complete(read_metric(unit.metric))
         inputs = {

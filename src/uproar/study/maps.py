@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.estimators import Chain, Context, explain_chains, families, prepare_states
-from uproar.estimators.evaluate import output_for
+from uproar.estimators.explain import output_for
 from uproar.models import MemoryBudget, borrowed
 from uproar.models.output_kind import Output, assuming_output
 from uproar.remaining_time import Key

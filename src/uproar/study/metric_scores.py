@@ -20,7 +20,7 @@ from uproar.scoring.evaluation import Evaluation, evaluate_methods
 from uproar.seeds import Draws
 from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels
-from uproar.study.cell import Scored, by_estimator
+from uproar.study.cell import ScoreCell, by_estimator
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.training import predict
@@ -32,7 +32,7 @@ class MetricScores:
     def __init__(self, inputs: Inputs, keys: Keys, base_models: BaseModels) -> None:
         self.inputs, self.keys, self.base_models = inputs, keys, base_models
 
-    def compute(self, units: Sequence[Scored]) -> None:
+    def compute(self, units: Sequence[ScoreCell]) -> None:
         """Metrics of the maps of all test images, under chains of one replicate that share passes.
 
         Each changed image is shown to the model once.

@@ -20,11 +20,11 @@ from uproar.metrics.probe import fractions_of, has_curve, images_shown
 from uproar.metrics.registry import metrics, read_metric
 from uproar.models import ModelSpec
 from uproar.models.registry import make
-from uproar.plugins.loading import blamed
+from uproar.plugins.loading import describe_error
 from uproar.protocols import protocol_named
 from uproar.removal.levels import bits_for
 from uproar.statistics.bootstrap import DRAWS
-from uproar.study.cell import Cell, Scored
+from uproar.study.cell import Cell, ScoreCell
 from uproar.study.grid import cells_of, scores_of
 from uproar.study.settings import Setting
 from uproar.study.shards import PACKED_BYTES, divided
@@ -72,7 +72,7 @@ def outline(study: Study) -> Outline:
     """What a study and its audits amount to, as if nothing of it were done."""
     total = replace(Outline(), missing=study.missing_files)
     parts, unknown = _parts(study)
-    done: set[tuple[Setting, Cell | Scored]] = set()
+    done: set[tuple[Setting, Cell | ScoreCell]] = set()
     models: set[tuple[Setting, int]] = set()
     for part in parts:
         for setting in Setting.all_of(part):
@@ -104,7 +104,7 @@ def _parts(study: Study) -> tuple[list[Study], tuple[str, ...]]:
     return parts, tuple(notes)
 
 
-def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[Scored], replicates: int) -> Outline:
+def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[ScoreCell], replicates: int) -> Outline:
     size = limit_facts(task_facts(setting.task), setting.limit)
     learned = {
         (c.estimator, c.fraction, c.seed, protocol_named(c.protocol).network)
@@ -129,7 +129,7 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
     )
 
 
-def _maps(study: Study, size: TaskFacts, cells: list[Cell], scores: list[Scored]) -> tuple[float, float]:
+def _maps(study: Study, size: TaskFacts, cells: list[Cell], scores: list[ScoreCell]) -> tuple[float, float]:
     """Passes for the maps that cells and metrics need, and bytes of what the store keeps of those of cells.
 
     Cells need the maps of both splits; metrics those of the test images, which are not kept.
@@ -157,7 +157,7 @@ def _kept(study: Study, size: TaskFacts) -> float:
     return features * (images * bits_for(len(study.fractions)) / 8 + 4 * size.test)
 
 
-def _values(scores: list[Scored], size: TaskFacts) -> float:
+def _values(scores: list[ScoreCell], size: TaskFacts) -> float:
     """Bytes of the metrics' values and curves by image, and of their resamples."""
     calls = [read_metric(unit.metric) for unit in scores]
     points = [len(fractions_of(c, size.shape)) if has_curve(c) else 0 for c in calls]
@@ -165,7 +165,7 @@ def _values(scores: list[Scored], size: TaskFacts) -> float:
     return sum(8.0 * (size.test * (1 + n) + m) for n, m in zip(points, draws, strict=True))
 
 
-def _judged(study: Study, size: TaskFacts, scores: list[Scored]) -> float:
+def _judged(study: Study, size: TaskFacts, scores: list[ScoreCell]) -> float:
     """Images shown to the network by the metrics; those of an estimator share changed images."""
     by_map: dict[tuple[str, int], list[str]] = {}
     for unit in scores:
@@ -186,5 +186,7 @@ def _operations(model: str, source: str, size: TaskFacts) -> float:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             network(torch.zeros(1, *size.shape))
     except CODE_ERRORS as error:
-        raise BadInput(f"The model {model} cannot take images of shape {size.shape}: {blamed(error)}") from error
+        raise BadInput(
+            f"The model {model} cannot take images of shape {size.shape}: {describe_error(error)}"
+        ) from error
     return float(counter.get_total_flops())

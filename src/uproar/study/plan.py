@@ -13,7 +13,7 @@ from uproar.protocols import protocol_named
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.storage.store import Store
 from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Cell, Outcome, Scored, Skipped, Unit, by_estimator
+from uproar.study.cell import Cell, Outcome, ScoreCell, Skipped, Unit, by_estimator
 from uproar.study.grid import cells_of, check_files, check_weights, refusal, scores_of
 from uproar.study.job import Job, place
 from uproar.study.settings import ImageRanking, Setting
@@ -65,7 +65,7 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     unscored = [
         unit for unit in scores if unit not in settled and _lacks(bench, total, "score", bench.keys.score(unit), unit)
     ]
-    every: list[Cell | Scored] = [*cells, *scores]
+    every: list[Cell | ScoreCell] = [*cells, *scores]
     ended = sum(unit in settled and unit not in refused for unit in every)
     total.cached += len(cells) + len(scores) - len(missing) - len(unscored) - len(refused) - ended
     lacking = _lacking(bench, applicable, set(missing), total)
@@ -249,7 +249,7 @@ def _needed(bench: Bench, cells: list[Cell], explain_jobs: Mapping[ImageRanking,
     return tuple(dict.fromkeys(job for ranking in rankings for job in explain_jobs.get(ranking, ())))
 
 
-def _score_jobs(bench: Bench, seed: int, units: list[Scored], others: list[Job]) -> list[Job]:
+def _score_jobs(bench: Bench, seed: int, units: list[ScoreCell], others: list[Job]) -> list[Job]:
     """One job per estimator, whose metrics share the changed images; several if maps cost more and share passes."""
     train = tuple(job.id for job in others if job.kind == "train")
     by_chain = by_estimator(units)
@@ -288,7 +288,7 @@ def _explaining(bench: Bench, family: Sequence[Chain]) -> float:
     return max(0.0 if chain.is_direct else chain.passes_for(classes) for chain in family)
 
 
-def _judging(bench: Bench, scored: Sequence[Scored]) -> float:
+def _judging(bench: Bench, scored: Sequence[ScoreCell]) -> float:
     """The images that metrics show for one, in passes forward and backward; a guess where one does not fit them."""
     try:
         return images_shown(tuple(unit.metric for unit in scored), bench.task.shape) / 3

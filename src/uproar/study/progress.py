@@ -23,7 +23,7 @@ EVERY = 2.0
 
 
 @dataclass
-class Machine:
+class NodeProgress:
     """A node of a cluster: jobs it has done, and those under way."""
 
     done: int = 0
@@ -46,7 +46,7 @@ class Progress:
     """Time inside jobs, by kind."""
     study: str = ""
     """Which of several studies it is."""
-    machines: dict[str, Machine] = field(default_factory=dict)
+    machines: dict[str, NodeProgress] = field(default_factory=dict)
     """What each machine of a cluster has done and is doing; empty where there is only this one."""
     promised: dict[tuple[str, str], list[Unit]] = field(default_factory=dict)
     """Items (kind, key) that the store has now unless it lost them, with the units that stand or fall with each."""
@@ -56,7 +56,7 @@ class Progress:
         for name, units in more.items():
             self.promised.setdefault(name, []).extend(units)
 
-    def unkept(self, absent: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    def promised_but_missing(self, absent: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of some items that are not in the store were promised for a unit that did not end otherwise."""
         return {name for name in absent if any(unit not in self.outcomes for unit in self.promised.get(name, ()))}
 
@@ -82,7 +82,7 @@ class Progress:
     def where(self, places: Mapping[str, Sequence[Job]], done: str = "") -> None:
         """Note what each machine is doing now, and which of them has done a job."""
         for name in {*places, done} - {*self.machines, ""}:
-            self.machines[name] = Machine()
+            self.machines[name] = NodeProgress()
         for name, machine in self.machines.items():
             machine.done += name == done
             machine.doing = [str(job) for job in places.get(name, ())]
@@ -115,10 +115,10 @@ def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listen
     return both
 
 
-def left_in(folder: Path) -> Progress | None:
+def read_progress(folder: Path) -> Progress | None:
     """The progress that a run left in its folder, as far as it matters to others; None if there is none."""
     try:
-        left = Left.model_validate_json((folder / FILE).read_bytes())
+        left = StoredProgress.model_validate_json((folder / FILE).read_bytes())
     except (OSError, ValidationError):
         return None
     return Progress(
@@ -163,12 +163,12 @@ class Problem(BaseModel):
         return Skipped(self.reason) if self.status == "Skipped" else Failed(self.reason)
 
 
-class Left(BaseModel):
+class StoredProgress(BaseModel):
     """What the file has that matters to others; one that is not of this form was not written by a run."""
 
     total: Count
     cached: Count
     done: Count
     notices: list[str]
-    machines: dict[str, Machine]
+    machines: dict[str, NodeProgress]
     outcomes: list[Problem]

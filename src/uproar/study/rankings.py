@@ -18,7 +18,7 @@ from uproar.estimators.registry import run
 from uproar.removal import Levels
 from uproar.seeds import Draws
 from uproar.storage.store import Item
-from uproar.study.explaining import Explainer
+from uproar.study.explainer import Explainer
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.study.settings import ImageRanking

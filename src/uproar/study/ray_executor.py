@@ -1,4 +1,4 @@
-"""Jobs on an existing Ray cluster: the third executor, with the face of `execute.Executor`.
+"""Jobs on an existing Ray cluster: the third executor, with the interface of `executors.Executor`.
 
 Ray decides where a job runs. A job is a generator that first tells on which node it is, then its report, so that this
 side knows what each node does without an actor that could die. Jobs write straight into the store, which every node

@@ -1,7 +1,7 @@
-"""A job on a node of a Ray cluster. JobStarted by `ray_executor.Ray`, not by people.
+"""A job on a node of a Ray cluster. Started by `ray_executor.Ray`, not by people.
 
-A node may lack what the machine of the user has: files of the user are lent to it, and what cannot be lent (the store,
-the data, the package) is checked before anything is computed.
+A node may lack what the machine of the user has: files of the user are copied to it, and what cannot be copied (the
+store, the data, the package) is checked before anything is computed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 from uproar.errors import BadInput, StoreError, UproarError, one_line
 from uproar.extend import load_plugin
-from uproar.plugins.loading import lend
+from uproar.plugins.loading import install_bundle
 from uproar.storage.backends import backend_at
 from uproar.storage.urls import public
 from uproar.study.bench import bench_for
 from uproar.study.job import Job
-from uproar.study.run_job import do
+from uproar.study.run_job import run_job
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def serve(setup: WorkerSetup, job: Job, data: str) -> Iterator[object]:
         yield NodeUnfit(one_line(error))
         return
     try:
-        yield do(job, setup.root)
+        yield run_job(job, setup.root)
     except UproarError as error:
         yield error
 
@@ -102,4 +102,4 @@ def _take_files(setup: WorkerSetup) -> None:
     import ray
 
     for name, content in setup.files.items():
-        lend(name, ray.get(content))
+        install_bundle(name, ray.get(content))

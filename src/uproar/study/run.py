@@ -9,7 +9,7 @@ from pathlib import Path
 from uproar.errors import BadInput
 from uproar.remaining_time import Pace
 from uproar.storage.store import Store
-from uproar.study.cell import NO_BASE, Done, Failed, Outcome, Simulated, Unit
+from uproar.study.cell import NO_BASE, Done, Failed, Outcome, TrialBatch, Unit
 from uproar.study.executors import Executor, executor, workers
 from uproar.study.grid import check_fractions
 from uproar.study.job import Job
@@ -204,7 +204,7 @@ def _blocked(job: Job, ended: dict[str, Report]) -> Report | None:
 
 
 def _estimators(job: Job) -> set[str]:
-    return {cell.estimator for cell in job.cells if not isinstance(cell, Simulated)}
+    return {cell.estimator for cell in job.cells if not isinstance(cell, TrialBatch)}
 
 
 def _inherited(unit: str | Unit, outcome: Outcome) -> Outcome:

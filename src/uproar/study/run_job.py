@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from uproar.devices import deterministic
 from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, SideEffect, StoreError, one_line
-from uproar.plugins.loading import blamed
+from uproar.plugins.loading import describe_error
 from uproar.study.bench import Bench, bench_for
-from uproar.study.cell import Done, Failed, Outcome, Scored, Skipped, Unit, by_estimator
+from uproar.study.cell import Done, Failed, Outcome, ScoreCell, Skipped, Unit, by_estimator
 from uproar.study.job import Job
 from uproar.study.settings import Setting
 
@@ -36,7 +36,7 @@ _met: set[Setting] = set()
 """Settings of which this process has done a job."""
 
 
-def do(job: Job, root: str) -> Report:
+def run_job(job: Job, root: str) -> Report:
     """Carry out a job against the store at `root`; errors become outcomes."""
     started = time.perf_counter()
     first = job.setting not in _met
@@ -71,7 +71,7 @@ def attempt(work: Callable[[], object], bench: Bench | None = None) -> Outcome:
         except StoreError:
             raise
         except CODE_ERRORS as error:
-            return Failed(blamed(error), traceback.format_exc())
+            return Failed(describe_error(error), traceback.format_exc())
         return Done()
     return Failed(f"the store lost what it needs, {ATTEMPTS} times: {lost}")
 
@@ -119,14 +119,14 @@ def _measure(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
 
 def _score(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     """All together; if that fails, an estimator at a time, then a metric, so that only the guilty one fails."""
-    units: Sequence[Scored] = job.cells  # type: ignore[assignment]
+    units: Sequence[ScoreCell] = job.cells  # type: ignore[assignment]
     refused = _refused(bench, by_estimator(units), job.seed)
     outcomes: dict[str | Unit, Outcome] = {u: refused[u.estimator] for u in units if u.estimator in refused}
     rest = [unit for unit in units if unit.estimator not in refused]
     return outcomes | (_scored(bench, rest) if rest else {})
 
 
-def _scored(bench: Bench, units: Sequence[Scored]) -> dict[Scored, Outcome]:
+def _scored(bench: Bench, units: Sequence[ScoreCell]) -> dict[ScoreCell, Outcome]:
     together = attempt(lambda: bench.metric_scores.compute(units), bench)
     if isinstance(together, Done) or len(units) == 1:
         return dict.fromkeys(units, together)

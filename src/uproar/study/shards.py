@@ -121,7 +121,7 @@ class ShardBuilder:
         return Item(arrays, facts)
 
 
-def whole(parts: Mapping[Shard, Mapping[str, Any]], chain: Chain) -> Item:
+def join_shards(parts: Mapping[Shard, Mapping[str, Any]], chain: Chain) -> Item:
     """What is known of the levels of all images, from the facts of their shards."""
     shares: dict[str, list[float]] = {}
     for name in ("train", "test"):

@@ -11,7 +11,7 @@ from uproar.audits.registry import Trials
 from uproar.audits.synthetic import SIMULATIONS
 from uproar.errors import NotApplicable
 from uproar.storage.store import Item, Store, key_of
-from uproar.study.cell import Simulated, Unit
+from uproar.study.cell import TrialBatch, Unit
 from uproar.study.job import Job
 from uproar.study.plan import Plan
 from uproar.study.settings import Setting
@@ -20,13 +20,13 @@ TOGETHER = 50
 """Trials of a job."""
 
 
-def units_of(trials: Trials) -> list[Simulated]:
+def units_of(trials: Trials) -> list[TrialBatch]:
     """The trials in pieces."""
     firsts = range(0, trials.count, TOGETHER)
-    return [Simulated(trials.simulation, i, min(TOGETHER, trials.count - i)) for i in firsts]
+    return [TrialBatch(trials.simulation, i, min(TOGETHER, trials.count - i)) for i in firsts]
 
 
-def key(unit: Simulated) -> str:
+def key(unit: TrialBatch) -> str:
     """What some trials depend on."""
     inputs = {"world": unit.simulation, "version": SIMULATIONS[unit.simulation].version}
     return key_of("trials", {**inputs, "first": unit.first, "count": unit.count})
@@ -42,7 +42,7 @@ def plan_trials(trials: Trials, setting: Setting, store: Store) -> Plan:
     return Plan(list(units), len(units) - len(missing), jobs, promised=promised)
 
 
-def simulate(unit: Simulated, store: Store) -> None:
+def simulate(unit: TrialBatch, store: Store) -> None:
     """Carry out some trials."""
     simulation = SIMULATIONS[unit.simulation]
     store.once("trials", key(unit), lambda: Item(simulation.trials(unit.first, unit.count)))

@@ -55,7 +55,7 @@ def serve(handle: int) -> None:
 
     from uproar.errors import UproarError
     from uproar.extend import load_plugin
-    from uproar.study.run_job import do
+    from uproar.study.run_job import run_job
 
     torch.set_num_threads(1)
     connection: Connection = Connection(handle)
@@ -67,7 +67,7 @@ def serve(handle: int) -> None:
         load_plugin(file)
     while (job := _received(connection)) is not None:
         try:
-            answer: object = do(job, root)
+            answer: object = run_job(job, root)
         except UproarError as error:
             answer = error
         with contextlib.suppress(OSError):  # the parent is gone, which the next turn finds out

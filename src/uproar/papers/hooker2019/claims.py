@@ -54,7 +54,7 @@ declare("random-99")(_kept(0.99, above=0.25))
 
 
 def _wrapped(evidence: ClaimEvidence, how: str, protocol: str) -> list[str]:
-    return evidence.there([f"{how}({name})" for name in SINGLE], protocol)
+    return evidence.available([f"{how}({name})" for name in SINGLE], protocol)
 
 
 def _ranking(what: str, parts: Callable[[ClaimEvidence, str], Sequence[Measure]]) -> None:
@@ -89,7 +89,7 @@ def _against_base(how: str, *but: str, **claimed: Unpack[Range]) -> Callable[[Cl
 
 
 def _single(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure]:
-    return [evidence.area(protocol, name, below=NEGLIGIBLE) for name in evidence.there(SINGLE, protocol)]
+    return [evidence.area(protocol, name, below=NEGLIGIBLE) for name in evidence.available(SINGLE, protocol)]
 
 
 def _grad_like_ig(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure]:
@@ -130,8 +130,8 @@ def _widest(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> tup
 @declare("kar")
 def kar(evidence: ClaimEvidence) -> Decision:
     """Range over estimators at the fraction where they differ most, ROAR's minus KAR's, replicate by replicate."""
-    names = evidence.there([*SINGLE, *_wrapped(evidence, "sg_sq", ROAR)], ROAR)
-    names = evidence.there(names, KAR)
+    names = evidence.available([*SINGLE, *_wrapped(evidence, "sg_sq", ROAR)], ROAR)
+    names = evidence.available(names, KAR)
     if len(names) < 3:
         raise NotApplicable(f"{len(names)} estimators have both ROAR and KAR; use at least 3")
     (removed, roar), (kept, kar_) = (_widest(evidence, protocol, names) for protocol in (ROAR, KAR))
@@ -142,7 +142,7 @@ def kar(evidence: ClaimEvidence) -> Decision:
 @declare("retrain")
 def retrain(evidence: ClaimEvidence) -> Decision:
     """The original network minus the retrained one, at every fraction and in the mean of them."""
-    return every(*(m for name in evidence.there(SINGLE, UNTRAINED) for m in _falls(evidence, name)))
+    return every(*(m for name in evidence.available(SINGLE, UNTRAINED) for m in _falls(evidence, name)))
 
 
 def _falls(evidence: ClaimEvidence, name: str) -> list[Measure]:

@@ -58,7 +58,7 @@ def _variants(source: FigureSource, base: str, protocol: str) -> dict[str, str]:
     there = set(source.section.curves[protocol]["estimator"]) if protocol in source.section.curves else ()
     labels = {}
     for variant, form in VARIANTS.items():
-        for wanted in source.evidence.there([form.format(base)], protocol):
+        for wanted in source.evidence.available([form.format(base)], protocol):
             if (label := source.label(wanted, protocol)) in there:
                 labels[variant] = label
     return labels
@@ -160,7 +160,7 @@ def _range(protocol: str, t: float) -> Callable[[FigureSource], str]:
     """Between the highest and the lowest of the single estimates and their SG-SQ ensembles."""
 
     def measured(source: FigureSource) -> str:
-        names = source.evidence.there([f.format(b) for b in SINGLE for f in ("{}", "sg_sq({})")], protocol)
+        names = source.evidence.available([f.format(b) for b in SINGLE for f in ("{}", "sg_sq({})")], protocol)
         if len(names) < 2:
             raise NotApplicable("fewer than two estimators")
         table = pd.DataFrame({n: _at(source, n, t, protocol) for n in names})
@@ -207,7 +207,7 @@ def _published(source: FigureSource) -> ComparisonTable:
 def retraining(source: FigureSource) -> PaperFigure:
     """Single estimates with and without retraining."""
     figures = {figure.subject: figure for figure in retraining_figures(source.section)}
-    names = [source.label(n, UNTRAINED) for n in source.evidence.there((BASELINE, *NAMES), UNTRAINED)]
+    names = [source.label(n, UNTRAINED) for n in source.evidence.available((BASELINE, *NAMES), UNTRAINED)]
     charts = tuple(c for n in names for c in figures[ROAR].charts if c.title == n) if ROAR in figures else ()
     if not any(chart.title != BASELINE for chart in charts):
         raise NotApplicable("the study has not ROAR both with and without retraining; add protocol 'roar:no-retrain'")
@@ -235,7 +235,7 @@ def _pictures(protocol: str) -> Draw:
         if figure is None:
             raise NotApplicable(f"the study has no pictures of {protocol}")
         (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
-        names = [source.label(n, protocol) for n in source.evidence.there(ROWS, protocol)]
+        names = [source.label(n, protocol) for n in source.evidence.available(ROWS, protocol)]
         rows = {row.label: row for row in plot.rows}
         kept = tuple(rows[n] for n in names if n in rows)
         if len(kept) < 2:

@@ -119,7 +119,7 @@ def _on_marks(kind: str, metric: str, name: str, others: Sequence[str], **claime
             wanted = f"semi-natural(..., kind={kind})" if kind else "a task without marks"
             raise NotApplicable(f"it is about {wanted}, not {evidence.task}")
         chosen = evidence.metric(metric)
-        rivals = evidence.there(others) if len(others) > 1 else others
+        rivals = evidence.available(others) if len(others) > 1 else others
         return every(*(evidence.gap(chosen, name, other, **claimed) for other in rivals))
 
     return test
@@ -139,7 +139,7 @@ def _ensembles(metric: str, names: Sequence[str] = ENSEMBLES, fill: str = "", **
 
     def test(evidence: ClaimEvidence) -> Decision:
         chosen = evidence.metric(metric, **({"fill": fill} if fill else {}))
-        return every(*(evidence.gap(chosen, name, "ig", **claimed) for name in evidence.there(names)))
+        return every(*(evidence.gap(chosen, name, "ig", **claimed) for name in evidence.available(names)))
 
     return test
 
@@ -157,7 +157,7 @@ def _sounder(name: str) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         metric = evidence.metric("soundness")
-        others = evidence.there(("extremal_perturbation", "deep_shap", "deep_lift", "ig", "input_iba"))
+        others = evidence.available(("extremal_perturbation", "deep_shap", "deep_lift", "ig", "input_iba"))
         return most(*(evidence.gap(metric, name, other, above=0.0) for other in others))
 
     return test
@@ -167,7 +167,7 @@ def _extremal(metric: str, **claimed: Unpack[Range]) -> Test:
     """Extremal perturbation against Grad-CAM and IBA."""
 
     def test(evidence: ClaimEvidence) -> Decision:
-        chosen, names = evidence.metric(metric), evidence.there(("grad_cam", "iba"))
+        chosen, names = evidence.metric(metric), evidence.available(("grad_cam", "iba"))
         return every(*(evidence.gap(chosen, "extremal_perturbation", name, **claimed) for name in names))
 
     return test

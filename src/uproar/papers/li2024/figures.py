@@ -60,7 +60,7 @@ def _charts(source: FigureSource, names: Mapping[str, str], kinds: Sequence[str]
 def _value(evidence: ClaimEvidence, metric: str, name: str) -> float:
     """A metric's number for an estimator, whatever its options; NaN where there is none."""
     scores = evidence.results.metric_scores.get((evidence.task, evidence.model))
-    if scores is None or not evidence.there([name]):
+    if scores is None or not evidence.available([name]):
         return float("nan")
     rows = scores.table[(scores.table["metric"] == metric) & (scores.table["method"] == evidence.estimator(name))]
     return float(rows["value"].iloc[0]) if len(rows) else float("nan")
@@ -116,7 +116,7 @@ def methods(source: FigureSource) -> PaperFigure:
 
 
 def _numbers(source: FigureSource) -> ComparisonTable:
-    names = {n: label for n, label in (ENSEMBLES | METHODS).items() if source.evidence.there([n])}
+    names = {n: label for n, label in (ENSEMBLES | METHODS).items() if source.evidence.available([n])}
     rows = []
     for label, (kind, options, _) in BENCHMARKS.items():
         metric = if_applicable(partial(source.evidence.metric, kind, **options), "")
@@ -265,7 +265,7 @@ def marks(source: FigureSource) -> PaperFigure:
 def road(source: FigureSource) -> PaperFigure:
     """ROAD of crafted and real maps."""
     evidence = source.evidence
-    if not evidence.there([RECT]):
+    if not evidence.available([RECT]):
         raise NotApplicable("the study has no rect(ig)")
     kind = kind_of_marks(evidence)
     metric = evidence.metric("road")

@@ -40,7 +40,7 @@ def _plain(evidence: ClaimEvidence, how: str, protocol: str | None = None) -> li
     names = evidence.cells["estimator"] if protocol else evidence.values["estimator"]
     wanted = [bare(str(n)) for n in dict.fromkeys(names)]
     mine = [n for n in wanted if n not in (*CAM, BASELINE) and parse(n).name not in FILTERS]
-    return [n for n in mine if evidence.there([f"{how}({n})"], protocol)]
+    return [n for n in mine if evidence.available([f"{how}({n})"], protocol)]
 
 
 def _gains_under_roar(how: str) -> Test:
@@ -110,7 +110,8 @@ def _beside_cam(evidence: ClaimEvidence, protocol: str | None = None) -> list[tu
         (f"what {how} gains for {len(others)} estimators minus what it gains for {name}", how, name, others)
         for how in FILTERS
         for name in CAM
-        if (others := _plain(evidence, how, protocol)) and len(evidence.there([name, f"{how}({name})"], protocol)) == 2
+        if (others := _plain(evidence, how, protocol))
+        and len(evidence.available([name, f"{how}({name})"], protocol)) == 2
     ]
 
 
@@ -159,7 +160,7 @@ def _rates(evidence: ClaimEvidence) -> list[float]:
 
 def _line(evidence: ClaimEvidence, squared: bool, of: Of, baselines: bool, t: float) -> Line:
     variation = variation_by_name(evidence, of, t)
-    chosen = [n for n in evidence.there(variation, ROAR) if _unfiltered(n, squared)]
+    chosen = [n for n in evidence.available(variation, ROAR) if _unfiltered(n, squared)]
     if squared:
         chosen = [n for n in chosen if f"sq({n})" not in chosen]
     reached = {n: evidence.accuracy(ROAR, n) for n in chosen}

@@ -150,7 +150,7 @@ def roar_differences(source: FigureSource) -> PaperFigure:
     """What filters change under ROAR."""
     rates = [t for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0]
     labels = {bare(str(n)): str(n) for n in source.evidence.cells["estimator"].unique()}
-    label = {name: source.label(name, ROAR) for name in source.evidence.there(labels, ROAR)}
+    label = {name: source.label(name, ROAR) for name in source.evidence.available(labels, ROAR)}
 
     def accuracy(name: str, t: float) -> float:
         return source.section.accuracy(ROAR, label[name], t)
@@ -189,7 +189,7 @@ def _differences(
 def trajectories(source: FigureSource) -> PaperFigure:
     """Total variation and accuracy of an estimator, from plain to filtered, a plot per rate."""
     variation = variation_by_name(source.evidence)
-    names = source.evidence.there(variation, ROAR)
+    names = source.evidence.available(variation, ROAR)
     rows = _filtered(names)
     if not rows:
         raise NotApplicable("no estimator has a filtered form under ROAR")

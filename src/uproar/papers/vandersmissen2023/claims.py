@@ -143,7 +143,7 @@ declare("deletion-settings")(_settings_agree("deletion"))
 
 def blurred_forms(evidence: ClaimEvidence) -> dict[str, str]:
     """What each of IG and SmoothGrad is called blurred, where the study has both; the paper's blur comes first."""
-    forms = {n: evidence.there([f"{how}({n})" for how in BLURS]) for n in evidence.there(BLURRED)}
+    forms = {n: evidence.available([f"{how}({n})" for how in BLURS]) for n in evidence.available(BLURRED)}
     return {name: blurred[0] for name, blurred in forms.items() if blurred}
 
 
@@ -169,7 +169,7 @@ def _coarse_against_fine(metric: Metric, **claimed: Unpack[Range]) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         name = metric(evidence)
-        pairs = itertools.product(evidence.there(COARSE), evidence.there(FINE))
+        pairs = itertools.product(evidence.available(COARSE), evidence.available(FINE))
         return most(*(evidence.gap(name, coarse, fine, **claimed) for coarse, fine in pairs))
 
     return test
@@ -191,7 +191,7 @@ def _regions(kind: str, **claimed: Unpack[Range]) -> Test:
             gains = {n: evidence.per_image(region, n) - evidence.per_image(pixel, n) for n in own}
             return pd.DataFrame(gains).mean(axis=1)
 
-        sparse, coarse = evidence.there(SPARSE), evidence.there(COARSE)
+        sparse, coarse = evidence.available(SPARSE), evidence.available(COARSE)
         parts = [evidence.between(region, pixel, n, **claimed) for n in sparse]
         if sparse and coarse:
             what = f"{region} minus {pixel}: {len(sparse)} sparse against {len(coarse)} coarse maps"

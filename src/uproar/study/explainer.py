@@ -23,7 +23,7 @@ from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.study.level_table import LevelsBuilder, levels_item
 from uproar.study.settings import ImageRanking
-from uproar.study.shards import Shard, ShardBuilder, shards_of, whole
+from uproar.study.shards import Shard, ShardBuilder, join_shards, shards_of
 from uproar.training import predict
 
 SignedMaps = Callable[[Tensor], list[Tensor]]
@@ -113,7 +113,7 @@ class Explainer:
             facts[shard] = self.store.facts("shard", shard.key(key))
             if not facts[shard]:
                 return
-        self.store.write("levels", key, whole(facts, ranking.chain))
+        self.store.write("levels", key, join_shards(facts, ranking.chain))
 
     def _models(self, rankings: Sequence[ImageRanking]) -> list[Prepared]:
         """The base models that some rankings of a replicate explain, one per fold."""
