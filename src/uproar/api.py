@@ -1,4 +1,4 @@
-"""The Python face for tensors at hand: build, explain, removed, fill."""
+"""The Python interface for tensors: build, explain, removed, fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nouns as shapes. One alphabet for the whole package:
+"""Types of arrays with their shapes. One letter per dimension in the whole package:
 
 n samples, c colour channels, h rows, w columns, k classes, f features (h·w pixels, or c·h·w channel
 values), t fractions.
@@ -28,4 +28,4 @@ Ranks = Int[Tensor, "n f"]
 """Place of each feature in its image's order; 0 is removed first."""
 
 Removed = Bool[Tensor, "n h w"] | Bool[Tensor, "n c h w"]
-"""True = gone. With three axes the pixel goes in all channels."""
+"""True = removed. With three axes the pixel goes in all channels."""

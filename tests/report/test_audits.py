@@ -96,7 +96,14 @@ def audited(plain_case):
         model,
     )
     skipped = replace(
-        found, state="skipped", sentence="Not answered: no boxes.", plots=(), marks=(), audit="semi_natural", tables={}
+        found,
+        state="skipped",
+        sentence="Not answered: no boxes.",
+        reason="no boxes.",
+        plots=(),
+        marks=(),
+        audit="semi_natural",
+        tables={},
     )
     return replace(results, findings=(found, skipped)), known
 

@@ -7,7 +7,7 @@
 
 `studies(study, **options)` gives studies by part, each the given study with other estimators, protocols, metrics,
 fills or tasks. They run as any study does: what the store has is not made again, so that an audit after a run costs
-only what is new. The verdict is a function of what those studies found, and of nothing else.
+only what is new. The verdict is a function of the results of those studies, and of nothing else.
 
 An audit that does not apply raises `NotApplicable` with the reason and what would make it possible.
 """
@@ -41,7 +41,7 @@ OWN = "study"
 
 
 class Part(ABC):
-    """What one study found, for one task and model."""
+    """The results of one study for one task and model."""
 
     study: Study
 
@@ -135,7 +135,7 @@ class Evidence(ABC):
 
     @abstractmethod
     def __getitem__(self, part: str) -> Part:
-        """What one of its studies found."""
+        """The results of one of its studies."""
 
     @property
     @abstractmethod

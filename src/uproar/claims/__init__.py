@@ -1,4 +1,4 @@
-"""What papers claim, as tests of what a study found."""
+"""Claims of papers, as tests of the results of a study."""
 
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import Claim, claim, claims, claims_named, every, judge, most, papers_with_claims

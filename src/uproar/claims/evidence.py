@@ -60,11 +60,11 @@ class ClaimEvidence:
         return self.view.chance
 
     def finding(self, audit: str) -> Finding:
-        """What an audit of the study found."""
+        """The finding of an audit of the study."""
         for finding in self.view.findings:
             if parse(finding.audit).name == audit:
                 if finding.state == "skipped":
-                    raise NotApplicable(f"the audit {audit} was not answered: {finding.sentence}")
+                    raise NotApplicable(f"the audit {audit} was not answered: {finding.reason}")
                 return finding
         raise NotApplicable(f"the study does not ask the audit {audit!r}")
 

@@ -1,4 +1,4 @@
-"""The linear imputer, made ready with a word to the person who waits for it."""
+"""The linear imputer, compiled before it is needed, with a line that says so."""
 
 from __future__ import annotations
 

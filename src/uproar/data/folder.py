@@ -176,7 +176,7 @@ class _Rows:
         for option, name in (("image", image), ("label", label)):
             if name not in header:
                 raise BadInput(f"{file} has no column {name!r} but {', '.join(header)}; say which with {option}=…")
-        names = [_found(place, file, row[image], n) for n, row in enumerate(rows, 2)]
+        names = [_file_in(place, file, row[image], n) for n, row in enumerate(rows, 2)]
         labels = [(row[label] or "").strip() for row in rows]
         if "" in labels:
             raise BadInput(f"{file}, line {labels.index('') + 2}: there is no label.")
@@ -185,7 +185,7 @@ class _Rows:
         return cls(file, names, labels, splits, boxes)
 
 
-def _found(place: Path, table: Path, name: str | None, line: int) -> str:
+def _file_in(place: Path, table: Path, name: str | None, line: int) -> str:
     """The file a table names, with or without its ending, beside the table or in `images`."""
     for below in ("", "images/"):
         for ending in ("", *ENDINGS):

@@ -1,4 +1,4 @@
-"""Networks by name, and how a model is borrowed."""
+"""Networks by name, their weights and outputs, and running a model without changing it."""
 
 from uproar.models import resnet, small, vgg
 from uproar.models.borrow import borrowed

@@ -1,4 +1,4 @@
-"""What the audits found, as the page prints it: findings with their figures, and what they say of the verdicts."""
+"""Findings of audits as the page prints them, with their figures, and what they say of the verdicts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AuditPart:
 
     @property
     def sentence(self) -> str:
-        return clean(self.finding.sentence).removeprefix("Not answered: ")
+        return clean(self.finding.reason or self.finding.sentence)
 
     @property
     def tables(self) -> list[dict[str, Any]]:

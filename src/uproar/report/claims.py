@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from uproar.expression import parse
 from uproar.report.document import Chapter
 from uproar.report.formatting import NOTHING, clean, number
 from uproar.report.paper_figures import UndrawnFigure
@@ -24,7 +25,7 @@ def evidence_anchor(one: Judgement, chapter: Chapter) -> str:
     if one.outcome == "not asked":
         return ""
     for part in chapter.audits:
-        if one.evidence and part.finding.audit.startswith(one.evidence):
+        if parse(part.finding.audit).name == one.evidence:
             return chapter.anchor(part.anchor)
     by_metric = one.deciding is not None and one.deciding.of == "images"
     if by_metric and chapter.metrics is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.registry import paper_of
 from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.figures import Figure
 from uproar.report.findings import Answer, answer, leak_facts
@@ -180,4 +181,4 @@ def _chapter(view: StudyView, section: Section, identity: str, prefix: str) -> C
 
 def papers_of(results: Results) -> list[str]:
     """The papers whose claims were tested, by the names that studies use."""
-    return list(dict.fromkeys(one.claim.partition(":")[0] for one in results.claims))
+    return list(dict.fromkeys(paper_of(one.claim) for one in results.claims))

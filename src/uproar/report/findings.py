@@ -1,4 +1,4 @@
-"""What the numbers say, in sentences. Every sentence is built from the verdicts, none from hope."""
+"""The verdicts in sentences: every sentence is built from verdicts."""
 
 from __future__ import annotations
 

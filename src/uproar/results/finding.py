@@ -1,4 +1,4 @@
-"""What an audit found: a sentence, numbers, figures as plain data, and marks on the verdicts they bear on."""
+"""The finding of an audit: a sentence, numbers, figures as plain data, and marks on the verdicts they bear on."""
 
 from __future__ import annotations
 
@@ -87,3 +87,5 @@ class Finding:
     question: str = ""
     task: str = ""
     model: str = ""
+    reason: str = ""
+    """Why it was skipped; empty for every other state."""

@@ -122,7 +122,7 @@ class Results:
     metric_scores: Mapping[tuple[str, str], Scores] = field(default_factory=dict)
     """By task and model: what the metrics say of the estimators over all replicates."""
     findings: tuple[Finding, ...] = ()
-    """What the study's audits found."""
+    """The findings of the study's audits."""
     claims: tuple[Judgement, ...] = ()
     """What became of the claims of papers that the study names."""
     quality: Mapping[tuple[str, str], NetworkQuality] = field(default_factory=dict)
@@ -138,11 +138,11 @@ class Results:
 
     @functools.cached_property
     def views(self) -> tuple[StudyView, ...]:
-        """What was found, by task and model, in the order of the study."""
+        """The results by task and model, in the order of the study."""
         return tuple(StudyView(self, task, model) for task, model in self.settings)
 
     def view(self, task: str, model: str) -> StudyView:
-        """What was found for one task and model."""
+        """The results of one task and model."""
         known = {(view.task, view.model): view for view in self.views}
         return known.get((task, model)) or StudyView(self, task, model)
 

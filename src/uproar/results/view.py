@@ -193,7 +193,7 @@ class StudyView:
 
     @property
     def findings(self) -> list[Finding]:
-        """What the audits found."""
+        """The findings of the audits."""
         return [finding for finding in self.results.findings if self._is_about(finding)]
 
     @property

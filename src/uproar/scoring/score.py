@@ -1,4 +1,4 @@
-"""The Python face for scores: all metrics of given maps, without retraining."""
+"""The Python interface for scores: all metrics of given maps, without retraining."""
 
 from __future__ import annotations
 

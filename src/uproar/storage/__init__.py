@@ -1,1 +1,1 @@
-"""Where results lie: backends (a folder, a bucket), files of single results, the store that holds them."""
+"""Storage of results: backends (a folder, a bucket), the file of one result, the store that holds all."""

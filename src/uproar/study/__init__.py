@@ -1,1 +1,1 @@
-"""Studies: what to compare, what is still to be done, where it runs, what came out."""
+"""Studies: the specification, the plan of jobs, their executors, the steps of a cell, the collection of results."""

@@ -93,7 +93,8 @@ def _finding(one: AuditRequest, store: Store, outcomes: Mapping[Unit, Outcome] |
     except CODE_ERRORS as error:
         if not isinstance(error, NotApplicable) and not line_in_file(error):
             raise
-        finding = Finding("skipped", f"Not answered: {describe_error(error)}.".replace("..", "."))
+        reason = f"{describe_error(error)}.".replace("..", ".")
+        finding = Finding("skipped", f"Not answered: {reason}", reason=reason)
     return replace(
         finding,
         audit=str(one.call),

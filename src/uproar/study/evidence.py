@@ -1,4 +1,4 @@
-"""What studies found, as audits read it: tables, and on demand the answers, maps and masks behind them."""
+"""Results of studies as audits read them: tables, and on demand the log probabilities, maps and masks behind them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from uproar.study.trials import trials_in
 
 
 class Part(registry.Part):
-    """What one study found, for one task and model."""
+    """The results of one study for one task and model."""
 
     def __init__(self, study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None) -> None:
         self.study, self._store, self._outcomes = study, store, outcomes or {}

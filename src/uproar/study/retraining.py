@@ -1,4 +1,4 @@
-"""Cells: images are changed, networks trained on them from scratch, and the answers to the test images kept."""
+"""Cells: images are changed, networks trained on them from scratch, and their predictions for the test images kept."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Cells:
         return torch.cat([self.inputs.task.mean, mean]), torch.cat([self.inputs.task.std, std])
 
     def _tested(self, model: nn.Module, cell: Cell) -> Item:
-        """What a network says of the test images of a cell."""
+        """The predictions of a network for the test images of a cell."""
         test = self.inputs.task.test
         images = self.changed_images(cell, test)
         if protocol_named(cell.protocol).learns == "mask":

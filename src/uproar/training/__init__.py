@@ -1,4 +1,4 @@
-"""Training from scratch, and what a trained network says of images."""
+"""Training from scratch, and the predictions and accuracy of a trained network."""
 
 from uproar.training.evaluate import accuracy, predict
 from uproar.training.fit import channels_last, fit

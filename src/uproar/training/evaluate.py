@@ -1,4 +1,4 @@
-"""What a network says of images."""
+"""Predictions of a network, and their accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training loop, read from top to bottom."""
+"""The training loop."""
 
 from __future__ import annotations
 
