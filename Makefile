@@ -14,7 +14,7 @@ demo: $(VENV)/.demo
 
 # the parts that need no study: removal, metrics, protocols, training, networks, and the terminal
 FAST := tests/removal tests/protocols tests/metrics tests/training tests/models tests/study/test_spec.py \
-  tests/study/test_progress.py tests/test_batches.py tests/test_expression.py tests/test_given.py tests/test_registry.py \
+  tests/study/test_progress.py tests/test_batches.py tests/test_expression.py tests/test_checks.py tests/test_registry.py \
   tests/test_seeds.py tests/cli/test_terminal.py
 
 test-fast: $(VENV)/.dev

@@ -24,12 +24,12 @@ from uproar.data import Split, Task
 from uproar.errors import BadInput, BadShape
 from uproar.estimators import (
     Context,
-    adopt,
     estimators,
     explain_chains,
     prepare_states,
     raw_maps,
     read_chain,
+    register_function,
     require_maps,
 )
 from uproar.estimators.chain import Chain, Channels, Sign
@@ -175,7 +175,7 @@ def _chain(estimator: Estimator, sign: Sign, channels: Channels) -> Chain:
     if not name.isidentifier():
         raise BadInput("An estimator given as a function needs a name: use def, not lambda.")
     if name not in estimators or estimators[name].function is not estimator:
-        adopt(name, estimator)
+        register_function(name, estimator)
     return read_chain(name, sign, channels)
 
 

@@ -30,13 +30,13 @@ from uproar.containment import loading
 from uproar.data.registry import tasks
 from uproar.errors import BadInput
 from uproar.estimators.registry import (
-    adopt_file,
     direct,
     ensemble,
     estimator,
     estimators,
     over_classes,
     postprocess,
+    register_file,
     transform,
 )
 from uproar.lazy import lazy_names
@@ -135,7 +135,7 @@ def declared_in(path: str | Path) -> dict[str, list[str]]:
     """What a file declares once it is loaded, by kind; a file that declares nothing is refused."""
     with loading():
         module = load_file(path)
-    adopt_file(module)
+    register_file(module)
     own = modules_of(module)
     declared = {registry.kind: [entry.name for entry in registry.redeclare(own)] for registry in _registries()}
     redeclare(declared["protocol"])

@@ -18,7 +18,7 @@ from uproar.protocols import protocol_named
 from uproar.results.study import Results
 
 
-class Handmade(registry.Part):
+class Handmade(registry.StudyEvidence):
     """A part whose numbers are given: responses by (metric, estimator, seed), accuracies by (protocol, estimator)."""
 
     def __init__(
@@ -83,10 +83,10 @@ class Handmade(registry.Part):
     def accuracy(self, protocol, estimator):
         return pd.DataFrame(self._accuracies[protocol, estimator])
 
-    def log_probabilities(self, protocol, estimator, fraction, seed):
+    def answers(self, protocol, estimator, fraction, seed):
         raise NotApplicable("no answers were made up")
 
-    def base_log_probabilities(self, seed):
+    def base_answers(self, seed):
         raise NotApplicable("no base network was made up")
 
     def responses(self, metric, estimator, seed):
@@ -113,12 +113,12 @@ def _whole(response: Mapping[str, Any]) -> dict[str, np.ndarray]:
 class Handed(registry.Evidence):
     """Parts by name; `study` is the study itself."""
 
-    def __init__(self, **parts: registry.Part) -> None:
+    def __init__(self, **parts: registry.StudyEvidence) -> None:
         self._parts = parts
 
     @property
     def trials(self):
         raise NotApplicable("no trials were made up")
 
-    def __getitem__(self, part: str) -> registry.Part:
+    def __getitem__(self, part: str) -> registry.StudyEvidence:
         return self._parts[part]

@@ -45,10 +45,10 @@ class Said(Handmade):
         self.study.seeds = tuple(range(len(base)))
         self._base, self._said = base, said
 
-    def log_probabilities(self, protocol, estimator, fraction, seed):
+    def answers(self, protocol, estimator, fraction, seed):
         return np.eye(CLASSES)[self._said[protocol, estimator, fraction, seed]]
 
-    def base_log_probabilities(self, seed):
+    def base_answers(self, seed):
         return np.eye(CLASSES)[self._base[seed]]
 
 

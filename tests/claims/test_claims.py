@@ -389,16 +389,16 @@ MAPS = ("ig", "sg(ig)", "sg_sq(ig)", "var(ig)", "grad_cam", "iba", "extremal_per
 def _benchmark(sound, complete, road, rect, noise, n=300):
     """Gains over IG by map; ROAD is better where lower."""
     draws = np.random.default_rng(5)
-    luck = noise * draws.normal(size=n)
+    image_noise = noise * draws.normal(size=n)
     values = {}
     for name in MAPS:
         own = noise * draws.normal(size=n)
         own -= own.mean()  # so that the means are exact, whatever the noise
-        values["soundness", name] = 0.5 + sound.get(name, 0.0) + luck + own
-        values["completeness", name] = 0.3 + complete.get(name, 0.0) + luck + own
+        values["soundness", name] = 0.5 + sound.get(name, 0.0) + image_noise + own
+        values["completeness", name] = 0.3 + complete.get(name, 0.0) + image_noise + own
         for metric in ("road", "road(fill=mean)"):
-            values[metric, name] = 0.5 - (rect if name == "rect(ig)" else road.get(name, 0.0)) + luck + own
-        values["road_lerf", name] = 0.5 + road.get(name, 0.0) + luck + own
+            values[metric, name] = 0.5 - (rect if name == "rect(ig)" else road.get(name, 0.0)) + image_noise + own
+        values["road_lerf", name] = 0.5 + road.get(name, 0.0) + image_noise + own
     return scored(values)
 
 
@@ -488,7 +488,7 @@ def vandersmissen(sign=1, noise=0.05, n=300, together=1.0):
     values = {}
     for i, name in enumerate(names):
         q = draws.normal(size=n) * 0.1
-        luck = lambda: noise * draws.normal(size=n)  # noqa: E731
+        image_noise = lambda: noise * draws.normal(size=n)  # noqa: E731
         level = 0.2 * sign * (name in coarse or name.startswith("gaussian"))
         for unit in (PIXEL, REGION):
             region = 0.05 * sign * bool(unit) * (name in sparse)
@@ -498,20 +498,20 @@ def vandersmissen(sign=1, noise=0.05, n=300, together=1.0):
                     * (together if (unit, fill) == (PIXEL, "mean") else 1)
                     * (1 if unit == PIXEL and fill == "mean" else sign)
                 )
-                values[f"insertion(steps=9, fill={fill}{unit})", name] = 0.4 + level + region + better + luck()
+                values[f"insertion(steps=9, fill={fill}{unit})", name] = 0.4 + level + region + better + image_noise()
                 values[f"deletion(steps=9, fill={fill}{unit})", name] = (
-                    0.4 + level + region + (1 if unit == PIXEL and fill == "mean" else sign) * sign * q + luck()
+                    0.4 + level + region + (1 if unit == PIXEL and fill == "mean" else sign) * sign * q + image_noise()
                 )
-        values["road", name] = 0.5 + q + luck()
+        values["road", name] = 0.5 + q + image_noise()
         plain = values.get(("pointing_game", name[len("gaussian(") : -1]))
-        hits = draws.normal(size=n) if sign > 0 else q + 0.3 * luck() + 0.05 * (level > 0)
+        hits = draws.normal(size=n) if sign > 0 else q + 0.3 * image_noise() + 0.05 * (level > 0)
         same = plain is not None and sign > 0  # a blurred map points where the map does
         values["pointing_game", name] = plain if same else (hits > 0).astype(float)
         turn = (1 if i % 2 else -1) if sign > 0 else 1
-        values["average_drop", name] = 0.5 - level + turn * q + luck()
+        values["average_drop", name] = 0.5 - level + turn * q + image_noise()
         other = 1 if sign > 0 else (1 if i % 2 else -1)
         for level in (0.5, 0.75):
-            values[f"average_drop(binarise={level})", name] = 0.5 + other * q + luck()
+            values[f"average_drop(binarise={level})", name] = 0.5 + other * q + image_noise()
     named = {(str(_canonical(m)), e): v for (m, e), v in values.items()}
     return results(**scored(named))
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 from tools.estimator_cards import FAMILIES, OTHERS, card, cards, in_words, own, to_markdown
 
-from uproar.estimators import adopt, estimators
+from uproar.estimators import estimators, register_function
 from uproar.registry import Entry
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -114,7 +114,7 @@ def test_an_estimator_of_the_user_has_a_card_but_no_place_on_the_page():
 
     before = dict(estimators._entries)
     try:
-        adopt("of_the_user", of_the_user)
+        register_function("of_the_user", of_the_user)
         assert "of_the_user" not in own()
         (found,) = (each for each in cards() if each.name == "of_the_user")
     finally:

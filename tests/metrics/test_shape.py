@@ -1,4 +1,4 @@
-"""Metrics of a map's look."""
+"""Metrics that describe a map: sparseness, complexity, variation, density."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from uproar.metrics.shape import GRID, kernel_density
 NAMES = ["sparseness", "complexity", "total_variation", "removed_variation"]
 
 
-def test_every_metric_of_this_room_describes_and_says_so():
+def test_every_metric_of_the_shape_of_a_map_describes_and_says_so():
     for name in [*NAMES, "value_density"]:
         assert metrics[name].facts["describes"], name
         assert not judges(name), name

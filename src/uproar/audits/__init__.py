@@ -1,5 +1,27 @@
 """Questions about the benchmark itself: whether its own scores mislead here."""
 
-from uproar.audits.registry import OWN, Evidence, Part, Trials, audit, audits, merged, read_audit, studies_of, trials_of
+from uproar.audits.registry import (
+    OWN,
+    Evidence,
+    StudyEvidence,
+    Trials,
+    audit,
+    audits,
+    merged,
+    read_audit,
+    studies_of,
+    trials_of,
+)
 
-__all__ = ["OWN", "Evidence", "Part", "Trials", "audit", "audits", "merged", "read_audit", "studies_of", "trials_of"]
+__all__ = [
+    "OWN",
+    "Evidence",
+    "StudyEvidence",
+    "Trials",
+    "audit",
+    "audits",
+    "merged",
+    "read_audit",
+    "studies_of",
+    "trials_of",
+]

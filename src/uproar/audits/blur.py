@@ -12,7 +12,7 @@ from pydantic import Field
 
 from uproar.audits.filtered import SMOOTH_CONTROL, Filters, left_out, plain_names
 from uproar.audits.plots import heat_map
-from uproar.audits.registry import OWN, Evidence, Part, audit, conclude, merged, several
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, merged, several
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
@@ -188,13 +188,13 @@ def _turned(worse: Sequence[str], table: pd.DataFrame, filters: Filters, sign: i
     }
 
 
-def _heat_map(part: Part, protocol: str, plain: Sequence[str], filters: Filters, rated: Count) -> Plot:
+def _heat_map(part: StudyEvidence, protocol: str, plain: Sequence[str], filters: Filters, rated: Count) -> Plot:
     mean = {name: frame.mean() for name, frame in part.curves(protocol).items()}
     good = "lower" if protocol_named(protocol).direction < 0 else "higher"
     return _differences(protocol, mean, part.study.fractions, plain, filters, rated, good)
 
 
-def _road_map(part: Part, plain: Sequence[str], filters: Filters, gained: pd.DataFrame) -> list[Plot]:
+def _road_map(part: StudyEvidence, plain: Sequence[str], filters: Filters, gained: pd.DataFrame) -> list[Plot]:
     """ROAD's accuracy by share, filtered minus plain; nothing where ROAD is not finished."""
     if gained.empty:
         return []

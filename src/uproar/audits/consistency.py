@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import heat_map
-from uproar.audits.registry import Evidence, Part, audit, conclude, several
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, several
 from uproar.audits.values_per_image import values_per_image
 from uproar.data.task_facts import task_facts
 from uproar.errors import NotApplicable
@@ -103,7 +103,7 @@ def state_of(pairs: pd.DataFrame) -> State:
     return conclude(misleads=bool(below.any()), holds=bool((pairs["over_low"] >= RELIABLE).all()))
 
 
-def _compared(part: Part, kind: str) -> tuple[ValuesPerImage, pd.DataFrame]:
+def _compared(part: StudyEvidence, kind: str) -> tuple[ValuesPerImage, pd.DataFrame]:
     names = [name for name in part.study.metric_names if read_metric(name).name == kind]
     data = values_per_image(part, names, least=1)
     table = _renamed(pairwise(data, None)).drop(columns=["i", "j", "given_clean_score", "p_opposed", "opposed"])
@@ -172,7 +172,7 @@ def _plot(kind: str, table: pd.DataFrame) -> Plot:
     )
 
 
-def _notes(part: Part, data: ValuesPerImage) -> tuple[str, ...]:
+def _notes(part: StudyEvidence, data: ValuesPerImage) -> tuple[str, ...]:
     windows = {dict(read_metric(name).options).get("window") for name in part.study.metric_names} - {None}
     size = next(iter(windows), None)
     regions = (

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from uproar.audits.plots import lines
 from uproar.audits.predictions import Predictions
-from uproar.audits.registry import Evidence, Part, audit, conclude, merged
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
@@ -104,7 +104,7 @@ def _with_pixels(protocol: str) -> str:
     return protocol_named(protocol).family
 
 
-def _changing(part: Part, protocol: str) -> list[float]:
+def _changing(part: StudyEvidence, protocol: str) -> list[float]:
     """The fractions at which a protocol changes images at all."""
     return [t for t in part.study.fractions if t != protocol_named(protocol).plain]
 

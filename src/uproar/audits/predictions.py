@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from uproar.audits.registry import Part
+from uproar.audits.registry import StudyEvidence
 from uproar.errors import NotApplicable
 from uproar.training.calibrate import nll_bits
 
@@ -19,7 +19,7 @@ Reader = Callable[[str, str, float], np.ndarray | None]
 class Predictions:
     """The finished cells of a part as arrays (replicates, images); None where any replicate is missing."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: StudyEvidence) -> None:
         self.part = part
         self.labels = part.task.test.labels
         self.seeds = tuple(part.study.seeds)
@@ -39,7 +39,7 @@ class Predictions:
 
     def of_base_models(self) -> np.ndarray:
         """The classes that the base models predict for the unchanged test images, (replicates, images)."""
-        return np.stack([self.part.base_log_probabilities(seed).argmax(1) for seed in self.seeds])
+        return np.stack([self.part.base_answers(seed).argmax(1) for seed in self.seeds])
 
     def classes(self, protocol: str, estimator: str, fraction: float) -> np.ndarray | None:
         """The predicted classes."""
@@ -60,7 +60,7 @@ class Predictions:
 
     def _answers(self, protocol: str, estimator: str, fraction: float) -> Arrays | None:
         try:
-            return [self.part.log_probabilities(protocol, estimator, fraction, seed) for seed in self.seeds]
+            return [self.part.answers(protocol, estimator, fraction, seed) for seed in self.seeds]
         except NotApplicable:
             return None
 

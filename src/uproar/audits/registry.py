@@ -40,7 +40,7 @@ OWN = "study"
 """The part that is the study itself, always there."""
 
 
-class Part(ABC):
+class StudyEvidence(ABC):
     """The results of one study for one task and model."""
 
     study: Study
@@ -104,11 +104,11 @@ class Part(ABC):
         return table.set_index("estimator")
 
     @abstractmethod
-    def log_probabilities(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
+    def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""
 
     @abstractmethod
-    def base_log_probabilities(self, seed: int) -> np.ndarray:
+    def base_answers(self, seed: int) -> np.ndarray:
         """Log probabilities that the network which is explained gives the unchanged test images."""
 
     @abstractmethod
@@ -134,7 +134,7 @@ class Evidence(ABC):
     study: Study
 
     @abstractmethod
-    def __getitem__(self, part: str) -> Part:
+    def __getitem__(self, part: str) -> StudyEvidence:
         """The results of one of its studies."""
 
     @property

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from uproar.audits.plots import heat_map
-from uproar.audits.registry import OWN, Evidence, Part, audit, conclude, knows_truth, merged
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, knows_truth, merged
 from uproar.audits.values_per_image import advantage, advantage_table, values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import judges, read_metric, uses_order
@@ -108,7 +108,7 @@ class RankAgreement:
     protocols: tuple[str, ...]
 
 
-def _clean_scores(part: Part, data: ValuesPerImage) -> Numbers | None:
+def _clean_scores(part: StudyEvidence, data: ValuesPerImage) -> Numbers | None:
     """The class's probability on the unchanged images, (seeds, images), where a metric kept it."""
     names = [name for name in part.study.metric_names if read_metric(name).name == CLEAN]
     if not names or names[0] not in data.metrics:
@@ -119,7 +119,7 @@ def _clean_scores(part: Part, data: ValuesPerImage) -> Numbers | None:
 # over estimators
 
 
-def estimator_scores(part: Part, data: ValuesPerImage, own: Part) -> pd.DataFrame:
+def estimator_scores(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
     """What every judge gives every estimator, higher is better: metrics, and the study's protocols.
 
     A metric's number is its mean over replicates; a protocol's the mean accuracy over replicates and fractions, turned
@@ -135,12 +135,12 @@ def estimator_scores(part: Part, data: ValuesPerImage, own: Part) -> pd.DataFram
     return pd.concat(parts).dropna()
 
 
-def _judging(own: Part) -> list[str]:
+def _judging(own: StudyEvidence) -> list[str]:
     """Protocols of the study that may rank estimators."""
     return [p.name for p in own.study.protocol_list if p.judges] if own.study.protocols else []
 
 
-def _mean_accuracy(own: Part, protocol: str, estimator: str) -> float:
+def _mean_accuracy(own: StudyEvidence, protocol: str, estimator: str) -> float:
     table = own.accuracy(protocol, estimator)
     plain = protocol_named(protocol).plain
     changed = [t for t in table.columns if t != plain]
@@ -161,7 +161,7 @@ def _orders(levels: pd.DataFrame, judging: Sequence[str]) -> RankAgreement:
 # against random
 
 
-def sides_of(part: Part, data: ValuesPerImage, own: Part) -> pd.DataFrame:
+def sides_of(part: StudyEvidence, data: ValuesPerImage, own: StudyEvidence) -> pd.DataFrame:
     """Each estimator's advantage over random by each judge, its interval, and its side where that is decided.
 
     p is adjusted by Holm: over all metrics and estimators together, and over the estimators of a protocol, as in the
@@ -177,7 +177,7 @@ def sides_of(part: Part, data: ValuesPerImage, own: Part) -> pd.DataFrame:
     return pd.concat([side for side in sides if len(side)] or sides[:1], ignore_index=True)
 
 
-def _protocol_sides(own: Part, protocol: str) -> pd.DataFrame:
+def _protocol_sides(own: StudyEvidence, protocol: str) -> pd.DataFrame:
     """The study's own verdicts about a protocol."""
     table = own.verdicts(protocol).rename_axis("estimator").reset_index()
     columns = ["estimator", "advantage", "low", "high", "p_holm", "side"]

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from uproar.audits.plots import bars, lines
-from uproar.audits.registry import OWN, Evidence, Part, audit, conclude, several
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, several
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.metrics.randomisation import Similarity, compare
@@ -117,7 +117,7 @@ def _ranked(study: Study) -> tuple[str, ...]:
     return tuple(c.name for c in study.chains if not c.is_direct and c.name != BASELINE)
 
 
-def _layers(part: Part, metric: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+def _layers(part: StudyEvidence, metric: str, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Mean similarity over images by replicate and number of layers drawn anew, (seeds, layers)."""
     done = part.scores[part.scores["metric"] == metric]
     layers = {}

@@ -11,7 +11,7 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import bars, heat_map
-from uproar.audits.registry import Evidence, Part, audit, conclude, merged, several
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged, several
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.data import load
 from uproar.data.watermark import stripes_mark
@@ -131,14 +131,14 @@ def semi_natural(
     )
 
 
-def _named(part: Part) -> dict[str, str]:
+def _named(part: StudyEvidence) -> dict[str, str]:
     """The maps of the part by the name they have in figures."""
     titles = {"rect": "Rect", "pooling": "Pooling"}
     wanted = [name for name in part.estimators if name != BASELINE]
     return {titles.get(parse(name).name, name): name for name in wanted}
 
 
-def _accuracy(part: Part) -> float:
+def _accuracy(part: StudyEvidence) -> float:
     """Accuracy on unchanged images: ROAD's first point, where nothing is removed."""
     accuracies = [
         float(part.responses(ROAD, row.estimator, row.seed)["curve"][:, 0].mean())
@@ -150,7 +150,7 @@ def _accuracy(part: Part) -> float:
     return float(np.mean(accuracies))
 
 
-def scores_of(parts: Mapping[str, Part], chains: Mapping[str, str]) -> pd.DataFrame:
+def scores_of(parts: Mapping[str, StudyEvidence], chains: Mapping[str, str]) -> pd.DataFrame:
     """Each map's score in each set: Attr % where there are marks, ROAD everywhere (lower is better)."""
     rows = []
     for place, part in parts.items():
@@ -162,7 +162,7 @@ def scores_of(parts: Mapping[str, Part], chains: Mapping[str, str]) -> pd.DataFr
     return pd.DataFrame(rows, columns=["set", "map", "metric", "value"])
 
 
-def gaps_of(parts: Mapping[str, Part], chains: Mapping[str, str]) -> pd.DataFrame:
+def gaps_of(parts: Mapping[str, StudyEvidence], chains: Mapping[str, str]) -> pd.DataFrame:
     """How much better one map is than another, by metric and set; `side` where decided, with Holm over all rows."""
     gaps = (
         ((metric, a, b, name), advantage(part, metric, chains[a], chains[b]))

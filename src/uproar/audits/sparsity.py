@@ -11,7 +11,7 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import bars, lines
-from uproar.audits.registry import Evidence, Part, audit, conclude, knows_truth, merged
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, knows_truth, merged
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
@@ -101,7 +101,7 @@ def sparsity(
     )
 
 
-def densities(part: Part) -> pd.DataFrame:
+def densities(part: StudyEvidence) -> pd.DataFrame:
     """The density of values of each estimator at 100 points, over all images and replicates."""
     rows = []
     for chain in part.estimators:
@@ -116,14 +116,14 @@ def densities(part: Part) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["estimator", "value", "density"])
 
 
-def _responses(part: Part, chain: str, seed: int) -> Mapping[str, np.ndarray] | None:
+def _responses(part: StudyEvidence, chain: str, seed: int) -> Mapping[str, np.ndarray] | None:
     try:
         return part.responses(DENSITY, chain, seed)
     except NotApplicable:
         return None
 
 
-def _sparseness(part: Part) -> pd.DataFrame:
+def _sparseness(part: StudyEvidence) -> pd.DataFrame:
     """Mean value of each estimator's maps, the sparsest first."""
     table = part.scores.groupby("estimator", sort=False)["value"].mean().dropna()
     if not len(table):
@@ -131,7 +131,7 @@ def _sparseness(part: Part) -> pd.DataFrame:
     return table.rename("mean_value").sort_values().reset_index()
 
 
-def blurring(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
+def blurring(part: StudyEvidence, estimators: Sequence[str]) -> pd.DataFrame:
     """What blurring does to each metric of each estimator: a difference with its interval, positive = better.
 
     `better` and `worse` are decided at 5 % with Holm's correction over all rows.

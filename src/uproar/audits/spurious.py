@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import bars
-from uproar.audits.registry import Evidence, Part, audit, conclude, several
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, several
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call
@@ -109,7 +109,7 @@ def state(fooled: Interval, margin: float) -> State:
     return conclude(misleads=fooled.side > 0, holds=fooled.high < margin)
 
 
-def _at(part: Part, protocol: str, estimator: str, fraction: float) -> pd.Series:
+def _at(part: StudyEvidence, protocol: str, estimator: str, fraction: float) -> pd.Series:
     accuracy = part.accuracy(protocol, estimator)
     if fraction not in accuracy.columns:
         raise NotApplicable(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.audits.plots import bars, heat_map
-from uproar.audits.registry import OWN, Evidence, Part, audit, conclude, several
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, several
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
@@ -124,7 +124,7 @@ class Outcomes:
         return Outcomes(tuple(names), self.fractions, self.right[rows])
 
 
-def _outcomes(part: Part, protocol: str) -> Outcomes:
+def _outcomes(part: StudyEvidence, protocol: str) -> Outcomes:
     """What every estimator with all its cells left right; those with a gap are left out."""
     labels = part.task.test.labels.numpy()
     fractions = tuple(t for t in sorted(part.study.fractions) if 0 < t < 1)
@@ -132,8 +132,7 @@ def _outcomes(part: Part, protocol: str) -> Outcomes:
     for name in part.estimators:
         try:
             correct[name] = [
-                [part.log_probabilities(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds]
-                for t in fractions
+                [part.answers(protocol, name, t, s).argmax(1) == labels for s in part.study.seeds] for t in fractions
             ]
         except NotApplicable:
             continue

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from uproar.audits.plots import bars, lines
-from uproar.audits.registry import Evidence, Part, Trials, audit, conclude
+from uproar.audits.registry import Evidence, StudyEvidence, Trials, audit, conclude
 from uproar.audits.synthetic import NAME
 from uproar.audits.synthetic import summary as known_answer
 from uproar.errors import NotApplicable
@@ -114,7 +114,7 @@ def values(
     return Finding(state_of(kept), _sentence(summary, kept), plots=plots, tables=tables, notes=tuple(notes))
 
 
-def distances(part: Part, estimators: Sequence[str]) -> pd.DataFrame:
+def distances(part: StudyEvidence, estimators: Sequence[str]) -> pd.DataFrame:
     """The smallest Hausdorff distance of the three curves for each metric, estimator, scheme and replicate."""
     cases = itertools.product(part.study.metric_names, estimators, _variants(), part.study.seeds)
     rows = [
@@ -136,7 +136,9 @@ def label(metric: str) -> str:
     return next((k for k, m in METRICS.items() if str(read_metric(m)) == metric), metric)
 
 
-def _three(part: Part, metric: str, estimator: str, scheme: str, clip: bool, seed: int) -> dict[str, Points] | None:
+def _three(
+    part: StudyEvidence, metric: str, estimator: str, scheme: str, clip: bool, seed: int
+) -> dict[str, Points] | None:
     chains = {
         "plain": estimator,
         "removed": altered(estimator, "remove_values", scheme, clip),
@@ -228,7 +230,7 @@ def _bars(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float
     )
 
 
-def _curves_plot(part: Part, estimator: str, summary: Mapping[str, Interval]) -> Plot:
+def _curves_plot(part: StudyEvidence, estimator: str, summary: Mapping[str, Interval]) -> Plot:
     """The curves of the metric that tells maps apart best."""
     best = max(summary, key=lambda k: summary[k].value)
     metric = next(m for m in part.study.metric_names if label(m) == best)
@@ -262,7 +264,7 @@ def least_distance(curves: Mapping[str, Points]) -> float:
     return min(hausdorff(a, b) for a, b in itertools.combinations(curves.values(), 2))
 
 
-def curve_points(part: Part, metric: str, estimator: str, seed: int) -> Points:
+def curve_points(part: StudyEvidence, metric: str, estimator: str, seed: int) -> Points:
     """A metric's curve over all test images, (points, 2), in its own units.
 
     Soundness against the accuracy reached; the others against their fraction or threshold.

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from uproar.audits.registry import Part, several
+from uproar.audits.registry import StudyEvidence, several
 from uproar.errors import NotApplicable
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric, sign_of
@@ -28,7 +28,7 @@ RESAMPLED = "resampled"
 """The response that holds a statistic of the data set for resamples of the images, the same for every estimator."""
 
 
-def values_per_image(part: Part, names: Sequence[str], least: int = 2, images: int = 10) -> ValuesPerImage:
+def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, images: int = 10) -> ValuesPerImage:
     """What some metrics say of the images of a part; refused with the reason where too little is finished.
 
     A metric whose numbers are those of an earlier one, under another name, is left out.
@@ -69,7 +69,7 @@ def values_per_image(part: Part, names: Sequence[str], least: int = 2, images: i
     return data
 
 
-def advantage(part: Part, metric: str, estimator: str, other: str = BASELINE) -> Interval | None:
+def advantage(part: StudyEvidence, metric: str, estimator: str, other: str = BASELINE) -> Interval | None:
     """How much better an estimator is than another by a metric, positive = better; None where it is not known."""
     rows = part.scores
     value = rows[rows["metric"] == str(read_metric(metric))].set_index(["estimator", "seed"])["value"]

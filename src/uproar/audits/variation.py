@@ -14,7 +14,7 @@ from pydantic import Field
 
 from uproar.audits.filtered import Filters, left_out, plain_names, squared
 from uproar.audits.plots import lines, scatter
-from uproar.audits.registry import Evidence, Part, audit, conclude, merged, several
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged, several
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Plot, State
@@ -106,7 +106,7 @@ def mask_variation(removed: np.ndarray) -> float:
     return float(steps / a.size)
 
 
-def _points(part: Part, protocol: str, plain: Sequence[str], squares: bool, filters: Filters) -> pd.DataFrame:
+def _points(part: StudyEvidence, protocol: str, plain: Sequence[str], squares: bool, filters: Filters) -> pd.DataFrame:
     """One row per estimator as it is or squared, filter, fraction and seed: accuracy and variation."""
     square = squared(plain) if squares else {}
     sets = {"as they are": {name: name for name in plain}}
@@ -125,7 +125,7 @@ def _points(part: Part, protocol: str, plain: Sequence[str], squares: bool, filt
     return pd.DataFrame(rows)
 
 
-def _measured(part: Part, name: str, frame: pd.DataFrame, maps: pd.DataFrame) -> list[dict]:
+def _measured(part: StudyEvidence, name: str, frame: pd.DataFrame, maps: pd.DataFrame) -> list[dict]:
     """Accuracy and variation of a chain, by fraction and seed; plain training has no mask and is left out."""
     return [
         {

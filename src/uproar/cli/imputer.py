@@ -10,7 +10,7 @@ from uproar.metrics.registry import metrics
 from uproar.removal.linear import warm_up
 
 
-def ready(fill: str, metric_names: Iterable[str], watch: Watch) -> None:
+def compile_imputer(fill: str, metric_names: Iterable[str], watch: Watch) -> None:
     """Compile the imputer now if anything asked for needs it: once per installation, 10 to 20 seconds."""
     needed = parse(fill).name == "linear"
     for name in metric_names:

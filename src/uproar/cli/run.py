@@ -112,7 +112,7 @@ def _run(
     compare: str | None,
 ) -> int:
     """Run what is missing, record the run in its folder, write and print its results."""
-    from uproar.cli.imputer import ready
+    from uproar.cli.imputer import compile_imputer
     from uproar.cli.print_results import finish, print_results
     from uproar.runs.execute import completed
     from uproar.runs.folder import earlier_facts, write_run  # torch loads slowly
@@ -126,7 +126,7 @@ def _run(
     facts |= {**environment(), "wall": {**wall, "begun": wall["begun"] + 1}}
     facts["executor"] = _executor_name(jobs, ray, study.device)
     with watched("planning") as watch, kept(f"Finished cells are in {public(root)}; {AGAIN}"):
-        ready(study.fill, study.metrics, watch)
+        compile_imputer(study.fill, study.metrics, watch)
         watch.say("planning")
         listen = kept_in(folder, of_study(watch), lambda: write_run(folder, study, root, facts, text))
         done = completed(study, root, jobs, listen, ray, limit_seconds)

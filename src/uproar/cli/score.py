@@ -116,7 +116,7 @@ def score(
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     check_classes(classes, images)
     check_folder(out)
-    from uproar.cli.imputer import ready  # torch loads slowly
+    from uproar.cli.imputer import compile_imputer  # torch loads slowly
     from uproar.cli.mapping_progress import ScoreProgress
     from uproar.cli.score_inputs import (
         check_answers,
@@ -154,7 +154,7 @@ def score(
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
         subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch)
         check_answers(subject, answers)  # type: ignore[arg-type]
-        ready("mean", asked, watch)
+        compile_imputer("mean", asked, watch)
         watch.say("measuring the network")
         cost = ScoreCost.of(subject, chains, arrays, asked, place)
         for sentence in cost.sentences(seconds):

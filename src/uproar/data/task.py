@@ -28,7 +28,7 @@ larger set of photographs, whose mean is then off by about a thousandth."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SplitPart:
     """Which samples of a larger split these are: row numbers in it, and how many it has."""
 
     rows: Tensor
@@ -49,7 +49,7 @@ class Split:
     labels: Tensor
     masks: Tensor | None = None
     boxes: Tensor | None = None
-    part: Part | None = None
+    part: SplitPart | None = None
     """Where a limit keeps some samples: which of the whole split they are."""
 
     def __post_init__(self) -> None:
@@ -253,7 +253,7 @@ def balanced(split: Split, limit: int) -> Split:
     if limit >= len(split):
         return split
     rows = balanced_rows(split.labels, limit)
-    return replace(split.take(rows), part=Part(rows, len(split)))
+    return replace(split.take(rows), part=SplitPart(rows, len(split)))
 
 
 def balanced_rows(labels: Tensor, limit: int) -> Tensor:

@@ -4,13 +4,12 @@ from uproar.estimators.captum import captum_entry
 from uproar.estimators.chain import Chain, families, read_chain, require_maps
 from uproar.estimators.explain import explain_chains, prepare_states, raw_maps
 from uproar.estimators.map_files import StoredMaps, maps_entry
-from uproar.estimators.registry import Context, adopt, direct, estimator, estimators
+from uproar.estimators.registry import Context, direct, estimator, estimators, register_function
 
 __all__ = [
     "Chain",
     "Context",
     "StoredMaps",
-    "adopt",
     "direct",
     "estimator",
     "estimators",
@@ -19,6 +18,7 @@ __all__ = [
     "prepare_states",
     "raw_maps",
     "read_chain",
+    "register_function",
     "require_maps",
 ]
 

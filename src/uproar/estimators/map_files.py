@@ -51,7 +51,7 @@ class StoredMaps:
         """Whether there is one value per colour channel."""
         return all(len(shape) == 4 and shape[1] > 1 for shape in self.shapes.values())
 
-    def misfit(self, split: Split) -> str | None:
+    def mismatch(self, split: Split) -> str | None:
         """Why these are not the maps of a split's images, if they are not."""
         known = self._asked.get(split.name)
         if known is None or known[0] is not split:
@@ -98,7 +98,7 @@ class StoredMaps:
     def read(self, split: Split, index: Sequence[int]) -> RawMaps:
         """The maps of some samples of a split, (n, c, h, w) or (n, 1, h, w)."""
         rows = self._numbers(split)
-        assert rows is not None  # `misfit` was asked
+        assert rows is not None  # `mismatch` was asked
         maps = self._rows.read(split.name, rows[list(index)].tolist())
         maps = map_values(maps, self.name)
         bad = ~torch.isfinite(maps).flatten(1).all(1)
@@ -139,7 +139,7 @@ def _entry(name: str, file: Path, state: tuple[Path, int, int]) -> Entry:
             raise NotApplicable(
                 f"{name} holds finished maps of a task's images, none of changed images, other images or other models"
             )
-        reason = stored.misfit(split)
+        reason = stored.mismatch(split)
         if reason is not None:
             raise NotApplicable(reason)
         return stored.read(split, [row[0] for row in context.draws.rows]).to(x.device)

@@ -166,7 +166,7 @@ def _declare(facts: Mapping[str, Any], name: str | None, inputs: tuple[str, ...]
     return keep
 
 
-def adopt_file(module: ModuleType) -> None:
+def register_file(module: ModuleType) -> None:
     """Declare the plain functions `(model, x, target, ...)` of a loaded file as estimators under their own names.
 
     In a file that declares estimators itself, all others are helpers.
@@ -175,10 +175,10 @@ def adopt_file(module: ModuleType) -> None:
         return
     for name, function in list(vars(module).items()):
         if _is_plain(function, module.__name__):
-            adopt(name, function)
+            register_function(name, function)
 
 
-def adopt(name: str, function: Callable) -> Entry:
+def register_function(name: str, function: Callable) -> Entry:
     """Declare a plain function as an estimator, with no facts but its name."""
     estimator(passes=1, name=name)(function)
     return estimators[name]

@@ -24,7 +24,7 @@ from uproar.study.spec import Study
 from uproar.study.trials import trials_in
 
 
-class Part(registry.Part):
+class StudyEvidence(registry.StudyEvidence):
     """The results of one study for one task and model."""
 
     def __init__(self, study: Study, store: Store, outcomes: Mapping[Unit, Outcome] | None = None) -> None:
@@ -51,7 +51,7 @@ class Part(registry.Part):
         results = collect(self.study, self._store, self._outcomes, with_pictures=False)
         return results.view(self._bench.setting.task, self._bench.spec.name)
 
-    def log_probabilities(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
+    def answers(self, protocol: str, estimator: str, fraction: float, seed: int) -> np.ndarray:
         """Log probabilities of the test images, (n, classes), float64."""
         setting = self._bench.setting
         cell = Cell(setting.task, setting.model, estimator, protocol, fraction, seed)
@@ -60,7 +60,7 @@ class Part(registry.Part):
             raise NotApplicable(f"the cell {cell} is not finished")
         return _log_probabilities(item)
 
-    def base_log_probabilities(self, seed: int) -> np.ndarray:
+    def base_answers(self, seed: int) -> np.ndarray:
         """Log probabilities that the network which is explained gives the unchanged test images."""
         item = self._store.find("model", self._bench.keys.model(seed))
         if item is None:
@@ -116,9 +116,9 @@ class Evidence(registry.Evidence):
     ) -> None:
         self.study = next(iter(studies.values()))
         self._store, self._trials = store, trials
-        self._parts = {name: Part(study, store, outcomes) for name, study in studies.items()}
+        self._parts = {name: StudyEvidence(study, store, outcomes) for name, study in studies.items()}
 
-    def __getitem__(self, part: str) -> Part:
+    def __getitem__(self, part: str) -> StudyEvidence:
         return self._parts[part]
 
     @property

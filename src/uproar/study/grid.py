@@ -63,13 +63,13 @@ def refusal(bench: Bench, cell: Cell) -> str | None:
         return f"{protocol.name} needs other base models, but the base model is given (weights=)"
     if others and chain.files:
         return f"{protocol.name} needs maps of several base models, but {chain.name} has one set"
-    return misfit(chain, bench)
+    return mismatch(chain, bench)
 
 
-def misfit(chain: Chain, bench: Bench, train: bool = True) -> str | None:
+def mismatch(chain: Chain, bench: Bench, train: bool = True) -> str | None:
     """Why stored maps in a chain are not those of a task's images, if they are not."""
     splits = (bench.task.train, bench.task.test) if train else (bench.task.test,)
-    reasons = (stored.misfit(split) for stored in chain.files for split in splits)
+    reasons = (stored.mismatch(split) for stored in chain.files for split in splits)
     return next((reason for reason in reasons if reason), None)
 
 
@@ -77,7 +77,7 @@ def check_files(study: Study, benches: Sequence[Bench]) -> None:
     """Refuse stored maps that fit none of the tasks; where they fit some, the cells of the others are skipped."""
     both = bool(study.protocols)  # metrics use test images alone
     for chain in study.chains:
-        reasons = [misfit(chain, bench, both) for bench in benches] if chain.files else []
+        reasons = [mismatch(chain, bench, both) for bench in benches] if chain.files else []
         if reasons and all(reasons):
             raise BadInput(f"{reasons[0]}.")
 
