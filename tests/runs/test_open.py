@@ -44,7 +44,7 @@ def test_a_run_is_opened_from_its_folder_as_the_command_line_reads_it(folder):
     assert run.table["accuracy"].tolist() == table["accuracy"].tolist()
     assert run.verdicts["p"].tolist() == pd.read_csv(folder / "runs/mine/verdicts.csv")["p"].tolist()
     assert run.claims
-    assert run.provenance["command"].startswith("uproar ")
+    assert run.provenance["command"].startswith("uproar")
     page = run.report()
     assert page == folder / "runs/mine/report.html" and page.is_file()
     assert run.report(folder / "paper", "latex").is_file()
