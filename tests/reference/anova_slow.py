@@ -1,4 +1,4 @@
-"""The two-way comparison with a baseline, written out: dummy variables, loops, no shortcuts."""
+"""The comparison with a baseline and of pairs, written out: dummy variables, loops, no shortcuts."""
 
 import math
 
@@ -22,7 +22,11 @@ def curve_areas(rows, fractions):
 
 
 def fit(areas):
-    """(design, coefficients, residual sum of squares, degrees of freedom) on dummy variables."""
+    """(effect of each replicate, pooled residual variance, its degrees of freedom, rows with two values or more).
+
+    `areas` holds the estimators that are compared, without the baseline. The degrees of freedom are those of the
+    residuals, times (sum of the rows' variances)^2 / (rows * sum of their squares): one where all rows vary alike.
+    """
     names = sorted({e for e, _ in areas})
     replicates = sorted({s for _, s in areas})
     cells = sorted(areas)
@@ -32,20 +36,51 @@ def fit(areas):
         design[row, len(names) + replicates.index(s)] = 1
     y = np.array([areas[cell] for cell in cells])
     coefficients, _, rank, _ = np.linalg.lstsq(design, y, rcond=1e-10)
-    squares = ((y - design @ coefficients) ** 2).sum()
-    return design, coefficients, squares, len(cells) - rank
+    left = {cell: value - design[row] @ coefficients for row, (cell, value) in enumerate(zip(cells, y, strict=True))}
+    network = {s: coefficients[len(names) + k] for k, s in enumerate(replicates)}
+    variances = []
+    for name in names:
+        mine = [left[e, s] for e, s in cells if e == name]
+        if len(mine) > 1:
+            variances.append(sum(r * r for r in mine) / (len(mine) - 1))
+    df = len(cells) - int(rank)
+    if df == 0:
+        return network, 0.0, 0.0, len(variances)
+    alike = sum(variances) ** 2 / (len(variances) * sum(v * v for v in variances))
+    return network, sum(r * r for r in left.values()) / df, df * alike, len(variances)
+
+
+def variance(values):
+    """On one degree of freedom less than there are values."""
+    mean = sum(values) / len(values)
+    return sum((v - mean) ** 2 for v in values) / (len(values) - 1)
 
 
 def contrast(areas, estimator, baseline):
     """(difference, standard error, degrees of freedom) of an estimator minus the baseline."""
-    design, coefficients, squares, df = fit(areas)
-    names = sorted({e for e, _ in areas})
-    weights = np.zeros(design.shape[1])
-    weights[names.index(estimator)] = 1
-    weights[names.index(baseline)] = -1
-    # the shortest combination of observations whose expectation is the contrast
-    observed = np.linalg.lstsq(design.T, weights, rcond=1e-10)[0]
-    return weights @ coefficients, math.sqrt(squares / df * (observed @ observed)), df
+    others = {cell: value for cell, value in areas.items() if cell[0] != baseline}
+    network, residual, residual_df, rows = fit(others)
+    shared = [network[s] - areas[baseline, s] for s in network if (baseline, s) in areas]
+    between, between_df = variance(shared), len(shared) - 1
+    within = residual * (rows - 1) / rows
+    split = between + within
+    parts = between**2 / between_df + (within**2 / residual_df if within else 0.0)
+    own = [areas[estimator, s] - areas[baseline, s] for s in network if {(estimator, s), (baseline, s)} <= set(areas)]
+    n = len(own)
+    if variance(own) > split * (1 + 1e-12):
+        return sum(own) / n, math.sqrt(variance(own) / n), n - 1
+    return sum(own) / n, math.sqrt(split / n), split**2 / parts
+
+
+def pair(areas, first, second):
+    """(difference, standard error, degrees of freedom) of two rows, neither of them the baseline, which is not there."""
+    _, residual, residual_df, _ = fit(areas)
+    replicates = sorted({s for e, s in areas if e == first} & {s for e, s in areas if e == second})
+    own = [areas[first, s] - areas[second, s] for s in replicates]
+    n = len(own)
+    if variance(own) > 2 * residual * (1 + 1e-12):
+        return sum(own) / n, math.sqrt(variance(own) / n), n - 1
+    return sum(own) / n, math.sqrt(2 * residual / n), residual_df
 
 
 def holm(p):
@@ -70,11 +105,3 @@ def compare(rows, fractions, baseline, higher_is_better, alpha):
         result[e] = (sign * difference, sign * difference - half, sign * difference + half)
     adjusted = holm(p)
     return {e: (*values, p[e], adjusted[e]) for e, values in result.items()}
-
-
-def variance_ratio(areas, estimator):
-    """(F, df, df): what the residual gains when an estimator joins, over what it was without."""
-    without = {cell: value for cell, value in areas.items() if cell[0] != estimator}
-    _, _, many, many_df = fit(areas)
-    _, _, few, few_df = fit(without)
-    return (many - few) / (many_df - few_df) / (few / few_df), many_df - few_df, few_df

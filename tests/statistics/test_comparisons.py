@@ -10,17 +10,20 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from reference.anova_slow import curve_areas, holm
+from reference.anova_slow import contrast, curve_areas, holm, pair
 from uproar.errors import BadInput
 from uproar.statistics.comparisons import (
     COLUMNS,
     compare_methods,
     compare_pairs,
+    compare_rows,
     comparisons_with,
-    paired_t,
+    gains,
     pairs_sentence,
 )
-from uproar.statistics.intervals import Measurements
+from uproar.statistics.intervals import Measurements, t_interval
+from uproar.statistics.paired import paired_t
+from uproar.statistics.twoway import components, pair_variance
 
 
 def curves(methods, replicates, seed, shift=(), spread=(), gaps=()):
@@ -40,23 +43,23 @@ def frame(rows):
 
 
 def slow(rows, higher):
-    """{(better, worse): (difference, low, high, p, n)} and Holm's p, by loops and scipy's paired t-test."""
+    """{(better, worse): (difference, low, high, p, n)} and Holm's p, by loops."""
     areas = curve_areas(rows, sorted({t for _, _, t, _ in rows}))
     names = list(dict.fromkeys(e for e, *_ in rows))
-    found = {}
+    differences = {}
     for a, b in itertools.combinations(names, 2):
-        seeds = sorted({s for e, s in areas if e == a} & {s for e, s in areas if e == b})
-        mine, its = [areas[a, s] for s in seeds], [areas[b, s] for s in seeds]
-        if (sum(mine) > sum(its)) != higher:
-            a, b, mine, its = b, a, its, mine
-        test = stats.ttest_rel(mine, its)
-        low, high = test.confidence_interval()
-        found[a, b] = (sum(mine) / len(mine) - sum(its) / len(its), low, high, test.pvalue, len(seeds))
-    return found, holm({pair: row[3] for pair, row in found.items()})
+        difference, se, df = pair(areas, a, b)
+        if (difference > 0) != higher:
+            a, b, difference = b, a, -difference
+        half = stats.t.isf(0.025, df) * se
+        n = len({s for e, s in areas if e == a} & {s for e, s in areas if e == b})
+        p = 2 * stats.t.sf(abs(difference) / se, df)
+        differences[a, b] = (difference, difference - half, difference + half, p, n)
+    return differences, holm({names: row[3] for names, row in differences.items()})
 
 
 @pytest.mark.parametrize("higher", [False, True])
-def test_the_pairs_are_those_of_a_slow_paired_t_test(higher):
+def test_the_pairs_are_those_of_a_slow_re_derivation(higher):
     rows = curves(4, 5, seed=3, shift={1: -0.08, 2: 0.02}, gaps={(2, 4), (3, 0)})
     expected, adjusted = slow(rows, higher)
     found = compare_pairs(frame(rows), higher)
@@ -91,6 +94,79 @@ def test_one_replicate_and_copies_of_one_run_tell_nothing():
     assert math.isnan(copies["p"].item())
     assert copies["verdict"].item() == "cannot tell with 5 replicates"
     assert math.isnan(paired_t([], []).value)
+
+
+def test_a_pair_with_the_baseline_is_tested_as_the_verdicts_are():
+    rng = np.random.default_rng(5)
+    rows = {name: rng.normal(0, 1, 4) for name in ("random", "a", "b", "c")}
+    areas = {(name, s): value for name, values in rows.items() for s, value in enumerate(values)}
+    pairs = compare_rows(rows, [("a", "random"), ("random", "b"), ("a", "c")])
+    expected = {
+        ("a", "random"): contrast(areas, "a", "random"),
+        ("random", "b"): contrast(areas, "b", "random"),
+        ("a", "c"): pair({cell: value for cell, value in areas.items() if cell[0] != "random"}, "a", "c"),
+    }
+    for names, (difference, se, df) in expected.items():
+        sign = -1 if names[0] == "random" else 1
+        reference = t_interval(sign * difference, se, df, 4)
+        for field in ("value", "low", "high", "df", "p", "n"):
+            assert getattr(pairs[names], field) == pytest.approx(getattr(reference, field)), (names, field)
+    table = gains(pd.DataFrame(rows).T, [("a", "random"), ("a", "c")], -1)
+    assert table["gain"].tolist() == pytest.approx([-pairs["a", "random"].value, -pairs["a", "c"].value])
+    assert table["p"].tolist() == pytest.approx([pairs["a", "random"].p, pairs["a", "c"].p])
+
+
+PAIR_NULLS = {
+    "equal": np.ones(6),
+    "one 3x": np.r_[3.0, np.ones(5)],
+    "one 5.6x": np.r_[5.6, np.ones(5)],
+    "half 3x": np.r_[np.full(3, 3.0), np.ones(3)],
+    "1 to 5.6": np.geomspace(1, 5.6, 6),
+    "two rows, one 5.6x": np.array([5.6, 1.0]),
+}
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("tails", [None, 3])
+@pytest.mark.parametrize("name", PAIR_NULLS)
+def test_false_verdicts_of_pairs_stay_within_bounds(name, tails, n):
+    sims, spread = 4000, PAIR_NULLS[name][:, None]
+    rng = np.random.default_rng(8)
+    shape = (sims, len(spread), n)
+    areas = spread * (rng.standard_normal(shape) if tails is None else rng.standard_t(tails, shape))
+    parts = components(areas)
+    p = []
+    for i, j in itertools.combinations(range(len(spread)), 2):
+        gap = areas[:, i] - areas[:, j]
+        variance, df = pair_variance(parts, gap)
+        p.append(2 * stats.t.sf(np.abs(gap.mean(1)) / np.sqrt(variance), df))
+    limit = 3 * math.sqrt(0.05 * 0.95 / sims)
+    assert (np.min(p, axis=0) <= 0.05 / len(p)).mean() < 0.06 + limit
+    assert max((one <= 0.05).mean() for one in p) < 0.06 + limit
+
+
+KINDS = {
+    "normal": lambda x: x,
+    "heavy tails": lambda x: np.sinh(1.5 * x),
+    "bounded": lambda x: 1 / (1 + np.exp(-4 - 3 * x)),
+    "ties": lambda x: (x > 1).astype(float),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("methods", "n", "images"), [(5, 3, 20), (5, 5, 60), (2, 3, 20)])
+def test_false_verdicts_of_metrics_over_replicates_and_images_stay_within_bounds(methods, n, images, kind):
+    """Methods that differ in how much replicates vary; nothing differs in expectation."""
+    sims, wrong = 150, 0
+    rng = np.random.default_rng(9)
+    spread = np.geomspace(0.3, 1, methods)[:, None, None]
+    for _ in range(sims):
+        between, noise = rng.normal(0, spread, (methods, n, 1)), rng.normal(0, 0.4, (methods, n, images))
+        total = np.sqrt(spread**2 + 0.5**2 + 0.4**2)
+        values = KINDS[kind]((between + rng.normal(0, 0.5, (methods, 1, images)) + noise) / total)
+        table = compare_methods({f"m{k}": Measurements(v) for k, v in enumerate(values)}, True)
+        wrong += bool((table["side"] == 1).any())
+    assert wrong <= stats.binom.ppf(0.999, sims, 0.06)
 
 
 def test_images_without_both_values_are_left_out_of_a_pair():
@@ -128,8 +204,23 @@ def test_a_statistic_of_the_data_set_is_compared_by_its_variance_over_shared_res
         return Measurements(np.ones((3, 30)), (easy + shift)[:, 0], easy + shift + draws + own)
 
     row = compare_methods({"a": method(0.1, 1), "b": method(0.0, 2)}, True).iloc[0]
-    assert row["better"] == "a" and row["p"] < 1e-6, "what both share is in neither's favour"
-    assert (row["n"], row["replicates"]) == (30, 3)
+    assert row["better"] == "a" and row["p"] < 0.01, "what both share is in neither's favour"
+    assert (row["n"], row["replicates"], row["df"]) == pytest.approx((30, 3, 2))
+
+
+@pytest.mark.parametrize(("n", "images", "between"), [(3, 20, 1.0), (3, 200, 0.3), (5, 200, 0.3)])
+def test_false_verdicts_of_two_methods_over_replicates_and_images_stay_within_bounds(n, images, between):
+    """Variance between replicates and between images of the same size: Satterthwaite's degrees of freedom are too many."""
+    sims, rng = 200, np.random.default_rng(4)
+    wrong = 0
+    for _ in range(sims):
+        spread = np.array([between, 0.3 * between])[:, None, None]
+        values = rng.normal(0, spread, (2, n, 1)) + rng.normal(0, 0.5, (2, 1, images))
+        values = values + rng.normal(0, 0.4, (2, n, images))
+        table = compare_methods({"a": Measurements(values[0]), "b": Measurements(values[1])}, True)
+        wrong += int(table["side"].iloc[0])
+        assert table["df"].iloc[0] == pytest.approx(n - 1)
+    assert wrong <= stats.binom.ppf(0.999, sims, 0.05)
 
 
 def test_a_question_about_one_method_is_corrected_over_its_pairs_alone():

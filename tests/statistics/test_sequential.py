@@ -54,8 +54,8 @@ def test_a_look_waits_for_whole_replicates():
 
 def test_a_look_spends_its_share_only():
     """A difference that one whole test would call, but not a fifth of its error rate."""
-    for seed in range(60):
-        data = table({"some": 0.012, "other": 0.0}, 3, seed)
+    for seed in range(200):
+        data = table({"some": 0.05, "other": 0.0}, 3, seed)
         p = compare(data).set_index("estimator").loc["some", "p_holm"]
         if 0.015 < p < 0.045:
             break

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import uproar
+from reference.anova_slow import pair
 from uproar.report import write_report
 from uproar.statistics.intervals import crossed_mean
 from uproar.statistics.multiple_testing import holm
@@ -49,9 +50,10 @@ def test_the_numbers_over_replicates_follow_from_the_values_of_single_images(res
         assert table.loc[name, "value"] == pytest.approx(v.mean())
     pairs = scores.comparisons[scores.comparisons["metric"] == "deletion(steps=4)"]
     plain = {}
+    means = {(name, s): value for name, v in values.items() for s, value in enumerate(v.mean(1))}
     for a, b in itertools.combinations(values, 2):
-        gap = values[a] - values[b]
-        plain[frozenset((a, b))] = crossed_mean(gap)
+        _, error, df = pair(means, a, b)
+        plain[frozenset((a, b))] = crossed_mean(values[a] - values[b], (error**2, df))
     assert len(pairs) == len(plain) == 3
     for row in pairs.itertuples():
         found = plain[frozenset((row.better, row.worse))]

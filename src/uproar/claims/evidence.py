@@ -16,11 +16,12 @@ from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.finding import Finding
 from uproar.results.judgement import Measure, Range
+from uproar.statistics.areas import areas_of, tidy_curves
+from uproar.statistics.comparisons import compare_rows
 from uproar.statistics.correlation import correlation_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, mean_interval
 from uproar.statistics.regression import line_interval
-from uproar.statistics.verdicts import compare
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
@@ -38,7 +39,7 @@ class ClaimEvidence:
     def __init__(self, results: Results, task: str, model: str) -> None:
         self.view = results.view(task, model)
         self.results, self.task, self.model = results, task, model
-        self._comparisons: dict[tuple[str, str, At], pd.DataFrame] = {}
+        self._rows: dict[tuple[str, At], dict[str, np.ndarray]] = {}
 
     # what there is
 
@@ -109,26 +110,25 @@ class ClaimEvidence:
     ) -> Measure:
         """The advantage of one estimator over another under a protocol, the mean height between their curves.
 
-        The residual variance is pooled over all estimators of the study, as in its verdicts. Unlike there, the curves
-        begin with the first fraction that changes something: where nothing is removed all are the same network.
-        `at` takes one or some fractions instead of the whole curve.
+        Its variance is that of the study's verdicts and comparisons (`compare_rows`). Unlike there, the curves begin
+        with the first fraction that changes something: where nothing is removed all are the same network. `at` takes
+        one or some fractions instead of the whole curve.
         """
         a, b = self.estimator(estimator, protocol), self.estimator(over, protocol)
-        table = self._compared(protocol, b, at)
-        if a not in table.index:
+        rows = self._areas(protocol, at)
+        if a not in rows or b not in rows or not (difference := compare_rows(rows, [(a, b)])[a, b]).n:
             raise NotApplicable(f"{a} shares no finished curve with {b} under {protocol}")
-        row = table.loc[a]
-        interval = Interval(float(row["advantage"]), float(row["low"]), float(row["high"]), int(row["n"]))
-        return Measure(f"{protocol}{_where(at)}: {a} against {b}, accuracy", interval, **claimed)
+        if not self.results.protocols[protocol].higher_is_better:
+            difference = -difference
+        return _measure(f"{protocol}{_where(at)}: {a} against {b}, accuracy", difference, "replicates", claimed)
 
-    def _compared(self, protocol: str, baseline: str, at: At) -> pd.DataFrame:
-        """All estimators against one under a protocol; several claims ask for the same."""
-        key = (protocol, baseline, at)
-        if key not in self._comparisons:
-            higher = self.results.protocols[protocol].higher_is_better
-            table = compare(self._curves(protocol, at), baseline, higher)
-            self._comparisons[key] = table.set_index("estimator")
-        return self._comparisons[key]
+    def _areas(self, protocol: str, at: At) -> dict[str, np.ndarray]:
+        """Areas over replicates by estimator; several claims ask for the same."""
+        key = (protocol, at)
+        if key not in self._rows:
+            areas, _ = areas_of(tidy_curves(self._curves(protocol, at)))
+            self._rows[key] = {str(name): row.to_numpy(dtype=float) for name, row in areas.iterrows()}
+        return self._rows[key]
 
     def _curves(self, protocol: str, at: At) -> pd.DataFrame:
         """The curves under a protocol without the plain training, at some fractions or all."""

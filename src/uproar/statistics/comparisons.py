@@ -1,27 +1,28 @@
 """Method against method: every pair under one protocol or metric, paired, and corrected over the pairs.
 
-Under a protocol each replicate gives one difference of areas per pair, and the pair is judged by a paired t-test on
-these differences alone, with n - 1 degrees of freedom. Nothing is borrowed from other methods: a standard error of
-one's own comes with degrees of freedom of one's own. Under a metric the differences are paired over images, and over
-replicates where there are several (`statistics/intervals.py`). Holm's procedure keeps the chance of any
+Under a protocol each replicate gives one difference of areas per pair. Its variance is the larger of the pair's own, on
+n - 1 degrees of freedom, and the residual variance pooled over all methods; a pair with the baseline is tested as the
+verdicts are (`twoway.py`). Under a metric the differences are paired over images; with several replicates the variance
+between replicates, by the same rule, and the variance between images add up. Holm's procedure keeps the chance of any
 wrong verdict among the pairs of a protocol or metric at 5 %.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
-from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import Interval, Measurements, t_quantile
+from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.intervals import Interval, Measurements, nanmean, t_interval
 from uproar.statistics.multiple_testing import holm, sides
-from uproar.statistics.paired import paired_t
-from uproar.statistics.twoway import contrasts
+from uproar.statistics.paired import ROUNDING
+from uproar.statistics.twoway import Components, components, contrasts, pair_variance
 
 COLUMNS = {
     "better": "the method with the better value",
@@ -62,9 +63,35 @@ def compare_pairs(table: pd.DataFrame, higher_is_better: bool = False, alpha: fl
     order = dict.fromkeys(table["estimator"])
     areas, _ = areas_of(tidy_curves(table))
     rows = {name: areas.loc[name].to_numpy(dtype=float) for name in order if name in areas.index}
-    pairs = {(a, b): paired_t(rows[a], rows[b]) for a, b in itertools.combinations(rows, 2)}
+    pairs = compare_rows(rows, itertools.combinations(rows, 2))
     shared = {pair: difference for pair, difference in pairs.items() if difference.n}
     return comparison_table(shared, higher_is_better, "replicates", alpha)
+
+
+def compare_rows(rows: Mapping[str, np.ndarray], pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Interval]:
+    """The difference of each pair of rows of replicates, with the variance pooled over all rows; see `twoway.py`."""
+    names = list(rows)
+    table = np.stack([np.asarray(rows[name], dtype=float) for name in names])
+    fit = contrasts(table, names.index(BASELINE)) if BASELINE in rows else None
+    parts = components(table[[name != BASELINE for name in names]])
+
+    def difference(first: str, second: str) -> Interval:
+        if fit is None or BASELINE not in (first, second):
+            return _pair_interval(parts, rows[first], rows[second])
+        row = names.index(second if first == BASELINE else first)
+        interval = t_interval(fit.difference[row], fit.se[row], fit.df[row], int(fit.n[row]))
+        return -interval if first == BASELINE else interval
+
+    return {pair: difference(*pair) for pair in pairs}
+
+
+def _pair_interval(parts: Components, first: np.ndarray, second: np.ndarray) -> Interval:
+    """A paired difference by the pair's own or the pooled variance; none for replicates that do not vary."""
+    gap = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    variance, df = (float(part) for part in pair_variance(parts, gap))
+    size = float(np.nanmax(np.abs([first, second]), initial=0))
+    error = math.sqrt(variance) if variance > (ROUNDING * size) ** 2 else math.nan
+    return t_interval(float(nanmean(gap)), error, df, int(np.isfinite(gap).sum()))
 
 
 def compare_methods(
@@ -72,33 +99,43 @@ def compare_methods(
 ) -> pd.DataFrame:
     """Every pair of methods under one metric by its difference over shared replicates and images; see COLUMNS.
 
-    A mean over images is compared by the t-test of the paired differences, over images alone with one replicate and
-    with Satterthwaite's degrees of freedom with several; a statistic of the data set by the same test with the variance
-    of its difference over resamples of the images. `unranked` says why a method is not ranked.
+    A mean over images is compared by the t-test of the paired differences, over images alone with one replicate; with
+    several, the variance between replicates is pooled over the methods as for protocols. Two methods alone have nothing
+    to pool, and are tested on n - 1 degrees of freedom for n replicates: with so few, Satterthwaite's are too many. A
+    statistic of the data set is compared by the same test with the variance of its difference over resamples of the
+    images. `unranked` says why a method is not ranked.
     """
-    pairs = {(a, b): (methods[a] - methods[b]).interval() for a, b in itertools.combinations(methods, 2)}
+    by_replicate = [method.by_replicate for method in methods.values()]
+    parts = components(np.stack(by_replicate)) if by_replicate and len(by_replicate[0]) > 1 else None
+
+    def difference(first: str, second: str) -> Interval:
+        gap = methods[first] - methods[second]
+        if parts is None:
+            return gap.interval()
+        variance, df = pair_variance(parts, gap.by_replicate)
+        interval = gap.interval((float(variance), float(df)))
+        return interval.with_df(float(np.isfinite(gap.by_replicate).sum() - 1)) if len(methods) == 2 else interval
+
+    pairs = {pair: difference(*pair) for pair in itertools.combinations(methods, 2)}
     return comparison_table(pairs, higher_is_better, "images", unranked=unranked)
 
 
 def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> pd.DataFrame:
     """How much better the first of each pair is than the second, one row per pair.
 
-    `table` holds areas, estimators by seeds; `sign` is 1 where larger is better. The residual variance is pooled over
-    all rows of the table, as in the study's own verdicts, and p is adjusted by Holm over the pairs. `better` and
-    `worse` are decided at 5 %; a pair that is neither cannot be told.
+    `table` holds areas, estimators by seeds; `sign` is 1 where larger is better. The variance is that of the study's
+    comparisons (`compare_rows`), and p is adjusted by Holm over the pairs. `better` and `worse` are decided at 5 %; a
+    pair that is neither cannot be told.
 
     >>> table = pd.DataFrame([[.9, .8, .85], [.7, .61, .64]], index=["random", "grad"])
     >>> gains(table, [("grad", "random")], -1)[["gain", "better"]].round(3).to_numpy().tolist()
     [[0.2, True]]
     """
-    values, names = table.to_numpy(dtype=float), list(table.index)
-    fits = {second: contrasts(values, names.index(second)) for _, second in pairs}
+    differences = compare_rows({str(name): row.to_numpy(dtype=float) for name, row in table.iterrows()}, pairs)
     rows = []
-    for first, second in pairs:
-        fit, row = fits[second], names.index(first)
-        gain = sign * float(fit.difference[row])
-        half = float(t_quantile(fit.df) * fit.se[row])
-        rows.append((first, second, int(fit.n[row]), gain, gain - half, gain + half, fit.p[row]))
+    for (first, second), one in differences.items():
+        signed = one if sign > 0 else -one
+        rows.append((first, second, one.n, signed.value, signed.low, signed.high, one.p))
     result = pd.DataFrame(rows, columns=["first", "second", "n", "gain", "low", "high", "p"])
     result["p_holm"] = holm(result["p"].to_numpy())
     side = sides(result["gain"], result["p_holm"])

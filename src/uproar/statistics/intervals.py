@@ -56,6 +56,15 @@ class Interval:
         error = self.half_width / float(t_quantile(self.df))
         return float(two_sided_p(self.value - bound, error, self.df)) if error > 0 else float(self.value == bound)
 
+    def with_df(self, df: float) -> Interval:
+        """The same estimate and standard error, on fewer degrees of freedom; the same where there is no spread."""
+        if not (self.half_width > 0 and 0 < df < self.df):
+            return self
+        error = self.half_width / float(t_quantile(self.df))
+        half = error * float(t_quantile(df))
+        p = float(two_sided_p(self.value, error, df))
+        return replace(self, low=self.value - half, high=self.value + half, df=float(df), p=p)
+
     def __neg__(self) -> Interval:
         return replace(self, value=-self.value, low=-self.high, high=-self.low)
 
@@ -101,19 +110,35 @@ class Measurements:
             return Measurements(by_image)
         return Measurements(by_image, self.statistic - other.statistic, self.resampled - other.resampled)
 
-    def interval(self) -> Interval:
+    @property
+    def by_replicate(self) -> Numbers:
+        """(replicates,): the metric's number of each replicate."""
+        return nanmean(self.by_image, 1) if self.statistic is None else self.statistic
+
+    def interval(self, between: tuple[float, float] | None = None) -> Interval:
         """The mean over replicates with an interval that allows for other replicates and other images.
 
-        Images and replicates without a value are left out; `n` counts the images that have one in any replicate.
+        `between` is the variance of that mean over replicates with its degrees of freedom, where it is known better
+        than from these replicates alone. Images and replicates without a value are left out; `n` counts the images that
+        have one in any replicate.
         """
         if self.statistic is None or self.resampled is None:
-            return crossed_mean(self.by_image)
+            return crossed_mean(self.by_image, between)
         used = np.isfinite(self.statistic)
         n = int(np.isfinite(self.by_image[used]).any(0).sum())
         draws = self.resampled[used].mean(0) if used.any() else np.zeros(0)
         draws = draws[np.isfinite(draws)]
         variance = float(draws.var(ddof=1)) if len(draws) > 1 else math.nan
-        return replicated_interval(self.statistic[used], variance, n)
+        return replicated_interval(self.statistic[used], variance, n, between)
+
+
+def t_interval(value: float, error: float, df: float, n: int) -> Interval:
+    """Student's interval of a value over n replicates, from its standard error; NaN ends and p without one."""
+    if not error > 0:
+        return Interval(float(value), n=n, replicates=n)
+    half = float(t_quantile(df) * error)
+    p = float(two_sided_p(value, error, df))
+    return Interval(float(value), float(value) - half, float(value) + half, n, n, float(df), p)
 
 
 def mean_interval(values: ArrayLike) -> Interval:
@@ -133,8 +158,10 @@ def mean_interval(values: ArrayLike) -> Interval:
     return Interval(mean, mean - half, mean + half, n, n, n - 1, p)
 
 
-def crossed_mean(values: ArrayLike) -> Interval:
+def crossed_mean(values: ArrayLike, between: tuple[float, float] | None = None) -> Interval:
     """The mean of (replicates, images) values, with NaN left out; one replicate gives the t-interval over images.
+
+    `between`: see `Measurements.interval`.
 
     >>> print(crossed_mean([[0.0, 0.5, 1.0]]))
     0.50 [-0.74, 1.74]
@@ -143,7 +170,7 @@ def crossed_mean(values: ArrayLike) -> Interval:
     by_replicate, by_image = nanmean(table, 1), nanmean(table, 0)
     by_replicate, by_image = by_replicate[np.isfinite(by_replicate)], by_image[np.isfinite(by_image)]
     n = len(by_image)
-    return replicated_interval(by_replicate, float(by_image.var(ddof=1) / n) if n > 1 else math.nan, n)
+    return replicated_interval(by_replicate, float(by_image.var(ddof=1) / n) if n > 1 else math.nan, n, between)
 
 
 def ratio_interval(numerator: Numbers, denominator: Numbers) -> Interval:
@@ -158,7 +185,9 @@ def ratio_interval(numerator: Numbers, denominator: Numbers) -> Interval:
     return Interval(ratio, ratio + residual.low - residual.value, ratio + residual.high - residual.value)
 
 
-def replicated_interval(by_replicate: ArrayLike, image_variance: float, images: int) -> Interval:
+def replicated_interval(
+    by_replicate: ArrayLike, image_variance: float, images: int, between: tuple[float, float] | None = None
+) -> Interval:
     """The mean of one number per replicate; `image_variance` is its variance over samples of the images.
 
     Where nothing varies, p is that of as many equal signs as there are images.
@@ -169,7 +198,7 @@ def replicated_interval(by_replicate: ArrayLike, image_variance: float, images: 
     """
     values = np.asarray(by_replicate, dtype=float)
     mean = float(values.mean()) if values.size else math.nan
-    error, df = (float(part) for part in standard_error(values, image_variance, images))
+    error, df = (float(part) for part in standard_error(values, image_variance, images, between))
     half = float(t_quantile(max(df, 1))) * error
     p = float(two_sided_p(mean, error, df))
     if error == 0:
@@ -183,17 +212,29 @@ def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: Array
     return np.asarray(t_quantile(np.maximum(df, 1)) * error)
 
 
-def standard_error(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> tuple[Numbers, Numbers]:
+def standard_error(
+    by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike, between: tuple[float, float] | None = None
+) -> tuple[Numbers, Numbers]:
     """Standard error of the mean over the first axis, and Satterthwaite's degrees of freedom of it."""
     values, n = np.asarray(by_replicate, dtype=float), np.asarray(images, dtype=float)
     replicates = len(values)
-    shape = np.broadcast_shapes(values.shape[1:], np.shape(image_variance))
-    between = values.var(0, ddof=1) / replicates if replicates > 1 else np.zeros(shape)
+    part: tuple[ArrayLike, ArrayLike] = (0.0, 1)
+    if between is not None and math.isfinite(between[0]):
+        part = between
+    elif replicates > 1:
+        part = (values.var(0, ddof=1) / replicates, replicates - 1)
     within = np.where(n > 1, np.asarray(image_variance, dtype=float), np.nan)
+    variance, df = satterthwaite(part, (within, n - 1))
+    return np.asarray(np.sqrt(variance)), df
+
+
+def satterthwaite(*parts: tuple[ArrayLike, ArrayLike]) -> tuple[Numbers, Numbers]:
+    """The sum of independent variances, each given with its degrees of freedom, and approximate ones of the sum."""
+    variances = [np.asarray(variance, dtype=float) for variance, _ in parts]
+    total = np.asarray(sum(variances))
     with np.errstate(invalid="ignore", divide="ignore"):
-        parts = between**2 / max(replicates - 1, 1) + within**2 / (n - 1)
-        df = np.where(parts > 0, (between + within) ** 2 / parts, np.inf)
-    return np.asarray(np.sqrt(between + within)), np.asarray(df)
+        squares = sum(np.where(v > 0, v**2 / df, 0.0) for v, (_, df) in zip(variances, parts, strict=True))
+        return total, np.asarray(np.where(squares > 0, total**2 / squares, np.inf))
 
 
 def t_quantile(df: ArrayLike, level: float = LEVEL) -> Numbers:

@@ -1,93 +1,144 @@
-"""The two-way layout of areas, estimator and replicate: least squares, pooled residual variance, contrasts, power."""
+"""Areas of estimators over replicates: variance components, differences with their tests, power.
+
+The areas of the estimators that are compared follow the two-way layout
+
+    area[e, s] = estimator[e] + network[s] + residual[e, s]
+
+where network[s] is what the rows of replicate s share: they explain the same network. The baseline is not in that
+layout: it has variation of its own and shares only what the data do to all. The difference to it is split
+
+    area[e, s] - baseline[s] = (network[s] - baseline[s]) + (area[e, s] - network[s])
+
+The variance of the first part is that of its n values, on n - 1 degrees of freedom. The variance of the second is the
+residual variance pooled over all rows, whose degrees of freedom are fewer the more the rows differ in spread; the sum
+has Satterthwaite's. A row that varies more than that is tested with the variance of its own paired differences, on
+n - 1 degrees of freedom: the larger variance counts, always with the degrees of freedom of the one taken. The same rule
+holds for a pair of rows (`pair_variance`). docs/statistics.md says why, and how often it errs.
+"""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from uproar.statistics.intervals import Numbers, nanmean, two_sided_p
+from uproar.statistics.intervals import Numbers, nanmean, satterthwaite, two_sided_p
 from uproar.statistics.paired import ROUNDING
-
-UNEVEN = 0.05
-"""Level of the F-test that an estimator varies more than the others."""
 
 
 @dataclass(frozen=True)
-class TwoWay:
-    """Least-squares fit of estimator and replicate effects, residual variance pooled."""
+class Components:
+    """The variation of (..., estimator, replicate) areas, split into what rows share and what is their own."""
 
-    effects: Numbers  # (..., e), one constant free
-    unit: Numbers  # (e, e): covariance of the effects, in units of the residual variance
-    squares: Numbers  # (...), residual sum of squares
-    df: int
+    network: Numbers  # (..., s): effect of each replicate, one constant free; NaN where no row has a value
+    pooled: Numbers  # (...): residual variance of all rows together; NaN without degrees of freedom
+    pooled_df: Numbers  # (...): its degrees of freedom
+    rows: int  # how many rows have two values or more
+
+    @property
+    def deviation(self) -> Numbers:
+        """Variance of a row around the mean of the rows, by the pooled residual variance; 0 for a row alone."""
+        return np.asarray(np.nan_to_num(self.pooled) * (1 - 1 / max(self.rows, 1)))
 
 
-def two_way(areas: Numbers) -> TwoWay:
-    """Effects and residuals of (..., estimator, replicate) areas; NaN is missing.
-
-    Leading axes are tables of their own with the same cells missing. Replicates are swept out first, which leaves one
-    equation per estimator; it needs no dummy variables.
-    """
+def components(areas: Numbers) -> Components:
+    """Effects by least squares, and variances; NaN is missing. Leading axes are tables with the same cells missing."""
     present = _present(areas)
     used = present.any(0)
-    present, y = present[:, used], np.where(present, areas, 0.0)[..., used]
-    share = present / present.sum(0)
-    information = np.diag(present.sum(1)) - share @ present.T
-    eigen = np.linalg.eigvalsh(information)
-    unit = np.linalg.pinv(information, rcond=1e-10, hermitian=True)
-    effects = (y.sum(-1) - y.sum(-2) @ share.T) @ unit
-    left = y - effects[..., None] * present
-    residual = left - (left.sum(-2) / present.sum(0))[..., None, :] * present
-    rank = int((eigen > 1e-10 * max(eigen.max(initial=0), 1)).sum())
-    df = int(present.sum()) - present.shape[1] - rank
-    return TwoWay(effects, unit, np.asarray((residual**2).sum((-2, -1))), df)
+    cells, y = present[:, used], np.where(present, areas, 0.0)[..., used]
+    share = cells / cells.sum(0)
+    information = np.diag(cells.sum(1)) - share @ cells.T
+    effects = (y.sum(-1) - y.sum(-2) @ share.T) @ np.linalg.pinv(information, rcond=1e-10, hermitian=True)
+    left = y - effects[..., None] * cells
+    network = np.full((*areas.shape[:-2], areas.shape[-1]), np.nan)
+    network[..., used] = left.sum(-2) / cells.sum(0)
+    residual = left - network[..., None, used] * cells
+    rank = np.linalg.matrix_rank(information, tol=1e-10 * max(np.abs(information).max(initial=0), 1))
+    df = int(cells.sum()) - cells.shape[1] - int(rank)
+    squares, n = (residual**2).sum(-1), cells.sum(1)
+    own = np.where(n > 1, squares / np.maximum(n - 1, 1), np.nan)
+    pooled = squares.sum(-1) / df if df > 0 else np.full(squares.shape[:-1], np.nan)
+    return Components(network, np.asarray(pooled), _effective(own, df), int((n > 1).sum()))
+
+
+def _effective(own: Numbers, df: int) -> Numbers:
+    """Degrees of freedom of a variance pooled over rows whose variances may differ: `df` where all are equal."""
+    variances = np.nan_to_num(own)
+    squares = (variances**2).sum(-1)
+    rows = np.isfinite(own).sum(-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        equal = variances.sum(-1) ** 2 / (rows * squares)
+    return np.asarray(np.where(squares > 0, df * equal, df))
 
 
 @dataclass(frozen=True)
 class Contrasts:
     """Each estimator minus the baseline; the arrays run over all rows, the baseline included."""
 
-    n: NDArray[np.int64]  # (e,)
+    n: NDArray[np.int64]  # (e,): replicates that the row shares with the baseline
     difference: Numbers  # (..., e)
     se: Numbers  # (..., e); NaN where there is no test
-    df: int
+    df: Numbers  # (..., e); NaN where there is no test
     p: Numbers
     p_own: Numbers
-    spread: Numbers  # (..., e): sd as a multiple of the others' where it widened se, else 1
+    guarded: Numbers  # (..., e): the row's own standard error over the pooled one where its own is taken, else 1
     residual_sd: Numbers  # (...)
     baseline_area: Numbers  # (...)
     replicates: int
 
 
-def contrasts(areas: Numbers, baseline: int, unequal_variances: bool = True) -> Contrasts:
+def contrasts(areas: Numbers, baseline: int) -> Contrasts:
     """Differences to the baseline row, with their tests, of (..., estimator, replicate) areas."""
-    fit = two_way(areas)
-    whole = _present(areas)
-    n = (whole & whole[baseline]).sum(-1)
-    difference = np.where(n > 0, fit.effects - fit.effects[..., [baseline]], np.nan)
-    sd = _residual_sd(fit, areas)
-    unit = np.diag(fit.unit) + fit.unit[baseline, baseline] - 2 * fit.unit[baseline]
-    testable = (n > 1) & (np.arange(len(n)) != baseline) & (sd > 0)[..., None]
-    se = np.where(testable, sd[..., None] * np.sqrt(np.maximum(unit, 0)), np.nan)
-    own = _own_se(areas, baseline)
-    spread = _uneven(areas, baseline) if unequal_variances else np.ones(se.shape)
-    spread = np.where((spread > 1) & (own > se), spread, 1.0)
-    se = np.where(spread > 1, own, se)
+    others = np.arange(areas.shape[-2]) != baseline
+    parts = components(areas[..., others, :])
+    differences = areas - areas[..., [baseline], :]
+    n = _present(differences).sum(-1)
+    shared = parts.network - areas[..., baseline, :]
+    between = (_variance(shared), np.isfinite(shared).sum(-1) - 1)
+    pooled, pooled_df = satterthwaite(between, (parts.deviation, parts.pooled_df))
+    own, rounding = _variance(differences), _rounding(areas)[..., None] ** 2
+    variance, df, widened = _larger(own, n - 1, pooled[..., None], pooled_df[..., None])
+    testable = (n > 1) & others & (variance > rounding)
+    se = np.where(testable, np.sqrt(variance / np.maximum(n, 1)), np.nan)
+    difference = np.where(n > 0, nanmean(differences, -1), np.nan)
+    own_se = np.where(testable & (own > rounding), np.sqrt(own / np.maximum(n, 1)), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        guarded = np.where(testable & widened, np.sqrt(own / pooled[..., None]), 1.0)
     return Contrasts(
         n=n,
         difference=difference,
         se=se,
-        df=fit.df,
-        p=two_sided_p(difference, se, fit.df),
-        p_own=two_sided_p(nanmean(areas - areas[..., [baseline], :], -1), own, n - 1),
-        spread=spread,
-        residual_sd=sd,
+        df=np.where(testable, df, np.nan),
+        p=two_sided_p(difference, se, df),
+        p_own=two_sided_p(difference, own_se, n - 1),
+        guarded=guarded,
+        residual_sd=np.asarray(np.sqrt(parts.pooled)),
         baseline_area=nanmean(areas[..., baseline, :], -1),
         replicates=areas.shape[-1],
     )
+
+
+def pair_variance(parts: Components, difference: Numbers) -> tuple[Numbers, Numbers]:
+    """Variance of the mean of paired differences (..., replicate) of two rows, and its degrees of freedom.
+
+    The larger of the pair's own and twice the pooled residual variance, on the degrees of freedom of the one taken; NaN
+    with fewer than two differences.
+    """
+    n = np.isfinite(difference).sum(-1)
+    pooled = np.asarray(2 * np.nan_to_num(parts.pooled))
+    variance, df, _ = _larger(_variance(difference), n - 1, pooled, parts.pooled_df)
+    return np.where(n > 1, variance / np.maximum(n, 1), np.nan), np.where(n > 1, df, np.nan)
+
+
+def _larger(
+    own: Numbers, own_df: ArrayLike, pooled: Numbers, pooled_df: Numbers
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """The larger of two variances with its degrees of freedom, and whether it is the first by more than rounding."""
+    widened = own > pooled * (1 + ROUNDING)
+    return np.where(widened, own, pooled), np.where(widened, own_df, pooled_df), np.asarray(widened)
 
 
 def _present(areas: Numbers) -> NDArray[np.bool_]:
@@ -95,53 +146,22 @@ def _present(areas: Numbers) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(areas).all(axis=tuple(range(areas.ndim - 2))))
 
 
-def _residual_sd(fit: TwoWay, areas: Numbers) -> Numbers:
-    """Pooled residual standard deviation; exactly 0 for mere rounding, NaN without freedom."""
-    if fit.df < 1:
-        return np.full(fit.squares.shape, np.nan)
-    sd = np.sqrt(fit.squares / fit.df)
-    return np.where(sd > _rounding(areas), sd, 0.0)
-
-
 def _rounding(areas: Numbers) -> Numbers:
     """Spread below which areas of this size count as equal."""
     return np.asarray(ROUNDING * np.abs(np.nan_to_num(areas)).max((-2, -1), initial=0))
 
 
-def _own_se(areas: Numbers, baseline: int) -> Numbers:
-    """Standard error of each row's mean difference to the baseline, from that row alone."""
-    differences = areas - areas[..., [baseline], :]
-    n = np.isfinite(differences).sum(-1)
-    squares = np.nansum((differences - nanmean(differences, -1)[..., None]) ** 2, -1)
-    se = np.sqrt(squares / np.maximum((n - 1) * n, 1))
-    return np.where((n > 1) & (se > _rounding(areas)[..., None]), se, np.nan)
+def _variance(values: Numbers) -> Numbers:
+    """Variance over the last axis, on one degree of freedom less than there are values; 0 with fewer than two."""
+    n = np.isfinite(values).sum(-1)
+    squares = np.nansum((values - nanmean(values, -1)[..., None]) ** 2, -1)
+    return np.where(n > 1, squares / np.maximum(n - 1, 1), 0.0)
 
 
-def _uneven(areas: Numbers, baseline: int) -> Numbers:
-    """Standard deviation of each row as a multiple of the others', where evidently larger; else 1.
-
-    What the residual sum of squares loses when a row is left out is that row's, so the ratio of the two mean squares is
-    an F under equal variances, in unbalanced layouts too. A row also counts as uneven when the baseline is: the
-    difference contains it.
-    """
-    everything = two_way(areas)
-    ratios = []
-    for row in range(areas.shape[-2]):
-        rest = two_way(np.delete(areas, row, axis=-2))
-        df = everything.df - rest.df
-        if rest.df < 1 or df < 1:
-            return np.ones(areas.shape[:-1])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            f = ((everything.squares - rest.squares) / df) / (rest.squares / rest.df)
-        evident = f > scipy.stats.f.isf(UNEVEN, df, rest.df)
-        ratios.append(np.sqrt(np.where(evident, f, 1.0)))
-    ratio = np.stack(ratios, -1)
-    return np.asarray(np.maximum(ratio, ratio[..., [baseline]]))
-
-
-def noncentrality(df: int, level: float, power: float) -> float:
+@functools.cache
+def noncentrality(df: float, level: float, power: float) -> float:
     """Difference, in standard errors, that a two-sided t-test at `level` finds with `power`."""
-    if df < 1:
+    if not df > 0:
         return float("nan")
     critical = float(scipy.stats.t.isf(level / 2, df))
     # quadrature over the estimated sd: scipy's noncentral t is NaN for large arguments

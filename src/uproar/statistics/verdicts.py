@@ -1,12 +1,7 @@
 """Verdicts from replicated curves: better than the baseline, worse, or cannot tell.
 
 The input is a tidy table of one protocol with the columns `estimator`, `replicate`, `fraction` and `value`. Each curve
-becomes one area, and the areas follow the two-way layout
-
-    area[e, s] = estimator[e] + replicate[s] + residual[e, s]
-
-whose residual variance is pooled over all estimators, the baseline included. docs/statistics.md says why, and how often
-it errs.
+becomes one area; `twoway.py` has the model of their variance and the test.
 """
 
 from __future__ import annotations
@@ -24,10 +19,12 @@ from uproar.statistics.multiple_testing import check_share, holm, interim_alpha,
 from uproar.statistics.twoway import Contrasts, contrasts, noncentrality
 
 COLUMNS = (
-    *("estimator", "n", "area", "baseline_area", "advantage", "low", "high", "p", "p_holm"),
+    *("estimator", "n", "area", "baseline_area", "advantage", "low", "high", "se", "df", "p", "p_holm"),
     *("verdict", "side", "detectable", "p_own", "missing", "note"),
 )
 POWER = 0.8
+SIMULATED = 40_000
+"""How many rows are simulated for a detectable difference."""
 
 
 def compare(
@@ -36,35 +33,31 @@ def compare(
     higher_is_better: bool = False,
     alpha: float = ALPHA,
     interim: Sequence[int] | bool | None = None,
-    *,
-    unequal_variances: bool = True,
 ) -> pd.DataFrame:
     """One row per estimator, best first: its advantage over the baseline, and the verdict.
 
-    Areas are taken over the fractions every estimator has; a curve with a gap there counts as missing. Missing curves
-    leave an unbalanced layout, which is fitted by least squares, so that an advantage always compares curves of the
-    same replicates.
+    Areas are taken over the fractions every estimator has; a curve with a gap there counts as missing, and an advantage
+    always compares curves of the same replicates.
 
     n              replicates in which this estimator and the baseline both have a whole curve
     area           baseline_area plus or minus the advantage: the mean area, in a complete study
     advantage      difference of the areas; positive is better than the baseline
     low, high      its interval at level 1 - alpha, for this estimator alone (not Holm's)
-    p, p_holm      t-test with the pooled residual variance; adjusted by Holm over the estimators
+    se, df         its standard error and degrees of freedom (see `twoway.contrasts`)
+    p, p_holm      the t-test of it; adjusted by Holm over the estimators
     verdict        "better than random", "worse than random" or "cannot tell with 5 replicates"
     side           1 for better, -1 for worse, 0 where it cannot be told
-    detectable     the advantage this design finds with 80 % power (see `minimum_detectable`)
+    detectable     the advantage that a t-test with this se and df finds with 80 % power, at Holm's first step
     p_own          paired t-test from this estimator's differences alone: n - 1 degrees of freedom
     missing        replicates of the study that are not in n
-    note           why there is no test, or that the standard error was widened; else empty
+    note           why there is no test, or that the row is tested with its own standard error; else empty
 
-    Fewer than two shared replicates, no residual degrees of freedom, or areas without any residual spread give no test:
-    p is NaN and the verdict is "cannot tell". The last also when the difference is constant and not zero: replicates
-    that do not vary are copies of one run more often than they are proof.
+    Fewer than two shared replicates, or areas without any spread beside what is shared, give no test: p is NaN and the
+    verdict is "cannot tell". The last also when the difference is constant and not zero: replicates that do not vary
+    are copies of one run more often than they are proof.
 
-    With `unequal_variances`, an estimator that evidently varies more than the others (F-test at 5 %; the same for the
-    baseline) is tested with its own standard error where that is the wider one. `interim=True` (or the planned numbers
-    of replicates) spends only this interim analysis's share of `alpha`. `attrs` holds what concerns the whole table:
-    residual_sd, df, alpha, fractions, replicates, nan_values.
+    `interim=True` (or the planned numbers of replicates) spends only this interim analysis's share of `alpha`. `attrs`
+    holds what concerns the whole table: residual_sd, alpha, fractions, replicates, nan_values.
 
     >>> table = pd.DataFrame(
     ...     [("random", 0, 0.5, 0.90), ("random", 1, 0.5, 0.80),
@@ -81,9 +74,9 @@ def compare(
             f"it has {', '.join(areas.index)}. Name one of them as baseline."
         )
     level = _level(alpha, interim, areas.shape[1])
-    fit = contrasts(areas.to_numpy(), list(areas.index).index(baseline), unequal_variances=unequal_variances)
+    fit = contrasts(areas.to_numpy(), list(areas.index).index(baseline))
     result = _frame(fit, areas.index, baseline, 1 if higher_is_better else -1, level)
-    result.attrs = {**facts, "residual_sd": float(fit.residual_sd), "df": fit.df, "alpha": level}
+    result.attrs = {**facts, "residual_sd": float(fit.residual_sd), "alpha": level}
     return result
 
 
@@ -102,13 +95,14 @@ def intervals(table: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
 
 
 def minimum_detectable(sd: float, n: int, estimators: int = 1, alpha: float = ALPHA, power: float = POWER) -> float:
-    """Smallest true advantage that `compare` calls with the given power; NaN when it has no test.
+    """Smallest true advantage that `compare` decides with the given power; NaN when it has no test.
 
-    `sd` is the residual standard deviation of an area, `n` the replicates, `estimators` how many are compared with the
-    baseline. It asks for Holm's first and strictest step, alpha / estimators: what a lone difference must be.
+    `sd` is the standard deviation of an area, the same for all rows and the baseline, `n` the replicates, `estimators`
+    how many are compared with the baseline. It asks for Holm's first and strictest step, alpha / estimators: what a
+    lone difference must be. Simulated, with the same random numbers at every call.
 
-    >>> round(minimum_detectable(0.01, n=5, estimators=10), 4)
-    0.0243
+    >>> round(minimum_detectable(0.01, n=5, estimators=10), 3)
+    0.044
     """
     if not (sd >= 0 and n >= 1 and estimators >= 1):
         raise BadInput(
@@ -117,10 +111,12 @@ def minimum_detectable(sd: float, n: int, estimators: int = 1, alpha: float = AL
         )
     check_share("alpha", alpha)
     check_share("power", power)
-    if sd == 0:
+    if sd == 0 or n < 2:
         return float("nan")
-    noncentral = noncentrality(estimators * (n - 1), alpha / estimators, power)
-    return noncentral * sd * float(np.sqrt(2 / n))
+    studies = max(200, SIMULATED // estimators)
+    fit = contrasts(np.random.default_rng(0).standard_normal((studies, 1 + estimators, n)), 0)
+    needed = t_quantile(fit.df, 1 - alpha / estimators) * fit.se - fit.difference
+    return sd * max(0.0, float(np.quantile(needed[:, 1:], power)))
 
 
 def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: float) -> pd.DataFrame:
@@ -132,7 +128,7 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
     advantage = sign * fit.difference
     side = sides(advantage, p_holm, level)
     half = t_quantile(fit.df, 1 - level) * fit.se
-    shift = noncentrality(fit.df, level / tests, POWER) if tests else np.nan
+    shifts = [noncentrality(df, level / max(tests, 1), POWER) for df in fit.df.tolist()]
     frame = pd.DataFrame(
         {
             "estimator": names,
@@ -142,11 +138,13 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
             "advantage": advantage,
             "low": advantage - half,
             "high": advantage + half,
+            "se": fit.se,
+            "df": fit.df,
             "p": fit.p,
             "p_holm": p_holm,
             "verdict": [_verdict(s, n, baseline) for s, n in zip(side.tolist(), fit.n.tolist(), strict=True)],
             "side": side,
-            "detectable": shift * fit.se,
+            "detectable": shifts * fit.se,
             "p_own": fit.p_own,
             "missing": fit.replicates - fit.n,
             "note": [_note(fit, row, baseline) for row in range(len(names))],
@@ -167,12 +165,9 @@ def _note(fit: Contrasts, row: int, baseline: str) -> str:
         return f"a test needs two replicates shared with {baseline}"
     if not np.isfinite(fit.se[row]):
         return "the replicates do not vary at all: are they copies of one run?"
-    if fit.spread[row] > 1:
-        times = min(fit.spread[row], 99.0)  # infinite where the others do not vary at all
-        return (
-            f"it or {baseline} varies {times:.1f} times as much as the others: "
-            "tested with its own, wider standard error"
-        )
+    if fit.guarded[row] > 1:
+        times = f"{fit.guarded[row]:.1f} times the pooled"
+        return f"varies more than the others: tested with its own standard error, {times}, on {fit.n[row] - 1} df"
     return ""
 
 

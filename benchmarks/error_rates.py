@@ -1,0 +1,235 @@
+"""How often the tests of `uproar.statistics` err, and what they find: simulated studies without and with differences.
+
+    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about two minutes
+    python benchmarks/error_rates.py --quick    # a tenth of the simulations
+
+Every table has our test beside the paired t-test of each row alone, both with Holm's procedure. "Any" is the share of
+studies with at least one wrong verdict, nominally 5 %; "miss" is how often the 95 % interval of one row misses the
+truth, of the row where it does so most often.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from uproar.statistics.comparisons import compare_methods
+from uproar.statistics.design import ALPHA, INTERIM_ANALYSES
+from uproar.statistics.intervals import Measurements, two_sided_p
+from uproar.statistics.multiple_testing import holm, interim_alpha
+from uproar.statistics.twoway import components, contrasts, pair_variance
+from uproar.statistics.verdicts import minimum_detectable
+
+Array = NDArray[np.float64]
+ROWS = 10
+REPLICATES = (3, 5, 8)
+
+
+def noisy(*times: float, rows: int = ROWS) -> Array:
+    """Standard deviations of the rows, the first ones given."""
+    return np.r_[times, np.ones(rows - len(times))]
+
+
+NULLS: Mapping[str, Mapping[str, object]] = {
+    "independent rows": {},
+    "rows share their network, correlation .5": {"correlation": 0.5},
+    "rows share their network, correlation .9": {"correlation": 0.9},
+    "random 3× as noisy": {"baseline": 3.0},
+    "random a third as noisy": {"baseline": 1 / 3},
+    "one row 3× as noisy": {"spread": noisy(3)},
+    "one row 5.6× as noisy": {"spread": noisy(5.6)},
+    "one row 5.6× as noisy, correlation .5": {"spread": noisy(5.6), "correlation": 0.5},
+    "half of the rows 3× as noisy": {"spread": noisy(3, 3, 3, 3, 3)},
+    "spreads from 1 to 5.6": {"spread": np.geomspace(1, 5.6, ROWS)},
+    "heavy tails (t with 3 df)": {"tails": 3},
+    "heavy tails, correlation .9": {"tails": 3, "correlation": 0.9},
+    "2 rows, one 5.6× as noisy": {"spread": noisy(5.6, rows=2)},
+    "3 rows, one 5.6× as noisy": {"spread": noisy(5.6, rows=3)},
+    "20 rows, spreads from 1 to 5.6": {"spread": np.geomspace(1, 5.6, 20)},
+    "one row": {"spread": np.ones(1)},
+}
+
+
+def null(
+    rng: np.random.Generator,
+    studies: int,
+    n: int,
+    spread: Array | None = None,
+    baseline: float = 1.0,
+    correlation: float = 0.0,
+    tails: int | None = None,
+    rankings: int = 1,
+) -> Array:
+    """Areas (studies, 1 + rows, n) without a difference, the baseline (a mean of random rankings) first."""
+    sd = np.ones(ROWS) if spread is None else spread
+
+    def draw(*shape: int) -> Array:
+        return rng.standard_normal(shape) if tails is None else rng.standard_t(tails, shape) / math.sqrt(3)
+
+    rows = math.sqrt(correlation) * draw(studies, 1, n) + math.sqrt(1 - correlation) * draw(studies, len(sd), n)
+    return np.concatenate([baseline * draw(studies, rankings, n).mean(1, keepdims=True), rows * sd[:, None]], 1)
+
+
+def rates(p: Array) -> str:
+    """Share of studies with any wrong verdict, and how often the interval of the worst row misses."""
+    return f"{100 * (holm(p) <= ALPHA).any(-1).mean():.1f} / {100 * (p <= ALPHA).mean(0).max():.1f}"
+
+
+def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
+    """A table in Markdown."""
+    print(f"\n**{title}**\n\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+def against_random(rng: np.random.Generator, studies: int) -> None:
+    """Nulls of the verdicts."""
+    rows = []
+    for name, options in NULLS.items():
+        ours, paired = [], []
+        for n in REPLICATES:
+            fit = contrasts(null(rng, studies, n, **options), 0)  # type: ignore[arg-type]
+            ours.append(rates(fit.p[:, 1:]))
+            paired.append(rates(fit.p_own[:, 1:]))
+        rows.append([name, *ours, *paired])
+    heads = [
+        "10 rows without a difference",
+        *(f"n = {n}" for n in REPLICATES),
+        *(f"paired, n = {n}" for n in REPLICATES),
+    ]
+    print_table("Against random: any wrong verdict / worst miss, %", heads, rows)
+
+
+def power(rng: np.random.Generator, studies: int) -> None:
+    """One of ten rows differs."""
+    rows = []
+    for shift, rankings, correlation in itertools.product((1, 2, 3, 4), (1, 3), (0.0, 0.5)):
+        ours, paired = [], []
+        for n in (*REPLICATES, 13):
+            areas = null(rng, studies, n, correlation=correlation, rankings=rankings)
+            areas[:, 1] += shift
+            fit = contrasts(areas, 0)
+            ours.append(f"{100 * (holm(fit.p[:, 1:])[:, 0] <= ALPHA).mean():.0f}")
+            paired.append(f"{100 * (holm(fit.p_own[:, 1:])[:, 0] <= ALPHA).mean():.0f}")
+        rows.append(
+            [
+                f"{shift} sd",
+                str(rankings),
+                f"{correlation:g}",
+                *(f"{a} ({b})" for a, b in zip(ours, paired, strict=True)),
+            ]
+        )
+    smallest = [f"{minimum_detectable(1, n, ROWS):.1f} sd" for n in (*REPLICATES, 13)]
+    rows.append(["80 % of", "1", "0", *smallest])
+    heads = ["difference", "random rankings", "correlation", *(f"n = {n}" for n in (*REPLICATES, 13))]
+    print_table("Power: one of ten rows differs, % found (paired t-test alone)", heads, rows)
+
+
+def interim(rng: np.random.Generator, studies: int) -> None:
+    """All planned analyses of a sequential design, and by how much the effect of an early stop exceeds the truth."""
+    rows = []
+    for name in list(NULLS)[:8]:
+        areas = null(rng, studies, INTERIM_ANALYSES[-1], **NULLS[name])  # type: ignore[arg-type]
+        wrong = np.zeros(studies, bool)
+        for n in INTERIM_ANALYSES:
+            wrong |= holm(contrasts(areas[..., :n], 0).p[:, 1:]).min(-1) <= interim_alpha(n)
+        rows.append([name, f"{100 * wrong.mean():.1f}"])
+    print_table("All interim analyses together, any wrong verdict, %", ["10 rows without a difference", "any"], rows)
+    rows = []
+    for shift in (1, 2, 3):
+        areas = null(rng, studies, INTERIM_ANALYSES[-1])
+        areas[:, 1] += shift
+        waiting, row = np.ones(studies, bool), []
+        for n in INTERIM_ANALYSES:
+            fit = contrasts(areas[..., :n], 0)
+            stops = waiting & (holm(fit.p[:, 1:])[:, 0] <= interim_alpha(n))
+            waiting &= ~stops
+            mean = f"{fit.difference[stops, 1].mean():.1f}" if stops.sum() >= 20 else "–"
+            row.append(f"{100 * stops.mean():.0f} % ({mean})")
+        rows.append([f"{shift} sd", *row])
+    heads = ["true difference", *(f"stops at {n}" for n in INTERIM_ANALYSES)]
+    print_table("Where a sequential design stops, and the mean effect it then prints, in sd", heads, rows)
+
+
+def pairs(rng: np.random.Generator, studies: int) -> None:
+    """Every pair of ten rows, none of them the baseline."""
+    names = [name for name in NULLS if "random" not in name and name != "one row"]
+    rows = []
+    for name in names:
+        cells = []
+        for n in REPLICATES[:2]:
+            areas = null(rng, studies, n, **NULLS[name])[:, 1:]  # type: ignore[arg-type]
+            cells += [rates(p) for p in _pair_tests(areas)]
+        rows.append([name, *cells])
+    heads = ["no difference", *(f"{kind}n = {n}" for n in REPLICATES[:2] for kind in ("", "paired, "))]
+    print_table("Pairs of methods under a protocol: any wrong verdict / worst miss, %", heads, rows)
+
+
+def _pair_tests(areas: Array) -> tuple[Array, Array]:
+    """(studies, pairs) p values: ours, and of the paired t-test."""
+    parts, ours, paired = components(areas), [], []
+    for i, j in itertools.combinations(range(areas.shape[1]), 2):
+        gap = areas[:, i] - areas[:, j]
+        variance, df = pair_variance(parts, gap)
+        ours.append(two_sided_p(gap.mean(1), np.sqrt(variance), df))
+        paired.append(scipy.stats.ttest_1samp(gap, 0, axis=1).pvalue)
+    return np.stack(ours, 1), np.stack(paired, 1)
+
+
+KINDS: Mapping[str, Callable[[Array], Array]] = {
+    "normal": lambda x: x,
+    "heavy tails": lambda x: np.sinh(1.5 * x),
+    "bounded at 0 and 1": lambda x: 1 / (1 + np.exp(-4 - 3 * x)),
+    "ties (0 or 1)": lambda x: (x > 1).astype(float),
+}
+
+
+def metrics(rng: np.random.Generator, studies: int) -> None:
+    """Metrics over replicates and images; the methods differ in how much replicates vary, by a factor of three."""
+    rows = []
+    for methods, n, images in ((6, 3, 20), (6, 3, 200), (6, 5, 20), (2, 3, 20), (6, 1, 20)):
+        cells = []
+        for kind in KINDS.values():
+            spread = np.geomspace(0.3, 1, methods)[:, None, None]
+            wrong, miss = 0, np.zeros(math.comb(methods, 2))
+            for _ in range(studies):
+                table = _metric_table(rng, spread, n, images, kind)
+                wrong += bool((table["side"] == 1).any())
+                miss += (table["p"] <= ALPHA).to_numpy()
+            cells.append(f"{100 * wrong / studies:.1f} / {100 * miss.mean() / studies:.1f}")
+        rows.append([str(methods), str(n), str(images), *cells])
+    heads = ["methods", "replicates", "images", *KINDS]
+    print_table("Metrics: any wrong verdict / miss of a pair on average, %", heads, rows)
+
+
+def _metric_table(rng: np.random.Generator, spread: Array, n: int, images: int, kind: Callable[[Array], Array]):  # type: ignore[no-untyped-def]
+    methods = len(spread)
+    between = spread * rng.standard_normal((methods, n, 1)) if n > 1 else np.zeros((methods, 1, 1))
+    parts = between + rng.normal(0, 0.5, (methods, 1, images)) + rng.normal(0, 0.4, (methods, n, images))
+    total = np.sqrt((spread**2 if n > 1 else 0 * spread) + 0.5**2 + 0.4**2)
+    return compare_methods({f"m{k}": Measurements(v) for k, v in enumerate(kind(parts / total))}, True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the simulations")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    studies = 1000 if arguments.quick else 10_000
+    rng = np.random.default_rng(arguments.seed)
+    print(f"{studies} simulated studies per number, a fortieth of that for metrics.")
+    against_random(rng, studies)
+    power(rng, studies)
+    interim(rng, studies // 2)
+    pairs(rng, studies // 2)
+    metrics(rng, studies // 40)
+
+
+if __name__ == "__main__":
+    main()
