@@ -10,6 +10,7 @@ import pytest
 from torch import nn
 
 import uproar
+from uproar import extend
 
 ROOT = Path(__file__).parents[1]
 
@@ -67,3 +68,8 @@ def test_version_and_changelog_agree():
 
 def test_a_model_is_any_module():
     assert issubclass(type(uproar.build("cnn-small", uproar.load("digits"))), nn.Module)
+
+
+@pytest.mark.parametrize("module", [uproar, extend], ids=["package", "module"])
+def test_a_name_that_does_not_exist_is_missing_from_a_lazy_module_as_from_any_other(module):
+    assert not hasattr(module, "pytest_plugins")

@@ -12,14 +12,15 @@ from typing import Any
 
 
 def lazy_names(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module-level `__getattr__` (PEP 562): `names` says which module has each name; submodules are found too."""
+    """A module-level `__getattr__` (PEP 562): `names` says which module has each name; submodules are found as well."""
 
     def load(name: str) -> Any:
         if name in names:
             value = getattr(import_module(names[name]), name)
             setattr(sys.modules[package], name, value)
             return value
-        if not name.startswith("_") and find_spec(f"{package}.{name}") is not None:
+        is_package = "__path__" in vars(sys.modules[package])
+        if is_package and not name.startswith("_") and find_spec(f"{package}.{name}") is not None:
             return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
