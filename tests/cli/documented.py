@@ -130,3 +130,6 @@ ONLY_READ = {
     "uproar audit runs/x --audits leakage": "retrains many networks; as `uproar audit runs/digits`",
 }
 """Lines that are not run here: their options are read all the same. Line, reason."""
+
+AFTER = {"uproar results docs/results": "uproar report runs/x --markdown docs/results"}
+"""Lines that need what another line writes: that one is run first, since tests may be shared out among processes."""

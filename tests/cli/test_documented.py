@@ -12,7 +12,7 @@ from PIL import Image
 from rich.cells import cell_len
 from safetensors.torch import save_file
 
-from tests.cli.documented import COMPUTED, EVERYWHERE, ONLY_READ, ROOT, documented
+from tests.cli.documented import AFTER, COMPUTED, EVERYWHERE, ONLY_READ, ROOT, documented
 from tests.cli.terminal import Commands, Shown
 from uproar.cli.app import app
 
@@ -147,6 +147,8 @@ def _words(line: str) -> list[str]:
 @pytest.mark.parametrize("line", COMPUTED)
 def test_a_line_that_computes_in_every_surrounding(commands, folder, photos, line):
     place = photos if "photos/" in line else folder
+    if line in AFTER:
+        _check(_tried(commands, _words(AFTER[line]), place, "piped"), "piped", AFTER[line])
     first = 0 if line == "make demo" else list(COMPUTED).index(line) % len(MODES)
     for mode in (*MODES[first:], *MODES[:first]):
         shown = _tried(commands, _words(line), place, mode)
