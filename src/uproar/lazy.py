@@ -33,7 +33,9 @@ def defer_import(name: str) -> None:
     Only for a program of its own, before it imports anything else: a module that is loaded already stays as it is.
     """
     if name not in sys.modules:
-        sys.modules[name] = _DeferredModule(name)
+        spec = find_spec(name)
+        sys.modules[name] = deferred = _DeferredModule(name)
+        deferred.__spec__ = spec  # other libraries ask by it whether the module is installed
 
 
 class _DeferredModule(ModuleType):

@@ -125,3 +125,12 @@ def test_nothing_is_coloured_when_no_colour_is_wanted():
         codes = re.findall(r"\x1b\[([0-9;]*)m", shown.stdout)
         found[wanted] = {code for code in codes if re.search(r"(^|;)(3|4|9)\d", code)}
     assert found[""] and not found["1"]
+
+
+def test_other_libraries_see_that_a_deferred_module_is_installed():
+    code = (
+        "import sys, importlib.util; from uproar.lazy import defer_import; defer_import('pandas');"
+        "print(importlib.util.find_spec('pandas').name, 'pandas.core' in sys.modules); import pandas; print(pandas.DataFrame)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.split()[:2] == ["pandas", "False"]
