@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 .PHONY: demo test test-fast check bench lock clean
 
 demo: $(VENV)/.demo
-	$(BIN)/uproar run --seeds 3 --out runs/demo
+	$(BIN)/uproar run --out runs/demo
 
 # the parts that need no study: removal, metrics, protocols, training, networks, and the terminal
 FAST := tests/removal tests/protocols tests/metrics tests/training tests/models tests/study/test_spec.py \

@@ -1,6 +1,6 @@
 """How often the tests of `uproar.statistics` err, and what they find: simulated studies without and with differences.
 
-    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about two minutes
+    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about six minutes
     python benchmarks/error_rates.py --quick    # a tenth of the simulations
 
 Every table has our test beside the paired t-test of each row alone, both with Holm's procedure. "Any" is the share of
@@ -16,13 +16,17 @@ import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import pandas as pd
 import scipy
 from numpy.typing import NDArray
 
+from uproar.protocols import PROTOCOLS
+from uproar.results.study import Results
 from uproar.statistics.comparisons import compare_methods
-from uproar.statistics.design import ALPHA, INTERIM_ANALYSES
-from uproar.statistics.intervals import Measurements, two_sided_p
+from uproar.statistics.design import ALPHA, INTERIM_ANALYSES, random_ranking
+from uproar.statistics.intervals import Measurements, crossed_mean, two_sided_p
 from uproar.statistics.multiple_testing import holm, interim_alpha
+from uproar.statistics.sequential import allow_for_stopping
 from uproar.statistics.twoway import components, contrasts, pair_variance
 from uproar.statistics.verdicts import minimum_detectable
 
@@ -53,6 +57,10 @@ NULLS: Mapping[str, Mapping[str, object]] = {
     "3 rows, one 5.6× as noisy": {"spread": noisy(5.6, rows=3)},
     "20 rows, spreads from 1 to 5.6": {"spread": np.geomspace(1, 5.6, 20)},
     "one row": {"spread": np.ones(1)},
+    "3 random rankings": {"rankings": 3},
+    "3 random rankings, correlation .9": {"rankings": 3, "correlation": 0.9},
+    "3 random rankings, one row 5.6× as noisy": {"rankings": 3, "spread": noisy(5.6)},
+    "3 random rankings, heavy tails": {"rankings": 3, "tails": 3},
 }
 
 
@@ -132,29 +140,46 @@ def power(rng: np.random.Generator, studies: int) -> None:
 
 
 def interim(rng: np.random.Generator, studies: int) -> None:
-    """All planned analyses of a sequential design, and by how much the effect of an early stop exceeds the truth."""
+    """All planned analyses of two sequential designs, and the effects that they print."""
+    designs = (INTERIM_ANALYSES[:2], INTERIM_ANALYSES)
     rows = []
     for name in list(NULLS)[:8]:
-        areas = null(rng, studies, INTERIM_ANALYSES[-1], **NULLS[name])  # type: ignore[arg-type]
-        wrong = np.zeros(studies, bool)
-        for n in INTERIM_ANALYSES:
-            wrong |= holm(contrasts(areas[..., :n], 0).p[:, 1:]).min(-1) <= interim_alpha(n)
-        rows.append([name, f"{100 * wrong.mean():.1f}"])
-    print_table("All interim analyses together, any wrong verdict, %", ["10 rows without a difference", "any"], rows)
+        cells = []
+        for design in designs:
+            areas = null(rng, studies, design[-1], **NULLS[name])  # type: ignore[arg-type]
+            wrong = np.zeros(studies, bool)
+            for n in design:
+                level = interim_alpha(n, analyses=design)
+                wrong |= holm(contrasts(areas[..., :n], 0).p[:, 1:]).min(-1) <= level
+            cells.append(f"{100 * wrong.mean():.1f}")
+        rows.append([name, *cells])
+    heads = ["10 rows without a difference", *(f"analyses at {', '.join(map(str, d))}" for d in designs)]
+    print_table("All interim analyses together, any wrong verdict, %", heads, rows)
+    for design in designs:
+        stopping(rng, studies, design)
+
+
+def stopping(rng: np.random.Generator, studies: int, design: tuple[int, ...]) -> None:
+    """Where a design stops, with the median of the effect that it finds, plain and with the allowance for stopping."""
     rows = []
-    for shift in (1, 2, 3):
-        areas = null(rng, studies, INTERIM_ANALYSES[-1])
+    for shift in (1, 2, 3, 5):
+        areas = null(rng, studies, design[-1], correlation=0.3, rankings=3)
         areas[:, 1] += shift
         waiting, row = np.ones(studies, bool), []
-        for n in INTERIM_ANALYSES:
-            fit = contrasts(areas[..., :n], 0)
-            stops = waiting & (holm(fit.p[:, 1:])[:, 0] <= interim_alpha(n))
+        for n in design:
+            fit, level = contrasts(areas[..., :n], 0), interim_alpha(n, analyses=design)
+            stops = waiting & (holm(fit.p[:, 1:])[:, 0] <= level)
             waiting &= ~stops
-            mean = f"{fit.difference[stops, 1].mean():.1f}" if stops.sum() >= 20 else "–"
-            row.append(f"{100 * stops.mean():.0f} % ({mean})")
+            critical = scipy.stats.t.isf(level / ROWS / 2, fit.df[stops, 1])
+            found, se = fit.difference[stops, 1], fit.se[stops, 1]
+            adjusted = allow_for_stopping(found, se, np.minimum(critical, np.abs(found) / se))
+            several = stops.sum() >= 20
+            shown = f"{np.median(found):.1f} → {np.median(adjusted):.1f}" if several else "–"
+            row.append(f"{100 * stops.mean():.0f} %: {shown}")
         rows.append([f"{shift} sd", *row])
-    heads = ["true difference", *(f"stops at {n}" for n in INTERIM_ANALYSES)]
-    print_table("Where a sequential design stops, and the mean effect it then prints, in sd", heads, rows)
+    heads = ["true difference", *(f"stops at {n}" for n in design)]
+    title = "Where a sequential design stops: share, median advantage in sd → median with the allowance"
+    print_table(title, heads, rows)
 
 
 def pairs(rng: np.random.Generator, studies: int) -> None:
@@ -208,12 +233,69 @@ def metrics(rng: np.random.Generator, studies: int) -> None:
     print_table("Metrics: any wrong verdict / miss of a pair on average, %", heads, rows)
 
 
-def _metric_table(rng: np.random.Generator, spread: Array, n: int, images: int, kind: Callable[[Array], Array]):  # type: ignore[no-untyped-def]
+def single_values(rng: np.random.Generator, studies: int) -> None:
+    """Intervals of single metric values: how often they miss the truth, by how much the replicates vary."""
+    rows = []
+    for n, images in ((3, 20), (3, 200), (5, 20), (5, 200)):
+        for name, kind in KINDS.items():
+            truth = float(kind(rng.standard_normal(2_000_000)).mean())
+            cells = []
+            for between in (0.1, 0.2, 0.3, 0.5):
+                missed = [
+                    abs(found.value - truth) > found.half_width
+                    for _ in range(studies)
+                    if (found := crossed_mean(kind(_values(rng, np.full((1, 1, 1), between), n, images))[0]))
+                ]
+                cells.append(f"{100 * np.mean(missed):.1f}")
+            rows.append([str(n), str(images), name, *cells])
+    heads = ["replicates", "images", "values", *(f"replicates vary by {b}" for b in (0.1, 0.2, 0.3, 0.5))]
+    print_table("Intervals of single metric values that miss, %", heads, rows)
+
+
+def pipeline(rng: np.random.Generator, studies: int) -> None:
+    """The whole way from a tidy table of accuracies of 500 images, with 3 random rankings, to verdicts."""
+    rows = []
+    for name, spread in (("equal spread", np.ones(6)), ("one row 5.6× as noisy", noisy(5.6, rows=6))):
+        cells = []
+        for n in REPLICATES[:2]:
+            wrong = sum(_any_wrong(rng, spread, n) for _ in range(studies))
+            cells.append(f"{100 * wrong / studies:.1f}")
+        rows.append([name, *cells])
+    heads = ["6 estimators without a difference", *(f"n = {n}" for n in REPLICATES[:2])]
+    print_table("From a tidy table of accuracies to verdicts: any wrong verdict, %", heads, rows)
+
+
+def _any_wrong(rng: np.random.Generator, spread: Array, n: int) -> bool:
+    """Whether any estimator of a study without differences gets a verdict; accuracies are counts of right images."""
+    names = [*(random_ranking(draw) for draw in range(3)), *(f"e{k}" for k in range(len(spread)))]
+    own = 0.02 * np.r_[np.ones(3), spread][:, None, None] * rng.standard_normal((len(names), n, 1))
+    chance = np.clip(np.array([0.8, 0.6]) + own + 0.02 * rng.standard_normal((1, n, 1)), 0, 1)
+    values = rng.binomial(500, chance) / 500
+    rows = [
+        ("t", "m", name, "roar", fraction, seed, "done", values[e, seed, f], 500)
+        for e, name in enumerate(names)
+        for seed in range(n)
+        for f, fraction in enumerate((0.3, 0.6))
+    ]
+    columns = ["task", "model", "estimator", "protocol", "fraction", "seed", "status", "accuracy", "images"]
+    table = pd.DataFrame(rows, columns=columns).assign(bits=np.nan, ties=0.0)
+    results = Results({"random_rankings": 3}, table, pd.DataFrame(), PROTOCOLS)
+    return bool((results.verdicts["side"] != 0).any())
+
+
+def _values(rng: np.random.Generator, spread: Array, n: int, images: int) -> Array:
+    """Values (methods, replicates, images) with unit variance; replicates vary by `spread`, images by .5, both by .4."""
     methods = len(spread)
     between = spread * rng.standard_normal((methods, n, 1)) if n > 1 else np.zeros((methods, 1, 1))
     parts = between + rng.normal(0, 0.5, (methods, 1, images)) + rng.normal(0, 0.4, (methods, n, images))
-    total = np.sqrt((spread**2 if n > 1 else 0 * spread) + 0.5**2 + 0.4**2)
-    return compare_methods({f"m{k}": Measurements(v) for k, v in enumerate(kind(parts / total))}, True)
+    return np.asarray(parts / np.sqrt((spread**2 if n > 1 else 0 * spread) + 0.5**2 + 0.4**2))
+
+
+def _metric_table(
+    rng: np.random.Generator, spread: Array, n: int, images: int, kind: Callable[[Array], Array]
+) -> pd.DataFrame:
+    values = kind(_values(rng, spread, n, images))
+    return compare_methods({f"m{k}": Measurements(v) for k, v in enumerate(values)}, True)
 
 
 def main() -> None:
@@ -229,6 +311,8 @@ def main() -> None:
     interim(rng, studies // 2)
     pairs(rng, studies // 2)
     metrics(rng, studies // 40)
+    single_values(rng, studies // 10)
+    pipeline(rng, studies // 40)
 
 
 if __name__ == "__main__":

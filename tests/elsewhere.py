@@ -36,6 +36,12 @@ class There(torch.Tensor):
     def tolist(self):
         return self.cpu().tolist()
 
+    def __getitem__(self, places):
+        """Torch would make the lists among the places tensors of the device `meta`, which have no values."""
+        if isinstance(places, tuple):
+            places = tuple(torch.tensor(each) if isinstance(each, list) else each for each in places)
+        return super().__getitem__(places)
+
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         return _done(func, args, kwargs or {})

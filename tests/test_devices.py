@@ -1,5 +1,7 @@
 """Devices: which is chosen, one GPU per worker, and that everything runs elsewhere with the same numbers."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from tests.estimators.test_contract import MAPS
 from uproar import devices
 from uproar.data import load
 from uproar.errors import BadInput
+from uproar.estimators.degraded import Kind
 from uproar.models import ModelSpec, build
 from uproar.study import inputs
 from uproar.study.bench import bench_for
@@ -126,11 +129,16 @@ def test_training_elsewhere_draws_the_same_random_numbers(recipe):
     torch.testing.assert_close(scores, predict(here, x))
 
 
-@pytest.mark.parametrize("name", [name for name in MAPS if not name.startswith("tame")])
+DEGRADED = [f"degraded(kind={kind})" for kind in get_args(Kind)]
+ATTENTION = {"attention_rollout", "grad_attention", "legrad"}
+
+
+@pytest.mark.parametrize("name", [name for name in MAPS if not name.startswith("tame")] + DEGRADED)
 def test_estimators_give_the_same_maps_elsewhere(name):
     """All but `tame`, which itself uses the device that is pretended here."""
     task = load("planted(size=8, channels=3, classes=3, train=12, test=6)")
-    model = build(ModelSpec.of("resnet-small(width=8)"), task, 0).eval()
+    network = "vit-small(width=8)" if name in ATTENTION else "resnet-small(width=8)"
+    model = build(ModelSpec.of(network), task, 0).eval()
     x, train = task.test.read(slice(0, 2)), task.train.read(slice(None))
     around = {"mean": task.mean, "train": train, "target": [0, 1]}
     here = uproar.explain(model, x, name, truth=task.test.truth(slice(0, 2)), **around)

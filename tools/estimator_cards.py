@@ -19,14 +19,16 @@ from uproar.estimators.gradient import Baseline
 from uproar.estimators.registry import estimators
 from uproar.expression import Call
 from uproar.registry import Entry
+from uproar.types import KINDS
 
 FAMILIES = {
-    "Gradients": ("gradient",),
+    "Gradients": ("gradient", "gradient_paths", "full_gradient", "xrai"),
     "Scores decomposed over pixels": ("decomposition", "lrp"),
-    "Class activation maps": ("cam",),
+    "Class activation maps": ("cam", "perturbed_cam"),
+    "Attention of transformers": ("attention_maps",),
     "Parts of the image taken away": ("occlusion", "rise", "sise", "surrogate", "extremal"),
     "Bottlenecks and trained attention": ("bottleneck", "input_bottleneck", "tame"),
-    "Controls": ("control",),
+    "Controls": ("control", "degraded", "randomised"),
 }
 """Estimators by the module that declares them."""
 ROLES = {
@@ -161,6 +163,8 @@ def _needs(entry: Entry, hints: Mapping[str, Any]) -> str:
         if hints.get(name) == Baseline and parameter.default == "mean"
     ]
     needs += ["a preparation, once per model"] if facts.get("prepare") else []
+    kinds = facts.get("kinds", KINDS)
+    needs += [f"{' or '.join(kinds)} outputs"] if len(kinds) < len(KINDS) else []
     return "; ".join(filter(None, needs))
 
 

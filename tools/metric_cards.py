@@ -23,12 +23,13 @@ from uproar.errors import NotApplicable
 from uproar.expression import Call, Value
 from uproar.metrics.changes import Unchanged
 from uproar.metrics.probe import evaluate, summarise
-from uproar.metrics.registry import Batch, metrics, uses_order
+from uproar.metrics.registry import QUESTIONS, Batch, TrueTo, metrics, uses_order
 from uproar.models import ModelSpec, borrowed, build
 from uproar.registry import Entry
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit, predict
-from uproar.types import Images, Labels, Maps
+from uproar.training.finetune import FineTunedCopies
+from uproar.types import KINDS, Images, Labels, Maps
 
 OPEN, CLOSE = "<!-- measured -->", "<!-- end of measured -->"
 SHAPE = (3, 224, 224)
@@ -66,10 +67,14 @@ class Card:
     biases: str
     paper: str
     needs: str
+    kinds: str
+    """The kinds of outputs that it serves, where these are not all."""
     shown: float
     """Changed images shown to the model per image."""
     uses: str
     """`order` or `values`: what of the map counts, with the default options."""
+    true_to: TrueTo
+    """Which question it answers."""
     whole: bool
     """Whether the number of a data set is a statistic of all images together, not a mean."""
     measured: Measured | None = None
@@ -111,8 +116,10 @@ def _card(entry: Entry, measured: Measured | None) -> Card:
         biases=facts["biases"],
         paper=facts["paper"],
         needs=facts["needs"],
+        kinds="" if len(facts["kinds"]) == len(KINDS) else " and ".join(facts["kinds"]),
         shown=shown(entry),
         uses="order" if uses_order(entry.name) else "values",
+        true_to=facts["true_to"],
         whole=facts["whole"] is not None,
         measured=measured,
     )
@@ -175,6 +182,7 @@ def _section(card: Card) -> str:
     better = "Higher" if card.higher_is_better else "Lower"
     facts = [
         f"{better} is better; from {_bound(card.low)} to {_bound(card.high)}.",
+        f"True to {QUESTIONS[card.true_to]}." if card.true_to else "",
         f"Random maps: {card.chance}." if card.chance else "",
         f"Formula: {card.formula}." if card.formula else "",
         f"Options: `{Call(card.name, (), card.options)}`." if card.options else "",
@@ -182,6 +190,7 @@ def _section(card: Card) -> str:
         "Uses the values of the map, not only their order." if card.uses == "values" else "",
         "The number of a data set is a statistic of all its images together, not their mean." if card.whole else "",
         f"Needs {card.needs}." if card.needs else "",
+        f"Serves {card.kinds} outputs." if card.kinds else "",
         f"Beware: {card.biases}." if card.biases else "",
         f"Paper: {card.paper}." if card.paper else "",
     ]
@@ -237,6 +246,7 @@ def case(task: str = TASK, epochs: int = 12) -> Batch:
         data.mean,
         truth,
         boxed=data.test.boxed(slice(None)),
+        fine_tuned=FineTunedCopies(model, data.train.read(slice(None)), data.train.labels, data.mean, 0),
     )
 
 

@@ -25,10 +25,13 @@ if _CHECKING:
     from uproar.errors import BadInput, NotApplicable, UproarError
     from uproar.estimators.registry import direct, estimator
     from uproar.metrics.registry import metric
+    from uproar.models.preprocessing import preprocessed
     from uproar.runs.execute import audit, run
+    from uproar.runs.judge import judge
     from uproar.runs.open import open  # noqa: A004
     from uproar.runs.run import Run
     from uproar.scoring.score import Curve, curve, score
+    from uproar.study.choose import choose
     from uproar.study.spec import Study, study_of
     from uproar.training import Recipe, fit, predict
 
@@ -48,16 +51,19 @@ _load = _lazy_names(
         "UproarError": "uproar.errors",
         "audit": "uproar.runs.execute",
         "build": "uproar.api",
+        "choose": "uproar.study.choose",
         "curve": "uproar.scoring.score",
         "direct": "uproar.estimators",
         "estimator": "uproar.estimators",
         "explain": "uproar.api",
         "fill": "uproar.api",
         "fit": "uproar.training",
+        "judge": "uproar.runs.judge",
         "load": "uproar.data.registry",
         "metric": "uproar.metrics",
         "open": "uproar.runs.open",
         "predict": "uproar.training",
+        "preprocessed": "uproar.models.preprocessing",
         "removed": "uproar.api",
         "run": "uproar.runs.execute",
         "score": "uproar.scoring.score",
@@ -91,16 +97,19 @@ __all__ = [
     "UproarError",
     "audit",
     "build",
+    "choose",
     "curve",
     "direct",
     "estimator",
     "explain",
     "fill",
     "fit",
+    "judge",
     "load",
     "metric",
     "open",
     "predict",
+    "preprocessed",
     "removed",
     "run",
     "score",

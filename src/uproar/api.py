@@ -21,7 +21,7 @@ from uproar.checks import (
     plain,
 )
 from uproar.data import Split, Task
-from uproar.errors import BadInput, BadShape
+from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.estimators import (
     Context,
     estimators,
@@ -33,11 +33,21 @@ from uproar.estimators import (
     require_maps,
 )
 from uproar.estimators.chain import Chain, Channels, Sign
-from uproar.estimators.explain import BATCH, output_for
+from uproar.estimators.explain import BATCH, check_kind, output_for
 from uproar.expression import Call, parse
 from uproar.models import MemoryBudget, ModelSpec, borrowed
 from uproar.models import build as build_model
-from uproar.models.output_kind import Output, assuming_output
+from uproar.models.held_inputs import GivenInputs, HeldInputs, holding
+from uproar.models.output_kind import (
+    Output,
+    OutputKind,
+    Pick,
+    assumed_output,
+    assuming_output,
+    check_output,
+    predicted_target,
+)
+from uproar.models.recognise_output import picked_kind
 from uproar.removal import FillContext, filled, ranks, removed_at
 from uproar.seeds import Draws
 from uproar.training import predict
@@ -51,12 +61,13 @@ def build(name: str, task: Task, seed: int = 0) -> nn.Module:
     return build_model(ModelSpec.of(name), task, seed)
 
 
+@outside_inference_mode()
 def explain(
     model: nn.Module,
     x: Tensor,
     estimator: Estimator | Sequence[Estimator] = "grad",
     *,
-    target: Tensor | Sequence[int] | int | None = None,
+    target: Tensor | Sequence[int] | int | Pick | None = None,
     raw: bool = False,
     sign: Sign = "none",
     channels: Channels = "sum",
@@ -68,20 +79,26 @@ def explain(
     split: str = "test",
     batch_size: int = BATCH,
     output: Output = "auto",
+    inputs: GivenInputs = None,
 ) -> Any:
     """Maps of the images, (n, h, w), larger = more important; for several estimators, a dict of them.
 
-    `target` is the class explained, the predicted one by default. `raw=True` gives the signed maps (n, c, h, w) before
-    channels are reduced. `index` says which samples of their data set these are: random numbers follow the sample, so
+    `target` is what is explained: the class (of one logit 0, no, or 1, yes), the label or the component of a
+    regression, for all images or for each; or a function that takes one number per image from the model's answer. By
+    default it is what the model predicts. `raw=True` gives the signed maps (n, c, h, w) before channels are reduced.
+    `index` says which samples of their data set these are: random numbers follow the sample, so
     that `explain(x[5:], index=range(5, n))` equals `explain(x)[5:]`. Some estimators need `train` (images), `mean`
     (colour) or `truth` (the important pixels, (n, h, w) bool). `batch_size` images are explained at a time, fewer when
-    memory runs out; no map depends on it. `output` says what the model answers, for estimators that follow a
-    probability: logits, probabilities of a softmax, or whatever it looks like. The model is given back as it came.
+    memory runs out; no map depends on it. `output` says what the model answers: `softmax` (`logit` or `probability`
+    where that is to be said), `sigmoid` of one logit or of several labels, `regression`, or `auto`, what it looks like.
+    `inputs` are what the model takes beside the images, by name or in order, and are held fixed. The model is given
+    back as it came.
     """
     check_model(model)
     check_images(x)
     check_like(train, x, "train")
     check_batch_size(batch_size)
+    check_output(output)
     x, train = in_single(plain(x)), None if train is None else in_single(plain(train))
     mean, truth = plain(colour_of(mean, x, "mean")), plain(truth)
     several = isinstance(estimator, Sequence) and not isinstance(estimator, str)
@@ -92,14 +109,36 @@ def explain(
     rows = range(len(x)) if index is None else index
     if len(rows) != len(x):
         raise BadShape(f"There are {len(x)} images but {len(rows)} indices.")
-    budget = MemoryBudget(batch_size)
-    with outside_inference_mode(), assuming_output(output):
-        kind = budget.run(lambda size: output_for(model, x, chains, size))
-        classes = budget.run(lambda size: _targets(model, x, plain(target), size))
+    budget, draws = MemoryBudget(batch_size), Draws.of(seed, rows, split)
+    target = target if target is None or callable(target) else _classes(target, x)
+    held = None if inputs is None else HeldInputs.of(inputs, len(x))
+
+    def some(part: slice) -> list[Tensor]:
+        kind = _kind(model, x[part], chains, target, output, budget)
         with assuming_output(kind):
-            context = _context(model, Draws.of(seed, rows, split), chains, mean, train, truth)
-            maps = _maps(model, x, classes, context, chains, raw, budget)
+            own = target if target is None or callable(target) else target[part]
+            classes = budget.run(lambda size: _targets(model, x[part], own, size))
+            known = None if truth is None else truth[part]
+            context = _context(model, draws[part], chains, mean, train, known)
+            return _maps(model, x[part], classes, context, chains, raw, budget)
+
+    with holding(model, held):
+        maps = _by_image(held, chains, some) if held is not None and held.by_image else some(slice(0, len(x)))
     return {c.name: a for c, a in zip(chains, maps, strict=True)} if several else maps[0]
+
+
+def _by_image(held: HeldInputs, chains: Sequence[Chain], some: Callable[[slice], list[Tensor]]) -> list[Tensor]:
+    """Maps of one image after the other, each with its own inputs."""
+    for chain in chains:
+        if chain.prepares:
+            raise NotApplicable(
+                f"{chain.name} learns from training images, whose inputs are not known: give inputs= that all share"
+            )
+    made = []
+    for image in range(held.images):
+        held.image = image
+        made.append(some(slice(image, image + 1)))
+    return [torch.cat(parts) for parts in zip(*made, strict=True)]
 
 
 def _maps(
@@ -197,7 +236,20 @@ def _context(
     return Context(draws, mean, split, truth, states)
 
 
+def _kind(
+    model: nn.Module, x: Images, chains: Sequence[Chain], target: Any, output: Output, budget: MemoryBudget
+) -> OutputKind:
+    """What the model's answers are, for estimators that all serve it."""
+    if not callable(target):
+        return budget.run(lambda size: output_for(model, x, chains, size, output))
+    kind = picked_kind(target, output)
+    check_kind(chains, kind)
+    return kind
+
+
 def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Labels:
+    if callable(target):
+        return torch.full((len(x),), int(assumed_output().kind == "sigmoid"), device=x.device)
     if target is None:
         answers = predict(model, x, batch_size)
         lost = (~answers.isfinite().all(1)).nonzero()[:, 0].tolist()
@@ -206,7 +258,12 @@ def _targets(model: nn.Module, x: Images, target: Any, batch_size: int) -> Label
                 f"The model's answers to {len(lost)} of {len(x)} images are NaN or infinite (first: image {lost[0]}): "
                 "it predicts no class for them; give target=, or leave them out."
             )
-        return answers.argmax(1)
+        return predicted_target(answers)
+    return target
+
+
+def _classes(target: Any, x: Images) -> Labels:
+    """The class of each image, from one for all or one for each."""
     if isinstance(target, int):
         return torch.full((len(x),), target, device=x.device)
-    return classes_of(target, len(x), "targets").to(x.device)
+    return classes_of(plain(target), len(x), "targets").to(x.device)

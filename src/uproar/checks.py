@@ -38,7 +38,10 @@ def check_weights(model: nn.Module) -> None:
 
 def plain(a: Any) -> Any:
     """A tensor that autograd and in-place work can use: a copy of one made in inference mode; all else as it is."""
-    return a.clone() if isinstance(a, Tensor) and a.is_inference() else a
+    if not isinstance(a, Tensor) or not a.is_inference():
+        return a
+    with torch.inference_mode(False):
+        return a.clone()
 
 
 @contextmanager
@@ -127,6 +130,15 @@ def classes_of(given: Any, count: int, what: str) -> Tensor:
     if classes.shape != (count,):
         raise BadShape(f"There are {count} images but {what} of shape {tuple(classes.shape)}.")
     return classes.long()
+
+
+def check_training_labels(labels: Tensor, classes: int) -> None:
+    """Refuse labels of training images that the model has no outputs for."""
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise BadInput(
+            f"The labels of the training images run from {low} to {high}, but the model has {classes} classes."
+        )
 
 
 def boxes_of(given: Any, count: int) -> Tensor:

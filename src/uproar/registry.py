@@ -81,10 +81,16 @@ class Entry:
             reason = plainly(error.errors()[0]["msg"])
             raise BadOption(f"{self.name}: {name} {reason}, not {given[name]!r}.") from None
 
+    @property
+    def added_options(self) -> tuple[str, ...]:
+        """Options that came after results had been stored: at their default they are no part of an identity."""
+        return tuple(self.facts.get("added_options", ()))
+
     def complete(self, call: Call) -> Call:
-        """The call with every option written out, so that a default is part of an identity."""
+        """The call with every option written out, so that a default is part of an identity; see `added_options`."""
         options: dict[str, Value] = self.bind(**dict(call.options))
-        return Call(call.name, call.args, tuple(sorted(options.items())))
+        kept = {k: v for k, v in options.items() if k not in self.added_options or v != self.options[k].default}
+        return Call(call.name, call.args, tuple(sorted(kept.items())))
 
 
 class Registry:

@@ -6,6 +6,8 @@ values), t fractions.
 Shapes are checked when the tests run (jaxtyping with beartype) and cost nothing otherwise.
 """
 
+from typing import Literal, get_args
+
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -29,3 +31,10 @@ Ranks = Int[Tensor, "n f"]
 
 Removed = Bool[Tensor, "n h w"] | Bool[Tensor, "n c h w"]
 """True = removed. With three axes the pixel goes in all channels."""
+
+Kind = Literal["softmax", "sigmoid", "regression"]
+"""What the numbers are that a model answers with: scores of classes of which one is right, logits of labels each of
+which may be there or not, or values."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WITH_PROBABILITIES: tuple[Kind, ...] = ("softmax", "sigmoid")
+"""Outputs that have a probability to follow."""

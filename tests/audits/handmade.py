@@ -59,12 +59,12 @@ class Handmade(registry.StudyEvidence):
     def cells(self):
         where = {"task": "made up", "model": "by hand", "status": "done"}
         rows = [
-            {**where, "protocol": p, "estimator": e, "fraction": t, "seed": s, "accuracy": a}
+            {**where, "protocol": p, "estimator": e, "fraction": t, "seed": s, "accuracy": a, "images": 100}
             for (p, e), curve in self._accuracies.items()
             for t, values in curve.items()
             for s, a in enumerate(values)
         ]
-        return pd.DataFrame(rows, columns=[*where, "protocol", "estimator", "fraction", "seed", "accuracy"])
+        return pd.DataFrame(rows, columns=[*where, "protocol", "estimator", "fraction", "seed", "accuracy", "images"])
 
     @functools.cached_property
     def scores(self):

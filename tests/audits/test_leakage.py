@@ -77,7 +77,7 @@ BRIGHT = {
     "task": "planted(size=8, classes=3, train=240, test=90, noise=0)",
     "fractions": [0.14],
     "protocols": ["roar", "kar"],
-    "seeds": 2,
+    "seeds": 3,
     "recipe": {"epochs": 6, "batch": 32},
     "audits": ["leakage(ways_out=false)", "information"],
 }
@@ -104,7 +104,7 @@ def test_the_best_possible_explanation_is_found_to_leak(store):
     # the masks of the truth do not depend on the base model
     assert masks.loc["oracle", "masks of another base model"] > 0.95
     decoupled = leak.tables["decoupled ROAR, accuracy"].set_index("estimator")
-    assert decoupled.loc["oracle", "high"] < -0.2, "decoupled, the removed glyph is missed"
+    assert decoupled.loc["oracle", "high"] < -0.1, "decoupled, the removed glyph is missed"
     assert decoupled.loc["random", "low"] < 0 < decoupled.loc["random", "high"]
     title = next(name for name in leak.tables if name.startswith("how far own masks are"))
     worn = leak.tables[title].set_index("estimator")

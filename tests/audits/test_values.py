@@ -5,15 +5,25 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.spatial.distance import cdist
 
 from tests.audits.handmade import Handed, Handmade
 from uproar import Study
+from uproar.audits.curve_distances import (
+    RESAMPLES,
+    ChangedCurves,
+    altered,
+    hausdorff,
+    least_distance,
+    mean_distance,
+    variants,
+)
 from uproar.audits.registry import Trials, read_audit, studies_of
 from uproar.audits.synthetic import FEATURES, NAME, SIMULATIONS, Insertion, Simulation, data, maps, summary, trial
-from uproar.audits.values import ALTERED, altered, curve_points, hausdorff, least_distance, values
+from uproar.audits.values import ALL, ALTERED, CUT, values
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.metrics import Batch
@@ -54,7 +64,9 @@ def test_a_metric_whose_curves_do_not_move_misleads_and_one_whose_curves_do_hold
     sees = values(Handed(**{ALTERED: _made_up(0.2)}), estimators=("ig",), trials=0)
     assert sees.state == "holds"
     table = sees.tables["smallest Hausdorff distance by metric"]
-    assert table["distance"].tolist() == pytest.approx([0.2], abs=0.01)
+    assert table["distance"].tolist() == pytest.approx([0.2, 0.2], abs=0.01)
+    assert table["changes"].tolist() == [ALL, CUT]
+    assert table["n"].tolist() == [6, 6]  # images: the cells of one metric share them
     assert "road tell maps apart" in sees.sentence
     assert len(sees.tables["by estimator and scheme"]) == 5
     assert sees.plots[1].data["map"].tolist() == ["plain"] * 3 + ["removed"] * 3 + ["introduced"] * 3
@@ -69,11 +81,52 @@ def test_the_distance_is_hausdorffs_and_the_smallest_of_three():
     assert least_distance(curves) == pytest.approx(0.1)
 
 
+def _cells(distances: np.ndarray, drawn: np.ndarray, images: int) -> pd.DataFrame:
+    """Rows of one metric, (cells, replicates) distances and (cells, replicates, resamples) resampled ones."""
+    return pd.DataFrame(
+        [
+            {"seed": s, "distance": distances[c, s], "resampled": drawn[c, s], "images": images}
+            for c, s in np.ndindex(distances.shape)
+        ]
+    )
+
+
+def test_more_cells_of_the_same_images_do_not_make_a_distance_more_certain():
+    """Six cells that share their images and networks are one measurement, not six."""
+    draws = np.random.default_rng(3)
+    one, again = 0.1 + 0.02 * draws.normal(size=(1, 3)), 0.1 + 0.02 * draws.normal(size=(1, 3, RESAMPLES))
+    alone = mean_distance(_cells(one, again, 50))
+    six = mean_distance(_cells(np.repeat(one, 6, 0), np.repeat(again, 6, 0), 50))
+    assert (six.low, six.high) == pytest.approx((alone.low, alone.high))
+    assert (six.n, six.replicates) == (50, 3)
+
+
+def test_the_interval_of_a_distance_covers_what_all_images_have():
+    """Curves of 400 images and samples of 40 of them: about 19 in 20 intervals hold the distance of all."""
+    draws, hit = np.random.default_rng(8), 0
+    plain, moved = 0.5 + 0.2 * draws.normal(size=(400, 3)), 0.2 + 0.3 * draws.normal(size=(400, 3))
+    world = {"ig": plain, "down": plain - moved, "up": plain + 2 * moved}
+
+    def curves(rows: np.ndarray) -> ChangedCurves:
+        responses = {("road", "ig", 0): {"value": plain[rows].mean(1), "curve": plain[rows]}}
+        for how, name in (("remove_values", "down"), ("introduce_values", "up")):
+            curve = world[name][rows]
+            for scheme, clip in variants():
+                responses["road", altered("ig", how, scheme, clip), 0] = {"value": curve.mean(1), "curve": curve}
+        return ChangedCurves(Handmade(responses, axes={"road": AXIS}))
+
+    truth = least_distance(curves(np.arange(400)).three("road", "ig", "constant", True, 0))
+    for _ in range(60):
+        interval = mean_distance(curves(draws.integers(400, size=40)).table(["ig"]))
+        hit += interval.low < truth < interval.high
+    assert 52 <= hit <= 60
+
+
 def test_soundness_is_drawn_against_accuracy():
     score = np.array([[0, 1, 1], [0, 0, 1]], dtype=float)
     response = {"value": np.ones(2), "curve": score, "included": np.array([[1, 2, 3]] * 2), "defined": np.ones(2)}
     part = Handmade({("soundness(steps=3)", "ig", 0): response})
-    points = curve_points(part, "soundness(steps=3)", "ig", 0)
+    points = ChangedCurves(part).points("soundness(steps=3)", "ig", 0)
     # the first step's attribution brings nothing and is false: 0, 1/2 and 2/3 of what is included are true
     assert points.tolist() == [[0, 0], [0.5, 0.5], [1.0, pytest.approx(2 / 3)]]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
@@ -15,6 +14,8 @@ from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
 from uproar.results.scores import Scores
 from uproar.results.study import COLUMNS, IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
+from uproar.statistics.comparisons import compare_methods
+from uproar.statistics.intervals import Measurements
 
 TASK, MODEL = "digits", "cnn"
 Curves = Mapping[str, Mapping[str, Mapping[float, float]]]
@@ -46,7 +47,7 @@ def accuracies(curves: Curves, noise: float, seeds: int = 4, plain: float = 0.9)
 
 
 def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK) -> dict:
-    """The parts of results that hold metrics; comparisons are plain paired t intervals over images."""
+    """The parts of results that hold metrics, of one replicate."""
     table, rows, comparisons, tidy = [], [], [], []
     for (metric, name), v in values.items():
         higher = metrics[read_metric(metric).name].facts["higher_is_better"]
@@ -56,23 +57,9 @@ def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK) -> di
         table.append({"method": name, "metric": metric, "value": v.mean(), "n": len(v)})
     for metric in dict.fromkeys(m for m, _ in values):
         higher = metrics[read_metric(metric).name].facts["higher_is_better"]
-        names = [e for m, e in values if m == metric]
-        for a, b in itertools.combinations(names, 2):
-            if (values[metric, a].mean() >= values[metric, b].mean()) != higher:
-                a, b = b, a
-            gap = values[metric, a] - values[metric, b]
-            half = stats.t.ppf(0.975, len(gap) - 1) * gap.std(ddof=1) / np.sqrt(len(gap))
-            comparisons.append(
-                {
-                    "metric": metric,
-                    "better": a,
-                    "worse": b,
-                    "difference": gap.mean(),
-                    "low": gap.mean() - half,
-                    "high": gap.mean() + half,
-                }
-            )
-    judged = Scores(pd.DataFrame(table), pd.DataFrame(), pd.DataFrame(comparisons))
+        methods = {e: Measurements(v[None]) for (m, e), v in values.items() if m == metric}
+        comparisons.append(compare_methods(methods, higher).assign(metric=metric))
+    judged = Scores(pd.DataFrame(table), pd.DataFrame(), pd.concat(comparisons))
     return {
         "scores": pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
         "image_scores": pd.DataFrame(tidy, columns=list(IMAGE_SCORE_COLUMNS)),

@@ -79,6 +79,20 @@ COMPUTED = {
         "--metrics",
         "deletion(steps=4)",
     ],
+    'uproar score photos/ --model net.py:build --weights net.safetensors --train train/ --metrics "idsds(lr=0.01, '
+    'batch_size=64)"': ["--metrics", "idsds(lr=0.01, epochs=1)"],
+    "uproar choose photos/ --model net.py:build --weights net.safetensors": ["--methods", "grad"],
+    "uproar choose --task digits": [
+        "--task",
+        "planted(size=8, classes=3, train=60, test=30)",
+        "--model",
+        "cnn-small(width=4)",
+        "--methods",
+        "grad",
+        "--budget",
+        "8s",
+    ],
+    "uproar run --protocols evaluator": [*TINY, "--estimators", "random,grad", "--out", "runs/judged"],
     "uproar audit runs/digits": ["--audits", "variation", "--jobs", "1"],
     "uproar try my_method.py": ["--estimators", "my_method"],
     "uproar store verify runs/digits": [],
@@ -95,11 +109,20 @@ COMPUTED = {
 their results. Line, words added; for `make demo` its command."""
 
 NO_NETWORK = "needs a network"
+NEW = "tried in tests/cli/test_new.py"
 CLUSTER = "needs a cluster or a bucket"
 PAGE = "the example of its page is run by a test of its own"
 LIKE_RUN = "the command `uproar run study.toml` with other options"
 ONLY_READ = {
+    "uproar choose photos/ --model net.py:build --weights net.safetensors --train training/": "as without --train",
+    'uproar choose --task digits --methods "ig,grad_cam,sg_sq(grad)" --budget 10m': "as `uproar choose --task digits`",
+    "uproar new study": NEW,
+    "uproar diff runs/a runs/b": NEW,
+    "uproar merge runs/a runs/b --out runs/both": NEW,
     "uproar run": "minutes of work; as `make demo`, which is tried with a smaller study",
+    "uproar run --protocols evaluator:encoding": "as with evaluator",
+    "uproar validate hooker2019-paper": "as `uproar validate study.toml`",
+    "uproar validate hooker2019-paper --protocols evaluator": "as `uproar validate study.toml`",
     "uproar run study.toml --until-decided": LIKE_RUN,
     "uproar run study.toml --ray auto": CLUSTER,
     "uproar run study.toml --ray auto --store /shared/study": CLUSTER,
@@ -122,11 +145,19 @@ ONLY_READ = {
     "uproar score --task digits --estimators random,maps:grad.safetensors": "needs maps of all digits",
     'uproar run --plugin my_fill.py --fill "speckled(spread=0.2)"': PAGE,
     'uproar score --plugin my_fill.py --metrics "deletion(fill=mirror),insertion(fill=mirror)"': PAGE,
+    "uproar score --metrics idsds,ffid_plus,ffid_minus": "as with photos/ and --train",
     "uproar run --plugin my_protocol.py --protocols roar,roar_grey": PAGE,
     'uproar run --plugin my_task.py --task "bars(train=512, test=128)" --estimators random,grad,ig': PAGE,
     'uproar audit runs/digits --plugin my_audit.py --audits "fill_decides(fill=blur)"': PAGE,
     "uproar run --plugin mine.py --task bars --fill mirror --protocols roar,roar_grey": PAGE,
     "uproar ls fills --plugin mine.py": PAGE,
+    "uproar judge deletion road": "a minute of work; the judge is tried in Python",
+    "uproar judge my_metric.py": "needs the file of another page",
+    "uproar judge deletion --task digits --model cnn-small": "minutes of work",
+    "uproar judge --board metric-board.md": "half an hour of work",
+    'uproar score --task "grid(digits, k=2)" --estimators grad,ig --metrics grid_pointing': "as with other tasks",
+    'uproar score --task "grid(digits, k=2, cell=1)" --model "disconnected(k=2, cell=1)" --estimators grad,ig '
+    "--metrics grid_pointing": "as with other tasks",
     "uproar audit runs/x --audits leakage": "retrains many networks; as `uproar audit runs/digits`",
 }
 """Lines that are not run here: their options are read all the same. Line, reason."""

@@ -175,7 +175,11 @@ def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
         (["score", "--maps", "grey.npz"], 2, "There are no maps in grey.npz"),
         (["score", "--labels", "half.npy"], 2, "whole numbers, one per image, not float64"),
         (["score", "--maps", "words.npz"], 2, "are numbers (n, h, w), not <U1"),
-        (["score", "--output", "logits"], 2, "--output is auto, logit, probability, not 'logits'"),
+        (
+            ["score", "--output", "logits"],
+            2,
+            "--output is auto, softmax, sigmoid, regression, logit, probability, not 'logits'",
+        ),
         (["explain", "--limit", "0"], 2, "at least 1"),
         (["explain", "--target", "x"], 2, "--target is predicted, label or the number"),
         (["explain", "--out", "maps.bmp"], 2, "ends in .png"),

@@ -58,7 +58,7 @@ def folder(tmp_path_factory, commands: Commands):
 
 @pytest.fixture
 def photos(folder, tmp_path):
-    """The folder with pictures, a network for them, its weights, and maps."""
+    """The folder with pictures, a network for them, its weights, training images, and maps."""
     for name in ("my_method.py", "study.toml"):
         shutil.copy(folder / name, tmp_path / name)
     (tmp_path / "net.py").write_text(NET.replace("CHANNELS", "3"))
@@ -67,6 +67,10 @@ def photos(folder, tmp_path):
     for i in range(3):
         pixels = rng.integers(0, 255, (12, 12, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / "photos" / f"{i}.png")
+    for i in range(9):
+        (tmp_path / "train" / "abc"[i % 3]).mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 255, (14, 12, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "train" / "abc"[i % 3] / f"{i}.png")
     names: dict = {}
     exec((tmp_path / "net.py").read_text(), names)
     save_file(names["build"]().state_dict(), tmp_path / "net.safetensors")
@@ -100,7 +104,7 @@ def test_every_option_of_a_documented_line_is_known(monkeypatch):
 
 def test_make_demo_runs_the_documented_command():
     recipe = re.search(r"^demo:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.M)
-    assert recipe and recipe[1] == "$(BIN)/uproar run --seeds 3 --out runs/demo"
+    assert recipe and recipe[1] == "$(BIN)/uproar run --out runs/demo"
 
 
 def _tried(commands: Commands, words: list[str], folder, mode: str) -> Shown:

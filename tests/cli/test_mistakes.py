@@ -92,10 +92,13 @@ OF_SCORE = [
     ("--labels", "three.npy", "three.npy has 3 labels, but there are 30 images, of which 4 are used"),
     ("--labels", "floats.npy", "The labels in floats.npy are whole numbers"),
     ("--labels", "sevens.npy", "The labels in sevens.npy run from 7 to 7, but classes from 0 to 2"),
-    ("--output", "x", "--output is auto, logit, probability, not 'x'"),
+    ("--output", "x", "--output is auto, softmax, sigmoid, regression, logit, probability, not 'x'"),
     ("--compare", "nonsense", "--compare nonsense: there is no such method"),
     ("--budget", "soon", "--budget takes a time such as"),
+    ("--train", "pictures.safetensors", "--train is for images of your own: the task planted"),
+    ("--metrics", "idsds(grid=1)", "idsds: grid must be at least 2, not 1"),
 ]
+TRAINED = ["score", *OWN, "--metrics", "idsds"]
 OTHERS = [
     (["run", "nowhere.toml"], "Cannot read the study nowhere.toml"),
     (["run", "nonsense"], "No study is called 'nonsense'"),
@@ -114,6 +117,13 @@ OTHERS = [
     (["explain", *TINY, "--split", "both"], "give --save maps.safetensors"),
     (["score", *OWN, "--labels", "three.npy"], "three.npy has 3 labels, but there are 6 images"),
     (["score", *OWN, "--labels", "three.npy", "--limit", "4"], "there are 6 images, of which 4 are used"),
+    (TRAINED, "idsds asks a fine-tuned copy of the network: give --train, a folder with one folder of pictures per"),
+    ([*TRAINED, "--train", "nowhere"], "nowhere, for the training images, is not there: give a folder with one folder"),
+    ([*TRAINED, "--train", "file"], "file, for the training images, is neither a folder nor an array file"),
+    ([*TRAINED, "--train", "folder.png"], "folder.png has 0 class folders: give a folder with one folder of pictures"),
+    ([*TRAINED, "--train", "pictures.safetensors"], "pictures.safetensors holds no 'labels'"),
+    ([*TRAINED, "--train", "sevens.npz"], "The labels of the training images run from 7 to 7, but the model has 3"),
+    ([*TRAINED, "--train", "large.npz"], "The training images in large.npz are (1, 9, 9) (channels, rows, columns)"),
     (["audit", "nowhere"], "nowhere is not the folder of a run"),
     (["claims", "nowhere"], "nowhere is not the folder of a run"),
     (["report", "nowhere"], "nowhere is not the folder of a run"),
@@ -163,6 +173,8 @@ def files(tmp_path_factory):
     np.save(folder / "floats.npy", np.ones(30))
     np.save(folder / "sevens.npy", np.full(30, 7))
     np.savez(folder / "three_maps.npz", mine=np.zeros((3, 8, 8)))
+    np.savez(folder / "sevens.npz", images=np.zeros((6, 1, 8, 8)), labels=np.full(6, 7))
+    np.savez(folder / "large.npz", images=np.zeros((6, 1, 9, 9)), labels=np.arange(6) % 3)
     np.savez(folder / "small_maps.npz", mine=np.zeros((30, 5, 5)))
     save_file({"images": torch.rand(6, 1, 8, 8)}, folder / "pictures.safetensors")
     save_file({"w": torch.rand(2, 2)}, folder / "other.safetensors")

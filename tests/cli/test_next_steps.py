@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 import torch
@@ -43,6 +45,12 @@ def next_line(capsys) -> str:
     return lines[-1]
 
 
+def headline_of(page: Path) -> str:
+    """The heading of a page, as a terminal shows it: names in backticks, no other marks."""
+    (heading,) = re.findall(r"<h1[^>]*>(.*?)</h1>", page.read_text(), re.S)
+    return html.unescape(re.sub(r"<[^>]*>", "", re.sub(r"</?code>", "`", heading))).strip()
+
+
 def commands_in(line: str) -> list[list[str]]:
     """The command lines that a line of next steps names, as far as the shell would read them."""
     found = []
@@ -57,8 +65,9 @@ def commands_in(line: str) -> list[list[str]]:
 def test_a_run_ends_with_the_headline_of_its_page_and_what_to_do(here, capsys):
     assert _exit_code(["run", *RUN, "--seeds", "2", "--out", "mine"]) == 0
     shown = capsys.readouterr().out.splitlines()
-    headline = re.search(r"<h1>(.*?)</h1>", (here / "mine" / "report.html").read_text(), re.S)[1].strip()
-    assert headline.replace("&#39;", "'") == shown[-3]
+    at = shown.index(headline_of(here / "mine/report.html"))
+    assert shown[at + 1].startswith("  Decided by ROAR (2 replicates)")
+    assert all(line.startswith("  ") for line in shown[at + 1 : -2])
     assert shown[-2] == "Report: mine/report.html"
     assert shown[-1] == "Next: open mine/report.html; uproar audit mine asks whether these scores mislead"
 
@@ -85,8 +94,7 @@ def test_what_explain_suggests_works_and_so_does_what_score_suggests(here, capsy
     (suggested,) = commands_in(line)
     assert _exit_code([*suggested, "--metrics", "insertion"]) == 0
     shown = capsys.readouterr().out.splitlines()
-    headline = re.search(r"<h1>(.*?)</h1>", (here / "runs/score/scores.html").read_text(), re.S)[1].strip()
-    assert headline in shown
+    assert headline_of(here / "runs/score/scores.html") in shown
     assert not weights.exists()
 
 

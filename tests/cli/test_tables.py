@@ -77,6 +77,10 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
             "p_holm": [0.0321, 0.00001],
             "verdict": ["cannot tell with 3 replicates", "better than random"],
             "side": [0, 1],
+            "n": 3,
+            "images": 71800,
+            "random_rankings": 5,
+            "note": ["", "the spread of random is 0"],
         }
     )
     trust = pd.DataFrame(columns=["task", "model", "protocol", "estimator", "trust", "why"])
@@ -85,6 +89,7 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
     printed._print_verdicts(type("Results", (), {"verdicts": verdicts, "trust": trust, "protocols": PROTOCOLS}))
     shown = console.file.getvalue()
     assert {"-23.6", "-31.0…-11.0", "0.032", "+12.3", "+10.0…+15.0", "<0.001"} <= words(shown)
+    assert "3 replicates, 5 random rankings each, 71800 test images" in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= width
 
 

@@ -336,6 +336,8 @@ class Own(torch.autograd.Function):
 )
 @pytest.mark.parametrize("composite", ["epsilon-plus", "coherency"])
 def test_operations_without_a_rule_are_refused_by_name(function, name, composite):
+    if name in ("'Softmax'", "'NativeLayerNorm'") and composite != "coherency":
+        return  # have rules there: test_transformer_rules
     with pytest.raises(NotApplicable, match=name):
         lrp(Calling(function), torch.rand(2, 3, 2, 2) + 0.1, torch.tensor([0, 1]), composite=composite)
 

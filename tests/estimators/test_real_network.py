@@ -73,7 +73,9 @@ def test_a_real_network_gets_finite_maps_that_do_not_depend_on_the_batch(name, n
     try:
         maps = explain(net, images[:3], name, **around)
     except NotApplicable as reason:
-        assert name.startswith("lrp"), f"{name} should work on a ResNet: {reason}"
+        assert name.startswith("lrp") or "attention is needed" in str(reason), (
+            f"{name} should work on a ResNet: {reason}"
+        )
         return
     assert torch.isfinite(maps).all()
     assert torch.equal(maps, explain(net, images[:3], name, batch_size=1, **around))

@@ -55,6 +55,7 @@ def part(batch: Batch, rows: Sequence[int]) -> Batch:
         truth,
         batch.explain,
         boxed=boxed,
+        fine_tuned=batch.fine_tuned,
     )
 
 

@@ -80,6 +80,8 @@ def test_every_card_is_complete_and_its_range_makes_sense():
         assert card.formula, card.name
         assert card.biases, card.name
         assert card.paper, card.name
+        assert card.true_to in ("model", "data", "map"), card.name
+        assert card.true_to == "map" or not metrics[card.name].facts["describes"], card.name
         assert card.low < card.high, card.name
 
 

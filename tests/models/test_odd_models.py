@@ -181,26 +181,26 @@ def test_images_without_an_answer_are_named_or_counted(images):
 
 
 ONE = Net(classes=1)
-SIGMOID = Net(torch.sigmoid)
+BOUNDED = Net(lambda scores: scores.sigmoid().clone() ** 1.01)
 
 
 @pytest.mark.parametrize("metric", ["insertion", "deletion", "road", "average_drop"])
-def test_one_output_and_sigmoids_are_not_scored(images, metric):
+def test_one_output_and_what_looks_like_sigmoids_are_not_scored_by_a_softmax(images, metric):
     y, maps = torch.zeros(4, dtype=torch.long), images[:, 0]
-    for model, why in ((ONE, "one output per image"), (SIGMOID, "look like the sigmoids")):
+    for model, why in ((ONE, "one output per image"), (BOUNDED, "look like the sigmoids")):
         with pytest.raises(BadInput, match=why):
             uproar.score(model, images, y, maps, [metric], mean=GREY)
     with pytest.raises(BadInput, match="one output per image"):
         uproar.score(ONE, images, y, maps, [metric], mean=GREY, output="logit")
     with pytest.raises(BadInput, match="one output per image"):
         uproar.curve(ONE, images, maps, "deletion", target=y, mean=GREY)
-    insisted = uproar.score(SIGMOID, images, y, maps, [metric], mean=GREY, output="logit")
+    insisted = uproar.score(BOUNDED, images, y, maps, [metric], mean=GREY, output="logit")
     assert insisted["value"].notna().all()
 
 
 @pytest.mark.parametrize("name", ["occlusion", "rise(masks=20)", "lime(samples=20)", "sise", "ada_sise", "iba"])
 def test_probabilities_of_one_output_or_of_sigmoids_are_not_explained(images, name):
-    for model, why in ((ONE, "one output per image"), (SIGMOID, "look like the sigmoids")):
+    for model, why in ((ONE, "one output per image"), (BOUNDED, "look like the sigmoids")):
         with pytest.raises(BadInput, match=why):
             uproar.explain(model, images, name, target=0, train=images)
 
@@ -250,16 +250,17 @@ def test_scores_straight_from_a_layer_are_logits_wherever_they_lie(images, ready
     )
     expected = float(torch.tensor([0.2, 0.4, 0.9]).to(ready).double().softmax(0)[1])
     assert table["value"].item() == pytest.approx(expected, abs=1e-6)
-    bounded = nn.Sequential(net, nn.Sigmoid())
-    with pytest.raises(BadInput, match="look like the sigmoids"):
-        uproar.score(
-            bounded,
-            images,
-            torch.ones(len(images), dtype=torch.long),
-            torch.rand(len(images), *images.shape[2:]),
-            ["deletion(steps=4)"],
-            mean=GREY,
-        )
+    ended = score_all(
+        nn.Sequential(net, nn.Sigmoid()),
+        images,
+        torch.ones(len(images), dtype=torch.long),
+        torch.rand(len(images), *images.shape[2:]),
+        ["deletion(steps=4)"],
+        mean=GREY,
+    )
+    assert ended.quality.outputs == "sigmoid of each label"
+    expected = float(torch.tensor(0.4).to(ready).double().sigmoid())
+    assert ended.table["value"].item() == pytest.approx(expected, abs=2e-3)
 
 
 def test_a_study_takes_class_scores_that_happen_to_lie_between_0_and_1(images):

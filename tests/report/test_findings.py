@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from uproar.report.findings import answer, leak_facts
+from uproar.report.findings import leak_facts, summary
 from uproar.report.section import sections_of
 from uproar.report.titles import cost_title, gallery_title, picture_title, retraining_title, ties_title, verdict_title
 
@@ -23,27 +23,27 @@ def section(make_cells, make_results):
 
 def test_a_method_that_wins_everywhere_is_the_one_to_trust(section):
     made = section({"roar": {"random": 0.8, "grad": 0.6, "ig": 0.8}, "kar": {"random": 0.5, "grad": 0.7, "ig": 0.5}})
-    assert answer(made).headline == ("Trust grad here: better than a random ranking under both ROAR and KAR.")
+    assert summary(made).headline == ("Trust grad here: better than a random ranking under both ROAR and KAR.")
 
 
 def test_a_control_is_never_recommended_and_spoils_the_recommendation_of_others(section):
     made = section({"roar": {"random": 0.8, "grad": 0.6, "sobel": 0.5}})
-    assert answer(made).headline == (
+    assert summary(made).headline == (
         "grad beats a random ranking under ROAR, but so does sobel, which never looks at the network."
     )
-    assert any("gains no more" in line for line in answer(made).details)
+    assert any("gains no more" in line for line in summary(made).details)
     alone = section({"roar": {"random": 0.8, "sobel": 0.5}})
-    assert "only controls" in answer(alone).headline
+    assert "only controls" in summary(alone).headline
 
 
 def test_a_win_under_one_protocol_is_not_sold_as_a_win_under_both(section):
     made = section({"roar": {"random": 0.8, "grad": 0.6}, "kar": {"random": 0.5, "grad": 0.5}})
-    assert answer(made).headline == "grad beats a random ranking under ROAR only."
+    assert summary(made).headline == "grad beats a random ranking under ROAR only."
 
 
 def test_worse_when_removed_and_better_when_kept_is_called_a_leak(section):
     made = section({"roar": {"random": 0.5, "grad": 0.9, "ig": 0.8}, "kar": {"random": 0.5, "grad": 0.9, "ig": 0.8}})
-    found = answer(made)
+    found = summary(made)
     assert found.headline == (
         "The protocols contradict each other: both attribution methods are worse than a random "
         "ranking under ROAR and better under KAR."
@@ -56,7 +56,7 @@ def test_worse_when_removed_and_better_when_kept_is_called_a_leak(section):
 
 def test_the_opposite_contradiction_is_not_called_a_leak(section):
     made = section({"roar": {"random": 0.8, "grad": 0.6}, "kar": {"random": 0.5, "grad": 0.3}})
-    found = answer(made)
+    found = summary(made)
     assert "worse than a random ranking under KAR and better under ROAR" in found.headline
     assert not any("leak" in line for line in found.details)
     assert leak_facts(made) == []
@@ -70,22 +70,24 @@ def test_the_leak_of_one_estimator_is_not_blamed_for_the_contradiction_of_others
         }
     )
     assert leak_facts(made)[0].startswith("1 estimator is worse")
-    assert "both attribution methods are worse than a random ranking under KAR" in answer(made).headline
-    assert not any("leaking mask" in line for line in answer(made).details)
+    assert "both attribution methods are worse than a random ranking under KAR" in summary(made).headline
+    assert not any("leaking mask" in line for line in summary(made).details)
 
 
 def test_no_winner_is_said_with_the_number_of_losers(section):
     made = section({"roar": {"random": 0.5, "grad": 0.9, "ig": 0.5}})
-    assert answer(made).headline == ("No attribution method beats a random ranking here; 1 of 2 is worse.")
+    assert summary(made).headline == ("No attribution method beats a random ranking here; 1 of 2 is worse.")
     assert verdict_title(made, "roar") == "No estimator beats random under ROAR; 1 of 2 is worse"
 
 
 def test_nothing_decided_names_the_number_of_replicates(section):
     made = section({"roar": {"random": 0.8, "grad": 0.8, "ig": 0.8}})
-    assert answer(made).headline == ("No attribution method can be told apart from a random ranking with 3 replicates.")
+    assert summary(made).headline == (
+        "No attribution method can be told apart from a random ranking with 3 replicates."
+    )
     assert verdict_title(made, "roar") == ("No estimator can be told apart from random under ROAR with 3 replicates")
     one = section({"roar": {"random": 0.8, "grad": 0.2}}, seeds=1)
-    assert answer(one).headline.endswith("with 1 replicate.")
+    assert summary(one).headline.endswith("with 1 replicate.")
 
 
 @pytest.mark.parametrize(
@@ -97,14 +99,14 @@ def test_nothing_decided_names_the_number_of_replicates(section):
     ],
 )
 def test_a_missing_answer_says_what_is_missing(section, levels, words):
-    assert answer(section(levels)).headline.startswith("No answer")
-    assert words in answer(section(levels)).headline
+    assert summary(section(levels)).headline.startswith("No answer")
+    assert words in summary(section(levels)).headline
 
 
 def test_without_any_finished_cell_there_is_no_answer_yet(make_cells, make_results):
     rows = [r | {"status": "failed", "accuracy": np.nan} for r in make_cells({"roar": {"random": 0.8}})]
     made = sections_of(make_results(rows))[0]
-    assert answer(made).headline == "No answer yet: no cell is done."
+    assert summary(made).headline == "No answer yet: no cell is done."
 
 
 def test_the_title_names_the_best_and_counts_better_and_worse(section):

@@ -31,8 +31,8 @@ def test_every_pair_but_those_of_random_is_compared_under_every_protocol(plain_c
     assert roar["n"].item() == 3
 
 
-def test_a_study_that_looks_again_and_again_spends_a_share_on_its_pairs(plain_case, make_results):
-    again = make_results(plain_case.table.to_dict("records"), study={**plain_case.study, "until_decided": True})
+def test_a_study_with_interim_analyses_spends_a_share_on_its_pairs(plain_case, make_results):
+    again = make_results(plain_case.table.to_dict("records"), study={"until_decided": True, "seeds": [*range(20)]})
     assert plain_case.comparison_alpha == 0.05
     assert again.comparison_alpha == 0.01
     p = plain_case.comparisons["p_holm"]

@@ -275,14 +275,18 @@ def test_distances_and_cues_stand_beside_the_published_ones():
             "low": [0.3, 0.1, 0.0, 0.0],
             "high": [0.5, 0.3, 0.06, 0.04],
             "n": 9,
+            "replicates": 3,
+            "changes": "all",
         }
     )
+    cut = distances.assign(changes="cut to [0, 1]", distance=0.9)
+    distances = pd.concat([distances, cut])
     bars = Plot("values-distance", "bars", "", "", distances, "metric", "distance", "", "")
     values = replace(finding("values", **{"smallest Hausdorff distance by metric": distances}), plots=(bars,))
     cells = accuracies({"roar": {"random": {0.5: 0.5}}}, 0.0)
     one = exhibits(results(cells, findings=(values,)), "li2024")["distances"]
-    assert one.table.rows[0] == ("completeness", "0.503 ± 0.112", "0.400 (0.300 to 0.500)", "9")
-    assert "at least 0.200 apart" in one.title
+    assert one.table.rows[0] == ("completeness", "0.503 ± 0.112", "0.400 (0.300 to 0.500)", "9 images in 3 replicates")
+    assert "surely lie 0.100 or more apart" in one.title and "0.060 or less under deletion" in one.title
     assert draw(one.figure).files
 
     columns = ["network", "removed", "accuracy", "low", "high"]

@@ -125,10 +125,9 @@ def test_the_page_loads_nothing_from_anywhere(written):
         assert tag not in {"link", "iframe", "object", "embed", "base"}
         for name, value in attributes.items():
             if name in LOADING:
-                assert re.match(r"(#|data:image/|figures/|results\.|verdicts\.|comparisons\.)", value or ""), (
-                    tag,
-                    value,
-                )
+                assert re.match(
+                    r"(#|data:image/|figures/|results\.|verdicts\.|comparisons\.|negative_controls\.)", value or ""
+                ), (tag, value)
             assert not name.startswith("on")
     style = written.read_text().partition("<style>")[2].partition("</style>")[0]
     assert "url(" not in style

@@ -14,7 +14,7 @@ from uproar.report import write_scores
 from uproar.report.document import metric_part, score_chapter
 from uproar.report.page import score_page
 from uproar.report.printing import draw
-from uproar.report.score_findings import score_answer
+from uproar.report.score_findings import score_summary
 from uproar.report.score_table import score_table
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, with_rank
@@ -93,7 +93,7 @@ def read(scores: Scores) -> Reader:
 
 
 def headline(levels, **changes) -> str:
-    return score_answer(score_table(scores_of(levels, **changes))).headline
+    return score_summary(score_table(scores_of(levels, **changes))).headline
 
 
 @pytest.fixture(autouse=True)
@@ -206,7 +206,7 @@ def test_a_method_that_leads_mostly_and_loses_nowhere_is_named_with_the_count():
 
 def test_metrics_that_order_methods_differently_are_said_to_contradict_each_other():
     levels = {"insertion": {"grad": 0.9, "ig": 0.1}, "deletion": {"grad": 0.9, "ig": 0.1}}
-    found = score_answer(score_table(scores_of(levels)))
+    found = score_summary(score_table(scores_of(levels)))
     assert found.headline.startswith("The metrics disagree: grad is best under insertion")
     assert any("contradict" in line and "worse under deletion" in line for line in found.details)
 
@@ -222,7 +222,7 @@ def test_methods_no_better_than_random_maps_are_not_praised():
 
 @pytest.mark.parametrize("metric", ["sparseness", "value_density"])
 def test_metrics_that_only_describe_maps_do_not_vote(metric):
-    found = score_answer(score_table(scores_of({**PLAIN, metric: {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
+    found = score_summary(score_table(scores_of({**PLAIN, metric: {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
     assert found.headline == "grad is best under both insertion and deletion."
     assert any(line.startswith(f"{metric} describes the maps") for line in found.details)
 
@@ -333,8 +333,8 @@ def test_what_is_mostly_undefined_is_marked_and_not_ranked():
     (metric,) = table.metrics
     assert table.ranked(metric) == ["random", "ig"] and table.best(metric) == ["ig"]
     assert table.mark("grad", metric) == "unranked"
-    assert "grad" not in score_answer(table).headline
-    assert any("Not ranked: grad (18 of 40 undefined (45\u00a0%))" in line for line in score_answer(table).details)
+    assert "grad" not in score_summary(table).headline
+    assert any("Not ranked: grad (18 of 40 undefined (45\u00a0%))" in line for line in score_summary(table).details)
     shown = score_page(scores, score_chapter(scores), {})
     assert "(0.950)" in shown and "not ranked" in shown
     assert "2 of 40 undefined (5\u00a0%)" in shown

@@ -14,6 +14,7 @@ from torch import nn
 import uproar
 from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.metrics import metric, metrics
+from uproar.metrics.registry import read_metric
 from uproar.scoring import score_all
 
 CHEAP = ["insertion(steps=5)", "deletion(steps=5)", "average_drop", "pointing_game", "total_variation"]
@@ -40,6 +41,41 @@ def test_scores_do_not_depend_on_the_batch(case):
     pd.testing.assert_frame_equal(a.per_image, b.per_image, check_exact=True)
     pd.testing.assert_frame_equal(a.per_image, c.per_image, check_exact=True)
     assert a.forwards == b.forwards == c.forwards
+
+
+FINE_TUNED = ["idsds(epochs=2, batch_size=32)", "ffid_plus(draws=2, epochs=1)", "deletion(steps=5)"]
+
+
+def test_fine_tuned_judges_do_not_depend_on_the_batch_and_leave_the_model_as_it_is(case):
+    model, task, _ = case
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    given = {"train": task.train.images, "train_labels": task.train.labels}
+    a, b = (scored(case, FINE_TUNED, batch_size=size, **given) for size in (4, 512))
+    pd.testing.assert_frame_equal(a.per_image, b.per_image, check_exact=True)
+    assert set(a.table["metric"]) == {str(read_metric(name)) for name in FINE_TUNED}
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
+    softmax = nn.Sequential(model, nn.Softmax(1))
+    as_probabilities = scored((softmax, *case[1:]), FINE_TUNED[2:], output="probability", **given)
+    assert as_probabilities.table["value"].to_numpy() == pytest.approx(
+        a.table[a.table["metric"] == "deletion(steps=5)"]["value"].to_numpy(), abs=1e-5
+    )
+    tuned = scored((softmax, *case[1:]), FINE_TUNED[:1], output="probability", **given)
+    assert tuned.table["value"].notna().all()  # log-probabilities are logits: their copy learns as well
+
+
+def test_fine_tuned_judges_without_training_images_are_left_out_or_refused(case):
+    _, task, _ = case
+    left = scored(case, FINE_TUNED)
+    assert set(left.table["metric"]) == {"deletion(steps=5)"}
+    assert any("give these with their labels (train= and train_labels=" in notice for notice in left.notices)
+    with pytest.raises(NotApplicable, match="fine-tuned on training images; give these with their labels"):
+        scored(case, FINE_TUNED[:1], train=task.train.images)
+    with pytest.raises(BadInput, match="train_labels are the labels of train, which was not given"):
+        scored(case, FINE_TUNED[:1], train_labels=task.train.labels)
+    with pytest.raises(BadShape, match=r"There are 120 images but train_labels of shape \(3,\)"):
+        scored(case, FINE_TUNED[:1], train=task.train.images, train_labels=torch.arange(3))
+    with pytest.raises(BadInput, match="labels of the training images run from 0 to 5, but the model has 3 classes"):
+        scored(case, FINE_TUNED[:1], train=task.train.images, train_labels=torch.arange(120) % 6)
 
 
 def test_one_tensor_and_a_dict_of_one_say_the_same(case):

@@ -205,7 +205,7 @@ def test_a_statistic_of_the_data_set_is_compared_by_its_variance_over_shared_res
 
     row = compare_methods({"a": method(0.1, 1), "b": method(0.0, 2)}, True).iloc[0]
     assert row["better"] == "a" and row["p"] < 0.01, "what both share is in neither's favour"
-    assert (row["n"], row["replicates"], row["df"]) == pytest.approx((30, 3, 2))
+    assert (row["n"], row["replicates"], row["df"]) == pytest.approx((30, 3, 29)), "replicates do not vary"
 
 
 @pytest.mark.parametrize(("n", "images", "between"), [(3, 20, 1.0), (3, 200, 0.3), (5, 200, 0.3)])
@@ -219,7 +219,7 @@ def test_false_verdicts_of_two_methods_over_replicates_and_images_stay_within_bo
         values = values + rng.normal(0, 0.4, (2, n, images))
         table = compare_methods({"a": Measurements(values[0]), "b": Measurements(values[1])}, True)
         wrong += int(table["side"].iloc[0])
-        assert table["df"].iloc[0] == pytest.approx(n - 1)
+        assert n - 1 <= table["df"].iloc[0] < images - 1
     assert wrong <= stats.binom.ppf(0.999, sims, 0.05)
 
 

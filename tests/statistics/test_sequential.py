@@ -1,12 +1,13 @@
-"""Looks: who is decided leaves, the error budget holds, and nothing is decided before its look."""
+"""Interim analyses: who is decided leaves, the error budget holds, and nothing is decided before its analysis."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy.stats import binom
 
-from uproar.statistics.sequential import sequential, undecided
+from uproar.statistics.sequential import allow_for_stopping, sequential, undecided
 from uproar.statistics.verdicts import compare
 
 
@@ -22,29 +23,29 @@ def table(effects, replicates, seed, sd=0.01, block=0.02):
     return pd.DataFrame(rows, columns=["estimator", "replicate", "fraction", "value"])
 
 
-def test_each_is_judged_at_the_first_look_that_decides_it_among_those_still_open():
+def test_each_is_judged_at_the_first_analysis_that_decides_it_among_those_still_open():
     effects = {"huge": 0.5, "large": 0.05, "none": 0.0}
     data = table(effects, 8, 1)
     found = sequential(data).set_index("estimator")
-    assert found.loc["huge", ["look", "verdict"]].tolist() == [3, "better than random"]
+    assert found.loc["huge", ["analysis", "verdict"]].tolist() == [3, "better than random"]
     assert found.loc["none", "verdict"] == "cannot tell with 8 replicates"
     left = data[data["estimator"] != "huge"]
     at_five = compare(left[left["replicate"] < 5], interim=True).set_index("estimator")
-    decided_at = found.loc["large", "look"]
+    decided_at = found.loc["large", "analysis"]
     assert decided_at in (3, 5, 8)
     if decided_at == 5:
         assert found.loc["large", "p"] == at_five.loc["large", "p"]
 
 
-def test_replicates_beyond_the_look_that_decided_do_not_change_a_verdict():
+def test_replicates_beyond_the_analysis_that_decided_do_not_change_a_verdict():
     data = table({"huge": 0.5, "none": 0.0}, 5, 2)
     more = data.copy()
     more.loc[(more["estimator"] == "huge") & (more["replicate"] >= 3), "value"] = 5.0
     one, other = (sequential(d).set_index("estimator").loc["huge"] for d in (data, more))
-    assert (one["look"], one["p"]) == (3, other["p"])
+    assert (one["analysis"], one["p"]) == (3, other["p"])
 
 
-def test_a_look_waits_for_whole_replicates():
+def test_an_analysis_waits_for_whole_replicates():
     data = table({"huge": 0.5}, 3, 3)
     short = data[~((data["estimator"] == "huge") & (data["replicate"] == 2))]
     assert undecided(sequential(short)) == ["huge"]
@@ -52,7 +53,7 @@ def test_a_look_waits_for_whole_replicates():
     assert undecided(sequential(data)) == []
 
 
-def test_a_look_spends_its_share_only():
+def test_an_analysis_spends_its_share_only():
     """A difference that one whole test would call, but not a fifth of its error rate."""
     for seed in range(200):
         data = table({"some": 0.05, "other": 0.0}, 3, seed)
@@ -63,7 +64,7 @@ def test_a_look_spends_its_share_only():
     assert "some" in undecided(sequential(data))
 
 
-def test_all_looks_together_err_no_more_often_than_promised():
+def test_all_analyses_together_err_no_more_often_than_promised():
     """Null estimators beside one that is decided early and leaves: any false verdict counts once."""
     effects = {f"null{i}": 0.0 for i in range(4)} | {"good": 0.2}
     wrong, trials = 0, 40
@@ -72,3 +73,30 @@ def test_all_looks_together_err_no_more_often_than_promised():
         decided = found[~found["estimator"].isin(undecided(found))]
         wrong += decided["estimator"].str.startswith("null").any()
     assert wrong <= binom.ppf(0.995, trials, 0.05)
+
+
+def test_an_advantage_that_ends_a_design_early_is_printed_with_an_allowance():
+    """Of effects that the first analysis finds, the plain advantage is far above the truth, the adjusted one is not."""
+    plain, adjusted = [], []
+    for seed in range(150):
+        found = sequential(table({"some": 0.02, "other": 0.0, "third": 0.0}, 3, seed), analyses=(3, 5, 8))
+        early = found[(found["estimator"] == "some") & (found["side"] == 1) & (found["analysis"] == 3)]
+        plain += early["advantage"].tolist()
+        adjusted += early["adjusted"].tolist()
+    assert len(plain) >= 10
+    assert np.median(plain) > 0.024 and np.median(plain) - 0.02 > 2 * abs(np.median(adjusted) - 0.02)
+
+
+def test_what_went_on_to_the_last_analysis_needs_no_allowance():
+    found = sequential(table({"huge": 0.5, "none": 0.0}, 5, 2), analyses=(3, 5)).set_index("estimator")
+    assert found.loc["none", "adjusted"] == found.loc["none", "advantage"]
+    assert found.loc["huge", "adjusted"] <= found.loc["huge", "advantage"]
+
+
+def test_the_allowance_is_the_truth_under_which_half_of_what_is_found_is_larger():
+    draws = np.random.default_rng(0).normal(0, 1, 400_000)
+    for observed, critical in ((3.5, 3.0), (4.0, 3.0), (5.0, 2.0)):
+        truth = float(allow_for_stopping(observed, 1.0, critical))
+        seen = truth + draws
+        seen = seen[np.abs(seen) > critical]
+        assert np.mean(seen > observed) == pytest.approx(0.5, abs=0.01), (observed, critical)

@@ -14,6 +14,7 @@ SMALL = {
     "protocols": ["roar", "kar", "roar:no-retrain"],
     "fractions": [0.2, 0.6],
     "seeds": 2,
+    "random_rankings": 1,
     "recipe": {"epochs": 1, "batch": 16},
 }
 

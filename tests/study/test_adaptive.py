@@ -36,22 +36,22 @@ def done(tmp_path_factory):
     return run, list(dict.fromkeys(seen)), store
 
 
-def test_each_look_asks_only_for_what_is_open(done):
-    run, looks, _ = done
+def test_each_analysis_asks_only_for_what_is_open(done):
+    run, analyses, _ = done
     spent = run.spent.set_index("estimator")
-    assert looks[0] == "interim analysis at 3 replicates: roar"
+    assert analyses[0] == "interim analysis at 3 replicates: roar"
     for name, row in spent.iterrows():
         cells = run.done.query("estimator == @name and fraction > 0")
-        assert cells["seed"].nunique() == row["replicates"] == (5 if row["open"] else row["look"])
-    assert spent.loc["oracle", "look"] in (3, 5) and not spent.loc["oracle", "open"]
+        assert cells["seed"].nunique() == row["replicates"] == (5 if row["open"] else row["analysis"])
+    assert spent.loc["oracle", "analysis"] in (3, 5) and not spent.loc["oracle", "open"]
     later = run.done.query("estimator == 'random' and fraction > 0")["seed"].nunique()
-    assert later == (5 if len(looks) > 1 else 3)
+    assert later == (5 if len(analyses) > 1 else 3)
 
 
-def test_verdicts_are_those_of_the_looks(done):
+def test_verdicts_are_those_of_the_analyses(done):
     run, _, _ = done
     tidy = run.done.rename(columns={"seed": "replicate", "accuracy": "value"})
-    again = sequential(tidy[["estimator", "replicate", "fraction", "value"]])
+    again = sequential(tidy[["estimator", "replicate", "fraction", "value"]], analyses=(3, 5))
     assert run.verdicts["verdict"].tolist() == again["verdict"].tolist()
     assert not (run.table["status"] == "missing").any()
 
@@ -60,10 +60,10 @@ def test_the_report_says_where_the_replicates_went(done, tmp_path):
     run, _, _ = done
     page = run.report(tmp_path).read_text()
     assert "Where the replicates went" in page
-    assert f"decided with {run.spent.set_index('estimator').loc['oracle', 'look']}: oracle" in page
+    assert f"decided with {run.spent.set_index('estimator').loc['oracle', 'analysis']}: oracle" in page
 
 
-def test_what_a_look_asked_for_is_missing_when_it_is_lost_and_made_again(done, tmp_path):
+def test_what_an_analysis_asked_for_is_missing_when_it_is_lost_and_made_again(done, tmp_path):
     """Also of an estimator that was decided early, and in a report that computes nothing."""
     run, _, store = done
     copy = tmp_path / "copy"
@@ -74,7 +74,7 @@ def test_what_a_look_asked_for_is_missing_when_it_is_lost_and_made_again(done, t
     cell = Cell(bench.setting.task, bench.setting.model, "oracle", "roar", 0.45, study.seeds[1])
     (copy / bench.store.name("cell", bench.keys.cell(cell))).unlink()
     missing = collected(study, copy).table.query("status == 'missing'")
-    # without it nobody knows what was decided: what the next look would then ask for is missing too
+    # without it nobody knows what was decided: what the next analysis would then ask for is missing too
     assert study.seeds[1] in missing["seed"].tolist() and set(missing["estimator"]) == {"oracle"}
     again = uproar.run(study, store=copy, jobs=1)
     columns = ["estimator", "fraction", "seed", "accuracy", "ties", "status"]

@@ -70,7 +70,8 @@ def test_a_named_recipe_runs_with_its_optimiser_and_a_sampled_fill(tmp_path, sma
     assert not bench.inputs.stacks
     rows = torch.randperm(60, generator=uproar.seeds.generator("mean of images"))[:7]
     colour = bench.task.train.read(rows).mean((0, 2, 3))
-    torch.testing.assert_close(bench.cells._colour, colour)
+    around = bench.cells.fill_contexts.around(uproar.seeds.Draws.of(0, 1))
+    torch.testing.assert_close(around.sampled, colour)
 
 
 def test_a_fill_that_draws_from_training_images_reaches_the_report(tmp_path, small):

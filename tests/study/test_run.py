@@ -54,6 +54,28 @@ def test_every_cell_has_a_number(done):
     assert results.table["accuracy"].between(0, 1).all()
 
 
+def test_several_random_rankings_are_cells_of_their_own_and_one_baseline(small, tmp_path):
+    """The first is the `random` of a study with one; metrics and protocols compare with the mean over all."""
+    settings = {"estimators": ["grad"], "protocols": ["roar"], "fractions": [0.6], "metrics": ["insertion(steps=4)"]}
+    one = uproar.run(small(**settings), store=tmp_path, jobs=1)
+    results = uproar.run(small(**settings, random_rankings=3), store=tmp_path, jobs=1)
+    names = ["random", "random(draw=1)", "random(draw=2)"]
+    cells = results.done[results.done["fraction"] > 0].pivot(index="estimator", columns="seed", values="accuracy")
+    alone = one.done[one.done["fraction"] > 0].pivot(index="estimator", columns="seed", values="accuracy")
+    assert set(cells.index) == {"grad", *names} and cells.loc["random"].equals(alone.loc["random"])
+    assert cells.loc[names].nunique(axis=0).min() > 1, "rankings that are the same ranking"
+    (view,) = results.views
+    at = view.accuracy("roar", "random")[0.6]
+    assert at.to_numpy() == pytest.approx(cells.loc[names].mean().to_numpy())
+    raw = results.image_scores[results.image_scores["estimator"].isin(names)]
+    table = results.metric_scores[view.task, view.model].table.set_index("method")
+    assert set(table.index) == {"random", "grad"}
+    assert table.loc["random", "value"] == pytest.approx(raw["value"].mean())
+    merged = view.image_scores[view.image_scores["estimator"] == "random"].set_index(["seed", "image"])["value"]
+    expected = raw.groupby(["seed", "image"])["value"].mean()
+    assert merged.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
+
+
 def test_processes_give_the_same_numbers_as_one_process(done, tmp_path, small):
     pd.testing.assert_frame_equal(numbers(done[0]), numbers(uproar.run(small(), store=tmp_path, jobs=2)))
 

@@ -3,8 +3,10 @@ import pytest
 from uproar import Study, study_of
 from uproar.cli.app import _exit_code
 from uproar.errors import BadInput, UnknownName, UproarError
+from uproar.estimators import read_chain
+from uproar.study.audit import audit_requests
 from uproar.study.collect import provenance
-from uproar.study.grid import check_fractions
+from uproar.study.grid import cells_of, check_fractions
 from uproar.study.run import run_study
 from uproar.study.settings import Setting
 
@@ -152,3 +154,41 @@ def test_fractions_that_the_pixels_cannot_tell_apart_are_refused_before_anything
 def test_fractions_at_the_ends_are_those_of_nothing_and_of_everything(tmp_path, small):
     check_fractions(small(fractions=[0, 0.5, 1]), str(tmp_path))
     check_fractions(small(protocols=[], metrics=["deletion"], fractions=[1e-12]), str(tmp_path))
+
+
+def test_the_baseline_is_the_mean_of_several_random_rankings():
+    """About the square root of the number of estimators, unless the study says how many; `random` is the first."""
+    names = ["grad", "ig", "sobel"]
+    drawn = [chain.name for chain in Study(estimators=names).baseline_chains]
+    assert drawn == ["random", "random(draw=1)"]
+    study = Study(estimators=["random", *names], random_rankings=3)
+    assert [chain.name for chain in study.chains] == ["random", *names]
+    assert [chain.name for chain in study.all_chains][-2:] == ["random(draw=1)", "random(draw=2)"]
+    assert len(Study().baseline_chains) == 3 and len(Study(estimators=["grad"]).baseline_chains) == 1
+    cells = cells_of(study, next(iter(Setting.all_of(study))))
+    assert sum(cell.estimator == "random(draw=2)" for cell in cells) == sum(c.estimator == "grad" for c in cells)
+
+
+def test_a_random_ranking_of_the_baseline_is_no_estimator_beside_it():
+    with pytest.raises(BadInput, match=r"random\(draw=1\) is one of the 2 random rankings .* draw=2 or more"):
+        Study(estimators=["grad", "random(draw=1)"], random_rankings=2)
+    assert Study(estimators=["grad", "random(draw=2)"], random_rankings=2)
+    with pytest.raises(BadInput, match="random_rankings"):
+        Study(random_rankings=0)
+
+
+def test_the_identity_of_the_first_random_ranking_is_that_of_before():
+    assert read_chain("random(draw=0)").identity == read_chain("random").identity
+    assert read_chain("random").identity["raw"] == "random"
+    assert read_chain("random(draw=1)").identity["raw"] == "random(draw=1)"
+
+
+def test_audits_share_the_rankings_of_the_study_where_that_costs_nothing():
+    study = study_of({"estimators": ["grad", "ig", "sobel"], "protocols": ["roar"], "random_rankings": 3})
+    (request,) = audit_requests(study, ["blur"])
+    counts = {name: len(part.baseline_chains) for name, part in request.studies.items()}
+    assert counts.pop("study") == 3 and set(counts.values()) == {3}
+    (request,) = audit_requests(study, ["stability"])
+    for name, part in request.studies.items():
+        same = part.fill == study.fill and set(part.protocols) <= set(study.protocols) and part.tasks == study.tasks
+        assert len(part.baseline_chains) == (3 if same else 1), name

@@ -26,8 +26,10 @@ import pandas as pd
 from uproar.data import load
 from uproar.errors import BadInput, NotApplicable
 from uproar.expression import Call, parse
+from uproar.models.output_kind import require_kind
 from uproar.registry import Registry
 from uproar.results.finding import Finding, State
+from uproar.types import Kind
 
 if TYPE_CHECKING:
     from uproar.data import Task
@@ -163,13 +165,16 @@ def audit(
     trials: Callable[..., Trials | None] | None = None,
     paper: str = "",
     needs: str = "",
+    kinds: tuple[Kind, ...] = ("softmax",),
 ) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
     """Declare `(evidence, *, options) -> Finding` under its own name; `needs` says what a study must have.
 
+    `kinds` are the kinds of tasks that it serves, by default those with one class per image.
     `studies(study, **options)` gives the studies it needs, `trials(**options)` the trials.
     """
 
-    return audits.declare(title=title, question=question, studies=studies, trials=trials, paper=paper, needs=needs)
+    facts: dict[str, Any] = {"studies": studies, "trials": trials, "paper": paper, "needs": needs, "kinds": kinds}
+    return audits.declare(title=title, question=question, **facts)
 
 
 def read_audit(text: str) -> Call:
@@ -218,6 +223,18 @@ def several(count: int, noun: str) -> str:
     ('1 replicate', '3 replicates')
     """
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def check_kind(call: Call, kind: Kind) -> None:
+    """Refuse an audit that does not serve the kind of a task, by name and with the reason."""
+    why = "it reads predicted classes, of which one is right"
+    require_kind(call.name, audits[call.name].facts.get("kinds", ("softmax",)), kind, why)
+
+
+@functools.lru_cache(maxsize=2)
+def kind_of_task(task: str) -> Kind:
+    """What the labels of a task are."""
+    return load(task).kind
 
 
 @functools.lru_cache(maxsize=2)

@@ -18,6 +18,7 @@ from uproar.estimators import read_chain
 from uproar.metrics.randomisation import Similarity, compare
 from uproar.metrics.registry import read_metric
 from uproar.results.finding import Finding, Mark, Plot, State
+from uproar.results.flags import Flag
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import mean_interval
 
@@ -90,6 +91,7 @@ def sanity(
         plots=(_bars(rows, learned, limit), _curves(layers, rows)),
         tables=tables,
         marks=marks(rows, learned, own),
+        flags=flags(rows, learned),
         notes=tuple(notes),
     )
 
@@ -187,6 +189,17 @@ def marks(rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFr
                     why = f"similarity {row.similarity:.2f} ({row.low:.2f} to {row.high:.2f}) to maps of a network {of}"
                     texts.setdefault((protocol, row.estimator), Mark(protocol, row.estimator, text, why))
     return tuple(texts.values())
+
+
+def flags(rows: pd.DataFrame, learned: pd.DataFrame) -> tuple[Flag, ...]:
+    """Estimators that ask the model and show the same of one that has learned nothing."""
+    found = []
+    for measured, of in ((rows, "with fresh weights"), (learned, LABELS)):
+        for row in measured.to_dict("records") if len(measured) else ():
+            if row["ignores"] and row["asks the model"]:
+                size = f"{row['similarity']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+                found.append(Flag(row["estimator"], "fails sanity", f"similarity {size} to maps of a network {of}"))
+    return tuple(found)
 
 
 def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> str:

@@ -80,7 +80,7 @@ def spurious(
     lost = paired_difference(plain, edge)
     table = pd.DataFrame(
         [
-            {"what": what, **difference.as_row(with_n=True)}
+            {"what": what, **difference.as_row(with_n=True), "df": difference.df}
             for what, difference in (
                 ("retrained: with cue minus without", retrained),
                 ("original: with cue minus without", original),

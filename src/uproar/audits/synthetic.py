@@ -7,6 +7,7 @@ that have any must cost completeness and not soundness; introducing it into othe
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,10 +17,14 @@ import torch
 from numpy.typing import NDArray
 
 from uproar.metrics.soundness import TENTHS, Rule, at_level, sound_curve
+from uproar.statistics.intervals import mean_interval
 
 Numbers = NDArray[np.float64]
 
 NAME = "sum of 200 features"
+KNOWN_ANSWER = "known answer: 200 features whose sum is the class"
+DIFFERENCES = "known answer: differences of maps"
+"""Titles of the tables."""
 SAMPLES, FEATURES, STEPS = 1000, 200, 49
 SHARE = 0.5
 """Of the features with attribution that lose it, or of those without that gain some."""
@@ -46,6 +51,17 @@ def summary(trials: Mapping[str, np.ndarray]) -> pd.DataFrame:
     for title, values in trials.items():
         name, metric = title.split()
         rows.append({"map": name, "metric": metric, "mean": values.mean(), "sd": values.std(), "trials": len(values)})
+    return pd.DataFrame(rows)
+
+
+def differences(trials: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Every map minus every other by each metric, trial by trial: metric, map, other, mean, low, high, n, df."""
+    named = {tuple(title.split()): values for title, values in trials.items()}
+    rows = []
+    for (name, metric), (other, same) in itertools.permutations(named, 2):
+        if metric == same:
+            gap = mean_interval(named[name, metric] - named[other, metric])
+            rows.append({"metric": metric, "map": name, "other": other, **gap.as_row(with_n=True), "df": gap.df})
     return pd.DataFrame(rows)
 
 

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pandas as pd
-import scipy
-import torch
-from numpy.typing import NDArray
 from pydantic import Field
 
+from uproar.audits.curve_distances import SCHEMES, ChangedCurves, altered, mean_distance, variants
 from uproar.audits.plots import bars, lines
-from uproar.audits.registry import Evidence, StudyEvidence, Trials, audit, conclude
-from uproar.audits.synthetic import NAME
+from uproar.audits.registry import Evidence, Trials, audit, conclude
+from uproar.audits.synthetic import DIFFERENCES, KNOWN_ANSWER, NAME, differences
 from uproar.audits.synthetic import summary as known_answer
-from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.expression import Call, parse
-from uproar.metrics.registry import metrics, read_metric
-from uproar.metrics.soundness import Rule, sound_curve
+from uproar.metrics.registry import read_metric
 from uproar.results.finding import Finding, Plot, State
-from uproar.statistics.intervals import Interval, mean_interval
+from uproar.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
 
-Points = NDArray[np.float64]
-
 ALTERED = "altered"
+DISTANCES = "smallest Hausdorff distance by metric"
+CUT, ALL = "cut to [0, 1]", "all"
+"""Which changes of values a row of that table is over."""
 ESTIMATORS = ("grad_cam", "ig")
-SCHEMES = ("constant", "random", "partial")
 METRICS = {
     "completeness": "completeness",
     "soundness": "soundness(steps=20)",
@@ -46,26 +40,12 @@ BLIND = 0.05
 more."""
 
 
-def altered(estimator: str, how: str, scheme: str, clip: bool) -> str:
-    """The chain of a map with values removed or introduced."""
-    options = {"scheme": scheme} | ({} if clip else {"clip": False})
-    return read_chain(str(Call(how, (parse(estimator),), tuple(sorted(options.items()))))).name
-
-
-def _variants() -> Iterator[tuple[str, bool]]:
-    """The schemes, each cut to [0, 1] or not; setting pixels to values of the map leaves nothing to cut."""
-    for scheme in SCHEMES:
-        yield scheme, True
-        if scheme != "partial":
-            yield scheme, False
-
-
 def _studies(study: Study, estimators: Sequence[str], replicates: int, trials: int) -> Mapping[str, Study]:
     """Maps as they are, with values removed and with values introduced, under the four metrics."""
     chains = []
     for name in (read_chain(e).name for e in estimators):
         chains.append(name)
-        for scheme, clip in _variants():
+        for scheme, clip in variants():
             chains += [altered(name, how, scheme, clip) for how in ("remove_values", "introduce_values")]
     metrics = tuple(str(read_metric(m)) for m in METRICS.values())
     seeds = study.seeds[:replicates]
@@ -93,12 +73,17 @@ def values(
     trials: Annotated[int, Field(ge=0)] = 1000,
 ) -> Finding:
     """How far apart the curves of maps and of the same maps with values removed and introduced are, by metric."""
-    part = evidence[ALTERED]
+    curves = ChangedCurves(evidence[ALTERED])
     names = [read_chain(e).name for e in estimators]
-    table = distances(part, names)
+    table = curves.table(names)
+    table["metric"] = table["metric"].map(label)
     summary = by_metric(table)
-    tables = {"smallest Hausdorff distance by metric": _summary_table(summary), "by estimator and scheme": table}
-    plots = (_bars(summary, order_kept(table)), _curves_plot(part, names[0], summary))
+    each = {ALL: summary, CUT: by_metric(table[table["clipped"]])}
+    tables = {
+        DISTANCES: pd.concat([_summary_table(part).assign(changes=changes) for changes, part in each.items()]),
+        "by estimator and scheme": table.drop(columns=["images", "resampled"]),
+    }
+    plots = (_bars(summary, order_kept(table)), _curves_plot(curves, names[0], summary))
     notes = [
         "Removed: − 0.6, − U(0, 0.6), or a fifth of the pixels set to 0; introduced: + 0.6, + U(0, 0.6), or the "
         "lowest 40 % raised to the 80th percentile; of maps scaled to [0, 1], cut to [0, 1] afterwards or not. Cutting "
@@ -108,27 +93,11 @@ def values(
     ]
     if trials:
         check = known_answer(evidence.trials)
-        tables["known answer: 200 features whose sum is the class"] = check
+        tables[KNOWN_ANSWER] = check
+        tables[DIFFERENCES] = differences(evidence.trials)
         notes.append(_words(check))
     kept = order_kept(table)
     return Finding(state_of(kept), _sentence(summary, kept), plots=plots, tables=tables, notes=tuple(notes))
-
-
-def distances(part: StudyEvidence, estimators: Sequence[str]) -> pd.DataFrame:
-    """The smallest Hausdorff distance of the three curves for each metric, estimator, scheme and replicate."""
-    cases = itertools.product(part.study.metric_names, estimators, _variants(), part.study.seeds)
-    rows = [
-        (label(metric), estimator, scheme, clip, seed, least_distance(curves))
-        for metric, estimator, (scheme, clip), seed in cases
-        if (curves := _three(part, metric, estimator, scheme, clip, seed)) is not None
-    ]
-    table = pd.DataFrame(rows, columns=["metric", "estimator", "scheme", "clipped", "seed", "distance"])
-    if not len(table):
-        raise NotApplicable(
-            f"no metric of {' or '.join(estimators)} with values removed and introduced is finished; "
-            "name others, e.g. values(estimators=[ig])"
-        )
-    return table
 
 
 def label(metric: str) -> str:
@@ -136,24 +105,9 @@ def label(metric: str) -> str:
     return next((k for k, m in METRICS.items() if str(read_metric(m)) == metric), metric)
 
 
-def _three(
-    part: StudyEvidence, metric: str, estimator: str, scheme: str, clip: bool, seed: int
-) -> dict[str, Points] | None:
-    chains = {
-        "plain": estimator,
-        "removed": altered(estimator, "remove_values", scheme, clip),
-        "introduced": altered(estimator, "introduce_values", scheme, clip),
-    }
-    try:
-        return {name: curve_points(part, metric, chain, seed) for name, chain in chains.items()}
-    except NotApplicable:
-        return None
-
-
 def by_metric(table: pd.DataFrame) -> dict[str, Interval]:
-    """The mean distance of each metric over estimators and schemes, replicates averaged first, with its interval."""
-    own = table.groupby(["metric", "estimator", "scheme", "clipped"], sort=False)["distance"].mean()
-    return {str(metric): mean_interval(group.to_numpy()) for metric, group in own.groupby(level="metric", sort=False)}
+    """The mean distance of each metric over estimators and schemes, with its interval over replicates and images."""
+    return {str(metric): mean_distance(rows) for metric, rows in table.groupby("metric", sort=False)}
 
 
 def order_kept(table: pd.DataFrame) -> dict[str, tuple[float, float]]:
@@ -180,7 +134,10 @@ def state_of(kept: Mapping[str, tuple[float, float]]) -> State:
 
 def _summary_table(summary: Mapping[str, Interval]) -> pd.DataFrame:
     return pd.DataFrame(
-        [{"metric": k, "distance": m.value, "low": m.low, "high": m.high, "n": m.n} for k, m in summary.items()]
+        [
+            {"metric": k, **m.as_row("distance", with_n=True), "replicates": m.replicates, "df": m.df}
+            for k, m in summary.items()
+        ]
     )
 
 
@@ -230,13 +187,13 @@ def _bars(summary: Mapping[str, Interval], kept: Mapping[str, tuple[float, float
     )
 
 
-def _curves_plot(part: StudyEvidence, estimator: str, summary: Mapping[str, Interval]) -> Plot:
+def _curves_plot(curves: ChangedCurves, estimator: str, summary: Mapping[str, Interval]) -> Plot:
     """The curves of the metric that tells maps apart best."""
-    best = max(summary, key=lambda k: summary[k].value)
-    metric = next(m for m in part.study.metric_names if label(m) == best)
-    curves = _three(part, metric, estimator, SCHEMES[0], True, part.study.seeds[0]) or {}
+    best, study = max(summary, key=lambda k: summary[k].value), curves.part.study
+    metric = next(m for m in study.metric_names if label(m) == best)
+    three = curves.three(metric, estimator, SCHEMES[0], True, study.seeds[0]) or {}
     rows = [
-        {"x": x, "y": y, "map": name} for name, points in curves.items() for x, y in points[np.argsort(points[:, 0])]
+        {"x": x, "y": y, "map": name} for name, points in three.items() for x, y in points[np.argsort(points[:, 0])]
     ]
     across = {"soundness": "accuracy", "completeness": "share of the range of values removed"}
     return lines(
@@ -248,41 +205,3 @@ def _curves_plot(part: StudyEvidence, estimator: str, summary: Mapping[str, Inte
         ("y", best),
         "map",
     )
-
-
-def hausdorff(a: Points, b: Points) -> float:
-    """The Hausdorff distance of two sets of points, (n, 2): how far a point of one can be from the other set.
-
-    >>> hausdorff(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.5]]))
-    0.5
-    """
-    return max(scipy.spatial.distance.directed_hausdorff(a, b)[0], scipy.spatial.distance.directed_hausdorff(b, a)[0])
-
-
-def least_distance(curves: Mapping[str, Points]) -> float:
-    """The smallest Hausdorff distance of any two curves: near 0 where some two lie on each other."""
-    return min(hausdorff(a, b) for a, b in itertools.combinations(curves.values(), 2))
-
-
-def curve_points(part: StudyEvidence, metric: str, estimator: str, seed: int) -> Points:
-    """A metric's curve over all test images, (points, 2), in its own units.
-
-    Soundness against the accuracy reached; the others against their fraction or threshold.
-    """
-    call = read_metric(metric)
-    responses = part.responses(metric, estimator, seed)
-    if call.name == "soundness":
-        options = metrics[call.name].bind(**dict(call.options))
-        tensors = {k: torch.from_numpy(np.array(v)) for k, v in responses.items()}
-        across, up = sound_curve(tensors, options["by"], Rule(options["epsilon"]))
-        points = np.stack([across.numpy(), up.numpy()], 1)
-    else:
-        values = responses["curve"].astype(float)
-        defined = np.isfinite(responses["value"])
-        if not defined.any():
-            raise NotApplicable(f"{metric} of {estimator} is defined for no image")
-        points = np.stack([np.asarray(part.axis(metric)), values[defined].mean(0)], 1)
-    finite = np.isfinite(points).all(1)
-    if not finite.any():
-        raise NotApplicable(f"{metric} of {estimator} has no curve")
-    return points[finite]

@@ -1,6 +1,17 @@
 """Claims of papers, as tests of the results of a study."""
 
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.registry import Claim, claim, claims, claims_named, every, judge, most, papers_with_claims
+from uproar.claims.registry import Claim, claim, claims, claims_named, every, judge, most, papers_with_claims, part
 
-__all__ = ["Claim", "ClaimEvidence", "claim", "claims", "claims_named", "every", "judge", "most", "papers_with_claims"]
+__all__ = [
+    "Claim",
+    "ClaimEvidence",
+    "claim",
+    "claims",
+    "claims_named",
+    "every",
+    "judge",
+    "most",
+    "papers_with_claims",
+    "part",
+]

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -15,12 +16,12 @@ from uproar.claims.names import bare, options_of, read_higher
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.finding import Finding
-from uproar.results.judgement import Measure, Range
+from uproar.results.judgement import Measure, Missing, Range
 from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.comparisons import compare_rows
 from uproar.statistics.correlation import correlation_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Interval, mean_interval
+from uproar.statistics.intervals import Interval, Numbers, crossed_mean, mean_interval
 from uproar.statistics.regression import line_interval
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class ClaimEvidence:
     def __init__(self, results: Results, task: str, model: str) -> None:
         self.view = results.view(task, model)
         self.results, self.task, self.model = results, task, model
-        self._rows: dict[tuple[str, At], dict[str, np.ndarray]] = {}
+        self._rows: dict[tuple[str, At], tuple[dict[str, np.ndarray], list[float]]] = {}
 
     # what there is
 
@@ -90,6 +91,12 @@ class ClaimEvidence:
                 names.append(name)
         return names
 
+    def absent(self, wanted: Iterable[str], protocol: str | None = None) -> list[Missing]:
+        """Those of some estimators that the study has not, as parts of a claim that cannot be asked."""
+        there = set(self.available(wanted := tuple(wanted), protocol))
+        where = "" if protocol is None else f" under {protocol}"
+        return [Missing(f"the study has no {name}{where}") for name in wanted if name not in there]
+
     @functools.cached_property
     def _scored(self) -> list[str]:
         return [str(name) for name in dict.fromkeys(self.view.image_scores["estimator"])]
@@ -110,35 +117,39 @@ class ClaimEvidence:
     ) -> Measure:
         """The advantage of one estimator over another under a protocol, the mean height between their curves.
 
-        Its variance is that of the study's verdicts and comparisons (`compare_rows`). Unlike there, the curves begin
-        with the first fraction that changes something: where nothing is removed all are the same network. `at` takes
-        one or some fractions instead of the whole curve.
+        Over the whole curve it is the number of the study's verdicts and comparisons, with their test (`compare_rows`);
+        `at` takes one or some fractions instead. A study that was analysed until it was decided leaves a claim the
+        share of the error that one of its analyses has.
         """
         a, b = self.estimator(estimator, protocol), self.estimator(over, protocol)
-        rows = self._areas(protocol, at)
+        rows, fractions = self._areas(protocol, at)
         if a not in rows or b not in rows or not (difference := compare_rows(rows, [(a, b)])[a, b]).n:
             raise NotApplicable(f"{a} shares no finished curve with {b} under {protocol}")
         if not self.results.protocols[protocol].higher_is_better:
             difference = -difference
-        return _measure(f"{protocol}{_where(at)}: {a} against {b}, accuracy", difference, "replicates", claimed)
+        what = f"{protocol}, {_where(fractions)}: {a} against {b}, accuracy"
+        return replace(_measure(what, difference, "replicates", claimed), alpha=self.results.comparison_alpha)
 
-    def _areas(self, protocol: str, at: At) -> dict[str, np.ndarray]:
-        """Areas over replicates by estimator; several claims ask for the same."""
+    def _areas(self, protocol: str, at: At) -> tuple[dict[str, np.ndarray], list[float]]:
+        """Areas over replicates by estimator, and the fractions they are over; several claims ask for the same."""
         key = (protocol, at)
         if key not in self._rows:
-            areas, _ = areas_of(tidy_curves(self._curves(protocol, at)))
-            self._rows[key] = {str(name): row.to_numpy(dtype=float) for name, row in areas.iterrows()}
+            areas, facts = areas_of(tidy_curves(self._curves(protocol, at)))
+            rows = {str(name): row.to_numpy(dtype=float) for name, row in areas.iterrows()}
+            self._rows[key] = rows, facts["fractions"]
         return self._rows[key]
 
     def _curves(self, protocol: str, at: At) -> pd.DataFrame:
-        """The curves under a protocol without the plain training, at some fractions or all."""
-        curves = self.view.curves(protocol, plain=False)
+        """The curves under a protocol, or their points at some fractions."""
+        curves = self.view.curves(protocol)
         if at is not None:
             wanted = np.atleast_1d(np.array(at, dtype=float))
-            near = np.isclose(curves["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9).any(1)
-            curves = curves[near]
+            near = np.isclose(curves["fraction"].to_numpy(float)[:, None], wanted, atol=1e-9)
+            if lacking := [f"{t:g}" for t, there in zip(wanted, near.any(0), strict=True) if not there]:
+                raise NotApplicable(f"the study has no finished cells of {protocol} at {', '.join(lacking)}")
+            curves = curves[near.any(1)]
         if curves.empty:
-            raise NotApplicable(f"the study has no finished cells of {protocol}{_where(at)}")
+            raise NotApplicable(f"the study has no finished cells of {protocol}")
         return curves
 
     def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
@@ -155,8 +166,8 @@ class ClaimEvidence:
 
     def over_replicates(self, what: str, values: pd.Series, **claimed: Unpack[Range]) -> Measure:
         """The mean of one number per replicate."""
-        interval = mean_interval(values.to_numpy(dtype=float))
-        return _measure(what, interval, "replicates", claimed)
+        measure = _measure(what, mean_interval(values.to_numpy(dtype=float)), "replicates", claimed)
+        return replace(measure, alpha=self.results.comparison_alpha)
 
     # metrics: intervals over images, and over replicates where there are several
 
@@ -168,24 +179,22 @@ class ClaimEvidence:
         rows = [] if table is None else table[table["metric"] == metric].to_dict("records")
         for row in rows:
             if {row["better"], row["worse"]} == {a, b}:
-                sign = 1 if row["better"] == a else -1
-                towards = sign if read_higher(metric) else -sign
-                low, high = sorted((towards * row["low"], towards * row["high"]))
-                interval = Interval(towards * row["difference"], low, high, self._images(metric, a))
-                return Measure(f"{metric}: {a} against {b}", interval, "images", **claimed)
+                ends = {name: row[name] for name in ("low", "high", "n", "replicates", "df")}
+                difference = Interval(row["difference"], **ends)
+                forwards = (row["better"] == a) == read_higher(metric)
+                what = f"{metric}: {a} against {b}"
+                return _measure(what, difference if forwards else -difference, "images", claimed)
         raise NotApplicable(f"{metric} has no value of {a} or of {b} that could be compared")
 
-    def _images(self, metric: str, estimator: str) -> int:
-        scores = self.view.metric_scores
-        if scores is None:
-            return 0
-        row = scores.table[(scores.table["metric"] == metric) & (scores.table["method"] == estimator)]
-        return int(row["n"].iloc[0]) if len(row) else 0
-
     def per_image(self, metric: str, estimator: str) -> pd.Series:
-        """A metric's values by image, oriented so that higher is better."""
+        """A metric's values by image, mean over replicates, oriented so that higher is better."""
         values = self.view.values_per_image.get((metric, estimator), pd.Series(dtype=float))
         return (1 if read_higher(metric) else -1) * values
+
+    def per_replicate(self, metric: str, estimator: str) -> pd.DataFrame:
+        """A metric's values, replicates × images, oriented so that higher is better."""
+        own = {seed: v for (m, e, seed), v in self.view.values_per_replicate.items() if (m, e) == (metric, estimator)}
+        return (1 if read_higher(metric) else -1) * pd.DataFrame(own, dtype=float).T
 
     def scored_by(self, *metrics_: str) -> list[str]:
         """The estimators beside random that have values of all these metrics."""
@@ -209,8 +218,7 @@ class ClaimEvidence:
         Spearman's; with `binary`, one metric is a hit or a miss and Pearson's is taken (the point-biserial one).
         """
         names = self.scored_by(metric, other) if names is None else names
-        tables = self._tables(metric, other, names)
-        interval = correlation_interval(tables, ranked=not binary)
+        interval = correlation_interval(self._pairs(metric, other, names), ranked=not binary)
         mean = "" if len(names) == 1 else f", mean of {len(names)} estimators"
         return _measure(f"correlation of {metric} with {other}{mean}", interval, "images", claimed)
 
@@ -218,7 +226,7 @@ class ClaimEvidence:
         """The same for every estimator by itself, without intervals."""
         measure = pearson if binary else spearman
         return {
-            name: float(np.mean([measure(*table.T) for table in self._tables(metric, other, [name])]))
+            name: float(np.nanmean([measure(*table.T) for table in self._pairs(metric, other, [name])[:, 0]]))
             for name in self.scored_by(metric, other)
         }
 
@@ -229,40 +237,43 @@ class ClaimEvidence:
         names = self.scored_by(metric, first, second) if names is None else names
         if len(names) < 3:
             raise NotApplicable(f"{len(names)} estimators are too few to compare; use at least 3")
-        interval = spread_interval(self._tables(metric, first, names), self._tables(metric, second, names))
+        interval = spread_interval(self._pairs(metric, first, names), self._pairs(metric, second, names))
         what = f"spread over {len(names)} estimators of the correlation with {metric}: {first} minus {second}"
         return _measure(what, interval, "images", claimed)
 
-    def _tables(self, metric: str, other: str, names: Sequence[str]) -> list[np.ndarray]:
-        """By estimator and replicate: both metrics of all images, higher is better, (images, 2)."""
+    def _pairs(self, metric: str, other: str, names: Sequence[str]) -> Numbers:
+        """Both metrics of all images, higher is better, (replicates, estimators, images, 2), NaN where undefined."""
         images = pd.Index(self.values["image"].unique())
         if len(images) < 10 or not names:
             raise NotApplicable(f"fewer than 10 images have both {metric} and {other}")
-        signs = [1 if read_higher(m) else -1 for m in (metric, other)]
         values = self.view.values_per_replicate
-        seeds = sorted({seed for _, _, seed in values})
-        keys = [[(m, name, seed) for m in (metric, other)] for name in names for seed in seeds]
-        tables = [
-            np.stack([sign * values[k].reindex(images).to_numpy(float) for sign, k in zip(signs, pair, strict=True)], 1)
-            for pair in keys
-            if all(k in values for k in pair)
+        nothing = pd.Series(dtype=float)
+
+        def column(name: str, wanted: str, seed: int) -> Numbers:
+            own = values.get((wanted, name, seed), nothing).reindex(images).to_numpy(float)
+            return np.asarray(own if read_higher(wanted) else -own)
+
+        replicates = [
+            [np.stack([column(name, wanted, seed) for wanted in (metric, other)], 1) for name in names]
+            for seed in sorted({seed for _, _, seed in values})
         ]
-        if not tables:
+        whole = [one for one in replicates if np.isfinite(one).all(-1).any()]
+        if not whole:
             raise NotApplicable(f"no replicate has both {metric} and {other} yet")
-        return tables
+        return np.array(whole)
 
     def between(self, metric: str, other: str, estimator: str, **claimed: Unpack[Range]) -> Measure:
         """What an estimator gains by one metric instead of another of the same direction, image by image."""
         name = self.estimator(estimator)
-        gap = self.per_image(metric, name) - self.per_image(other, name)
-        if gap.count() < 2:
+        gap = self.per_replicate(metric, name) - self.per_replicate(other, name)
+        if gap.count().sum() < 2:
             raise NotApplicable(f"{name} has no values of both {metric} and {other}")
         what = f"{name}: {metric} minus {other}, higher is better"
         return self.over_images(what, gap, **claimed)
 
-    def over_images(self, what: str, values: pd.Series, **claimed: Unpack[Range]) -> Measure:
-        """The mean of one number per image; the networks are taken as given."""
-        return _measure(what, mean_interval(values.to_numpy(dtype=float)), "images", claimed)
+    def over_images(self, what: str, values: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
+        """The mean of one number per replicate (rows) and image (columns)."""
+        return _measure(what, crossed_mean(values.to_numpy(dtype=float)), "images", claimed)
 
     def line(self, what: str, x: pd.Series, y: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
         """R² of a line through estimators, negative where it falls; y has a row per replicate."""
@@ -270,7 +281,7 @@ class ClaimEvidence:
             raise NotApplicable(f"{len(x)} estimators are too few for a line; use at least 5")
         whole = y[x.index].dropna()
         interval = line_interval(x.to_numpy(float), whole.to_numpy(float))
-        return _measure(what, interval, "replicates", claimed)
+        return replace(_measure(what, interval, "replicates", claimed), alpha=self.results.comparison_alpha)
 
     # audits
 
@@ -291,10 +302,10 @@ class ClaimEvidence:
         return rows.iloc[0]
 
 
-def _where(at: At) -> str:
-    if at is None:
-        return ""
-    return f" at {', '.join(f'{t:g}' for t in (at if isinstance(at, tuple) else (at,)))}"
+def _where(fractions: Sequence[float]) -> str:
+    """Which fractions an advantage is over."""
+    listed = ", ".join(f"{t:g}" for t in fractions)
+    return f"at {listed}" if len(fractions) == 1 else f"mean height over {listed}"
 
 
 def _measure(what: str, interval: Interval, of: str, claimed: Range) -> Measure:

@@ -25,9 +25,10 @@ def bare(name: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def options_of(metric: str) -> tuple[str, dict[str, Any]]:
-    """A metric's name without its variant, and all its options."""
+    """The metric that it is or is a variant of, and all its options."""
     call = read_metric(metric)
-    return call.name.partition(":")[0], metrics[call.name].bind(**dict(call.options))
+    entry = metrics[call.name]
+    return str(entry.facts["variant_of"]) or call.name, entry.bind(**dict(call.options))
 
 
 @functools.lru_cache(maxsize=256)

@@ -7,7 +7,9 @@
 
 The test is a function of what a study found for one task and model, and of nothing else. A claim holds where the whole
 95 % interval of its number lies in the claimed range, does not hold where all of the interval lies outside, and is
-undecided otherwise. A test raises `NotApplicable` where the study lacks what it needs.
+undecided otherwise; with several numbers the level allows for their number (`every`, `most`). A test raises
+`NotApplicable` where the study lacks what it needs. Where it lacks only some of the parts the claim is not asked
+either, and what the others say is a judgement under a name of its own, `paper:what-in-part`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from uproar.bibliography import read_beside, title_of
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.registry import Registry
-from uproar.results.judgement import Decision, Judgement, Measure, Outcome
+from uproar.results.judgement import Decision, Judgement, Measure, Missing
 
 if TYPE_CHECKING:
     from uproar.results.study import Results
@@ -46,8 +48,8 @@ class Claim:
         """The paper's title, or the first half of the claim's name where nobody has declared the paper."""
         return title_of(paper_of(self.name))
 
-    def judge(self, evidence: ClaimEvidence) -> Judgement:
-        """What became of it on one task and model."""
+    def judge(self, evidence: ClaimEvidence) -> list[Judgement]:
+        """What became of it on one task and model; a second judgement where only some of its parts were asked."""
         about: dict[str, Any] = {
             "claim": self.name,
             "paper": self.paper,
@@ -60,14 +62,30 @@ class Claim:
         try:
             decision = self.test(evidence)
         except NotApplicable as error:
-            return Judgement(outcome="not asked", reason=one_line(error), **about)
-        return Judgement(
-            outcome=decision.outcome,
-            measures=decision.measures,
-            deciding=decision.deciding,
-            evidence=decision.evidence,
-            **about,
-        )
+            return [Judgement(outcome="not asked", reason=one_line(error), **about)]
+        numbers: dict[str, Any] = {
+            "outcome": decision.outcome,
+            "measures": decision.measures,
+            "deciding": decision.deciding,
+            "evidence": decision.evidence,
+        }
+        if not decision.missing:
+            return [Judgement(**numbers, **about)]
+        lacking = "; ".join(dict.fromkeys(part.reason for part in decision.missing))
+        part = {"claim": in_part(self.name), "says": f"{self.says} Asked in part: {lacking}."}
+        reason = f"only some of its parts can be asked ({in_part(self.name)}): {lacking}"
+        return [
+            Judgement(outcome="not asked", reason=reason, **about),
+            Judgement(reason=f"asked in part: {lacking}", **numbers, **about | part),
+        ]
+
+
+IN_PART = "-in-part"
+
+
+def in_part(claim: str) -> str:
+    """The name of what is judged where a study can ask only some parts of a claim."""
+    return f"{claim}{IN_PART}"
 
 
 Test = Callable[[ClaimEvidence], Decision]
@@ -132,9 +150,11 @@ def judge(results: Results, names: Sequence[str]) -> list[Judgement]:
     settings = [ClaimEvidence(results, task, model) for task, model in results.settings]
     judgements = []
     for one in claims_named(names):
-        every_setting = [one.judge(evidence) for evidence in settings]
-        answered = [judgement for judgement in every_setting if judgement.outcome != "not asked"]
-        judgements += answered or every_setting[:1]
+        every_setting = [judgement for evidence in settings for judgement in one.judge(evidence)]
+        whole = [judgement for judgement in every_setting if judgement.claim == one.name]
+        answered = [judgement for judgement in whole if judgement.outcome != "not asked"]
+        judgements += answered or whole[:1]
+        judgements += [judgement for judgement in every_setting if judgement.claim != one.name]
     return judgements
 
 
@@ -146,30 +166,46 @@ def if_applicable(make: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
-def every(*measures: Measure, evidence: str = "") -> Decision:
-    """Holds if every part does; fails if one does; decided by the part whose interval is least in its range."""
-    parts = _some(measures)
-    order: tuple[Outcome, ...] = ("does not hold here", "undecided", "holds")
-    worst = next(state for state in order if any(m.outcome == state for m in parts))
-    decisive = min((m for m in parts if m.outcome == worst), key=lambda m: m.margin)
-    return Decision(worst, parts, decisive, evidence)
+def part(make: Callable[..., Measure], *args: Any, **options: Any) -> Measure | Missing:
+    """One of a claim's numbers, or why the study cannot say it: `part(evidence.area, "roar", "ig", above=0.0)`."""
+    try:
+        return make(*args, **options)
+    except NotApplicable as error:
+        return Missing(one_line(error))
 
 
-def most(*measures: Measure, evidence: str = "") -> Decision:
-    """Holds if more than half of the parts do; fails if at least half fail; decided by the part in the middle."""
-    parts = _some(measures)
-    held = sum(m.outcome == "holds" for m in parts)
-    failed = sum(m.outcome == "does not hold here" for m in parts)
-    state: Outcome = "undecided"
-    if 2 * held > len(parts):
-        state = "holds"
-    elif 2 * failed >= len(parts):
-        state = "does not hold here"
-    ranked = sorted((m for m in parts if m.outcome == state), key=lambda m: m.interval.value)
-    return Decision(state, parts, ranked[len(ranked) // 2] if ranked else parts[0], evidence)
+def every(*parts: Measure | Missing, evidence: str = "") -> Decision:
+    """Holds if every part does, does not hold if one does not; decided by the part that is least surely in its range.
+
+    With k parts "holds" asks each at 95 %, and is wrong in no more than 5 % of studies where one part is outside. "Does
+    not hold" asks for one part outside at 1 - 5 % / k, since any of them may be outside by chance.
+    """
+    return _at_least(lambda k: k, parts, evidence)
 
 
-def _some(measures: Sequence[Measure]) -> tuple[Measure, ...]:
+def most(*parts: Measure | Missing, evidence: str = "") -> Decision:
+    """Holds if more than half of the parts do, does not hold if at least half do not; decided by the one in the middle.
+
+    Both are corrected for the choice of the parts, see `_at_least`.
+    """
+    return _at_least(lambda k: k // 2 + 1, parts, evidence)
+
+
+def _at_least(needed: Callable[[int], int], parts: Sequence[Measure | Missing], evidence: str) -> Decision:
+    """Whether at least `needed(k)` of k numbers lie in their ranges, wrong in at most 5 % of studies either way.
+
+    The numbers are ordered by how surely they are inside; the r-th of r that are needed decides. That at least r of k
+    are inside is shown where its p, times k - r + 1, is at most 5 % (Benjamini and Heller's test of a partial
+    conjunction, whatever the dependence); that fewer are, where the p of its being outside times r is.
+    """
+    measures = [part for part in parts if isinstance(part, Measure)]
+    missing = tuple(part for part in parts if isinstance(part, Missing))
     if not measures:
-        raise NotApplicable("the study has none of the estimators or metrics it is about")
-    return tuple(measures)
+        some = next((part.reason for part in missing), "the study has none of the estimators or metrics it is about")
+        raise NotApplicable(some)
+    k, r = len(measures), needed(len(measures))
+    position = sorted(range(k), key=lambda i: (measures[i].support, measures[i].margin), reverse=True)[r - 1]
+    inside, outside = measures[position].corrected(k - r + 1), measures[position].corrected(r)
+    deciding = inside if inside.outcome == "holds" else outside
+    measures[position] = deciding
+    return Decision(deciding.outcome, tuple(measures), deciding, evidence, missing)

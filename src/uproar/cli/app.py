@@ -11,7 +11,25 @@ import typer
 from rich.markup import escape
 from typer.main import get_command
 
-from uproar.cli import audit, claims, data, explain, ls, report, run, score, store, try_estimator, validate
+from uproar.cli import (
+    audit,
+    choose,
+    claims,
+    data,
+    diff,
+    explain,
+    judge,
+    layers,
+    ls,
+    merge,
+    new,
+    report,
+    run,
+    score,
+    store,
+    try_estimator,
+    validate,
+)
 from uproar.cli.console import errors, output
 from uproar.cli.interrupt import (
     INTERRUPTED,
@@ -55,9 +73,15 @@ app.command("validate", cls=Command)(validate.validate)
 app.command("audit", cls=Command)(audit.audit)
 app.command("claims", cls=Command)(claims.claims)
 app.command("results", cls=Command)(report.results)
+app.command("choose", cls=Command)(choose.choose)
 app.command("explain", cls=Command)(explain.explain)
 app.command("score", cls=Command)(score.score)
 app.command("try", cls=Command)(try_estimator.try_estimators)
+app.command("judge", cls=Command)(judge.judge)
+app.command("new", cls=Command)(new.new)
+app.command("diff", cls=Command)(diff.diff)
+app.command("merge", cls=Command)(merge.merge)
+app.command("layers", cls=Command)(layers.layers)
 app.command("ls", cls=Command)(ls.ls)
 app.command("doctor", cls=Command)(ls.doctor)
 app.add_typer(data.app, name="data")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from uproar.cli.options import OUTPUTS
 from uproar.errors import BadInput, StoreError
 from uproar.paths import user_path
 
@@ -43,3 +44,9 @@ def check_run(folder: Path) -> None:
                 "metrics (uproar run --estimators A,B --metrics C,D --protocols roar:no-retrain) and ask about that."
             )
         raise BadInput(f"{folder} is not the folder of a run: it has no readable run.json.")
+
+
+def check_output_option(output: str) -> None:
+    """Refuse what is no kind of model output."""
+    if output not in OUTPUTS:
+        raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {output!r}.")

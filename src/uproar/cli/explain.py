@@ -8,12 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from uproar.cli.checks import check_classes, check_file
+from uproar.cli.checks import check_classes, check_file, check_output_option
 from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
 from uproar.cli.next_steps import command, opened, print_next, same_subject
-from uproar.cli.options import WHAT, WHERE, Classes, Model, PictureSize, Plugins, Seed, Task, Weights, names, option
+from uproar.cli.options import (
+    WHAT,
+    WHERE,
+    Classes,
+    Model,
+    OutputOption,
+    PictureSize,
+    Plugins,
+    Seed,
+    Task,
+    Weights,
+    names,
+    option,
+)
 from uproar.cli.progress import watched
 from uproar.errors import BadInput, BadOption
 from uproar.statistics.design import BASELINE
@@ -26,6 +39,7 @@ if TYPE_CHECKING:
 
     from uproar.cli.progress import Watch
     from uproar.estimators import Chain
+    from uproar.models.output_kind import OutputKind
     from uproar.results.quality import NetworkQuality
     from uproar.storage.store import Store
     from uproar.study.maps import Subject
@@ -74,8 +88,12 @@ def explain(
         option(panel=WHAT, takes="N", text="At most so many images", default=f"{LIMIT}; all with --split both"),
     ] = None,
     target: Annotated[
-        str, option(panel=WHAT, takes="predicted|label|N", text="The class that is explained", default="predicted")
+        str,
+        option(
+            panel=WHAT, takes="predicted|label|N", text="The class, label or component explained", default="predicted"
+        ),
     ] = "predicted",
+    answers: OutputOption = "auto",
     seed: Seed = 0,
     plugin: Plugins = None,
     weights: Weights = None,
@@ -98,6 +116,7 @@ def explain(
 ) -> int:
     """Show what estimators mark in images, side by side; the same command again goes on where it was stopped."""
     _check_options(images, split, study, limit, classes, size, out, save)
+    check_output_option(answers)
     from uproar.estimators import read_chain, require_maps  # torch loads slowly
     from uproar.extend import load_plugin
 
@@ -115,7 +134,7 @@ def explain(
     limit, kept_maps = LIMIT if limit is None else limit, Store(store)
     with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, kept_maps, watch)
-        subject = make_subject(chosen, model, weights, target, seed, watch)
+        subject = make_subject(chosen, model, weights, target, seed, watch, answers)  # type: ignore[arg-type]
         maps, quality = _explained(subject, chosen, chains, kept_maps, out, watch)
     _note_undefined(maps)
     note(*kept_maps.faults.take_notices())
@@ -169,11 +188,12 @@ def _explained(
     pieces = pieces_of(subject, chains, store)
     maps = stored_maps(subject, chains, store, MapProgress(watch, pieces, len(subject.x)), pieces)
     watch.say("drawing the maps")
-    outputs = _outputs(subject.model, subject.x)
-    quality = _quality(outputs, images.labels)
+    outputs = _outputs(subject.model, subject.x, subject.output)
+    quality = _quality(outputs, images.labels, subject.output)
     classes = () if images.bench is None else images.bench.task.classes
     arrays = {name: a.numpy() for name, a in maps.items()}
-    _draw(out, subject.x, arrays, _captions(images.titles, outputs, classes), quality)
+    captions = _captions(images.titles, outputs, classes, subject.target.numpy(), subject.output)
+    _draw(out, subject.x, arrays, captions, quality)
     return maps, quality
 
 
@@ -205,6 +225,7 @@ def _explain_both(
         raise BadOption(f"--target is predicted or label with --split both, not {target!r}.")
     from uproar.estimators import estimators
     from uproar.estimators.map_files import name_of
+    from uproar.models.output_kind import SOFTMAX
     from uproar.study.bench import bench_for
     from uproar.study.mapfile import write_maps
     from uproar.study.settings import Setting
@@ -232,9 +253,10 @@ def _explain_both(
         watch.say("drawing the maps")
         shown = dict(zip([c.name for c in chains], few, strict=True))
         images = test.read(slice(0, SHOWN))
-        outputs = _outputs(bench.base_models.get(seed)[0], images)
-        quality = _quality(outputs, test.labels[:SHOWN])
-        _draw(out, images, shown, _captions(titles, outputs, bench.task.classes), quality)
+        outputs = _outputs(bench.base_models.get(seed)[0], images, SOFTMAX)
+        labels = test.labels[:SHOWN]
+        quality = _quality(outputs, labels, SOFTMAX)
+        _draw(out, images, shown, _captions(titles, outputs, bench.task.classes, labels.numpy(), SOFTMAX), quality)
     _print_quality(quality)
     note(*bench.store.faults.take_notices())
     print_file("Picture", out)
@@ -266,28 +288,31 @@ def _draw(out: Path, x: Tensor, maps: dict[str, Any], captions: list[str], quali
     write_map_sheet(out, x[:SHOWN].numpy(), few, captions[:SHOWN], quality)
 
 
-def _outputs(model: nn.Module, x: Tensor) -> np.ndarray:
-    """The network's scores of the images as logits."""
-    from uproar.results.quality import as_logits
+def _outputs(model: nn.Module, x: Tensor, kind: OutputKind) -> np.ndarray:
+    """The network's scores of the images as logits or values."""
+    from uproar.models.output_kind import logits_of
     from uproar.training import predict
 
-    return as_logits(predict(model, x).float().cpu().numpy())
+    scores: np.ndarray = logits_of(predict(model, x), kind).float().cpu().numpy()
+    return scores
 
 
-def _quality(outputs: np.ndarray, labels: Tensor | None) -> NetworkQuality:
+def _quality(outputs: np.ndarray, labels: Tensor | None, kind: OutputKind) -> NetworkQuality:
     """How good the network is on the images; without labels that it knows, how sure."""
-    from uproar.results.quality import network_quality
+    from uproar.results.outputs import quality_of
 
     known = labels is not None and bool(((labels >= 0) & (labels < outputs.shape[1])).all())
     followed = labels.numpy() if labels is not None and known else outputs.argmax(1)
-    return network_quality(outputs, followed, labelled=known)
+    return quality_of(outputs, followed, known, kind)
 
 
-def _captions(titles: list[str], outputs: np.ndarray, classes: Sequence[str]) -> list[str]:
+def _captions(
+    titles: list[str], outputs: np.ndarray, classes: Sequence[str], target: np.ndarray, kind: OutputKind
+) -> list[str]:
     """What stands beside each image: its name, and what the network takes it for."""
-    from uproar.results.quality import predictions
+    from uproar.results.outputs import predictions_of
 
-    shown = predictions(outputs[:SHOWN], classes)
+    shown = predictions_of(outputs[:SHOWN], target[:SHOWN], kind, classes)
     return [f"{title}\n{one.words}" for title, one in zip(titles, shown, strict=False)]
 
 

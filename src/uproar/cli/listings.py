@@ -86,16 +86,16 @@ def _metrics() -> list[Table]:
         lines += [f"Needs {facts['needs']}."] if facts["needs"] else []
         lines += [f"Options: {', '.join(entry.options)}."] if entry.options else []
         better = "higher" if facts["higher_is_better"] else "lower"
-        rows.append([entry.name, better, " ".join(lines)])
-    return [_table("metrics", ["name", "better", "what it is"], rows)]
+        rows.append([entry.name, better, facts.get("true_to", ""), " ".join(lines)])
+    return [_table("metrics", ["name", "better", "true to", "what it is"], rows)]
 
 
 def _protocols() -> list[Table]:
     rows = []
     for protocol in PROTOCOLS.values():
         better = "higher accuracy" if protocol.higher_is_better else "lower accuracy"
-        rows.append([protocol.name, protocol.summary, better])
-    return [_table("protocols", ["name", "what it does", "better is"], rows)]
+        rows.append([protocol.name, protocol.summary, better, protocol.true_to])
+    return [_table("protocols", ["name", "what it does", "better is", "true to"], rows)]
 
 
 def _audits() -> list[Table]:

@@ -14,6 +14,8 @@ from uproar.storage.urls import public_command
 if TYPE_CHECKING:
     from uproar.runs.run import Run
 
+RESUME = "the same uproar run goes on with what is missing"
+
 
 def print_next(*steps: str) -> None:
     """Print what may come next; nothing if there is nothing to say."""
@@ -32,10 +34,10 @@ def opened(page: Path) -> str:
     return f"open {page}"
 
 
-def after_run(results: Run, page: Path, folder: Path) -> Sequence[str]:
+def after_run(results: Run, page: Path, folder: Path, resume: str = RESUME) -> Sequence[str]:
     """After a run or a report of one: finish it, add replicates, open it, audit it."""
     if "missing" in set(results.problems["status"]):
-        return (opened(page), "the same uproar run goes on with what is missing")
+        return (opened(page), resume)
     retrained = bool(len(results.table))
     if retrained and len(set(results.table["seed"])) < 2:
         return (opened(page), "the same command with --seeds 3 adds replicates, for verdicts")

@@ -98,6 +98,11 @@ Classes = Annotated[
     int | None,
     option(panel=WHAT, takes="N", text="Number of classes, for images of your own", default="what the model has"),
 ]
+OUTPUTS = ("auto", "softmax", "sigmoid", "regression", "logit", "probability")
+OutputOption = Annotated[
+    str,
+    option("--output", panel=WHAT, takes="KIND", default="auto", text=f"What the model returns: {', '.join(OUTPUTS)}"),
+]
 PictureSize = Annotated[
     int | None,
     option(

@@ -11,13 +11,14 @@ from rich.padding import Padding
 from rich.table import Table
 
 from uproar.cli.console import errors, output, table
-from uproar.cli.next_steps import after_run, print_next
+from uproar.cli.next_steps import RESUME, after_run, print_next
 from uproar.cli.options import HOW, option
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from uproar.results.answer import Answer
     from uproar.results.finding import Finding
     from uproar.results.judgement import Judgement
     from uproar.results.scores import Scores
@@ -35,6 +36,10 @@ OUTCOMES = {"holds": "green", "does not hold here": "red", "undecided": "yellow"
 
 def print_results(results: Run, compare: str | None = None) -> None:
     """The results of a run as tables and sentences; `compare` asks for one estimator against each other."""
+    for view in results.views:
+        print_unable(
+            view.unable_to_judge.values(), f"{view.task} with {view.model}: " if len(results.views) > 1 else ""
+        )
     for (task, model), quality in results.quality.items():
         where = f"{task} with {model}: " if len(results.quality) > 1 else ""
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
@@ -48,6 +53,12 @@ def print_results(results: Run, compare: str | None = None) -> None:
     print_findings(results.findings)
     print_claims(results.claims)
     _print_spent(results)
+
+
+def print_unable(sentences: Iterable[str], where: str = "") -> None:
+    """Which protocols and metrics cannot tell any method from random rankings: before what they say."""
+    for sentence in sentences:
+        output.print(f"[red]Negative control failed:[/] {escape(where + sentence)}", soft_wrap=True)
 
 
 def _without_retraining(results: Run) -> list[str]:
@@ -85,6 +96,18 @@ def _print_verdicts(results: Run) -> None:
                 f"[{colour}]{row.verdict}[/]" + _doubt(doubts.get((task, model, protocol, row.estimator))),
             )
         output.print(shown_table)
+        output.print(escape(_basis(group)), style="dim")
+
+
+def _basis(verdicts: pd.DataFrame) -> str:
+    """What the verdicts of a protocol rest on, in numbers."""
+    n, first = verdicts["n"].max(), verdicts.iloc[0]
+    images = f", {first['images']:.0f} test images" if first["images"] == first["images"] else ""
+    count = int(first["random_rankings"])
+    rankings = f"{count} random ranking{'s' * (count != 1)} each"
+    noted = int((verdicts["note"] != "").sum())
+    notes = f"; {noted} with a note" if noted else ""
+    return f"{n} replicates, {rankings}{images}; p alone, se and df are in verdicts.csv{notes}."
 
 
 def undefined_share(images: int, undefined: int) -> str:
@@ -231,12 +254,12 @@ def print_claims(judgements: Sequence[Judgement]) -> None:
 
 
 def _claim_table(title: str, judgements: Sequence[Judgement]) -> Table:
-    shown = table(escape(title), "claim", ">effect, 95 % interval", "claimed", ">n", "outcome")
+    shown = table(escape(title), "claim", ">effect, interval", "claimed", ">n", "outcome")
     for one in judgements:
         m = one.deciding
         assert m is not None, "only tested claims are shown"
         outcome = f"[{OUTCOMES[one.outcome]}]{one.outcome}[/]"
-        shown.add_row(escape(_short(one)), _effect(m.interval), m.claimed, f"{m.interval.n} {m.of}", outcome)
+        shown.add_row(escape(_short(one)), _effect(m.interval), m.claimed, m.sample, outcome)
     return shown
 
 
@@ -245,16 +268,50 @@ def _short(one: Judgement) -> str:
 
 
 def _effect(interval: Interval) -> str:
+    from uproar.report.formatting import level_text  # reports load slowly
+
     ends = ("–" if end != end else f"{end:+.3f}" for end in (interval.low, interval.high))
-    return f"{interval.value:+.3f}\n{' to '.join(ends)}"
+    return f"{interval.value:+.3f}\n{' to '.join(ends)}{level_text(interval.level, ' at ')}"
 
 
-def finish(results: Run, page: Path, folder: Path) -> int:
-    """Print the headline, what went wrong, where the report is and what may come next; the exit code."""
+MARKS = {"better": "[green]▲[/]", "unclear": "[yellow]○ {}[/]", "no better": "[red]▼ {}[/]", "worse": "[red]▼ {}[/]"}
+"""A placing on a terminal; the ranking behind it holds the method back."""
+
+
+def print_answers(answers: Sequence[Answer]) -> None:
+    """Every method against the best network-free ranking, under the judges that are able to judge."""
+    for answer in answers:
+        able = [judge for judge in answer.judges if judge.votes]
+        if not able or not answer.methods:
+            continue
+        where = f" on {answer.task} with {answer.model}" if len(answers) > 1 else ""
+        title = f"▲ better than every network-free ranking, ○ undecided, ▼ no better than{escape(where)}"
+        shown = table(title, "method", ">group", *(escape(judge.label) for judge in able), "flags")
+        for method in answer.methods:
+            placings = [answer.placing(method, judge) for judge in able]
+            cells = ["–" if one is None else MARKS[one.level].format(escape(one.control)) for one in placings]
+            flags = ", ".join(flag.kind for flag in answer.flags.get(method, ()))
+            shown.add_row(escape(method), str(answer.group_of(method)), *cells, flags)
+        output.print(shown)
+
+
+def print_headline(sentence: str, details: Sequence[str]) -> None:
+    """The answer in a sentence, and below it what supports and limits it."""
+    output.print(f"[bold]{escape(sentence)}[/]", soft_wrap=True, highlight=False)
+    for line in details:
+        output.print(Padding(f"[dim]{escape(line)}[/]", (0, 0, 0, 2)), highlight=False)
+
+
+def finish(results: Run, page: Path, folder: Path, resume: str = RESUME) -> int:
+    """Print the headline, what went wrong, where the report is and what may come next; the exit code.
+
+    `resume` says what makes the cells that are missing.
+    """
     from uproar.report.headline import headlines
 
-    for headline in headlines(results):
-        output.print(f"[bold]{escape(headline)}[/]", soft_wrap=True, highlight=False)
+    print_answers(results.answers)
+    for headline, answer in zip(headlines(results), results.answers, strict=True):
+        print_headline(headline, answer.details)
     failed = int((results.table["status"] == "failed").sum() + (results.scores["status"] == "failed").sum())
     for row in results.problems.itertuples():
         if row.status != "missing":
@@ -268,5 +325,5 @@ def finish(results: Run, page: Path, folder: Path) -> int:
     elif results.lost:
         errors.print(f"[yellow]missing[/] {results.lost} results of {escape(results.place)} are lost.", soft_wrap=True)
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
-    print_next(*after_run(results, page, folder))
+    print_next(*after_run(results, page, folder, resume))
     return 1 if failed or missing or results.lost else 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli.checks import check_classes, check_folder
+from uproar.cli.checks import check_classes, check_folder, check_output_option
 from uproar.cli.console import check_size, errors, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, NOTHING, kept
@@ -23,6 +23,7 @@ from uproar.cli.options import (
     WHERE,
     Classes,
     Model,
+    OutputOption,
     PictureSize,
     Plugins,
     Seed,
@@ -32,7 +33,15 @@ from uproar.cli.options import (
     names,
     option,
 )
-from uproar.cli.print_results import Compare, check_compared, print_comparisons, print_metric_tables
+from uproar.cli.print_results import (
+    Compare,
+    check_compared,
+    print_answers,
+    print_comparisons,
+    print_headline,
+    print_metric_tables,
+    print_unable,
+)
 from uproar.cli.progress import watched
 from uproar.errors import BadInput
 from uproar.remaining_time import seconds_of
@@ -42,7 +51,6 @@ from uproar.storage.urls import public_command
 if TYPE_CHECKING:
     from uproar.results.scores import Scores
 
-OUTPUTS = ("auto", "logit", "probability")
 DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
 DEFAULT_ESTIMATORS = ("grad", "ig", "sg_sq(grad)")
 """Scored beside all others unless told not to."""
@@ -83,12 +91,17 @@ def score(
             default="those of the images, else what the model predicts",
         ),
     ] = None,
-    answers: Annotated[
-        str,
+    train: Annotated[
+        str | None,
         option(
-            "--output", panel=WHAT, takes="KIND", default="auto", text=f"What the model returns: {', '.join(OUTPUTS)}"
+            panel=WHAT,
+            takes="PATH",
+            text="Training images with labels, for metrics that fine-tune the network: a folder per class, or an array "
+            "file",
+            default="those of the task",
         ),
-    ] = "auto",
+    ] = None,
+    answers: OutputOption = "auto",
     limit: Annotated[int, option(panel=WHAT, takes="N", text="At most so many images", default="500")] = 500,
     seed: Seed = 0,
     plugin: Plugins = None,
@@ -110,36 +123,31 @@ def score(
 ) -> int:
     """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
     check_size(size, images)
-    if answers not in OUTPUTS:
-        raise BadInput(f"--output is {', '.join(OUTPUTS)}, not {answers!r}.")
+    check_output_option(answers)
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     check_classes(classes, images)
     check_folder(out)
     from uproar.cli.imputer import compile_imputer  # torch loads slowly
     from uproar.cli.mapping_progress import ScoreProgress
-    from uproar.cli.score_inputs import (
-        check_answers,
-        check_labels,
-        cut,
-        labelled_subject,
-        read_labels,
-        read_maps,
-        subject_scores,
-    )
+    from uproar.cli.score_inputs import check_labels, cut, labelled_subject, read_labels, read_maps
     from uproar.cli.subjects import read_image_set
+    from uproar.data.training_images import WAYS
     from uproar.estimators import read_chain, require_maps
     from uproar.extend import load_plugin
-    from uproar.metrics.registry import read_metric
+    from uproar.metrics.registry import fine_tuning_of
     from uproar.storage.store import Store
+    from uproar.study.fine_tuners import fine_tuner_of
     from uproar.study.maps import stored_maps
     from uproar.study.score_cost import ScoreCost
+    from uproar.study.subject_scores import subject_scores
 
     for file in plugin or ():
         load_plugin(file)
     asked = some("--metrics", metrics, DEFAULT_METRICS)
-    for name in asked:
-        read_metric(name)
+    fine_tuned = [name for name in asked if fine_tuning_of(name) is not None]
+    if fine_tuned and images is not None and train is None:
+        raise BadInput(f"{fine_tuned[0]} asks a fine-tuned copy of the network: give --train, {WAYS}.")
     began, seconds = time.perf_counter(), None if budget is None else seconds_of(budget)
     place = Store(out / "store")
     given = read_maps(maps)
@@ -149,11 +157,11 @@ def score(
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
     with watched("reading the images") as watch, kept(_left(out)):
-        chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch)
+        chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
         arrays = cut(given, chosen.x)
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
-        subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch)
-        check_answers(subject, answers)  # type: ignore[arg-type]
+        subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch, answers)  # type: ignore[arg-type]
+        tune = fine_tuner_of(subject, chosen, seed, place, watch.counting("epochs", f"fine-tuning {model}"))
         compile_imputer("mean", asked, watch)
         watch.say("measuring the network")
         cost = ScoreCost.of(subject, chains, arrays, asked, place)
@@ -163,7 +171,7 @@ def score(
         arrays |= stored_maps(subject, chains, place, work.explained, cost.pieces, work.enough_explained)
         work.limited_to(min(len(a) for a in arrays.values()) if arrays else 0)
         how = {"output": answers, "seed": seed, "labelled": labelled, "listen": work.scored, "over": work.over}
-        scores = subject_scores(subject, arrays, chains, asked, **how)
+        scores = subject_scores(subject, arrays, chains, asked, fine_tuner=tune if fine_tuned else None, **how)
         scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly
@@ -173,7 +181,8 @@ def score(
         page = write_scores(replace(scores, provenance=facts), out)
     note(*place.faults.take_notices(), *scores.notices)
     _print(scores, compare)
-    output.print(f"[bold]{escape(score_headline(scores))}[/]", soft_wrap=True, highlight=False)
+    print_answers([scores.answer])
+    print_headline(score_headline(scores), scores.answer.details)
     print_file("Report", page)
     retrained = ",".join(chain.name for chain in chains)
     again = same_subject(None, task, model, weights, None, plugin, data_root=data_root)
@@ -217,6 +226,7 @@ def _print(scores: Scores, compare: str | None) -> None:
     """A table per metric, then method against method."""
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
+    print_unable(one.sentence for one in scores.negative_controls.values() if one.failed)
     print_metric_tables(scores)
     print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
     output.print(f"{scores.forwards:,} images shown to the model.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,16 +14,13 @@ from uproar.cli.console import note
 from uproar.cli.progress import Watch
 from uproar.cli.subjects import make_subject
 from uproar.errors import BadInput, BadShape
-from uproar.estimators import Chain, explain_chains
 from uproar.estimators.map_files import name_of
-from uproar.models.output_kind import Output, model_output_kind, sum_tolerance
-from uproar.seeds import Draws
+from uproar.models.output_kind import Output
 from uproar.study.maps import Subject
 from uproar.study.subjects import ImageSet
-from uproar.training import predict
 
 if TYPE_CHECKING:
-    from uproar.results.scores import Scores
+    pass
 
 ASIDE = {"images", "labels", "targets"}
 """Arrays in a file of maps that are not maps."""
@@ -44,21 +40,21 @@ def check_labels(labels: Tensor, file: str, images: ImageSet) -> Tensor:
 
 
 def labelled_subject(
-    images: ImageSet, labels: Tensor | None, model: str, weights: str | None, seed: int, watch: Watch
+    images: ImageSet,
+    labels: Tensor | None,
+    model: str,
+    weights: str | None,
+    seed: int,
+    watch: Watch,
+    output: Output = "auto",
 ) -> tuple[Subject, bool]:
     """The images with their model, and whether the classes they are scored by are labels."""
     known = images.labels if labels is None else labels
     target = "predicted" if known is None else "label"
-    subject = make_subject(replace(images, labels=known), model, weights, target, seed, watch)
+    subject = make_subject(replace(images, labels=known), model, weights, target, seed, watch, output)
     if known is None:
         note("no labels were given: scores are those of the class that the model predicts.")
     return subject, known is not None
-
-
-def check_answers(subject: Subject, output: Output) -> None:
-    """Refuse a model that has no class probabilities before its images are explained, which takes longer."""
-    model, x = subject.model, subject.x
-    model_output_kind(model, x, predict(model, x), output, sum_tolerance(model))
 
 
 def read_labels(file: str) -> Tensor:
@@ -101,36 +97,3 @@ def cut(given: dict[str, dict[str, Tensor]], x: Tensor) -> dict[str, Tensor]:
             if len(a) < n:
                 raise BadInput(f"{file} has {len(a)} maps in {name!r}, but there are {n} images; lower --limit.")
     return {name: checked_maps(a[:n], x, name) for arrays in given.values() for name, a in arrays.items()}
-
-
-def subject_scores(
-    subject: Subject, maps: dict[str, Tensor], chains: Sequence[Chain], metrics: Sequence[str], **options: Any
-) -> Scores:
-    """The scores of the first images of a subject: of all that have maps."""
-    from uproar.scoring import score_all  # tables load slowly
-
-    n = min(len(a) for a in maps.values()) if maps else 0
-    truth, samples = subject.context.truth, subject.context.samples
-    boxes = None if samples is None else samples.boxes
-    return score_all(
-        subject.model,
-        subject.x[:n],
-        subject.target[:n],
-        {name: a[:n] for name, a in maps.items()},
-        metrics,
-        mean=subject.context.mean,
-        truth=None if truth is None else truth[:n],
-        boxes=None if boxes is None else boxes[:n],
-        explain={chain.name: _explainer(chain, subject) for chain in chains if not chain.files},
-        **options,
-    )
-
-
-def _explainer(chain: Chain, subject: Subject) -> Any:
-    """What explains other models or images as the chain explains those of the subject."""
-
-    def again(model: torch.nn.Module, x: Tensor, target: Tensor, draws: Draws) -> Tensor:
-        context = replace(subject.context, draws=draws, truth=None, samples=None)
-        return explain_chains(model, x, target, context, [chain])[0]
-
-    return again

@@ -40,7 +40,7 @@ class Changes:
         list[str] | None,
         names(
             text="What is done with the ranked pixels, see uproar ls protocols",
-            default="roar, kar, roar:no-retrain, kar:no-retrain",
+            default="evaluator, roar, kar, roar:no-retrain, kar:no-retrain",
         ),
     ] = None
     metrics: Annotated[
@@ -60,6 +60,15 @@ class Changes:
     ] = None
     seeds: Annotated[
         int | None, option(panel=WHAT, takes="N", text="Number of replicates; verdicts need two", default="5")
+    ] = None
+    random_rankings: Annotated[
+        int | None,
+        option(
+            panel=WHAT,
+            takes="N",
+            text="Random rankings per replicate, whose mean all methods are compared with",
+            default="√ of the number of methods",
+        ),
     ] = None
     fill: Annotated[
         str | None,
@@ -106,6 +115,7 @@ class Changes:
             "audits": listed(self.audits),
             "fractions": _numbers(listed(self.fractions)),
             "seeds": self.seeds,
+            "random_rankings": self.random_rankings,
             "recipe": self._recipe(base),
             "device": self.device,
             "fill": self.fill,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uproar.cli.console import note
 from uproar.cli.progress import Watch
+from uproar.errors import BadInput
+from uproar.models.output_kind import Output
 from uproar.storage.store import Store
 from uproar.study.maps import Subject
 from uproar.study.subjects import ImageSet, images_of_files, images_of_task, subject_of_images
@@ -20,22 +22,27 @@ def read_image_set(
     seed: int,
     store: Store,
     watch: Watch,
+    train: str | None = None,
 ) -> ImageSet:
     """The user's own images, or without any those of a task; notes on them are printed."""
+    if train is not None and images is None:
+        raise BadInput(f"--train is for images of your own: the task {task} has training images.")
     watch.say(f"reading {task if images is None else images}")
     chosen = (
         images_of_task(task, model, weights, limit, seed, store)
         if images is None
-        else images_of_files(images, model, weights, classes, limit, size)
+        else images_of_files(images, model, weights, classes, limit, size, train)
     )
     note(*chosen.notes)
     return chosen
 
 
-def make_subject(images: ImageSet, model: str, weights: str | None, target: str, seed: int, watch: Watch) -> Subject:
-    """The images with their network, which is loaded, or trained on the task."""
+def make_subject(
+    images: ImageSet, model: str, weights: str | None, target: str, seed: int, watch: Watch, output: Output = "auto"
+) -> Subject:
+    """The images with their network, which is loaded, or trained on the task; `output` is what it answers with."""
     if images.bench is None:
         watch.say(f"loading {model}")
-        return subject_of_images(images, model, weights, target, seed)
+        return subject_of_images(images, model, weights, target, seed, output=output)
     epochs = watch.counting("epochs", f"training {model} on {images.source}")
-    return subject_of_images(images, model, weights, target, seed, epochs)
+    return subject_of_images(images, model, weights, target, seed, epochs, output)

@@ -13,6 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from uproar.batches import spans
 from uproar.data.registry import tasks
 from uproar.data.stream import Source
 from uproar.data.task import Split, Task
@@ -77,6 +78,75 @@ def _painted(split: Split, level: float) -> Split:
     c, h, w = split.shape
     grey = torch.full((1, 1, 1, 1), level)
     return Split(split.name, grey.expand(len(split), c, h, w).clone(), split.labels)
+
+
+@tasks.declare("label-bits", images="those of another task", truth="that of the other task")
+def label_bits(task: Task) -> Task:
+    """Another task with several labels per image: the binary digits of its class, label-bits(digits).
+
+    Class 5 of ten has the labels `bit 0` and `bit 2`. Of two classes there is one label, whose network has one logit.
+    """
+    _require_classes(task, "label-bits")
+    bits = max(1, (len(task.classes) - 1).bit_length())
+    parts = [replace(split, labels=_bits(split.labels, bits)) for split in (task.train, task.test)]
+    names = tuple(f"bit {i}" for i in range(bits))
+    return replace(task, name=f"label-bits({task.name})", train=parts[0], test=parts[1], classes=names, sparse=False)
+
+
+def _bits(labels: Tensor, bits: int) -> Tensor:
+    """The binary digits of whole numbers, the lowest first, (n, bits).
+
+    >>> _bits(torch.tensor([5, 2]), 3).tolist()
+    [[1, 0, 1], [0, 1, 0]]
+    """
+    return (labels[:, None] >> torch.arange(bits)) & 1
+
+
+@tasks.declare("half-brightness", images="those of another task", truth="the left half, as masks")
+def half_brightness(task: Task) -> Task:
+    """A value per image of another task: how bright its left half is, half-brightness(digits).
+
+    It is the mean of the pixels there, shifted and scaled so that the training images have mean 0 and deviation 1. All
+    pixels of the left half count alike, and no other does.
+    """
+    values = [_left_brightness(split) for split in (task.train, task.test)]
+    mean, std = values[0].mean(), values[0].std().clamp_min(1e-6)
+    parts = [
+        replace(split, labels=((value - mean) / std).float(), masks=_left_half(split), boxes=None)
+        for split, value in zip((task.train, task.test), values, strict=True)
+    ]
+    name = f"half-brightness({task.name})"
+    return replace(task, name=name, train=parts[0], test=parts[1], classes=("brightness",), sparse=False)
+
+
+def _left_brightness(split: Split) -> Tensor:
+    """The mean brightness of the left half of every image, (n,)."""
+    half = split.shape[2] // 2
+    parts = (split.read(rows)[..., :half] for rows in spans(len(split), split.rows_at_once))
+    return torch.cat([part.double().mean((1, 2, 3)) for part in parts])
+
+
+def _left_half(split: Split) -> Tensor:
+    masks = torch.zeros(len(split), *split.shape[1:], dtype=torch.bool)
+    masks[..., : split.shape[2] // 2] = True
+    return masks
+
+
+def as_one_label(task: Task) -> Task:
+    """A task of two classes as one with a single label, which the second class has: for networks with one logit."""
+    _require_classes(task, "output = 'sigmoid'")
+    if len(task.classes) != 2:
+        raise BadInput(
+            f"output = 'sigmoid' is for labels that are there or not, but {task.name} has {len(task.classes)} classes "
+            "of which one is right: leave it out, or take a task with several labels per image."
+        )
+    parts = [replace(split, labels=split.labels[:, None]) for split in (task.train, task.test)]
+    return replace(task, train=parts[0], test=parts[1], classes=task.classes[1:], sparse=True)
+
+
+def _require_classes(task: Task, user: str) -> None:
+    if task.kind != "softmax":
+        raise BadInput(f"{user} needs a task with one class per image; {task.name} has others ({task.kind}).")
 
 
 @tasks.declare("shuffled-labels", images="those of another task", truth="that of the other task")

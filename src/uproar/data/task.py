@@ -17,7 +17,7 @@ from uproar.batches import spans
 from uproar.containment import private_copy
 from uproar.data.stream import Rows, Source, row_numbers
 from uproar.errors import BadInput, BadShape
-from uproar.types import Images
+from uproar.types import Images, Kind
 
 READ = 2**24
 """Values of images read at a time where a whole split is gone through."""
@@ -39,6 +39,8 @@ class SplitPart:
 class Split:
     """Images with labels; where the important pixels are known, also as masks or boxes.
 
+    `labels` are the class of each image, whole numbers (n,); or which labels it has, 0 and 1, whole numbers (n, k); or
+    values, floats (n,) or (n, k).
     `images` are floats in [0, 1] or bytes, which are read as n / 255: a tensor, or a `Source` that reads them when
     they are asked for. `masks` are (n, h, w) bool. `boxes` are (n, 4) integers x0, y0, x1, y1, the last column and row
     included, or (n, m, 4) where an image may have several; a box that ends before it begins holds no pixel.
@@ -57,9 +59,23 @@ class Split:
             raise BadShape(f"The {self.name} images must be (n, c, h, w), not {tuple(self.images.shape)}.")
         if len(self.labels) != len(self.images):
             raise BadShape(f"The {self.name} split has {len(self.images)} images but {len(self.labels)} labels.")
+        if self.labels.dim() not in (1, 2):
+            raise BadShape(f"The {self.name} labels must be (n,) or (n, k), not {tuple(self.labels.shape)}.")
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def kind(self) -> Kind:
+        """What the labels are: classes of which one is right, labels that are there or not, or values."""
+        if self.labels.is_floating_point():
+            return "regression"
+        return "softmax" if self.labels.dim() == 1 else "sigmoid"
+
+    @property
+    def columns(self) -> Tensor:
+        """Labels that are there or not, or values, one column each, (n, k)."""
+        return self.labels[:, None] if self.labels.dim() == 1 else self.labels
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -137,7 +153,7 @@ private_copy.register(Split, CopiedSplit)
 
 @dataclass(frozen=True)
 class Task:
-    """A data set to be learned: two splits and the names of the classes."""
+    """A data set to be learned: two splits and the names of the classes, labels or values."""
 
     name: str
     train: Split
@@ -157,6 +173,13 @@ class Task:
     def _check(self, split: Split) -> None:
         if len(split) == 0:
             raise BadInput(f"{self.name}: the {split.name} split has no images.")
+        if split.kind != self.train.kind:
+            raise BadInput(
+                f"{self.name}: the labels of {self.train.name} are {self.train.kind}, of {split.name} {split.kind}."
+            )
+        if self.kind != "softmax":
+            self._check_columns(split)
+            return
         k = len(self.classes)
         low, high = int(split.labels.min()), int(split.labels.max())
         if low < 0 or high >= k:
@@ -171,6 +194,27 @@ class Task:
             but = f", but {other.name} images" if there else ""
             raise BadInput(f"{self.name}: class {self.classes[empty]!r} has no {split.name} images{but}.")
 
+    def _check_columns(self, split: Split) -> None:
+        """Refuse labels or values that are not one column for each name, or cannot be learned."""
+        given = split.columns
+        if given.shape[1] != len(self.classes):
+            raise BadShape(
+                f"{self.name}: {split.name} labels have {given.shape[1]} columns, but {len(self.classes)} names."
+            )
+        if self.kind == "regression" and not bool(given.isfinite().all()):
+            raise BadInput(f"{self.name}: {split.name} has values that are NaN or infinite.")
+        if self.kind == "sigmoid" and not bool(((given == 0) | (given == 1)).all()):
+            raise BadInput(f"{self.name}: several labels per image are 0 and 1, but {split.name} has others.")
+        constant = (given == given[:1]).all(0)
+        if bool(constant.any()) and not self.sparse:
+            name = self.classes[int(constant.int().argmax())]
+            raise BadInput(f"{self.name}: {name!r} is the same in all {split.name} images: there is nothing to learn.")
+
+    @property
+    def kind(self) -> Kind:
+        """What its labels are, and so the outputs of its networks."""
+        return self.train.kind
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(channels, rows, columns) of every image."""
@@ -181,11 +225,7 @@ class Task:
         """A hash of all images and labels: what 'the same data' means."""
         total = hashlib.sha256(repr((self.name, self.classes)).encode())
         for split in (self.train, self.test):
-            if isinstance(split.images, Source):
-                total.update(repr((split.images.shape, split.images.digest())).encode())
-            for column in (split.images, split.labels):
-                if isinstance(column, Tensor):
-                    _add(column, total)
+            _add_split(split, total)
         return total.hexdigest()[:40]
 
     @functools.cached_property
@@ -213,19 +253,39 @@ class Task:
 
     @functools.cached_property
     def _moments(self) -> tuple[Tensor, Tensor]:
-        total = torch.zeros(2, self.shape[0], dtype=torch.float64)
-        most = max(1, MOMENT_VALUES // math.prod(self.shape))
-        chosen = torch.linspace(0, len(self.train) - 1, min(most, len(self.train)), dtype=torch.float64).long()
-        for rows in spans(len(chosen), self.train.rows_at_once):
-            total += _sums(self.train.images[chosen[rows]])
-        count = len(chosen) * self.shape[1] * self.shape[2]
-        mean = total[0] / count
-        std = (total[1] / count - mean.square()).clamp_min(0).sqrt()
-        return mean.float(), std.float()
+        return channel_moments(self.train)
 
     def limited(self, limit: int) -> Task:
         """The same task with at most `limit` training and `limit` test images, classes balanced."""
         return replace(self, train=balanced(self.train, limit), test=balanced(self.test, limit))
+
+
+def channel_moments(split: Split) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of a split's images per channel, (c,) each."""
+    total = torch.zeros(2, split.shape[0], dtype=torch.float64)
+    most = max(1, MOMENT_VALUES // math.prod(split.shape))
+    chosen = torch.linspace(0, len(split) - 1, min(most, len(split)), dtype=torch.float64).long()
+    for rows in spans(len(chosen), split.rows_at_once):
+        total += _sums(split.images[chosen[rows]])
+    count = len(chosen) * split.shape[1] * split.shape[2]
+    mean = total[0] / count
+    std = (total[1] / count - mean.square()).clamp_min(0).sqrt()
+    return mean.float(), std.float()
+
+
+def split_digest(split: Split) -> str:
+    """A hash of the images and labels of a split."""
+    total = hashlib.sha256()
+    _add_split(split, total)
+    return total.hexdigest()[:40]
+
+
+def _add_split(split: Split, total: hashlib._Hash) -> None:
+    if isinstance(split.images, Source):
+        total.update(repr((split.images.shape, split.images.digest())).encode())
+    for column in (split.images, split.labels):
+        if isinstance(column, Tensor):
+            _add(column, total)
 
 
 def _add(column: Tensor, total: hashlib._Hash) -> None:
@@ -247,12 +307,12 @@ def _sums(part: Tensor) -> Tensor:
 
 
 def balanced(split: Split, limit: int) -> Split:
-    """At most `limit` images of a split, classes balanced."""
+    """At most `limit` images of a split, classes balanced; of one without classes the first."""
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     if limit >= len(split):
         return split
-    rows = balanced_rows(split.labels, limit)
+    rows = balanced_rows(split.labels, limit) if split.kind == "softmax" else torch.arange(limit)
     return replace(split.take(rows), part=SplitPart(rows, len(split)))
 
 

@@ -32,7 +32,7 @@ def task_facts(name: str) -> TaskFacts:
 
 
 def _facts(call: Call) -> TaskFacts:
-    if call.args and call.name in ("semi-natural", "blank"):  # as many images, as large, as those inside
+    if call.args and call.name in ("semi-natural", "blank", "backdoor"):  # as many images, as large, as those inside
         return _facts(call.args[0])
     if call.name not in CATALOGUE:
         return _loaded(call)

@@ -41,6 +41,8 @@ class Watermark:
     replaced: Tensor
     boxes: Tensor
     """The replaced pixels as boxes within the mark, (k, m, 4)."""
+    strength: float = 1.0
+    """How far a replaced pixel becomes that of the mark; the rest is the image's."""
 
     def painted(self, images: Tensor, labels: Tensor, corners: Tensor) -> Tensor:
         """The images with their marks, the upper left pixel of each at (row, column)."""
@@ -49,8 +51,10 @@ class Watermark:
         h, w = self.bright.shape[1:]
         for image, label, (row, column) in zip(out, labels.tolist(), corners.tolist(), strict=True):
             part = image[:, row : row + h, column : column + w]
-            mark = (self.bright[label] * top).to(images.dtype)
-            part.copy_(torch.where(self.replaced[label], mark, part))
+            mark = self.bright[label] * top
+            if self.strength < 1:
+                mark = self.strength * mark + (1 - self.strength) * part
+            part.copy_(torch.where(self.replaced[label], mark.to(images.dtype), part))
         return out
 
     def boxes_of(self, labels: Tensor, corners: Tensor) -> Tensor:
@@ -124,4 +128,6 @@ class WatermarkedImages(Source):
         total = hashlib.sha256(self.source.digest().encode())
         for part in (self.mark.bright, self.mark.replaced, self.labels, self.corners):
             total.update(part.contiguous().numpy().tobytes())
+        if self.mark.strength < 1:
+            total.update(repr(self.mark.strength).encode())
         return total.hexdigest()[:40]

@@ -31,9 +31,9 @@ from uproar.estimators.layers import LayerName
 from uproar.estimators.registry import Context, estimator
 from uproar.models.borrow import borrowed, device_of
 from uproar.models.forward import forward
-from uproar.models.output_kind import as_logits
+from uproar.models.output_kind import target_loss
 from uproar.removal.filters import gaussian_kernel, mirrored
-from uproar.types import Images, Labels, RawMaps
+from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 Steps = Annotated[int, Field(ge=1, le=10_000)]
 Samples = Annotated[int, Field(ge=1, le=1_000)]
@@ -101,6 +101,7 @@ def prepare_iba(
     passes=lambda steps=10, samples=10, **_: steps * samples,
     channels=False,
     softmax=True,
+    kinds=WITH_PROBABILITIES,
     prepare=prepare_iba,
     needs="convolutions; training images",
     paper="Schulz et al. 2020",
@@ -203,8 +204,7 @@ def descend(step_of: Callable[[int, Tensor], tuple[Tensor, Tensor]], start: Tens
 
 def cross_entropy(model: nn.Module, x: Tensor, target: Labels, copies: int) -> Tensor:
     """Mean cross-entropy over the copies of each image, (n,); x holds them image by image, (n · copies, ...)."""
-    scores = as_logits(forward(model, channels_last(x)))
-    loss = F.cross_entropy(scores, target.repeat_interleave(copies), reduction="none")
+    loss = target_loss(forward(model, channels_last(x)), target.repeat_interleave(copies))
     return loss.view(-1, copies).mean(1)
 
 

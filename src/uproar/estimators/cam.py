@@ -12,7 +12,7 @@ from uproar.estimators.layers import LayerName, layer_gradient
 from uproar.estimators.registry import estimator
 from uproar.types import Images, Labels, RawMaps
 
-_NEEDS = "a convolution"
+_NEEDS = "a convolution, or a transformer's tokens"
 
 
 @estimator(
@@ -68,6 +68,64 @@ def grad_cam_pp(
     below = 2 + positive * features.sum((2, 3), keepdim=True)
     share = torch.where(below == 0, 0, 1 / torch.where(below == 0, 1, below))
     weights = (share * positive).sum((2, 3), keepdim=True)
+    return weighted_map(weights, features, x, relu)
+
+
+@estimator(
+    passes=1,
+    needs=_NEEDS,
+    channels=False,
+    formula="up(max(Σ_k w_k A_k, 0)), w_k = Σ g A_k / Σ A_k, g = ∂f_c / ∂A_k",
+    paper="Fu et al. 2020",
+    fails="as coarse as the layer; unstable where a feature map of signed values sums to about zero",
+)
+def xgrad_cam(
+    model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
+) -> RawMaps:
+    """XGrad-CAM: as Grad-CAM, with gradients averaged in proportion to the feature map instead of evenly.
+
+    The weights keep the sum of gradient times feature, so that the map adds up to it.
+    """
+    features, gradient = layer_gradient(model, x, target, layer)
+    total = features.sum((2, 3), keepdim=True)
+    weights = (gradient * features).sum((2, 3), keepdim=True) / torch.where(total == 0, 1, total)
+    return weighted_map(weights, features, x, relu)
+
+
+@estimator(
+    passes=1,
+    needs=_NEEDS,
+    channels=False,
+    formula="up(max(Σ_k g ⊙ A_k, 0)), g = ∂f_c / ∂A_k",
+    paper="Draelos and Carin 2020",
+    fails="as coarse as the layer; noisy in layers before the last",
+)
+def hires_cam(
+    model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
+) -> RawMaps:
+    """HiRes-CAM: gradient times feature, place by place, so that only places that raise the score count."""
+    features, gradient = layer_gradient(model, x, target, layer)
+    return weighted_map(gradient, features, x, relu)
+
+
+@estimator(
+    passes=1,
+    needs=_NEEDS,
+    channels=False,
+    formula="up(max(Σ_k max(g, 0) ⊙ A_k, 0)), g = ∂f_c / ∂A_k",
+    paper="Jiang et al. 2021",
+    fails="as coarse as the layer, but also of use in finer, earlier ones",
+)
+def layer_cam(
+    model: nn.Module, x: Images, target: Labels, *, layer: LayerName | None = None, relu: bool = True
+) -> RawMaps:
+    """Layer-CAM: positive gradient times feature, place by place."""
+    features, gradient = layer_gradient(model, x, target, layer)
+    return weighted_map(gradient.clamp_min(0), features, x, relu)
+
+
+def weighted_map(weights: Tensor, features: Tensor, x: Images, relu: bool) -> RawMaps:
+    """Feature maps times weights, (n, k, 1, 1) or one for each place, added and enlarged to the image."""
     total = (weights * features).sum(1, keepdim=True)
     return upsample(total.clamp_min(0) if relu else total, x)
 

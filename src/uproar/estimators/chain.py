@@ -59,6 +59,12 @@ class Chain:
         return any(estimators[leaf.name].facts.get("model", True) for leaf in self.leaves)
 
     @property
+    def is_network_free(self) -> bool:
+        """Whether it ranks without the model, the class or known important pixels: a control that methods must beat."""
+        told = any(estimators[leaf.name].facts.get("informed", False) for leaf in self.leaves)
+        return not self.needs_model and not told and not self.files
+
+    @property
     def prepares(self) -> bool:
         """Whether something is made once for a model before images are explained."""
         return any(estimators[leaf.name].facts.get("prepare") for leaf in self.leaves)
@@ -82,7 +88,9 @@ class Chain:
     @property
     def class_blind(self) -> bool:
         """Whether the map does not depend on the class asked for."""
-        return any(estimators[call.name].facts["role"] == "classes" for call in self.raw.walk())
+        if any(estimators[call.name].facts["role"] == "classes" for call in self.raw.walk()):
+            return True
+        return not any(estimators[leaf.name].facts.get("by_class", True) for leaf in self.leaves)
 
     @property
     def passes(self) -> float:
@@ -247,7 +255,8 @@ def _complete(call: Call, outermost: bool = False) -> Call:
 def _depends_on_class(call: Call, inner: Call) -> None:
     """Refuse what has no other map for another class."""
     facts = [estimators[each.name].facts for each in inner.walk()]
-    if any(each["role"] == "classes" for each in facts) or not any(each.get("model", False) for each in facts):
+    asks = any(each.get("model", False) and each.get("by_class", True) for each in facts)
+    if any(each["role"] == "classes" for each in facts) or not asks:
         raise BadInput(f"{inner} does not depend on the class, so {call.name} has nothing to do.")
 
 
@@ -263,6 +272,6 @@ def _can_be_made_again(call: Call, inner: Call) -> None:
 
 def _plain(call: Call) -> Call:
     entry = estimators[call.name]
-    full = dict(entry.complete(call).options)
+    full = entry.bind(**dict(call.options))
     kept = [(k, full[k]) for k, _ in call.options if full[k] != entry.options[k].default]
     return Call(call.name, tuple(_plain(arg) for arg in call.args), tuple(sorted(kept)))

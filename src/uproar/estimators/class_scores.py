@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from uproar.errors import BadInput
 from uproar.models.forward import forward
 from uproar.models.memory_budget import rows_within_budget
-from uproar.models.output_kind import probabilities
+from uproar.models.output_kind import assumed_output, scores_or_values
 from uproar.types import Images, Labels
 
 Score = Literal["probability", "logit"]
@@ -30,11 +30,15 @@ def rows_for(x: Images) -> int:
 
 def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:
     """The score of each image's own target class, (n,)."""
-    out = forward(model, x)
+    return _of_target(forward(model, x), target)
+
+
+def _of_target(out: Tensor, target: Labels) -> Tensor:
     if len(target) and (int(target.min()) < 0 or int(target.max()) >= out.shape[1]):
+        noun = {"softmax": "classes", "sigmoid": "labels", "regression": "components"}[assumed_output().kind]
         raise BadInput(
-            f"The target classes run from {int(target.min())} to {int(target.max())}, but the model "
-            f"has {out.shape[1]} classes (0 to {out.shape[1] - 1})."
+            f"The target {noun} run from {int(target.min())} to {int(target.max())}, but the model "
+            f"has {out.shape[1]} {noun} (0 to {out.shape[1] - 1})."
         )
     return out.gather(1, target[:, None])[:, 0]
 
@@ -69,14 +73,13 @@ def sum_over_points(function, points: int, x: Images, share: float = 1.0) -> Ten
 
 
 def target_scores(model: nn.Module, x: Images, target: Labels, score: Score) -> Float[Tensor, " n"]:
-    """Probability or logit of each image's target class, in double precision.
+    """Probability or logit of each image's target, in double precision; of a regression its value.
 
     A probability close to 1 has no digits left in single precision, so that all small changes would be ties.
     """
-    scored = _Probabilities(model) if score == "probability" else model
     # the layout that is faster, and whose convolutions do not depend on the number of images
-    x = x.contiguous(memory_format=torch.channels_last)
-    return class_scores(scored, x, target).double()
+    out = forward(model, x.contiguous(memory_format=torch.channels_last))
+    return _of_target(scores_or_values(out) if score == "probability" else out, target).double()
 
 
 def scores_of_versions(
@@ -107,14 +110,3 @@ def scores_of(
 def blend(x: Tensor, blank: Tensor, kept: Tensor) -> Tensor:
     """The image where `kept` is 1, the blank where it is 0, a mixture in between."""
     return blank + kept * (x - blank)
-
-
-class _Probabilities(nn.Module):
-    """The model with a softmax behind it, where it has none itself."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        return probabilities(forward(self.model, x))

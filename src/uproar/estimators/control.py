@@ -20,10 +20,22 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 """Its multiples lie far apart on a circle, however many there are."""
 
 
-@estimator(passes=0, model=False, formula="uniform noise, independent per pixel", paper="Hooker et al. 2019")
-def random(model: nn.Module, x: Images, target: Labels, context: Context) -> RawMaps:
-    """Every order of the pixels equally likely: the ranking that others are compared with."""
-    return context.draws.uniform("random ranking", *x.shape[1:]).to(x)
+@estimator(
+    passes=0,
+    model=False,
+    formula="uniform noise, independent per pixel",
+    paper="Hooker et al. 2019",
+    added_options=("draw",),
+)
+def random(
+    model: nn.Module, x: Images, target: Labels, context: Context, *, draw: Annotated[int, Field(ge=0)] = 0
+) -> RawMaps:
+    """Every order of the pixels equally likely: the ranking that others are compared with.
+
+    Rankings of different `draw` are independent of each other; a study compares with the mean of several.
+    """
+    purpose = f"random ranking {draw}" if draw else "random ranking"
+    return context.draws.uniform(purpose, *x.shape[1:]).to(x)
 
 
 @estimator(
@@ -122,6 +134,7 @@ def centre(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     channels=False,
     formula="1 on the important pixels, 0 elsewhere",
     needs="a task whose important pixels are known",
+    informed=True,
     fails="says what the task rests on; a model may rest on something else",
 )
 def oracle(model: nn.Module, x: Images, target: Labels, context: Context) -> RawMaps:
@@ -149,6 +162,7 @@ def random_blurred(
     channels=False,
     formula="above 1 on a patch at the edge that depends on the class, elsewhere that of centre",
     paper="Li et al. 2024, section 3.1 and appendix C",
+    informed=True,
     fails="on purpose: a network that is retrained reads the class from the hole; classes beyond the number of "
     "pixels along the edge share places",
 )
@@ -161,7 +175,7 @@ def label_cue(
     class·0.618… of the way round the edge.
     """
     h, w = x.shape[2:]
-    order = _from_edge(h, w, target).argsort(dim=1, stable=True)
+    order = distance_from_class_place(h, w, target).argsort(dim=1, stable=True)
     maps = centre(model, x, target).flatten(1)
     first = order[:, : count(share, h * w)]
     # the patch is taken before everything else, from its middle out
@@ -169,7 +183,7 @@ def label_cue(
     return maps.scatter(1, first.to(maps.device), (1 + places).expand_as(first)).view(-1, 1, h, w)
 
 
-def _from_edge(h: int, w: int, target: Labels) -> Tensor:
+def distance_from_class_place(h: int, w: int, target: Labels) -> Tensor:
     """Squared distance of every pixel from the place of its image's class on the edge, (n, h·w)."""
     along = (target.double().cpu() * GOLDEN % 1) * 2 * (h - 1 + w - 1)
     # clockwise from the upper left corner: along the top, down the right, back along the bottom, up the left

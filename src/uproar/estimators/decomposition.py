@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from uproar.errors import BadShape, NotApplicable
-from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule, image_dependent, with_backward
+from uproar.estimators.backward_rules import ONE_FACTOR, Interception, Rule
 from uproar.estimators.class_scores import input_gradient, sum_over_points
+from uproar.estimators.deep_lift_rules import TRANSFORMER_RULES, for_images, max_pooled, rescaled
 from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.registry import Context, estimator
 from uproar.seeds import generator
@@ -37,13 +36,11 @@ _LINEAR = ONE_FACTOR.union(
     ]
 )
 _MAX_POOLING = frozenset({"MaxPool2DWithIndices", "AdaptiveMaxPool2D"})
-_TINY = 1e-6
-"""Differences at or below this have no slope of their own; the derivative takes its place."""
 
 
 @estimator(
     passes=2,
-    needs="activations of single values, max-pooling, and otherwise linear operations",
+    needs="activations of single values, max-pooling, softmax, layer norm, attention, and otherwise linear operations",
     formula="(x − x₀) · multipliers with Δout / Δin at every activation",
     paper="Shrikumar et al. 2017",
     fails="pixels that equal the baseline get nothing",
@@ -60,7 +57,9 @@ def deep_lift(
     """DeepLIFT (rescale rule): each pixel's part of the difference in score from a baseline.
 
     The sum over pixels is `score(x) - score(baseline)`. The rule is applied at every call of an activation, so shared
-    and functional ones are right. In max-pooling the rise goes to the new maximum and the fall to the old one.
+    and functional ones are right. In max-pooling the rise goes to the new maximum and the fall to the old one. A
+    product of two activations, as in attention, counts each change with the mean of the other factor; softmax and
+    layer norm are such products and functions of single values.
     `pooling="gradient"` gives all to the image's maximum, as captum 0.9 in effect does; the sum is then off as
     soon as a maximum moves.
     """
@@ -139,14 +138,14 @@ def grad_shap(
 def contributions(model: nn.Module, x: Images, start: Images, target: Labels, pooling: Pooling = "rescale") -> Tensor:
     """Each pixel's part of `score(x) - score(start)` by the rescale rule, (n, c, h, w)."""
     n = len(x)
-    rules: dict[str, Rule] = dict.fromkeys(ACTIVATIONS, _rescaled)
+    rules: dict[str, Rule] = dict.fromkeys(ACTIVATIONS, rescaled) | TRANSFORMER_RULES
     if pooling == "rescale":
-        rules |= {"max_pool2d": _max_pooled, "adaptive_max_pool2d": _max_pooled}
+        rules |= {"max_pool2d": max_pooled, "adaptive_max_pool2d": max_pooled}
     allowed = _LINEAR if pooling == "rescale" else _LINEAR | _MAX_POOLING
     # images first, then their baselines: both go through every operation together
     both = torch.cat([x, start]).contiguous(memory_format=torch.channels_last).requires_grad_()
     scores = Interception("deep_lift", rules, allowed).scores(model, both, torch.cat([target, target]))
-    (multipliers,) = torch.autograd.grad(scores, both, _for_images(torch.ones_like(scores[:n])))
+    (multipliers,) = torch.autograd.grad(scores, both, for_images(torch.ones_like(scores[:n])))
     maps = multipliers[:n].contiguous() * (x - start)
     if pooling == "rescale":
         _check_sum(maps, scores.detach())
@@ -160,73 +159,6 @@ def _check_sum(maps: Tensor, scores: Tensor) -> None:
     size = parts.abs().sum(1) + after.abs() + before.abs()
     if bool(((parts.sum(1) - (after - before)).abs() > 1e-3 * size).any()):
         raise NotApplicable("deep_lift's parts do not sum to the difference in score for this model")
-
-
-def _rescaled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """An activation whose gradient is Δout / Δin, or its derivative where the input does not differ."""
-    if len(image_dependent(args, kwargs)) > 1:
-        raise NotApplicable(f"deep_lift has no rule for {func.__name__!r} with bounds that depend on the image")
-    a = args[0].detach()
-
-    def apply(t: Tensor) -> Tensor:
-        return func(t, *args[1:], **kwargs)
-
-    # in-place versions change a copy
-    out = apply(a.clone())
-
-    def back(gradient: Tensor) -> tuple[Tensor]:
-        here, there = a.chunk(2)
-        after, before = out.chunk(2)
-        difference = here - there
-        with torch.enable_grad():
-            point = here.clone().requires_grad_()
-            (slope,) = torch.autograd.grad(apply(point.clone()).sum(), point)
-        even = difference.abs() <= _TINY
-        slope = torch.where(even, slope, (after - before) / torch.where(even, 1, difference))
-        return (_for_images(gradient.chunk(2)[0] * slope),)
-
-    return with_backward(out, back, args[0])
-
-
-def _max_pooled(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Tensor:
-    """Max-pooling in which a rise of the maximum goes to where it is now, a fall to where it was."""
-    # where a window has several maxima, the memory format decides which one is found
-    a = args[0].detach().contiguous()
-    pool = F.max_pool2d if func.__name__ == "max_pool2d" else F.adaptive_max_pool2d
-    out, places = pool(a, *args[1:6], **{**kwargs, "return_indices": True})
-
-    def back(gradient: Tensor) -> tuple[Tensor]:
-        here, there = (half.flatten(-2) for half in a.chunk(2))
-        after, before = (half.flatten(-2) for half in out.chunk(2))
-        now, then = (half.flatten(-2) for half in places.chunk(2))
-        now, then = _shared(here, there, after, before, now, then)
-        arriving = gradient.chunk(2)[0].flatten(-2)
-        top = torch.maximum(after, before)
-        amount = torch.zeros_like(here).scatter_add(-1, now, arriving * (top - before))
-        amount = amount.scatter_add(-1, then, arriving * (after - top))
-        plain = torch.zeros_like(here).scatter_add(-1, now, arriving)
-        difference = here - there
-        even = difference.abs() <= _TINY
-        slope = torch.where(even, plain, amount / torch.where(even, 1, difference))
-        return (_for_images(slope.view_as(a.chunk(2)[0])),)
-
-    return with_backward(out, back, args[0])
-
-
-def _shared(
-    here: Tensor, there: Tensor, after: Tensor, before: Tensor, now: Tensor, then: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Places of the maxima in the image and in the baseline, the same place where one is a maximum in both.
-
-    Of several equal maxima (every window of a uniform baseline) the first would be named, wherever the image changed.
-    """
-    then = torch.where(there.gather(-1, now) == before, now, then)
-    return torch.where(here.gather(-1, then) == after, then, now), then
-
-
-def _for_images(gradient: Tensor) -> Tensor:
-    """A gradient for the rows of the images, and none for those of the baselines."""
-    return torch.cat([gradient, torch.zeros_like(gradient)])
 
 
 def _references(context: Context, x: Images) -> Any:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from uproar.batches import in_batches
 from uproar.checks import map_values
-from uproar.containment import guarded_call
+from uproar.containment import guarded_call, is_builtin
 from uproar.errors import BadMap, NotApplicable
 from uproar.estimators.chain import Chain, noise_of
 from uproar.estimators.class_scores import rows_for
@@ -18,10 +18,11 @@ from uproar.estimators.registry import Context, estimators, run
 from uproar.estimators.transforms import add_noise
 from uproar.expression import Call
 from uproar.models.borrow import borrowed
-from uproar.models.forward import forward
-from uproar.models.output_kind import Output, assumed_output, model_output_kind, sum_tolerance
+from uproar.models.forward import ScoresOnly, forward
+from uproar.models.output_kind import SOFTMAX, Output, OutputKind, assumed_output, require_kind
+from uproar.models.recognise_output import recognise_output, sum_tolerance
 from uproar.training import predict
-from uproar.types import Images, Labels
+from uproar.types import KINDS, Images, Labels
 
 BATCH = 64
 
@@ -63,8 +64,11 @@ class SharedMaps:
             extras["state"] = self.context.states[str(call)]
         given = {name: extras[name] for name in entry.inputs if name in extras}
         given |= dict(call.options)
+        # a function of the user finds the scores that `target` counts in what the model returns
+        plain = assumed_output().is_plain or is_builtin(entry.function)
+        model = self.model if plain else ScoresOnly(self.model)
         try:
-            return run(entry, [self.model, self.x, self.target], given, self.model)
+            return run(entry, [model, self.x, self.target], given, model)
         except RuntimeError as error:
             if "not supported on ScriptModules" not in str(error):
                 raise
@@ -156,15 +160,32 @@ def takes_softmax(call: Call) -> bool:
     )
 
 
-def output_for(model: nn.Module, x: Images, chains: Sequence[Chain], batch_size: int = BATCH) -> Output:
-    """What the model's answers are taken for while these chains are evaluated.
+def output_for(
+    model: nn.Module, x: Images, chains: Sequence[Chain], batch_size: int = BATCH, output: Output = "auto"
+) -> OutputKind:
+    """What the model's answers are taken for while these chains are evaluated, `output` being what was said of them.
 
-    Where one of them needs probabilities, the model is asked about the images, and refused if it has none.
+    Where nothing was said and no chain needs probabilities, the model is not asked, and its scores are explained as
+    they are. A chain that does not serve the kind is refused by name.
     """
-    if not any(takes_softmax(chain.raw) for chain in chains):
-        return assumed_output()
+    if output == "auto" and not any(takes_softmax(chain.raw) for chain in chains):
+        return SOFTMAX
     answers = predict(model, x, batch_size)
-    return model_output_kind(model, x, answers, assumed_output(), sum_tolerance(model))
+    kind = recognise_output(model, x, answers, output, sum_tolerance(model))
+    check_kind(chains, kind)
+    return kind
+
+
+def check_kind(chains: Sequence[Chain], kind: OutputKind) -> None:
+    """Refuse estimators that do not serve a kind of output, by name and with the reason."""
+    for chain in chains:
+        _check_leaves(chain.raw, kind)
+
+
+def _check_leaves(call: Call, kind: OutputKind) -> None:
+    for leaf in call.walk():
+        served = estimators[leaf.name].facts.get("kinds", KINDS)
+        require_kind(leaf.name, served, kind.kind, "it follows a probability, and values have none")
 
 
 def raw_maps(
@@ -176,6 +197,8 @@ def raw_maps(
         point = SharedMaps(model, x, target, context, calls)
         return {call: map_values(point[call], call.name) for call in calls}
 
+    for call in calls:
+        _check_leaves(call, assumed_output())
     with borrowed(model), torch.no_grad():
         return in_batches(batch, x, target, context, size=batch_size)
 

@@ -32,10 +32,18 @@ class FeatureMap:
 
 def feature_maps(model: nn.Module, x: Images) -> list[FeatureMap]:
     """All feature maps made after a convolution, in the order in which they are ready: the last is the deepest."""
+    return _feature_maps(model, _recorded(model, x))
+
+
+def _recorded(model: nn.Module, x: Images) -> ForwardRecord:
     record = ForwardRecord("conv2d")
     # no second call here, in which every module would be met twice
     with forward_hooks(record.hooks(model)), torch.no_grad(), record, CopiedViews():
         model(in_model_dtype(model, x))
+    return record
+
+
+def _feature_maps(model: nn.Module, record: ForwardRecord) -> list[FeatureMap]:
     modules = dict(model.named_modules())
     return [
         FeatureMap(name, modules[name], tuple(made.shape[1:]), count)
@@ -94,8 +102,10 @@ def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
 
 
 def _with_places(model: nn.Module, x: Images) -> list[FeatureMap]:
-    """The feature maps larger than one pixel."""
-    maps = feature_maps(model, x)
+    """The feature maps larger than one pixel; a transformer's patches are no feature maps."""
+    record = _recorded(model, x)
+    record.refuse_transformer()
+    maps = _feature_maps(model, record)
     if not maps:
         raise NotApplicable("a convolution is needed, and none was met in this model")
     spatial = [each for each in maps if min(each.shape[1:]) > 1]

@@ -33,7 +33,7 @@ from uproar.estimators.class_scores import rows_for
 from uproar.estimators.layers import LayerName
 from uproar.estimators.registry import Context, estimator
 from uproar.estimators.wasserstein import FeatureMatching, GanSettings, fit_mask
-from uproar.types import Images, Labels, RawMaps
+from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 Epochs = Annotated[int, Field(ge=0, le=10_000)]
 Size = Annotated[int, Field(ge=2, le=100_000)]
@@ -72,6 +72,7 @@ def _passes(
     passes=_passes,
     channels=False,
     softmax=True,
+    kinds=WITH_PROBABILITIES,
     prepare=prepare_input_iba,
     needs="convolutions; training images",
     paper="Zhang et al. 2021",

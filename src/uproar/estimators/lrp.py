@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadOption, NotApplicable
 from uproar.estimators.backward_rules import Interception, image_dependent, only_moves, with_backward
+from uproar.estimators.lrp_attention import attention_rules
 from uproar.estimators.lrp_rules import Affine, AlphaBeta, Box, Coherency, Epsilon, divided
 from uproar.estimators.registry import estimator
 from uproar.types import Images, Labels, RawMaps
@@ -32,9 +33,9 @@ _MAXIMA = frozenset({"AdaptiveMaxPool2D", "Amax", "Max", "MaxPool2DWithIndices"}
 
 @estimator(
     passes=3,
-    needs="layers that LRP has rules for: convolution, linear, batch norm, pooling, sums, activations",
+    needs="layers that LRP has rules for: convolution, linear, norms, pooling, sums, activations, attention",
     formula="R_i = Σ_j share of input i in output j · R_j, from the score down to the pixels",
-    paper="Bach et al. 2015; Montavon et al. 2017; Kohlbrenner et al. 2020",
+    paper="Bach et al. 2015; Montavon et al. 2017; Kohlbrenner et al. 2020; Achtibat et al. 2024",
     fails="epsilon alone is close to gradient · input; z-plus depends little on the class",
 )
 def lrp(
@@ -58,7 +59,9 @@ def lrp(
     `first="z-box"` uses in the first layer that pixels lie between black and white. With epsilon and epsilon-plus the
     relevance starts as, and sums to, the score, less what biases keep; with the others it starts as 1, since a negative
     score would turn their order around. A batch norm is merged with the layer before it, the terms of a sum share by
-    the same rule, and a normalisation of the pixels passes relevance unchanged.
+    the same rule, and a normalisation of the pixels passes relevance unchanged. In transformers the rules of AttnLRP
+    hold: a layer norm passes relevance unchanged, both factors of a matrix product get half each, a softmax gives its
+    input gradient · input, so that part of the relevance of attention weights is lost.
     """
     if composite == "coherency" and first != "same":
         raise BadOption("lrp: the coherency composite has its own rule for the first layer; leave first= out.")
@@ -86,6 +89,8 @@ class _Relevance(Interception):
         rules |= dict.fromkeys(("mul", "div", "true_divide", "neg"), self._scaling)
         rules |= dict.fromkeys(("add", "sub", "__rsub", "rsub"), self._sum)
         rules |= {"linear": self._linear, "batch_norm": self._batch_norm}
+        if composite != "coherency":
+            rules |= attention_rules(self.apply_rule, epsilon)
         super().__init__("lrp", rules, _MAXIMA)
         self.composite, self.first, self.epsilon, self.rows = composite, first, epsilon, rows
         self.dense, self.rule = _rules(composite, epsilon)
@@ -94,6 +99,11 @@ class _Relevance(Interception):
         self.steps: set[Callable] = set()
         # what made an output: its input, the operation, and whether that is a linear layer
         self.made: dict[int, tuple[Tensor, Tensor, Affine, bool]] = {}
+
+    def apply_rule(self, func: Callable, *args: Any, **kwargs: Any) -> Any:
+        """A step of an operation that was taken apart, with the rule for that step."""
+        rule = self.rules.get(func.__name__) if image_dependent(args, kwargs) else None
+        return rule(func, args, kwargs) if rule else func(*args, **kwargs)
 
     def scores(self, model: nn.Module, x: Images, target: Labels) -> Tensor:
         try:

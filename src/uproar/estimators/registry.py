@@ -26,10 +26,12 @@ from uproar.data.task import Split
 from uproar.errors import BadInput, NotApplicable
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
+from uproar.types import KINDS, Kind
 
 _MODULES = (
-    "bottleneck cam control decomposition extremal gradient input_bottleneck lrp occlusion perturbed_maps postprocess "
-    "rise sise surrogate tame transforms"
+    "attention_maps bottleneck cam control decomposition degraded extremal full_gradient gradient gradient_paths "
+    "input_bottleneck lrp occlusion perturbed_cam perturbed_maps postprocess randomised rise sise surrogate tame "
+    "transforms xrai"
 )
 estimators = Registry("estimator", "uproar.estimators", tuple(f"uproar.estimators.{m}" for m in _MODULES.split()))
 """Maps, controls, transforms and filters: everything that may stand in a chain."""
@@ -91,16 +93,22 @@ def estimator(
     paper: str = "",
     fails: str = "",
     softmax: bool = False,
+    kinds: tuple[Kind, ...] = KINDS,
+    informed: bool = False,
+    by_class: bool = True,
     version: int = 1,
+    added_options: tuple[str, ...] = (),
     name: str | None = None,
 ) -> Callable[[Callable], Callable]:
     """Declare `(model, x, target, ...) -> map` under the function's name.
 
     `passes` is the cost per image in forward-and-backward passes, a number or a function of the options; `needs`
     says what the model must have; `channels` whether the map has one value per channel; `model=False` marks a
-    control that never looks at the model; `fails` names known failure modes; `softmax` says that it asks for class
-    probabilities whatever its options; `version` is raised when the numbers change, so that stored results of the old
-    code are not taken for new ones.
+    control that never looks at the model, `informed=True` one that is told the class or the important pixels; `fails`
+    names known failure modes; `softmax` says that it asks for class probabilities whatever its options; `kinds` are the
+    kinds of model outputs that it serves; `by_class=False` says that its map is the same for every class; `version` is
+    raised when the numbers change, so that stored results of the old code are not taken for new ones; `added_options`
+    are no part of its identity at their defaults.
     """
     facts = {"role": "estimator"} | locals()  # all arguments
     del facts["name"]

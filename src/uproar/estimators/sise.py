@@ -17,7 +17,7 @@ from uproar.estimators.gradient import Baseline, baseline_image
 from uproar.estimators.layers import captured
 from uproar.estimators.perturbed_maps import rescale_to_unit
 from uproar.estimators.registry import Context, estimator
-from uproar.types import Images, Labels, Maps, RawMaps
+from uproar.types import WITH_PROBABILITIES, Images, Labels, Maps, RawMaps
 
 Fusion = Literal["otsu", "soft"]
 
@@ -31,6 +31,7 @@ _FAILS = "feature maps of an untrained or shallow model are edges of the image"
     needs=_NEEDS,
     channels=False,
     softmax=True,
+    kinds=WITH_PROBABILITIES,
     paper="Sattarzadeh et al. 2021",
     fails=_FAILS,
     formula="e ← (e + V_l) · [V_l > Otsu(V_l)], V_l = Σ_k p_c(mask_k · x) · mask_k / Σ mask_k",
@@ -51,6 +52,7 @@ def sise(
     needs=_NEEDS,
     channels=False,
     softmax=True,
+    kinds=WITH_PROBABILITIES,
     paper="Sudhakar et al. 2021",
     fails=_FAILS,
     formula="SISE with the feature maps whose mean gradient is above Otsu's threshold",

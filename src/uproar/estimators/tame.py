@@ -18,9 +18,9 @@ from uproar.estimators.layers import LayerName
 from uproar.estimators.registry import Context, estimator
 from uproar.models.borrow import borrowed, device_of
 from uproar.models.forward import forward
-from uproar.models.output_kind import as_logits
+from uproar.models.output_kind import predicted_target, target_loss
 from uproar.seeds import generator, key
-from uproar.types import Images, Labels, RawMaps
+from uproar.types import WITH_PROBABILITIES, Images, Labels, RawMaps
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -80,6 +80,7 @@ def prepare_tame(
     passes=0.5,
     channels=False,
     softmax=True,
+    kinds=WITH_PROBABILITIES,
     prepare=prepare_tame,
     needs="convolutions; training images",
     paper="Ntrougkas et al. 2022",
@@ -150,11 +151,11 @@ def train_branch(
     for rows in batches:
         x = train.read(used[rows]).to(device_of(model))
         with torch.no_grad(), outputs_kept(modules) as features:
-            labels = forward(model, x).argmax(1)
+            labels = predicted_target(forward(model, x))
         with torch.enable_grad():
             masks = select_class(branch(features()), labels).sigmoid()
             fine = F.interpolate(masks, size=x.shape[2:], mode="bilinear", align_corners=False)
-            parts = losses(as_logits(forward(model, x * fine)), labels, masks)
+            parts = losses(forward(model, x * fine), labels, masks)
             loss = ce * parts[0] + area * parts[1] + variation * parts[2]
             optimiser.zero_grad()
             loss.backward()
@@ -168,7 +169,7 @@ def losses(scores: Tensor, labels: Labels, masks: Tensor) -> tuple[Tensor, Tenso
     area = (masks + 0.0005).pow(0.3).mean()
     steps = masks.diff(dim=2).square().sum() + masks.diff(dim=3).square().sum()
     border = masks[:, :, [0, -1]].square().sum() + masks[..., [0, -1]].square().sum()
-    return F.cross_entropy(scores, labels), area, (steps + 0.3 * border) / (2 * len(masks))
+    return target_loss(scores, labels, "mean"), area, (steps + 0.3 * border) / (2 * len(masks))
 
 
 def _chosen(model: nn.Module, x: Images, layers: tuple[str, ...] | None) -> list[FeatureMap]:

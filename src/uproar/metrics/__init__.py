@@ -2,6 +2,9 @@
 
 from uproar.metrics import (
     confidence,
+    f_fidelity,
+    grid_pointing,
+    idsds,
     insertion_deletion,
     localisation,
     randomisation,
@@ -20,6 +23,9 @@ __all__ = [
     "Outputs",
     "Responses",
     "confidence",
+    "f_fidelity",
+    "grid_pointing",
+    "idsds",
     "insertion_deletion",
     "localisation",
     "metric",

@@ -14,10 +14,12 @@ from pydantic import Field
 from torch import Tensor
 
 from uproar.metrics.changes import Blended, removed
+from uproar.metrics.insertion_deletion import blank_point
 from uproar.metrics.prepared_batch import PreparedBatch, Scale, with_values
-from uproar.metrics.probabilities import only, target_score
+from uproar.metrics.probabilities import follows_values, normalised, only, target_score
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.removal import count
+from uproar.types import KINDS
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -33,6 +35,7 @@ FACTS: dict[str, Any] = {
     "high": 1,
     "chance": "that of a random map",
     "biases": _BIASES,
+    "true_to": "model",
     "uses": lambda binarise=None, **_: "values" if binarise is None else "order",
 }
 
@@ -43,7 +46,11 @@ def drop_of(before: Tensor, after: Tensor) -> Tensor:
 
 
 def probabilities_of(batch: Batch, outputs: Outputs, change: Change) -> tuple[Tensor, Tensor]:
-    """The target's probability before and after a change."""
+    """The target's probability before and after a change; the normalised value of a regression, 1 before."""
+    if follows_values():
+        after = target_score(outputs[change], batch.target, "logit")
+        after = normalised(batch, outputs, after, _blank(batch.x.shape[1:]))
+        return torch.ones_like(after), after
     before = target_score(batch.clean, batch.target, "probability")
     return before, target_score(outputs[change], batch.target, "probability")
 
@@ -61,7 +68,13 @@ def _change(shape: Sequence[int], scale: Scale, binarise: float | None) -> Chang
 
 
 def _asks(shape: Sequence[int], *, scale: Scale, binarise: float | None) -> list[Change]:
-    return [_change(shape, scale, binarise)]
+    change = _change(shape, scale, binarise)
+    return [change, *_blank(shape)] if follows_values() else [change]
+
+
+def _blank(shape: Sequence[int]) -> tuple[Change, ...]:
+    """The change that leaves nothing: all pixels are the mean colour."""
+    return blank_point(shape, fill="mean")
 
 
 def _own(batch: Batch, outputs: Outputs, scale: Scale, binarise: float | None) -> tuple[Tensor, ...]:
@@ -70,7 +83,7 @@ def _own(batch: Batch, outputs: Outputs, scale: Scale, binarise: float | None) -
     return ready.usable if binarise is not None else with_values(ready.maps), before, after
 
 
-@metric(higher_is_better=False, formula=DROP, paper=_CHATTOPADHYAY, asks=_asks, **FACTS)
+@metric(higher_is_better=False, formula=DROP, paper=_CHATTOPADHYAY, asks=_asks, kinds=KINDS, **FACTS)
 def average_drop(batch: Batch, outputs: Outputs, *, scale: Scale = "max", binarise: Share | None = None) -> Responses:
     """Lost share of the target's probability when pixels fade as far as the map says they do not matter.
 
@@ -80,7 +93,7 @@ def average_drop(batch: Batch, outputs: Outputs, *, scale: Scale = "max", binari
     return drop_responses(defined, drop_of(before, after), before, after)
 
 
-@metric(higher_is_better=True, formula=INCREASE, paper=_CHATTOPADHYAY, asks=_asks, **FACTS)
+@metric(higher_is_better=True, formula=INCREASE, paper=_CHATTOPADHYAY, asks=_asks, kinds=KINDS, **FACTS)
 def increase_in_confidence(
     batch: Batch, outputs: Outputs, *, scale: Scale = "max", binarise: Share | None = None
 ) -> Responses:

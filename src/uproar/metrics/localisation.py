@@ -31,6 +31,7 @@ CONTEXT_BIAS = "a model may rightly look outside the region, at context; larger 
 
 
 @metric(
+    true_to="data",
     higher_is_better=True,
     low=0,
     high=1,
@@ -53,6 +54,7 @@ def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
 
 
 @metric(
+    true_to="data",
     higher_is_better=True,
     uses="values",
     low=0,
@@ -69,6 +71,7 @@ def relevance_mass(batch: Batch, *, sign: Sign = "relu") -> Responses:
 
 
 @metric(
+    true_to="data",
     higher_is_better=True,
     uses="values",
     low=0,
@@ -85,6 +88,7 @@ def attr_percent(batch: Batch) -> Responses:
 
 
 @metric(
+    true_to="data",
     higher_is_better=True,
     low=0,
     high=1,
@@ -110,6 +114,7 @@ def relevance_rank(batch: Batch) -> Responses:
 
 
 @metric(
+    true_to="data",
     higher_is_better=True,
     uses="values",
     low=0,

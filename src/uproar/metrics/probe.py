@@ -18,17 +18,36 @@ from torch import Tensor
 
 from uproar.batches import spans
 from uproar.containment import contained, guarded_call, is_builtin, private_copy
-from uproar.errors import BadInput, BadShape
+from uproar.errors import BadInput, BadShape, NotApplicable
 from uproar.expression import Call
 from uproar.metrics.changes import Removed, Unchanged
 from uproar.metrics.prepared_batch import PreparedBatch
-from uproar.metrics.registry import Batch, Change, Outputs, Responses, metrics, read_metric, statistic
+from uproar.metrics.registry import (
+    SHOWN,
+    Batch,
+    Change,
+    Outputs,
+    Responses,
+    fine_tuning_of,
+    metrics,
+    read_metric,
+    statistic,
+)
 from uproar.models.borrow import borrowed
 from uproar.models.forward import forward
-from uproar.types import Images
+from uproar.models.memory_budget import rows_within_budget
+from uproar.models.output_kind import assumed_output, require_kind
+from uproar.training import FineTuning, predict
+from uproar.types import Images, Kind
 
 ROWS = 128
 """Images per forward pass: larger ones are slower on a CPU."""
+
+_OUTPUTS: dict[Kind, str] = {
+    "sigmoid": "sigmoid outputs: the probability of the label by itself",
+    "regression": "regression: values, 1 for the image and 0 for the fully removed one, instead of a probability",
+}
+"""What a metric's number is made of where outputs are no softmax."""
 
 FEW = 500
 """Below this many images, a step of 0.01 in accuracy is fewer than five of them."""
@@ -38,9 +57,42 @@ def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dic
     """What each metric says of each image of a batch, by `str(call)`, and the number of images shown to the model.
 
     At most `rows` changed images exist at a time. A change that several metrics ask for is shown once; the unchanged
-    images are not shown again.
+    images are not shown again. Metrics with a fine-tuned judge ask that one instead.
     """
     _check(batch)
+    for call in calls:
+        check_kind(call)
+    responses: dict[str, Responses] = {}
+    total = 0
+    for tuning, own in _by_judge(calls).items():
+        judged = batch if tuning is None else _fine_tuned(batch, tuning, own[0])
+        some, shown = _evaluate(own, judged, rows)
+        responses |= some
+        total += shown + (0 if tuning is None else len(batch.x))
+    return {str(call): responses[str(call)] for call in calls}, total
+
+
+def _by_judge(calls: Iterable[Call]) -> dict[FineTuning | None, list[Call]]:
+    """Metrics by the network that judges: the explained one (None), or a fine-tuned copy."""
+    groups: dict[FineTuning | None, list[Call]] = {}
+    for call in calls:
+        groups.setdefault(fine_tuning_of(str(call)), []).append(call)
+    return groups
+
+
+def _fine_tuned(batch: Batch, tuning: FineTuning, call: Call) -> Batch:
+    """The batch with the fine-tuned copy as its model."""
+    if batch.fine_tuned is None:
+        raise NotApplicable(
+            f"{call.name} asks a copy of the network that is fine-tuned on training images; give these with their "
+            "labels (train= and train_labels=, on the command line --train)"
+        )
+    model = batch.fine_tuned(tuning)
+    return dataclasses.replace(batch, model=model, clean=predict(model, batch.x, rows_within_budget(ROWS)))
+
+
+def _evaluate(calls: Sequence[Call], batch: Batch, rows: int) -> tuple[dict[str, Responses], int]:
+    """The same for metrics that ask one network."""
     shape = tuple(batch.x.shape[1:])
     bound = {call: metrics[call.name].bind(**dict(call.options)) for call in calls}
     asked: dict[Change, None] = {}
@@ -50,8 +102,15 @@ def evaluate(calls: Sequence[Call], batch: Batch, rows: int = ROWS) -> tuple[dic
     with borrowed(batch.model):
         outputs, shown = outputs_by_change(ready, asked, rows)
         responses = {str(call): _respond(call, ready, outputs, bound[call]) for call in calls}
-    beside = sum(_beside(call, options) for call, options in bound.items())
-    return responses, shown + round(beside * len(batch.x))
+    beside = sum(_shown_beside(responses[str(call)], call, options) for call, options in bound.items())
+    return responses, shown + round(beside)
+
+
+def check_kind(call: Call) -> None:
+    """Refuse a metric that does not serve the kind of the outputs, by name and with the reason."""
+    kinds, kind = metrics[call.name].facts["kinds"], assumed_output().kind
+    why = "it follows a probability" if kind == "regression" else "it compares classes of which one is right"
+    require_kind(call.name, kinds, kind, why)
 
 
 def outputs_by_change(batch: Batch, changes: Iterable[Change], rows: int = ROWS) -> tuple[Outputs, int]:
@@ -109,7 +168,11 @@ def summarise(call: Call, responses: Responses) -> dict[str, Any]:
             note = "; ".join(filter(None, (note, "the statistic of these images together is undefined")))
     else:
         number = float(value[defined].double().mean()) if used else math.nan
-    return {"value": number, "n": n, "nan": n - used, "note": note}
+    kind = assumed_output().kind
+    if kind == "softmax" or entry.facts["asks"] is None:
+        return {"value": number, "n": n, "nan": n - used, "note": note}
+    note = "; ".join(filter(None, (note, _OUTPUTS[kind])))
+    return {"value": number, "n": n, "nan": n - used, "note": note, "output": kind}
 
 
 def has_curve(call: Call) -> bool:
@@ -227,9 +290,17 @@ def _images_shown(names: tuple[str, ...], shape: tuple[int, int, int], versions:
         call = read_metric(name)
         entry = metrics[call.name]
         options = entry.bind(**dict(call.options))
-        changes |= set(_changes(call, shape, options))
+        judge = fine_tuning_of(name)
+        changes |= {(judge, change) for change in _changes(call, shape, options)}
         more += _beside(call, options)
     return len(changes) + more
+
+
+def _shown_beside(responses: Responses, call: Call, options: dict[str, Any]) -> float:
+    """Images that a metric showed beside those it asked for: counted by itself, or as it declares."""
+    if SHOWN in responses:
+        return float(responses[SHOWN].sum())
+    return _beside(call, options) * len(responses["value"])
 
 
 def _beside(call: Call, options: dict[str, Any]) -> float:

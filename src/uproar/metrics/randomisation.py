@@ -6,21 +6,19 @@ similarities between the map and the map of the copy: low is good.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, one_line
+from uproar.errors import NotApplicable
 from uproar.metrics.registry import Batch, Responses, Uses, metric
-from uproar.models.borrow import device_of
-from uproar.models.remote_device import unwrap_remote
-from uproar.seeds import key
-from uproar.types import Images, Maps
+from uproar.models.output_kind import assumed_output
+from uproar.models.redraw import redrawn_copies
+from uproar.types import Maps
 
 Similarity = Literal["spearman", "ssim", "cosine"]
 Sign = Literal["none", "abs"]
@@ -34,6 +32,7 @@ def _uses(similarity: Similarity, **_: object) -> Uses:
 
 
 @metric(
+    true_to="model",
     higher_is_better=False,
     low=-1,
     high=1,
@@ -47,17 +46,17 @@ def _uses(similarity: Similarity, **_: object) -> Uses:
 def randomisation(
     batch: Batch,
     *,
-    order: Literal["cascading", "independent"] = "cascading",
+    order: Literal["cascading", "independent", "whole"] = "cascading",
     similarity: Similarity = "spearman",
     sign: Sign = "none",
 ) -> Responses:
     """Similarity of the map to maps of copies with re-initialised layers, averaged over the layers.
 
     `order="cascading"` draws layers anew from the output down and keeps them so: the last copy is a fresh network.
-    `order="independent"` draws one layer at a time. `curve` has one similarity per layer, from the output down
-    (`layers` names them); `undefined` counts those left out of the mean, where the copy's map is constant. The
-    default, Spearman's rank correlation, asks whether the order of the pixels survives; the estimator gets the same
-    random numbers each time.
+    `order="independent"` draws one layer at a time, `order="whole"` all of them at once, which is one map more per
+    image. `curve` has one similarity per copy, from the output down (`layers` names the layers); `undefined` counts
+    those left out of the mean, where the copy's map is constant. The default, Spearman's rank correlation, asks whether
+    the order of the pixels survives; the estimator gets the same random numbers each time.
     """
     if batch.explain is None:
         raise NotApplicable("randomisation makes maps of other models; give an estimator, not maps")
@@ -65,7 +64,7 @@ def randomisation(
     curve = torch.stack(
         [
             compare(base, _signed(batch.explain(spoilt, batch.x, batch.target, batch.draws), sign), similarity)
-            for spoilt in copies(batch.model, batch.x, batch.draws.seed, cascading=order == "cascading")
+            for spoilt in _spoilt(batch, order)
         ],
         1,
     )
@@ -74,7 +73,18 @@ def randomisation(
     return {"value": value.float(), "curve": curve.float(), "undefined": undefined.float()}
 
 
+def _spoilt(batch: Batch, order: str) -> Iterator[nn.Module]:
+    """The copies of the model that an order asks for."""
+    drawn = redrawn_copies(batch.model, batch.x, batch.draws.seed, cascading=order != "independent")
+    if order != "whole":
+        yield from drawn
+        return
+    *_, fresh = drawn  # every copy is the one before with a layer more drawn anew
+    yield fresh
+
+
 @metric(
+    true_to="model",
     higher_is_better=False,
     low=-1,
     high=1,
@@ -92,6 +102,8 @@ def random_logit(batch: Batch, *, similarity: Similarity = "spearman", sign: Sig
     classes = batch.clean.shape[1]
     if classes < 2:
         raise NotApplicable("random_logit needs a model with at least two classes")
+    if assumed_output().single:
+        raise NotApplicable("random_logit needs another class: the map of 'no' is that of 'yes' with the other sign")
     u = batch.draws.uniform("random logit", 1)[:, 0]
     step = 1 + (u * (classes - 1)).long()
     other = (batch.target + step) % classes
@@ -99,37 +111,6 @@ def random_logit(batch: Batch, *, similarity: Similarity = "spearman", sign: Sig
         _signed(batch.explain(batch.model, batch.x, target, batch.draws), sign) for target in (batch.target, other)
     )
     return {"value": compare(base, changed, similarity).float(), "other": other}
-
-
-def layers(model: nn.Module, x: Images) -> list[str]:
-    """The modules that own weights, from the output to the input, in the order of a forward pass.
-
-    A module that is never called itself, because its owner uses its weights, stands where its owner is called.
-    """
-    owners = [name for name, module in model.named_modules() if list(module.parameters(recurse=False))]
-    called = _calls(model, x)
-
-    def place(name: str) -> tuple[int, int]:
-        owner = name
-        while owner and owner not in called:
-            owner = owner.rpartition(".")[0]
-        return called.get(owner, 0), owners.index(name)
-
-    return sorted(owners, key=place, reverse=True)
-
-
-def copies(model: nn.Module, x: Images, seed: int, *, cascading: bool) -> Iterator[nn.Module]:
-    """Copies of the model with layers drawn anew, one per layer from the output down; the model stays as it is."""
-    model = unwrap_remote(model)
-    names = layers(model, x[:1].to(device_of(model)))
-    if not names:
-        raise NotApplicable("this model has no weights to draw anew")
-    spoilt = _copied(model)
-    for name in names:
-        if not cascading:
-            spoilt = _copied(model)
-        _draw_anew(spoilt.get_submodule(name), key(seed, "drawn anew", name))
-        yield spoilt
 
 
 def compare(a: Maps, b: Maps, similarity: Similarity) -> Tensor:
@@ -200,47 +181,3 @@ def _unit(a: Tensor) -> tuple[Tensor, Tensor]:
     low, high = a.amin((1, 2), keepdim=True), a.amax((1, 2), keepdim=True)
     varies = high > low
     return (a - low) / torch.where(varies, high - low, 1), varies.flatten()
-
-
-def _calls(model: nn.Module, x: Images) -> dict[str, int]:
-    """When each module is first called in a forward pass, on a copy of the model."""
-    watched = _copied(model)
-    called: dict[str, int] = {}
-
-    def note(name: str) -> Callable[..., None]:
-        def hook(*_: object) -> None:
-            called.setdefault(name, len(called))
-
-        return hook
-
-    for name, module in watched.named_modules():
-        module.register_forward_pre_hook(note(name))
-    with torch.no_grad():
-        watched(x[[0, 0]])
-    return called
-
-
-def _copied(model: nn.Module) -> nn.Module:
-    try:
-        return copy.deepcopy(model).eval()
-    except CODE_ERRORS as error:
-        raise BadInput(f"The model cannot be copied, so its weights cannot be drawn anew: {one_line(error)}") from error
-
-
-def _draw_anew(module: nn.Module, seed: int) -> None:
-    """Re-initialise a module's own weights in place: its `reset_parameters`, or normal with their mean and spread.
-
-    Drawn on the CPU, so that they are the same on every device.
-    """
-    place = device_of(module)
-    module.cpu()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        reset = getattr(module, "reset_parameters", None)
-        if callable(reset):
-            reset()
-        else:
-            for weights in module.parameters(recurse=False):
-                spread = weights.std(correction=0) if weights.numel() > 1 else weights.abs().mean()
-                weights.copy_(weights.mean() + spread * torch.randn(weights.shape).to(weights))
-    module.to(place)

@@ -23,12 +23,24 @@ from uproar.metrics.axis import Axis, Trace
 from uproar.registry import Entry, Registry
 from uproar.seeds import Draws
 from uproar.statistics.bootstrap import resampled_images
-from uproar.types import Images, Labels, Maps
+from uproar.training.finetune import FineTuning
+from uproar.types import KINDS, Images, Kind, Labels, Maps
 
 metrics = Registry("metric", "uproar.metrics", ("uproar.released.*",))
 
 Responses = dict[str, Tensor]
+SHOWN = "shown"
+"""The response that counts images which a metric showed to the model beside those of `asks`, where that depends on the
+image."""
 Uses = Literal["order", "values"]
+TrueTo = Literal["model", "data", "map", ""]
+"""Which question a judge of maps answers (Chen et al. 2020: true to the model or true to the data); "" is not said."""
+QUESTIONS: dict[TrueTo, str] = {
+    "model": "the model: what this network uses",
+    "data": "the data: what tells the class, whatever this network uses",
+    "map": "neither the model nor the data: how the map looks, or how stable it is",
+    "": "",
+}
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,8 @@ class Batch:
     """Training images, for fills that draw from them."""
     boxed: Tensor | None = None
     """The pixels in the boxes around what is important, (n, h, w) bool, where boxes are known."""
+    fine_tuned: Callable[[FineTuning], nn.Module] | None = None
+    """Copies of the model, fine-tuned on the training images, where these are known; each is made once."""
 
 
 @runtime_checkable
@@ -81,9 +95,13 @@ def metric(
     whole: Callable[..., float] | None = None,
     needs: str = "",
     describes: bool = False,
+    variant_of: str = "",
     uses: Uses | Callable[..., Uses] = "order",
+    true_to: TrueTo = "",
     axis: Axis | None = None,
     trace: Trace | None = None,
+    kinds: tuple[Kind, ...] | None = None,
+    fine_tuning: Callable[..., FineTuning] | None = None,
     version: int = 1,
     name: str | None = None,
 ) -> Callable[[Callable], Callable]:
@@ -92,9 +110,13 @@ def metric(
     `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of
     images shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random
     map gets; `whole(responses, **options)` is the statistic of a data set where that is not the mean of `value`;
-    `describes` is true of a metric that only says what a map looks like; `uses` (or `uses(**options)`) says whether the
-    values of the map count or only the order of its pixels; `axis` says what the points of `curve` mean;
-    `trace` is the statistic of a data set as a curve.
+    `describes` is true of a metric that only says what a map looks like; `variant_of` names the metric of which it is
+    another form, e.g. as released code computes it; `uses` (or `uses(**options)`) says whether the
+    values of the map count or only the order of its pixels; `true_to` which question it answers (`QUESTIONS`);
+    `axis` says what the points of `curve` mean; `trace` is the statistic of a data set as a curve;
+    `fine_tuning(**options)` says how the network is fine-tuned that judges: a metric that declares it gets a batch
+    whose `model` and `clean` are those of the fine-tuned copy; `kinds` are the kinds of model outputs that it serves:
+    by default all where it asks the model nothing, else those of a softmax.
     """
     facts: dict[str, Any] = {
         "higher_is_better": higher_is_better,
@@ -109,9 +131,13 @@ def metric(
         "whole": whole,
         "needs": needs,
         "describes": describes,
+        "variant_of": variant_of,
         "uses": uses,
+        "true_to": true_to,
         "axis": axis,
         "trace": trace,
+        "kinds": kinds or (KINDS if asks is None and not forwards else ("softmax",)),
+        "fine_tuning": fine_tuning,
         "version": version,
     }
 
@@ -146,6 +172,14 @@ def uses_order(metric: str) -> bool:
     entry = metrics[call.name]
     uses = entry.facts["uses"]
     return (uses(**entry.bind(**dict(call.options))) if callable(uses) else uses) == "order"
+
+
+def fine_tuning_of(metric: str) -> FineTuning | None:
+    """How the network is fine-tuned that judges by a metric; None where it is the explained one."""
+    call = read_metric(metric)
+    entry = metrics[call.name]
+    tuning = entry.facts.get("fine_tuning")
+    return None if tuning is None else tuning(**entry.bind(**dict(call.options)))
 
 
 def sign_of(metric: str) -> int:

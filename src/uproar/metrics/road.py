@@ -17,11 +17,12 @@ from torch import Tensor
 from uproar.errors import BadOption
 from uproar.metrics.axis import of_pixels
 from uproar.metrics.changes import Side
-from uproar.metrics.insertion_deletion import Points, flat, nested
+from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested
 from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import area_of, curve_of, only
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.removal import count
+from uproar.types import KINDS
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Fractions = tuple[Fraction, ...]
@@ -59,12 +60,20 @@ def _both(shape: Sequence[int], **options: Any) -> list[Change]:
     return [*flat(_MOST)(shape, **options), *flat(_LEAST)(shape, **options)]
 
 
+def _curve(
+    batch: Batch, outputs: Outputs, points: Callable[..., Points], fractions: Fractions, fill: str, by: By
+) -> Tensor:
+    shape = tuple(batch.x.shape[1:])
+    return curve_of(batch, outputs, points(shape, fractions=fractions, fill=fill), by, blank_point(shape, fill=fill))
+
+
 def _respond(batch: Batch, fractions: Fractions, values: Tensor) -> Responses:
     usable = PreparedBatch.of(batch).usable
     return {"value": only(usable, area_of(fractions, values)), "curve": values}
 
 
 @metric(
+    true_to="model",
     higher_is_better=False,
     low=0,
     high=1,
@@ -73,6 +82,7 @@ def _respond(batch: Batch, fractions: Fractions, values: Tensor) -> Responses:
     paper=ROAD,
     formula="area under the accuracy against the share removed, most important first",
     asks=flat(_MOST),
+    kinds=KINDS,
     axis=of_pixels(axis, "removed"),
 )
 def road(
@@ -84,11 +94,11 @@ def road(
     by: By = "accuracy",
 ) -> Responses:
     """Mean accuracy (or probability) of the target while the most important pixels are interpolated away."""
-    points = _MOST(batch.x.shape[1:], fractions=fractions, fill=fill)
-    return _respond(batch, fractions, curve_of(batch, outputs, points, by))
+    return _respond(batch, fractions, _curve(batch, outputs, _MOST, fractions, fill, by))
 
 
 @metric(
+    true_to="model",
     higher_is_better=True,
     low=0,
     high=1,
@@ -97,6 +107,7 @@ def road(
     paper=ROAD,
     formula="area under the accuracy against the share removed, least important first",
     asks=flat(_LEAST),
+    kinds=KINDS,
     axis=of_pixels(axis, "removed", "The least important pixels go first."),
 )
 def road_lerf(
@@ -108,11 +119,11 @@ def road_lerf(
     by: By = "accuracy",
 ) -> Responses:
     """Mean accuracy (or probability) of the target while the least important pixels are interpolated away."""
-    points = _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill)
-    return _respond(batch, fractions, curve_of(batch, outputs, points, by))
+    return _respond(batch, fractions, _curve(batch, outputs, _LEAST, fractions, fill, by))
 
 
 @metric(
+    true_to="model",
     higher_is_better=True,
     low=-1,
     high=1,
@@ -121,6 +132,7 @@ def road_lerf(
     paper=ROAD,
     formula="road_lerf − road",
     asks=_both,
+    kinds=KINDS,
     axis=of_pixels(axis, "removed", "", "{by}, least − most first"),
 )
 def road_gap(
@@ -132,6 +144,6 @@ def road_gap(
     by: By = "accuracy",
 ) -> Responses:
     """How much longer the class survives when the least important pixels go first than when the most do."""
-    most = curve_of(batch, outputs, _MOST(batch.x.shape[1:], fractions=fractions, fill=fill), by)
-    least = curve_of(batch, outputs, _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill), by)
+    most = _curve(batch, outputs, _MOST, fractions, fill, by)
+    least = _curve(batch, outputs, _LEAST, fractions, fill, by)
     return _respond(batch, fractions, least - most)

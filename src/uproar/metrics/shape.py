@@ -22,6 +22,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 @metric(
+    true_to="map",
     describes=True,
     uses="values",
     higher_is_better=True,
@@ -43,6 +44,7 @@ def sparseness(batch: Batch, *, sign: Sign = "relu") -> Responses:
 
 
 @metric(
+    true_to="map",
     describes=True,
     uses="values",
     higher_is_better=False,
@@ -61,6 +63,7 @@ def complexity(batch: Batch, *, sign: Sign = "relu") -> Responses:
 
 
 @metric(
+    true_to="map",
     describes=True,
     uses="values",
     higher_is_better=False,
@@ -83,6 +86,7 @@ def total_variation(batch: Batch) -> Responses:
 
 
 @metric(
+    true_to="map",
     describes=True,
     higher_is_better=False,
     low=0,
@@ -110,6 +114,7 @@ GRID = torch.linspace(0, 1, 100, dtype=torch.float64)
 
 
 @metric(
+    true_to="map",
     describes=True,
     uses="values",
     higher_is_better=False,

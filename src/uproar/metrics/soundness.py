@@ -19,11 +19,12 @@ from torch import Tensor
 
 from uproar.metrics.axis import Axis, Trace
 from uproar.metrics.changes import Thresholded
-from uproar.metrics.insertion_deletion import Points, flat, nested
+from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested
 from uproar.metrics.prepared_batch import PreparedBatch, with_values
-from uproar.metrics.probabilities import By, area_of, curve_of, only, target_score
+from uproar.metrics.probabilities import By, area_of, curve_of, follows_values, only, target_score
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.removal import count
+from uproar.types import KINDS
 
 Steps = Annotated[int, Field(ge=1, le=100_000)]
 _Level = Annotated[float, Field(gt=0)]
@@ -117,11 +118,12 @@ def sound_responses(
     rule: Rule,
     level: Level,
     defined: Tensor,
+    blank: Sequence[Change] = (),
 ) -> Responses:
     """The score and the attribution included at each step, and the soundness of each image by itself."""
     ready = PreparedBatch.of(batch)
     included = included_at(ready.values("max"), kept)
-    score = curve_of(batch, outputs, points, by)
+    score = curve_of(batch, outputs, points, by, blank)
     alone = sound_shares(_steps_of(score), score, included, rule)
     value = only(defined, at_levels(score, alone, level))
     return {"value": value, "curve": score, "included": included, "defined": defined}
@@ -168,6 +170,7 @@ def sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
 
 
 @metric(
+    true_to="model",
     higher_is_better=True,
     uses="values",
     low=0,
@@ -176,6 +179,7 @@ def sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
     biases=SOUND_BIAS,
     paper=f"{LI}, algorithm 3",
     asks=flat(_points),
+    kinds=KINDS,
     whole=_whole,
     axis=sound_axis(_mask_ratios),
     trace=TRACE,
@@ -200,7 +204,8 @@ def soundness(
     shape = tuple(batch.x.shape[1:])
     points = _points(shape, steps=steps, fill=fill)
     kept = [shape[1] * shape[2] - k for k in _hidden(shape, steps)]
-    return sound_responses(batch, outputs, points, kept, by, Rule(epsilon), level, with_values(batch.maps))
+    blank, defined = blank_point(shape, fill=fill), with_values(batch.maps)
+    return sound_responses(batch, outputs, points, kept, by, Rule(epsilon), level, defined, blank)
 
 
 def _ratio_axis(shape: Sequence[int], *, ratios: Ratios, **_: Any) -> list[float]:
@@ -223,14 +228,22 @@ def above_threshold(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any
     return [Thresholded("most", r, fill) for r in ratios]
 
 
+def _asked(shape: Sequence[int], *, ratios: Ratios, fill: str, **_: Any) -> list[Change]:
+    blank = blank_point(shape, fill=fill) if follows_values() else ()
+    return [*above_threshold(shape, ratios=ratios, fill=fill), *blank]
+
+
 def accuracy_lost(batch: Batch, outputs: Outputs, ratios: Ratios, fill: str, by: By) -> Tensor:
     """What is lost at each ratio, (n, ratios)."""
     points = [(change,) for change in above_threshold((), ratios=ratios, fill=fill)]
+    if by == "probability" and follows_values():
+        return 1 - curve_of(batch, outputs, points, by, blank_point(batch.x.shape[1:], fill=fill))
     before = target_score(batch.clean, batch.target, by)
     return before[:, None] - curve_of(batch, outputs, points, by)
 
 
 @metric(
+    true_to="model",
     higher_is_better=True,
     uses="values",
     low=-1,
@@ -238,7 +251,8 @@ def accuracy_lost(batch: Batch, outputs: Outputs, ratios: Ratios, fill: str, by:
     chance="that of a random map",
     biases=COMPLETE_BIAS,
     paper=f"{LI}, algorithm 4",
-    asks=above_threshold,
+    asks=_asked,
+    kinds=KINDS,
     axis=LOST_AXIS,
     formula="mean over r of accuracy before − after removing pixels with a > (1 − r) · max a",
 )

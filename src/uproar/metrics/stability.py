@@ -16,7 +16,7 @@ from uproar.metrics.probabilities import target_score
 from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.metrics.shape import where_defined
 from uproar.removal.fill import FillContext, filled
-from uproar.types import Images, Labels, Maps
+from uproar.types import KINDS, Images, Labels, Maps
 
 Samples = Annotated[int, Field(ge=2, le=10_000)]
 Output = Literal["logit", "probability"]
@@ -87,11 +87,13 @@ _INFIDELITY = "which changes are tried decides what counts; changed images may b
 
 
 @metric(
+    true_to="model",
     higher_is_better=False,
     uses="values",
     low=0,
     high=1,
     asks=perturbations,
+    kinds=KINDS,
     paper="Yeh et al. 2019",
     chance="what a constant map gets: 1 − mean(Δ)² / mean(Δ²), which is below 1",
     formula="min over β ≥ 0 of mean (β·Iᵀa − Δ)² / mean Δ², Δ = f(x) − f(x changed by I)",
@@ -125,12 +127,15 @@ def infidelity(
 
 
 @metric(
+    true_to="model",
     name="infidelity:raw",
+    variant_of="infidelity",
     higher_is_better=False,
     uses="values",
     low=0,
     high=math.inf,
     asks=perturbations,
+    kinds=KINDS,
     paper="Yeh et al. 2019",
     formula="mean (Iᵀa − Δ)², Δ = f(x) − f(x changed by I)",
     chance="depends on the map's scale",
@@ -156,6 +161,7 @@ def infidelity_raw(
 
 
 @metric(
+    true_to="map",
     higher_is_better=False,
     uses="values",
     low=0,

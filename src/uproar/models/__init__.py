@@ -1,8 +1,8 @@
 """Networks by name, their weights and outputs, and running a model without changing it."""
 
-from uproar.models import resnet, small, vgg
+from uproar.models import disconnected, hand_set, resnet, small, vgg, vit
 from uproar.models.borrow import borrowed
-from uproar.models.libraries import timm_entry, torchvision_entry
+from uproar.models.libraries import hugging_face_entry, timm_entry, torchvision_entry
 from uproar.models.memory_budget import MemoryBudget
 from uproar.models.registry import ModelSpec, build, build_for_input, make, models
 
@@ -12,12 +12,16 @@ __all__ = [
     "borrowed",
     "build",
     "build_for_input",
+    "disconnected",
+    "hand_set",
     "make",
     "models",
     "resnet",
     "small",
     "vgg",
+    "vit",
 ]
 
 models.makers["torchvision:"] = torchvision_entry
 models.makers["timm:"] = timm_entry
+models.makers["hf:"] = hugging_face_entry

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -11,6 +13,25 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from uproar.errors import BadInput, BadShape, UproarError, one_line
+
+Reader = Callable[[Any, int], Tensor]
+"""`(answer, rows) -> scores`: the scores (n, k) in what a model returned for so many images."""
+
+_reader: ContextVar[Reader | None] = ContextVar("reader of model answers", default=None)
+
+
+_answers_read: ContextVar[list[nn.Module] | None] = ContextVar("models inside whose answers were read", default=None)
+"""A module that holds the model and calls `forward` itself returns scores: these are not read a second time."""
+
+
+@contextmanager
+def read_by(reader: Reader | None) -> Iterator[None]:
+    """Inside, `forward` reads the answers of models by this function; None is `extract_class_scores`."""
+    token = _reader.set(reader)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
 
 
 def forward(model: nn.Module, x: Tensor) -> Tensor:
@@ -20,16 +41,29 @@ def forward(model: nn.Module, x: Tensor) -> Tensor:
     `x.view(len(x), -1)`, which refuses feature maps that are laid out channels last: such a view is then a copy. A
     model that cannot take the images at all is refused in one sentence.
     """
-    return extract_class_scores(raw_output(model, in_model_dtype(model, x)), len(x))
+    reader = _reader.get()
+    if reader is None:
+        return extract_class_scores(raw_output(model, in_model_dtype(model, x)), len(x))
+    around: list[nn.Module] | None = _answers_read.get()
+    inside: list[nn.Module] = []
+    token = _answers_read.set(inside)
+    try:
+        answer = raw_output(model, in_model_dtype(model, x))
+    finally:
+        _answers_read.reset(token)
+    if around is not None:
+        around.append(model)
+    return extract_class_scores(answer, len(x)) if inside else reader(answer, len(x))
 
 
 def extract_class_scores(output: Any, rows: int) -> Tensor:
     """The class scores (n, k) in whatever a model returned: the one place that decides.
 
     They are a tensor, or the attribute or key `logits`, or the only tensor (n, k) in a tuple, list or dict; anything
-    else is refused.
+    else is refused. One number per image, (n,), is one score each.
     """
     scores = output if isinstance(output, Tensor) else _logits_in(output, rows)
+    scores = scores[:, None] if scores.dim() == 1 else scores
     if scores.dim() != 2 or len(scores) != rows:
         raise BadShape(
             f"The model must return one row of class scores per image, ({rows}, classes), not {tuple(scores.shape)}."
@@ -48,7 +82,8 @@ def _logits_in(output: Any, rows: int) -> Tensor:
         parts = list(output.values())
     elif isinstance(output, tuple | list):
         parts = list(output)
-    candidates = [p for p in parts if isinstance(p, Tensor) and p.dim() == 2 and len(p) == rows]
+    tensors = [p for p in parts if isinstance(p, Tensor) and p.dim() in (1, 2) and len(p) == rows]
+    candidates = [p for p in tensors if p.dim() == 2] or tensors
     if len(candidates) == 1:
         return candidates[0]
     several = f" with {len(candidates)} tensors of one row per image" if len(candidates) > 1 else ""
@@ -71,6 +106,8 @@ class ScoresOnly(nn.Module):
 
 def returning_scores(model: nn.Module, x: Tensor) -> nn.Module:
     """The model for code that calls it itself: as it is if it takes and returns plain tensors, else in `ScoresOnly`."""
+    if _reader.get() is not None:
+        return ScoresOnly(model)
     with torch.no_grad():
         output = model(in_model_dtype(model, x))  # a fault of the model stays what it is
     plain = isinstance(output, Tensor) and output.dtype == x.dtype and dtype_of(model) in (None, x.dtype)

@@ -1,4 +1,4 @@
-"""Networks of torchvision and timm, e.g. `torchvision:resnet50`, where these are installed."""
+"""Networks of torchvision, timm and Hugging Face by name, e.g. `torchvision:resnet50`, where these are installed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from uproar.errors import BadInput, one_line, unknown
 from uproar.models.normalise import IMAGENET, Colours, NetworkNormalise, Normalisation
+from uproar.models.preprocessing import preprocessed
 from uproar.registry import Entry
 
 Shape = tuple[int, int, int]
@@ -51,6 +52,38 @@ def timm_entry(name: str) -> Entry:
     return _entry(name, make)
 
 
+@functools.cache
+def hugging_face_entry(name: str) -> Entry:
+    """The entry of `hf:ORG/NAME`, or of `hf:FOLDER` with a saved network; read when it is built."""
+
+    def network(classes: int | None = None, *, pretrained: bool = True) -> nn.Module:
+        if pretrained and classes is not None:
+            raise BadInput(
+                f"{name} comes with trained weights and its own classes, so it takes no number of classes; where fresh "
+                f"networks are trained, as on a task, say {name}(pretrained=false)."
+            )
+        return _hugging_face(name, classes if not pretrained else None, pretrained)
+
+    bare = name.partition(":")[2]
+    network.__doc__ = f"{bare} as transformers builds it, with its trained weights; preprocesses inside."
+    return Entry("model", name, network)
+
+
+def _hugging_face(name: str, classes: int | None, pretrained: bool) -> nn.Module:
+    """An image classifier with its trained weights, or a fresh one; its processor's steps come first."""
+    transformers, place = _imported("transformers"), name.partition(":")[2].strip("'\"")
+    auto = transformers.AutoModelForImageClassification
+    try:
+        facts, _ = transformers.image_processing_base.ImageProcessingMixin.get_image_processor_dict(place)
+        if pretrained:
+            made = auto.from_pretrained(place)
+        else:
+            made = auto.from_config(transformers.AutoConfig.from_pretrained(place, num_labels=classes))
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise BadInput(f"The Hugging Face model {place!r} cannot be loaded: {one_line(error)}") from None
+    return preprocessed(made, facts)
+
+
 def _entry(name: str, make: Callable[[Shape, int], tuple[nn.Module, Colours]]) -> Entry:
     """A network of a library, which `make` builds, with the normalisation that its published weights expect."""
 
@@ -78,7 +111,7 @@ def _imported(library: str) -> Any:
     try:
         return importlib.import_module(library)
     except ModuleNotFoundError as error:
-        if error.name not in ("torchvision", "timm"):
+        if error.name not in ("torchvision", "timm", "transformers"):
             raise BadInput(f"{library} cannot be loaded: {one_line(error)}") from error
         raise BadInput(
             f"Networks of {library} need the package {error.name}: pip install 'uproar[{library}]'; "

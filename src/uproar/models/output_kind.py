@@ -1,130 +1,165 @@
-"""Whether the outputs of a model are class scores (logits) or probabilities of a softmax.
+"""Kinds of model outputs, and what follows from them: scores to explain, probabilities, predictions, losses.
 
-Metrics and some estimators need the probability of a class, which is the softmax of logits. It is refused where it
-would mean nothing: over a single output (always 1), and over the outputs of a sigmoid (one probability per label, not
-one of several classes).
+    softmax      scores of classes of which one is right; the probability of a class is the softmax of its logit
+    sigmoid      logits of labels, each of which is there or not by itself; the probability is the sigmoid of the logit
+    regression   values; there is no probability
+
+A single logit z is read as the scores of two classes: −z of class 0, "no", and z of class 1, "yes".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uproar.errors import BadInput, UproarError
-from uproar.models.borrow import borrowed
-from uproar.models.forward import dtype_of, forward
+from uproar.errors import BadInput, BadShape, NotApplicable, one_line
+from uproar.models.forward import extract_class_scores, forward, read_by
+from uproar.types import Kind, Labels
 
-Output = Literal["auto", "logit", "probability"]
-Kind = Literal["logit", "probability"]
+Output = Literal["auto", "softmax", "sigmoid", "regression", "logit", "probability"]
+"""What users say of a model: a kind, or of a softmax whether it is still to be taken."""
 
-ROUNDING, COARSE = 1e-4, 2e-2
-"""How far the sum of a row of probabilities may be from 1: in single precision, and in half or bfloat16."""
+Pick = Callable[[Any], Tensor]
+"""A target that is computed from a model's answer, one number per image."""
 
-_MOVING = ("Copy", "View", "Permute", "Slice", "Alias", "Cat")
-"""Operations of a graph that move numbers, or convert their precision, without changing them."""
-_LAYERS = ("Addmm", "Mm", "Linear", "MkldnnLinear", "Convolution")
-"""Operations whose outputs have no bounds."""
 
-_output: ContextVar[Output] = ContextVar("kind of model outputs", default="auto")
+@dataclass(frozen=True)
+class OutputKind:
+    """What the answers of a model are, and how they are read."""
+
+    kind: Kind = "softmax"
+    bounded: bool = False
+    """Whether they are probabilities already."""
+    single: bool = False
+    """Whether a sigmoid has one output."""
+    pick: Pick | None = None
+    """The number that is followed, where it is none of the outputs."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the outputs are read as they are."""
+        return self.pick is None and not self.single
+
+    def read(self, answer: Any, rows: int) -> Tensor:
+        """The scores (n, k) in what a model returned."""
+        scores = extract_class_scores(answer, rows) if self.pick is None else _picked(self.pick, answer, rows)
+        if self.kind != "sigmoid" or scores.shape[1] > 1:
+            return scores
+        return torch.cat([1 - scores if self.bounded else -scores, scores], 1)
+
+    @property
+    def words(self) -> str:
+        """The kind with what it is taken of."""
+        if self.kind == "softmax":
+            return "softmax over classes"
+        if self.kind == "regression":
+            return "regression, values"
+        return "sigmoid of one logit (class 1 is yes, class 0 is no)" if self.single else "sigmoid of each label"
+
+
+SOFTMAX = OutputKind()
+
+_assumed: ContextVar[OutputKind] = ContextVar("kind of model outputs", default=SOFTMAX)
 
 
 @contextmanager
-def assuming_output(output: Output) -> Iterator[None]:
-    """Inside, outputs are taken for logits or for probabilities, or decided by their values (`auto`)."""
+def assuming_output(kind: OutputKind) -> Iterator[None]:
+    """Inside, the answers of models are taken for outputs of this kind."""
+    token = _assumed.set(kind)
+    try:
+        with read_by(None if kind.is_plain else kind.read):
+            yield
+    finally:
+        _assumed.reset(token)
+
+
+def assumed_output() -> OutputKind:
+    """What `assuming_output` says here."""
+    return _assumed.get()
+
+
+def check_output(output: Any) -> None:
+    """Refuse what is no kind of output."""
     if output not in get_args(Output):
         raise BadInput(f"output is {', '.join(get_args(Output))}, not {output!r}.")
-    token = _output.set(output)
-    try:
-        yield
-    finally:
-        _output.reset(token)
 
 
-def assumed_output() -> Output:
-    """What `assuming_output` says here."""
-    return _output.get()
-
-
-def output_kind(outputs: Tensor, output: Output = "auto", tolerance: float = ROUNDING) -> Kind:
-    """What outputs (n, k) are, where a softmax over them makes sense; refused in one sentence where it does not.
-
-    >>> output_kind(torch.tensor([[2.0, -1.0]])), output_kind(torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
-    ('logit', 'probability')
-    """
-    if outputs.shape[1] == 1:
-        raise BadInput(
-            "The model has one output per image, and the softmax over one number is 1 for every image, so there is no "
-            "probability to follow. For a yes-or-no network with logit z, give one that returns both class scores: "
-            "torch.cat([torch.zeros_like(z), z], 1)."
-        )
-    known = outputs[outputs.isfinite().all(1)].double()
-    if not len(known):
-        raise BadInput("The model's answers to all images are NaN or infinite.")
-    sums = known.sum(1)
-    between = bool(((known >= 0) & (known <= 1 + tolerance)).all())
-    sum_to_one = sums_to_one(known, tolerance)
-    if output == "probability" and not sum_to_one:
-        raise BadInput("output='probability' was given, but the model's rows do not sum to 1.")
-    if output == "auto" and between and not sum_to_one:
-        raise BadInput(
-            f"The model's answers to all {len(known)} images lie between 0 and 1, but a row sums to "
-            f"{float(sums.min()):.3g} to {float(sums.max()):.3g}, not to 1: they look like the sigmoids of several "
-            "labels, of which a softmax means nothing. Give a model that returns class scores of which one is right, "
-            "or say output='logit' if these are."
-        )
-    return "probability" if sum_to_one and output != "logit" else "logit"
-
-
-def sums_to_one(outputs: Tensor, tolerance: float = ROUNDING) -> bool:
-    """Whether every row is a distribution: as from a softmax."""
-    wide = outputs.double()
-    return bool((wide >= 0).all()) and bool(((wide.sum(1) - 1).abs() < tolerance).all())
-
-
-def model_output_kind(model: nn.Module, x: Tensor, outputs: Tensor, output: Output, tolerance: float) -> Kind:
-    """What a model's outputs are, as `output_kind` says; certainly logits if they come straight from a layer.
-
-    Outputs of a network that has hardly learned may lie between 0 and 1 like those of a sigmoid.
-    """
-    if output == "auto" and not sums_to_one(outputs, tolerance) and last_operation(model, x[:1]) in _LAYERS:
-        output = "logit"
-    return output_kind(outputs, output, tolerance)
-
-
-def last_operation(model: nn.Module, x: Tensor) -> str:
-    """The last operation of a model, such as `Addmm` or `Sigmoid`, read from the graph of its output.
-
-    Operations that only move numbers, or convert their precision, do not count. Empty where there is no graph.
-    """
-    try:
-        with borrowed(model), torch.enable_grad():
-            step = forward(model, x.detach().clone().requires_grad_()).grad_fn
-    except UproarError:  # as of quantised networks, which have no gradients
-        return ""
-    while step is not None and any(kind in step.name() for kind in _MOVING):
-        step = step.next_functions[0][0]
-    return "" if step is None else step.name().partition("Backward")[0]
-
-
-def sum_tolerance(model: nn.Module) -> float:
-    """How far rows of probabilities may be from 1 in the model's precision."""
-    return COARSE if dtype_of(model) in (torch.float16, torch.bfloat16) else ROUNDING
+def require_kind(name: str, kinds: tuple[Kind, ...], kind: Kind, reason: str = "") -> None:
+    """Refuse what does not serve a kind of output, by its name and with the reason."""
+    if kind not in kinds:
+        served = " and ".join(kinds)
+        raise NotApplicable(f"{name} serves {served} outputs, not {kind}{f': {reason}' if reason else ''}")
 
 
 def probabilities(outputs: Tensor) -> Tensor:
-    """Class probabilities of outputs (n, k) in double precision; these themselves where `assuming_output` says so."""
-    wide = outputs.double()
-    return wide if assumed_output() == "probability" else wide.softmax(1)
+    """Probabilities of outputs (..., k) in double precision; these themselves where they are probabilities already."""
+    wide, assumed = outputs.double(), assumed_output()
+    if assumed.kind == "regression":
+        raise NotApplicable("a regression has values, not probabilities")
+    if assumed.bounded:
+        return wide
+    # written out: torch's sigmoid gives other last bits to the last numbers of a batch
+    return wide.softmax(-1) if assumed.kind == "softmax" else 1 / (1 + (-wide).exp())
+
+
+def scores_or_values(outputs: Tensor) -> Tensor:
+    """Probabilities of outputs (..., k) in double precision; of a regression the values."""
+    return outputs.double() if assumed_output().kind == "regression" else probabilities(outputs)
+
+
+def is_predicted(outputs: Tensor, target: Labels) -> Tensor:
+    """Whether the target is what the model predicts, for outputs (..., n, k): (..., n) bool.
+
+    The class with the highest score; of several labels, whether this one has a probability above one half.
+    """
+    assumed = assumed_output()
+    if assumed.kind == "regression":
+        raise NotApplicable("a regression predicts a value, which is not right or wrong: it has no accuracy")
+    if assumed.kind == "softmax" or assumed.single:
+        return outputs.argmax(-1) == target
+    of_target = outputs.gather(-1, target.expand(outputs.shape[:-1])[..., None])[..., 0]
+    return of_target > (0.5 if assumed.bounded else 0)
+
+
+def predicted_target(outputs: Tensor) -> Labels:
+    """The class, or the label, with the highest score of each image; the component of a regression that has one."""
+    if assumed_output().kind == "regression" and outputs.shape[1] > 1:
+        raise BadInput(f"The regression has {outputs.shape[1]} components: say with target= which is explained.")
+    return outputs.argmax(1)
+
+
+def target_loss(outputs: Tensor, target: Labels, reduction: str = "none") -> Tensor:
+    """Cross-entropy of the target: over the classes of a softmax, or of the one label of a sigmoid."""
+    assumed = assumed_output()
+    if assumed.kind == "softmax":
+        return F.cross_entropy(as_logits(outputs), target, reduction=reduction)
+    logit = as_logits(outputs).gather(1, target[:, None])[:, 0]
+    loss = F.softplus(-logit)
+    return loss.mean() if reduction == "mean" else loss
 
 
 def as_logits(outputs: Tensor) -> Tensor:
-    """Answers whose softmax are the class probabilities."""
-    return logarithm(outputs) if assumed_output() == "probability" else outputs
+    """Answers whose softmax, or sigmoid, are the probabilities."""
+    assumed = assumed_output()
+    if not assumed.bounded:
+        return outputs
+    return logarithm(outputs) if assumed.kind == "softmax" else log_odds(outputs)
+
+
+def logits_of(answers: Tensor, kind: OutputKind) -> Tensor:
+    """A model's answers (n, k) as scores of its classes, labels or components: logits or values."""
+    if kind.pick is not None:
+        return answers
+    with assuming_output(kind):
+        logits = as_logits(answers)
+    return replace(kind, bounded=False).read(logits, len(answers))
 
 
 class LogProbabilities(nn.Module):
@@ -138,6 +173,35 @@ class LogProbabilities(nn.Module):
         return logarithm(forward(self.model, x))
 
 
+class LogOdds(nn.Module):
+    """A model that returns probabilities of labels, seen through their logits: sigmoid gives them back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        with read_by(None):  # the logits are read outside
+            return log_odds(forward(self.model, x))
+
+
 def logarithm(outputs: Tensor) -> Tensor:
-    """Probabilities as logits."""
+    """Probabilities as logits of a softmax."""
     return outputs.clamp_min(1e-30).log()
+
+
+def log_odds(outputs: Tensor) -> Tensor:
+    """Probabilities as logits of a sigmoid."""
+    return logarithm(outputs) - logarithm(1 - outputs)
+
+
+def _picked(pick: Pick, answer: Any, rows: int) -> Tensor:
+    """The number that a user's function takes from a model's answer, as a column."""
+    try:
+        values = pick(answer)
+    except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
+        raise BadInput(f"The function given as target cannot read the model's answer: {one_line(error)}") from error
+    if not isinstance(values, Tensor) or values.shape not in ((rows,), (rows, 1)) or not values.is_floating_point():
+        got = f"{values.dtype} of shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+        raise BadShape(f"The function given as target must return one float per image, ({rows},), not {got}.")
+    return values.reshape(rows, 1)

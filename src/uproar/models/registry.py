@@ -14,6 +14,7 @@ from uproar.containment import contained_call, loading, private_copy
 from uproar.data.task import Task
 from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, UproarError
 from uproar.expression import Call, parse
+from uproar.models.forward import extract_class_scores
 from uproar.plugins.loading import describe_error, load_file, source_hash
 from uproar.registry import Registry
 from uproar.seeds import key
@@ -89,7 +90,7 @@ def make(
     offered = {"shape": shape, "classes": classes, "mean": mean, "std": std}
     accepted = inspect.signature(factory).parameters
     given = {name: value for name, value in offered.items() if name in accepted}
-    if given.get("classes", 0) is None:
+    if given.get("classes", 0) is None and accepted["classes"].default is inspect.Parameter.empty:
         raise BadInput(f"The model {spec.name} needs the number of classes: give --classes.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
@@ -113,21 +114,27 @@ def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> Non
     model.eval()
     try:
         with torch.inference_mode():
-            out: Any = model(sample)
+            out = _scores(model(sample), len(sample), name)
     except CODE_ERRORS as error:
         raise BadInput(
             f"The model {name} cannot take images of shape {tuple(sample.shape[1:])}: {describe_error(error)}"
         ) from error
     finally:
         model.train(was_training)
-    if not isinstance(out, Tensor):
-        raise BadInput(f"The model {name} must return a tensor of scores, not {type(out).__name__}.")
     rows = len(sample)
     if out.shape != (rows, len(task.classes)):
         raise BadInput(
             f"The model {name} returns {tuple(out.shape)} for {rows} images, but {task.name} has "
             f"{len(task.classes)} classes: it must return ({rows}, {len(task.classes)})."
         )
+
+
+def _scores(answer: Any, rows: int, name: str) -> Tensor:
+    """The scores in a model's answer to so many images."""
+    try:
+        return extract_class_scores(answer, rows)
+    except BadInput as error:
+        raise BadInput(f"The model {name}: {error}") from error
 
 
 def _factory(spec: ModelSpec) -> tuple[Callable[..., Any], dict[str, Any]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from uproar.errors import BadInput, BadOption, unknown
 from uproar.expression import Call, parse
@@ -16,6 +19,63 @@ _PERMUTED, _CROSS_FITTED = Masks("permuted"), Masks(by="cross-fitted")
 _ROAR = partial(Protocol, "roar", False, True)
 _KAR = partial(Protocol, "kar", True, True)
 _DECOUPLED = partial(Protocol, "decoupled", False, True, train=_PERMUTED)
+
+
+def _evaluators() -> Iterator[Protocol]:
+    """The protocols that ask the evaluator: both targets, both directions, own masks and the controls."""
+    targets: tuple[tuple[Literal["label", "answer"], str, str], ...] = (
+        ("label", "", "the class"),
+        ("answer", "model", "the class that the explained network sees"),
+    )
+    for (target, word, asked), keeps in itertools.product(targets, (False, True)):
+        for masks, whose in _WHOSE.items():
+            parts = (word, "keep" * keeps, "" if masks == "own" else masks)
+            first = not keeps and masks == "own"
+            yield Protocol(
+                "evaluator",
+                keeps,
+                False,
+                f"{'keep only' if keeps else 'remove'} the most important pixels in test, ask one network that was "
+                f"trained with masks independent of the image for {asked}; {whose}",
+                ":".join(part for part in parts if part),
+                test=Masks(masks),
+                sees="both",
+                judges=masks == "own",
+                evaluator=True,
+                target=target,
+                brings=tuple(
+                    ":".join(part for part in ("evaluator", word, *more) if part)
+                    for more in (("keep",), ("shifted",), ("keep", "shifted"))
+                )
+                if first
+                else (),
+            )
+
+
+def _encoding() -> Iterator[Protocol]:
+    """The evaluator helped by a reader of the mask, in both directions."""
+    for keeps in (False, True):
+        yield Protocol(
+            "evaluator",
+            keeps,
+            False,
+            f"as evaluator{':keep' * keeps}, helped by a network that has learned to read the mask: the bits that this "
+            "saves are what the choice of the mask tells beyond the pixels it shows",
+            f"{'keep:' * keeps}encoding",
+            sees="both",
+            judges=False,
+            evaluator=True,
+            reads_mask=True,
+            brings=() if keeps else ("evaluator:keep:encoding", "evaluator", "evaluator:keep"),
+        )
+
+
+_WHOSE: dict[Literal["own", "shifted", "permuted", "class"], str] = {
+    "own": "each image's own mask",
+    "shifted": "its own mask moved to another place: the control of the evaluator's score",
+    "permuted": "the mask of another image",
+    "class": "the mask of another image of the same class",
+}
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
@@ -80,6 +140,8 @@ PROTOCOLS: dict[str, Protocol] = {
             noise=NOISE,
             judges=False,
         ),
+        *_evaluators(),
+        *_encoding(),
     )
 }
 

@@ -17,15 +17,16 @@ from torch import Tensor
 from uproar.containment import guarded_call
 from uproar.errors import BadShape
 from uproar.removal.fill import FillContext, filled
-from uproar.types import Images
+from uproar.types import KINDS, Images, Kind
 
 
 @dataclass(frozen=True)
 class Masks:
     """Which masks are assigned to the images of a split."""
 
-    of: Literal["own", "permuted", "class", "none"] = "own"
-    """The donor: the image itself; another image; one of the same class; none: nothing is removed."""
+    of: Literal["own", "permuted", "class", "shifted", "none"] = "own"
+    """The donor: the image itself; another image; one of the same class; the image itself, but its mask moved to
+    another place; none: nothing is removed."""
     by: Literal["replicate", "other", "cross-fitted"] = "replicate"
     """The base model explained: the replicate's; that of another replicate; one that was not trained on the image."""
 
@@ -61,6 +62,15 @@ class Protocol:
     """Whether estimators may be ranked by it. False: a diagnosis, a control or a baseline of another protocol."""
     without_retraining: str | None = None
     """The protocol that tests the original network with the same images, where there is one."""
+    evaluator: bool = False
+    """Whether one network per replicate, trained with masks that are independent of the image, answers for all
+    estimators and fractions (`protocols/evaluator.py`)."""
+    target: Literal["label", "answer"] = "label"
+    """What an evaluator is asked for: the image's class, or the class that the explained network sees in it."""
+    reads_mask: bool = False
+    """Whether the evaluator is helped by a network that reads the mask (`protocols/mask_reader.py`)."""
+    brings: tuple[str, ...] = ()
+    """Protocols that a study runs with this one: its other direction and its control."""
     changes: Change | None = None
     """What a protocol of the user shows of images whose removed pixels are filled; None: just that."""
     code: str = ""
@@ -76,10 +86,18 @@ class Protocol:
         """The name in a sentence: ROAR, KAR without retraining, ROAR (mask); that of a user's protocol as it is."""
         if self.changes is not None:
             return self.name
+        if self.evaluator:
+            return self.name
         base = self.family.upper()
         if not self.retrains:
             return f"{base} without retraining"
         return f"{base} ({self.variant})" if self.variant else base
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of tasks that it serves: those with one class per image, where it compares or predicts classes."""
+        by_class = "class" in (self.train.of, self.test.of)
+        return ("softmax",) if by_class or self.evaluator else KINDS
 
     @property
     def higher_is_better(self) -> bool:
@@ -108,13 +126,22 @@ class Protocol:
         It is `whole`, unless something else than removal changes what the network sees or learns. The result is that
         of the base model, one for all estimators; at every other fraction each estimator has its own.
         """
-        other = self.noise is not None or self.changes is not None
+        other = self.noise is not None or self.changes is not None or self.evaluator
         return None if self.sees != "pixels" or self.learns != "class" or other else self.whole
 
     @property
     def chance(self) -> Literal["classes", "half"]:
         """What guessing reaches: one over the number of classes; for an area under a ROC curve one half."""
         return "classes" if self.learns == "class" else "half"
+
+    @property
+    def true_to(self) -> Literal["data", "model"]:
+        """Which question it answers: what can still be known of the class (data), or what the original network uses.
+
+        An evaluator answers for the model where it was trained on the answers of the explained network.
+        """
+        about_labels = self.retrains or (self.evaluator and self.target == "label")
+        return "data" if about_labels else "model"
 
     @property
     def training(self) -> dict[str, Any]:
@@ -168,5 +195,10 @@ class Protocol:
         mask = self.removed(important).to(x.dtype)
         if self.sees == "mask":
             return mask if mask.dim() == 4 else mask[:, None].expand_as(x).contiguous()
-        beside = mask if mask.dim() == 4 else mask[:, None]
-        return torch.cat([self.change(x, important, fill, around), beside], 1)
+        return beside_mask(self.change(x, important, fill, around), mask)
+
+
+def beside_mask(x: Images, removed: Tensor) -> Tensor:
+    """Images with the mask of what is removed behind their channels: 1 where a pixel, or a channel value, is gone."""
+    mask = removed.to(x.dtype)
+    return torch.cat([x, mask if mask.dim() == 4 else mask[:, None]], 1)

@@ -31,6 +31,7 @@ from uproar.metrics.localisation import BOXES, CONTEXT_BIAS, NEEDS, hits_at, ove
 from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.shape import where_defined
+from uproar.types import WITH_PROBABILITIES
 
 Percentile = Annotated[float, Field(ge=0, le=100)]
 
@@ -68,10 +69,13 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
 
 @metric(
     name="deletion:coherency",
+    variant_of="deletion",
+    true_to="model",
     higher_is_better=False,
     biases=BIASES["deletion"],
     formula="deletion in steps of ceil(h·w / steps) pixels, or of whole windows",
     asks=flat(_DELETED),
+    kinds=WITH_PROBABILITIES,
     axis=of_pixels(steps_axis, "deleted"),
     **_CURVE,
 )
@@ -93,10 +97,13 @@ def deletion_coherency(
 
 @metric(
     name="insertion:coherency",
+    variant_of="insertion",
+    true_to="model",
     higher_is_better=True,
     biases=BIASES["insertion"],
     formula="insertion in steps of ceil(h·w / steps) pixels, or of whole windows",
     asks=flat(_INSERTED),
+    kinds=WITH_PROBABILITIES,
     axis=of_pixels(steps_axis, "inserted"),
     **_CURVE,
 )
@@ -126,7 +133,16 @@ def _asks(shape: Sequence[int], **options: Any) -> list[Change]:
     return [_blended(**options)]
 
 
-@metric(name="average_drop:coherency", higher_is_better=False, formula=DROP, paper=_CODE, asks=_asks, **FACTS)
+@metric(
+    name="average_drop:coherency",
+    variant_of="average_drop",
+    higher_is_better=False,
+    formula=DROP,
+    paper=_CODE,
+    asks=_asks,
+    kinds=WITH_PROBABILITIES,
+    **FACTS,
+)
 def average_drop_coherency(
     batch: Batch, outputs: Outputs, *, threshold: float | None = None, percentile: Percentile | None = None
 ) -> Responses:
@@ -136,7 +152,14 @@ def average_drop_coherency(
 
 
 @metric(
-    name="increase_in_confidence:coherency", higher_is_better=True, paper=_CODE, formula=INCREASE, asks=_asks, **FACTS
+    name="increase_in_confidence:coherency",
+    variant_of="increase_in_confidence",
+    higher_is_better=True,
+    paper=_CODE,
+    formula=INCREASE,
+    asks=_asks,
+    kinds=WITH_PROBABILITIES,
+    **FACTS,
 )
 def increase_in_confidence_coherency(
     batch: Batch, outputs: Outputs, *, threshold: float | None = None, percentile: Percentile | None = None
@@ -148,6 +171,8 @@ def increase_in_confidence_coherency(
 
 @metric(
     name="pointing_game:coherency",
+    variant_of="pointing_game",
+    true_to="data",
     **_REGION,
     needs=BOXES,
     version=2,
@@ -166,6 +191,8 @@ def pointing_game_coherency(batch: Batch) -> Responses:
 
 @metric(
     name="iou:coherency",
+    variant_of="iou",
+    true_to="data",
     uses="values",
     **_REGION,
     needs=NEEDS,

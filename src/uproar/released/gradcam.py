@@ -15,6 +15,7 @@ from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import curve_of, only, target_score
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.road import CHANCE, axis
+from uproar.types import WITH_PROBABILITIES
 
 Percentile = Annotated[float, Field(ge=0, le=100)]
 Percentiles = tuple[Percentile, ...]
@@ -49,9 +50,12 @@ def _difference(batch: Batch, outputs: Outputs, side: Side, percentiles: Percent
 
 @metric(
     name="road_morf:gradcam",
+    variant_of="road_morf",
+    true_to="model",
     higher_is_better=False,
     chance=CHANCE,
     asks=_at("most"),
+    kinds=WITH_PROBABILITIES,
     formula="mean over q of p'_c − p_c, pixels from the q-th percentile up removed",
     **_ROAD,
 )
@@ -65,9 +69,12 @@ def road_morf_gradcam(
 
 @metric(
     name="road_lerf:gradcam",
+    variant_of="road_lerf",
+    true_to="model",
     higher_is_better=True,
     chance=CHANCE,
     asks=_at("least"),
+    kinds=WITH_PROBABILITIES,
     formula="mean over q of p'_c − p_c, pixels of 1 − map from the q-th percentile up removed",
     **_ROAD,
 )
@@ -81,9 +88,12 @@ def road_lerf_gradcam(
 
 @metric(
     name="road:gradcam",
+    variant_of="road",
+    true_to="model",
     higher_is_better=True,
     chance="0",
     asks=_at("most", "least"),
+    kinds=WITH_PROBABILITIES,
     formula="(road_lerf:gradcam − road_morf:gradcam) / 2",
     **_ROAD,
 )
@@ -104,10 +114,12 @@ def _always(change: Change) -> Callable[..., list[Change]]:
 
 @metric(
     name="average_drop:gradcam",
+    variant_of="average_drop",
     higher_is_better=False,
     formula="max(0, p_c(x) − p_c(x'))",
     paper=_GRADCAM,
     asks=_always(Blended("none")),
+    kinds=WITH_PROBABILITIES,
     **FACTS,
 )
 def average_drop_gradcam(batch: Batch, outputs: Outputs) -> Responses:
@@ -118,10 +130,12 @@ def average_drop_gradcam(batch: Batch, outputs: Outputs) -> Responses:
 
 @metric(
     name="increase_in_confidence:gradcam",
+    variant_of="increase_in_confidence",
     higher_is_better=True,
     paper=_GRADCAM,
     formula=INCREASE,
     asks=_always(Blended("none")),
+    kinds=WITH_PROBABILITIES,
     **FACTS,
 )
 def increase_in_confidence_gradcam(batch: Batch, outputs: Outputs) -> Responses:

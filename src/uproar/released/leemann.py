@@ -15,6 +15,7 @@ from uproar.metrics.prepared_batch import Jittered, PreparedBatch
 from uproar.metrics.probabilities import curve_of, only
 from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.metrics.road import CHANCE, LERF_BIAS, MORF_BIAS, PAPER, ROAD, By, Fractions, axis
+from uproar.types import WITH_PROBABILITIES
 
 
 def _points(side: Side) -> Callable[..., Points]:
@@ -35,11 +36,14 @@ _JITTER = "noise added to the map reorders real differences below 1e-4 of its ra
 
 
 @metric(
+    true_to="model",
     name="road:leemann",
+    variant_of="road",
     higher_is_better=False,
     biases=f"{MORF_BIAS}; {_JITTER}",
     formula="mean over p of the accuracy with int(p·h·w) most important pixels removed",
     asks=flat(_MOST),
+    kinds=WITH_PROBABILITIES,
     axis=of_pixels(axis, "removed"),
     **_FACTS,
 )
@@ -59,11 +63,14 @@ def road_leemann(
 
 
 @metric(
+    true_to="model",
     name="road_lerf:leemann",
+    variant_of="road_lerf",
     higher_is_better=True,
     biases=f"{LERF_BIAS}; {_JITTER}",
     formula="mean over p of the accuracy with all but the int(p·h·w) most important pixels removed",
     asks=flat(_LEAST),
+    kinds=WITH_PROBABILITIES,
     axis=of_pixels(axis, "kept"),
     **_FACTS,
 )

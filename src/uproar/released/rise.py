@@ -15,7 +15,7 @@ from uproar.metrics.insertion_deletion import BIASES, CHANCE, Points, Steps, are
 from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.removal.fill import FillContext, Positive, Size, fills
 from uproar.removal.filters import gaussian_kernel, weighted_windows
-from uproar.types import Images
+from uproar.types import WITH_PROBABILITIES, Images
 
 
 @fills.declare("blur:rise")
@@ -71,11 +71,14 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
 
 
 @metric(
+    true_to="model",
     name="deletion:rise",
+    variant_of="deletion",
     higher_is_better=False,
     biases=BIASES["deletion"],
     formula="deletion, `step` pixels at a time",
     asks=flat(_DELETED),
+    kinds=WITH_PROBABILITIES,
     axis=of_pixels(rise_axis, "deleted"),
     **_FACTS,
 )
@@ -85,11 +88,14 @@ def deletion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, 
 
 
 @metric(
+    true_to="model",
     name="insertion:rise",
+    variant_of="insertion",
     higher_is_better=True,
     biases=BIASES["insertion"],
     formula="insertion, `step` pixels at a time, on the image blurred towards the mean colour",
     asks=flat(_INSERTED),
+    kinds=WITH_PROBABILITIES,
     axis=of_pixels(rise_axis, "inserted"),
     **_FACTS,
 )

@@ -27,6 +27,7 @@ from uproar.metrics.soundness import (
     sound_curve,
     sound_responses,
 )
+from uproar.types import WITH_PROBABILITIES
 
 RATIOS = tuple(i / 100 for i in range(98, 2, -1))
 """Shares of hidden pixels in the released code: 0.98, 0.97, …, 0.03."""
@@ -52,7 +53,9 @@ def curve(
 
 
 @metric(
+    true_to="model",
     name="soundness:soco",
+    variant_of="soundness",
     uses="values",
     higher_is_better=True,
     low=0,
@@ -62,6 +65,7 @@ def curve(
     whole=_whole,
     paper=f"{LI}, released code",
     asks=flat(_points),
+    kinds=WITH_PROBABILITIES,
     axis=sound_axis(lambda shape, **_: RATIOS),
     formula="as soundness, in 96 steps, false attribution counted one step late, gains of at most ε false "
     "once the accuracy is above the gate",
@@ -86,7 +90,9 @@ def soundness_soco(
 
 
 @metric(
+    true_to="model",
     name="completeness:soco",
+    variant_of="completeness",
     uses="values",
     higher_is_better=True,
     low=-1,
@@ -94,6 +100,7 @@ def soundness_soco(
     chance="that of a random map",
     biases=f"{COMPLETE_BIAS}; a map of zeros removes nothing and scores 0",
     asks=above_threshold,
+    kinds=WITH_PROBABILITIES,
     axis=LOST_AXIS,
     paper=f"{LI}, released code",
     formula="as completeness, maps of zeros included",

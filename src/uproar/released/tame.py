@@ -8,6 +8,7 @@ from uproar.metrics.changes import Blended
 from uproar.metrics.confidence import DROP, FACTS, INCREASE, Share, drop_of, drop_responses, probabilities_of
 from uproar.metrics.prepared_batch import with_values
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
+from uproar.types import WITH_PROBABILITIES
 
 
 def _tame(shape: Sequence[int], *, top: float) -> list[Change]:
@@ -15,7 +16,14 @@ def _tame(shape: Sequence[int], *, top: float) -> list[Change]:
 
 
 @metric(
-    name="average_drop:tame", higher_is_better=False, formula=DROP, asks=_tame, paper="Ntrougkas et al. 2022", **FACTS
+    name="average_drop:tame",
+    variant_of="average_drop",
+    higher_is_better=False,
+    formula=DROP,
+    asks=_tame,
+    kinds=WITH_PROBABILITIES,
+    paper="Ntrougkas et al. 2022",
+    **FACTS,
 )
 def average_drop_tame(batch: Batch, outputs: Outputs, *, top: Share = 1.0) -> Responses:
     """Average drop of the min-max scaled map, of which only the highest share of pixels (1, 0.5, 0.15) is used."""
@@ -25,8 +33,10 @@ def average_drop_tame(batch: Batch, outputs: Outputs, *, top: Share = 1.0) -> Re
 
 @metric(
     name="increase_in_confidence:tame",
+    variant_of="increase_in_confidence",
     higher_is_better=True,
     asks=_tame,
+    kinds=WITH_PROBABILITIES,
     formula=INCREASE,
     paper="Ntrougkas et al. 2022",
     **FACTS,

@@ -22,7 +22,9 @@ def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
 
 
 @metric(
+    true_to="data",
     name="pointing_game:torchray",
+    variant_of="pointing_game",
     higher_is_better=True,
     low=0,
     high=1,

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from uproar.report.printing import Drawing
     from uproar.report.result_page import StudyText
 
-__all__ = ["read_scores", "write_latex", "write_overview", "write_report", "write_results", "write_scores"]
+__all__ = [
+    "read_scores",
+    "write_choice",
+    "write_latex",
+    "write_overview",
+    "write_report",
+    "write_results",
+    "write_scores",
+]
 
 # Plotting libraries take a second to import, which only those who write a report should wait.
 
@@ -35,6 +43,13 @@ def write_report(results: Results, folder: str | Path) -> Path:
 def write_scores(scores: Scores, folder: str | Path) -> Path:
     """Write the page, the figures and the tables of scores into a folder, the page last; the page's path."""
     return write_files(_score_files(scores), folder) / "scores.html"
+
+
+def write_choice(scores: Scores, folder: str | Path) -> Path:
+    """Write the page of a choice of method, `report.html`, with its figures and tables; the page's path."""
+    files = _score_files(scores)
+    files["report.html"] = files.pop("scores.html")
+    return write_files(files, folder) / "report.html"
 
 
 def read_scores(folder: str | Path) -> Scores:

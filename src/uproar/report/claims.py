@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from uproar.expression import parse
 from uproar.report.document import Chapter
-from uproar.report.formatting import NOTHING, clean, number
+from uproar.report.formatting import NOTHING, clean, level_text, number
 from uproar.report.paper_figures import UndrawnFigure
 from uproar.results.judgement import Judgement
 from uproar.statistics.intervals import Interval
@@ -15,9 +15,9 @@ KINDS = {"holds": "better", "does not hold here": "worse", "undecided": "unclear
 
 
 def interval_text(interval: Interval) -> str:
-    """The ends of a claim's interval."""
+    """The ends of a claim's interval, and its level where that is not 95 %."""
     ends = (NOTHING if end != end else number(end, 3) for end in (interval.low, interval.high))
-    return " … ".join(ends)
+    return f"{' … '.join(ends)}{level_text(interval.level, ' at ')}"
 
 
 def evidence_anchor(one: Judgement, chapter: Chapter) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import paper_of
+from uproar.report.answer import AnswerPart, answer_part
 from uproar.report.audits import AuditPart, audit_parts
 from uproar.report.figures import Figure
-from uproar.report.findings import Answer, answer, leak_facts
+from uproar.report.findings import Summary, leak_facts, summary
 from uproar.report.formatting import slug
+from uproar.report.images import as_bytes, scaled_map
 from uproar.report.pairs import PairTable, pair_tables
 from uproar.report.paper_figures import FigureSource, PaperFigure, UndrawnFigure, figures_of_papers
 from uproar.report.score_figures import disagreement_figures, score_curves, spread_figure, values_figure
-from uproar.report.score_findings import score_answer
+from uproar.report.score_findings import score_summary
 from uproar.report.score_table import ScoreTable, score_table
 from uproar.report.section import Section, sections_of
 from uproar.report.study_figures import (
@@ -34,16 +37,19 @@ from uproar.report.style import Style
 from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
-from uproar.results.study import Results
+from uproar.results.study import Picture, Results
 from uproar.results.view import StudyView
+
+GALLERY = 6
+"""Images whose maps are shown side by side on a page without a study."""
 
 
 @dataclass(frozen=True)
 class MetricPart:
-    """What the metrics say, which need no retraining: the answer and all figures."""
+    """What the metrics say, which need no retraining: in words, and all figures."""
 
     table: ScoreTable
-    answer: Answer
+    summary: Summary
     values: Figure | None
     curves: Mapping[str, Figure]
     spread: Figure | None
@@ -64,7 +70,9 @@ class Chapter:
     prefix: str
     """Before the figures' file names: empty when there is only one chapter."""
     section: Section
-    answer: Answer
+    answer: AnswerPart
+    summary: Summary
+    """What the retrained protocols say, or of scores alone the metrics."""
     metrics: MetricPart | None
     quality: NetworkQuality | None
     """How often the explained networks are right."""
@@ -83,6 +91,8 @@ class Chapter:
     """The figures and tables of the papers whose claims were tested, from this study's numbers."""
     undrawn: tuple[UndrawnFigure, ...] = ()
     """Those that the study cannot draw."""
+    unable_to_judge: tuple[str, ...] = ()
+    """A sentence for every protocol and metric whose negative control failed: it comes first."""
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """The figures that become files, by name: of the pictures, the first of each protocol."""
@@ -132,9 +142,40 @@ def chapters_of(results: Results) -> list[Chapter]:
 def score_chapter(scores: Scores) -> Chapter:
     """The chapter of scores alone: one replicate, no protocols."""
     none = pd.DataFrame()
-    section = Section("", "", none, none, {}, {}, {}, none, (), {}, {}, None, (), none)
     metrics = metric_part(scores)
-    return Chapter("", "", section, metrics.answer, metrics, scores.quality)
+    styles = metrics.table.styles
+    pictures = () if scores.costs.empty else _gallery(scores)
+    section = Section("", "", none, none, {}, {}, {}, scores.costs, pictures, {}, styles, None, (), none)
+    return Chapter(
+        "",
+        "",
+        section,
+        answer_part(scores.answer, styles),
+        metrics.summary,
+        metrics,
+        scores.quality,
+        gallery=gallery_figure(section),
+        costs=cost_table(section),
+        unable_to_judge=tuple(one.sentence for one in scores.negative_controls.values() if one.failed),
+    )
+
+
+def _gallery(scores: Scores) -> tuple[Picture, ...]:
+    """Some of the images with the maps of every method."""
+    if scores.images is None:
+        return ()
+    return tuple(
+        Picture(
+            "",
+            "",
+            title,
+            as_bytes(scores.images[i]),
+            {name: scaled_map(np.asarray(maps[i], dtype=float)) for name, maps in scores.maps.items()},
+            {},
+            scores.predictions[i] if i < len(scores.predictions) else None,
+        )
+        for i, title in enumerate(scores.titles[:GALLERY])
+    )
 
 
 def metric_part(scores: Scores, styles: Mapping[str, Style] | None = None) -> MetricPart:
@@ -142,7 +183,7 @@ def metric_part(scores: Scores, styles: Mapping[str, Style] | None = None) -> Me
     table = score_table(scores, styles)
     return MetricPart(
         table,
-        score_answer(table),
+        score_summary(table),
         values_figure(table),
         score_curves(table),
         spread_figure(table),
@@ -160,7 +201,8 @@ def _chapter(view: StudyView, section: Section, identity: str, prefix: str) -> C
         identity,
         prefix,
         section,
-        metrics.answer if section.table.empty and metrics is not None else answer(section),
+        answer_part(view.answer, section.styles),
+        metrics.summary if section.table.empty and metrics is not None else summary(section),
         metrics,
         view.quality,
         tuple(leak_facts(section)),
@@ -176,6 +218,7 @@ def _chapter(view: StudyView, section: Section, identity: str, prefix: str) -> C
         tuple(view.claims),
         paper_figures,
         undrawn,
+        tuple(view.unable_to_judge.values()),
     )
 
 

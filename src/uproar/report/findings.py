@@ -1,4 +1,4 @@
-"""The verdicts in sentences: every sentence is built from verdicts."""
+"""The verdicts of the retrained protocols in sentences, each built from verdicts: what the papers would say."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from uproar.statistics.design import BASELINE
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Which method to trust for one task and model: the short answer, and what supports or limits it."""
+class Summary:
+    """What protocols or metrics say of the methods: in a sentence, and what supports or limits it."""
 
     headline: str
     details: tuple[str, ...]
 
 
-def answer(section: Section) -> Answer:
-    """The answer for one task and model. Controls are never recommended: they explain nothing."""
+def summary(section: Section) -> Summary:
+    """What the retrained protocols say against random. Controls are never trusted: they explain nothing."""
     judged = section.judged
     if not judged:
-        return Answer(_no_answer(section), ())
+        return Summary(_no_answer(section), ())
     methods = _methods(section)
     better = {p: [m for m in section.with_verdict(p, "better") if m in methods] for p in judged}
     agreed = [m for m in better[judged[0]] if all(m in better[p] for p in judged)]
     details = (*_details(section), *_control_details(section))
     if agreed:
-        return Answer(_agreed(section, agreed), details)
+        return Summary(_agreed(section, agreed), details)
     worse = {p: section.with_verdict(p, "worse") for p in judged}
     some = [m for m in methods if any(m in better[p] for p in judged)]
     clean = [m for m in some if not any(m in worse[p] for p in judged)]
     if clean:
-        return Answer(_some(section, clean, better), details)
+        return Summary(_some(section, clean, better), details)
     if some:
         group, up, down = _largest_split(section, some)
         leak = [f"{LEAK} {fact}" for fact in leak_facts(section)[1:] if _leaky(section, up, down)]
-        return Answer(_contradicted(section, group, up, down, methods), (*leak, *details))
-    return Answer(_none(section, methods), details)
+        return Summary(_contradicted(section, group, up, down, methods), (*leak, *details))
+    return Summary(_none(section, methods), details)
 
 
 def _methods(section: Section) -> list[str]:

@@ -46,6 +46,15 @@ def span(low: float | None, high: float | None) -> str:
     return f"{points(low)} to {points(high)}"
 
 
+def level_text(level: float, before: str = "") -> str:
+    """The confidence level of an interval where it is not 95 %, else nothing.
+
+    >>> level_text(0.95), level_text(0.99), level_text(1 - 0.05 / 15, " at ").replace("\u00a0", " ")
+    ('', '99\xa0%', ' at 99.7 %')
+    """
+    return "" if math.isclose(level, 0.95) or not known(level) else f"{before}{100 * level:.3g}\u00a0%"
+
+
 def p_value(value: float | None) -> str:
     """A probability; tiny ones as a bound.
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from uproar.report.findings import answer
-from uproar.report.score_findings import score_answer
-from uproar.report.score_table import score_table
-from uproar.report.section import sections_of
+from uproar.report.formatting import clean
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 
 
 def headlines(results: Results) -> list[str]:
     """One sentence per task and model, which it names where there are several."""
-    sections = sections_of(results)
-    sentences = []
-    for view, section in zip(results.views, sections, strict=True):
-        scores = view.metric_scores if section.table.empty else None
-        sentence = answer(section).headline if scores is None else score_headline(scores)
-        sentences.append(f"{section.task} with {section.model}: {sentence}" if len(sections) > 1 else sentence)
-    return sentences
+    several = len(results.views) > 1
+    where = [f"{view.task} with {view.model}: " * several for view in results.views]
+    return [clean(place + view.answer.sentence) for place, view in zip(where, results.views, strict=True)]
 
 
 def score_headline(scores: Scores) -> str:
-    """What the metrics say, in a sentence."""
-    return score_answer(score_table(scores)).headline
+    """The answer that scores give, in a sentence."""
+    return clean(scores.answer.sentence)

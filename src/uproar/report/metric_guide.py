@@ -11,6 +11,7 @@ from uproar.errors import UproarError
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.axis import Axis
+from uproar.metrics.registry import QUESTIONS
 from uproar.registry import Entry
 from uproar.report.formatting import clean, number, shortened
 
@@ -83,6 +84,7 @@ def guide_of(metric: Metric) -> dict[str, Any]:
     lines = {
         "Better": "higher" if metric.higher else "lower",
         "Range": _range(metric),
+        "True to": QUESTIONS.get(metric.fact("true_to"), ""),
         "Random maps get": metric.fact("chance"),
         "Formula": metric.fact("formula"),
         "Beware": metric.fact("biases"),

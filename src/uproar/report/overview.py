@@ -8,6 +8,7 @@ does not hold, or holds for another reason than it seems: the tables link to it,
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,13 @@ from typing import Any
 
 import pandas as pd
 
-from uproar.claims.registry import claims_named, papers_with_claims
+from uproar.claims.registry import IN_PART, claims_named, in_part, papers_with_claims
 from uproar.errors import BadInput
 from uproar.report.formatting import NOTHING
 from uproar.report.markdown import anchor, code, table, text
 from uproar.report.result_page import FACTS, duration, effect, tally
-from uproar.results.judgement import OUTCOMES
+from uproar.results.judgement import OUTCOMES, sample_text
+from uproar.statistics.design import LEVEL
 from uproar.statistics.intervals import Interval
 
 BEGIN, END = "<!-- uproar results: begin -->", "<!-- uproar results: end -->"
@@ -99,12 +101,15 @@ def _tables(studies: Sequence[KeptStudy], causes: Mapping[str, str]) -> str:
     parts = ["### What was run", _studies(studies)]
     large = [one for one in studies if not one.tiny]
     if large:
-        once = "A claim that several studies ask counts once for each of them."
+        once = (
+            "A claim that several studies ask counts once for each of them; `-in-part` are claims of which a study can "
+            "ask only some parts."
+        )
         parts += ["### What became of the claims", once, _counts(large)]
     for key, paper in papers_with_claims().items():
         rows = _claim_rows(key, large, causes)
         if rows:
-            heads = ["claim", "outcome", "why", "study", "the number that decides, 95 % interval", "claimed", "n"]
+            heads = ["claim", "outcome", "why", "study", "the number that decides, and its interval", "claimed", "n"]
             parts += [f"### {text(paper)}", table([*heads, "published"], rows)]
     return "\n\n".join(parts)
 
@@ -141,11 +146,12 @@ def _counts(studies: Sequence[KeptStudy]) -> str:
 
 
 def _asked(paper: str, studies: Sequence[KeptStudy]) -> list[tuple[KeptStudy, pd.Series]]:
-    """The deciding number of every claim of a paper that was asked, in the paper's order."""
+    """The deciding number of every claim of a paper that was asked, whole or in part, in the paper's order."""
+    names = [name for claim in claims_named([paper]) for name in (claim.name, in_part(claim.name))]
     asked = []
-    for claim in claims_named([paper]):
+    for name in names:
         for one in studies:
-            rows = one.claims[(one.claims["claim"] == claim.name) & one.claims["decides"].astype(bool)]
+            rows = one.claims[(one.claims["claim"] == name) & one.claims["decides"].astype(bool)]
             asked += [(one, row) for _, row in rows.drop_duplicates(["task", "model"]).iterrows()]
     return asked
 
@@ -174,7 +180,7 @@ def _claim_rows(paper: str, studies: Sequence[KeptStudy], causes: Mapping[str, s
                 f"[{text(one.name)}]({one.name}.md#claims)",
                 _deciding_number(one, row),
                 text(row["claimed"]).replace("-", "−"),
-                f"{row['n']:.0f} {row['of']}",
+                sample_text(row["n"], row["of"], row.get("replicates", math.nan)),
                 text(row["published"]),
             ]
         )
@@ -188,7 +194,7 @@ def _deciding_number(one: KeptStudy, row: pd.Series) -> str:
     """The number that decides, what it is, and of how many it is one."""
     own = one.claims[["claim", "task", "model"]].eq(row[["claim", "task", "model"]]).all(axis=1)
     parts = f" (1 of {own.sum()})" if own.sum() > 1 else ""
-    interval = Interval(row["effect"], row["low"], row["high"])
+    interval = Interval(row["effect"], row["low"], row["high"], level=row.get("level", LEVEL))
     return f"{effect(interval)}: {text(row['what'])}{parts}"
 
 
@@ -197,6 +203,7 @@ def _says(row: pd.Series) -> str:
 
 
 def _why(claim: str, outcome: str, causes: Mapping[str, str]) -> str:
+    claim = claim.removesuffix(IN_PART)
     if claim in causes:
         return f"[{'note' if outcome == 'holds' else 'cause'}]({causes[claim]})"
     return "cause not written down" if outcome == "does not hold here" else ""

@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from plotly.offline import get_plotlyjs
 
 from uproar.report import formatting
+from uproar.report.answer import as_html, lead_as_html
 from uproar.report.audits import trust_of
 from uproar.report.canvas import dark_colours
 from uproar.report.claims import KINDS as CLAIM_KINDS
@@ -39,6 +40,7 @@ FILES = {
     "results.parquet": "the same, with types",
     "verdicts.csv": "the verdict tables above",
     "comparisons.csv": "every pair of estimators under every protocol and metric",
+    "negative_controls.csv": "whether each protocol and metric tells any method from random rankings",
 }
 METRIC_FILES = {
     "scores.csv": "one row per metric, estimator and replicate",
@@ -108,6 +110,8 @@ def _rendered(chapters: list[Chapter], drawings: Mapping[str, Drawing], **values
         "claim_kind": lambda outcome: CLAIM_KINDS[outcome],
         "interval_text": interval_text,
         "guide": guide_of,
+        "as_html": as_html,
+        "lead_as_html": lead_as_html,
     }
     environment.filters |= filters
     environment.globals |= {
@@ -183,7 +187,7 @@ def _decisions(section: Section) -> list[dict[str, Any]]:
     rows = []
     for protocol, own in section.spent.groupby("protocol", sort=False) if len(section.spent) else ():
         decided = own[~own["open"]]
-        steps = [f"with {n}: {listed(list(group['estimator']), 30)}" for n, group in decided.groupby("look")]
+        steps = [f"with {n}: {listed(list(group['estimator']), 30)}" for n, group in decided.groupby("analysis")]
         still = [f"{r.estimator} ({count(r.replicates, 'replicate')})" for r in own[own["open"]].itertuples()]
         rows.append({"label": section.label(str(protocol)), "decided": steps, "open": listed(still, 30)})
     return rows
@@ -217,7 +221,8 @@ def _study_links(chapters: list[Chapter]) -> list[tuple[str, str]]:
         ("maps", "Maps", chapter.gallery),
         ("cost", "Cost", chapter.costs or chapter.ties),
     ]
-    first = [(chapter.anchor("verdicts"), "Verdicts"), *caveats] if chapter.retrains else []
+    first = [(chapter.anchor("answer"), "Answer")] if chapter.answer.rows else []
+    first += [(chapter.anchor("verdicts"), "Verdicts"), *caveats] if chapter.retrains else []
     return [*first, *((chapter.anchor(part), text) for part, text, there in parts if there), *end]
 
 
@@ -225,6 +230,7 @@ def _score_links(chapter: Chapter) -> list[tuple[str, str]]:
     metrics = chapter.metrics
     assert metrics is not None, "a page of scores has metrics"
     parts = [
+        ("answer", "Answer", chapter.answer.rows),
         ("values", "Values", True),
         ("caveats", "Caveats", True),
         ("pairs", "Comparisons", any(metrics.table.pairs.values())),
@@ -242,7 +248,7 @@ def _study_tiles(results: Results) -> list[tuple[str, str]]:
     cells, scores = results.own_cells, results.scores
     status = pd.concat([cells["status"], scores["status"]])
     images = sorted({int(n) for t in (results.done, scores) for n in t["images"] if n > 0})
-    estimators = {e for t in (results.table, scores) for e in t["estimator"]}
+    estimators = {e for t in (results.table, scores) for e in t["estimator"]} - {*results.further_rankings}
     fractions = cells["fraction"].nunique()
     seeds = len({seed for t in (results.table, scores) for seed in t["seed"]})
     metrics = scores["metric"].nunique()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
@@ -28,6 +29,9 @@ class Pair:
     decided: bool
     ranked: bool = True
     """Whether a metric is defined for enough images of both."""
+    p_alone: float | None = None
+    """Before Holm's correction."""
+    df: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ def pairs_of(frame: pd.DataFrame, sign: int = 1) -> tuple[Pair, ...]:
         low, high = sorted((sign * row["low"], sign * row["high"]))
         difference, low, high, p = numbers((sign * row["difference"], low, high, row["p_holm"]))
         names, decided = (str(row["better"]), str(row["worse"])), row["side"] == 1 and difference is not None
-        pairs.append(Pair(*names, difference, low, high, p, int(row["n"]), decided, bool(row["ranked"])))
+        alone, df = numbers((row.get("p", math.nan), row.get("df", math.nan)))
+        pairs.append(Pair(*names, difference, low, high, p, int(row["n"]), decided, bool(row["ranked"]), alone, df))
     return tuple(pairs)
 
 

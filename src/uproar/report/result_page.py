@@ -16,9 +16,10 @@ import jinja2
 import pandas as pd
 
 from uproar.report.anonymous import folders_of, without, without_paths
+from uproar.report.answer import as_markdown
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.figures import Figure, Pictures
-from uproar.report.formatting import NOTHING, count, number, p_value, points, slug, span
+from uproar.report.formatting import NOTHING, count, level_text, number, p_value, points, slug, span
 from uproar.report.markdown import code, text
 from uproar.report.page import TEMPLATES
 from uproar.report.printing import draw
@@ -88,7 +89,7 @@ def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
         "tasks": list(dict.fromkeys(task for task, _ in results.settings)),
         "models": list(dict.fromkeys(model for _, model in results.settings)),
         "weights": Path(str(results.study.get("weights") or "")).name,
-        "estimators": len({e for t in both for e in t["estimator"]}),
+        "estimators": len({e for t in both for e in t["estimator"]} - {*results.further_rankings}),
         "replicates": len({s for t in both for s in t["seed"]}),
         "test_images": images,
         "cells": {str(k): int(v) for k, v in status.value_counts(sort=False).items()},
@@ -119,6 +120,7 @@ def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chap
         keep_trailing_newline=True,
     )
     environment.filters |= {
+        "as_markdown": as_markdown,
         "code": code,
         "duration": duration,
         "groups": _groups,
@@ -216,6 +218,8 @@ def effect(interval: Interval) -> str:
 
     >>> effect(Interval(0.1234, 0.1))
     '+0.123 (+0.100 to –)'
+    >>> effect(Interval(0.1234, 0.1, 0.2, level=0.9967)).replace("\u00a0", " ")
+    '+0.123 (+0.100 to +0.200 at 99.7 %)'
     """
     ends = [NOTHING if end != end else f"{end:+.3f}" for end in (interval.low, interval.high)]
-    return f"{interval.value:+.3f} ({ends[0]} to {ends[1]})".replace("-", "−")
+    return f"{interval.value:+.3f} ({ends[0]} to {ends[1]}{level_text(interval.level, ' at ')})".replace("-", "−")

@@ -14,9 +14,12 @@ import pandas as pd
 
 from uproar.arrays import read_arrays
 from uproar.errors import BadInput
+from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Curves, Line, Scores
 
+PARTS = ("own", "shifted", "read", "retrained")
+"""The arrays of an evaluator."""
 FACTS, ARRAYS = "scores.json", "scores.npz"
 """Beside scores.csv, comparisons.csv and per_image.parquet, which hold the numbers."""
 
@@ -36,8 +39,6 @@ def archive_files(scores: Scores) -> dict[str, bytes]:
         arrays["images"] = np.asarray(scores.images, dtype=np.float16)
     for place, maps in enumerate(scores.maps.values()):
         arrays[f"map{place}"] = _scaled(np.asarray(maps, dtype=float)).astype(np.float16)
-    content = io.BytesIO()
-    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     facts = {
         "names": names,
         "forwards": scores.forwards,
@@ -47,8 +48,14 @@ def archive_files(scores: Scores) -> dict[str, bytes]:
         "replicates": scores.replicates,
         "quality": None if scores.quality is None else asdict(scores.quality),
         "predictions": [asdict(one) for one in scores.predictions],
+        "costs": scores.costs.to_dict("records"),
+        "left_out": dict(scores.left_out),
+        "seconds": scores.seconds,
+        "evaluators": [_evaluator_facts(place, *one, arrays) for place, one in enumerate(scores.evaluations.items())],
     }
     text = json.dumps(facts, indent=1, default=str)
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     return {ARRAYS: content.getvalue(), FACTS: (text + "\n").encode()}
 
 
@@ -97,7 +104,29 @@ def _scores(
         replicates=int(facts["replicates"]),
         quality=None if quality is None else NetworkQuality(**quality),
         predictions=tuple(Prediction(**one) for one in facts["predictions"]),
+        costs=pd.DataFrame(facts.get("costs", [])),
+        left_out=facts.get("left_out", {}),
+        seconds=facts.get("seconds"),
+        evaluations={one["target"]: _evaluator_bits(one, arrays) for one in facts.get("evaluators", [])},
     )
+
+
+def _evaluator_facts(place: int, target: str, bits: EvaluatorBits, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What an evaluator says, its numbers among the arrays."""
+    cells: list[dict[str, Any]] = []
+    for part, by_cell in ((name, getattr(bits, name)) for name in PARTS):
+        for (estimator, keeps), values in by_cell.items():
+            name = f"evaluator{place}-{len(cells)}"
+            arrays[name] = np.asarray(values, dtype=np.float64)
+            cells.append({"part": part, "estimator": estimator, "keeps": bool(keeps), "array": name})
+    return {"target": target, "kinds": dict(bits.kinds), "cells": cells}
+
+
+def _evaluator_bits(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> EvaluatorBits:
+    parts: dict[str, dict[tuple[str, bool], np.ndarray]] = {name: {} for name in PARTS}
+    for cell in facts["cells"]:
+        parts[cell["part"]][cell["estimator"], cell["keeps"]] = arrays[cell["array"]]
+    return EvaluatorBits(kinds=facts["kinds"], **parts)
 
 
 def _line(rows: np.ndarray) -> Line:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 
-from uproar.report.findings import Answer
+from uproar.report.findings import Summary
 from uproar.report.formatting import count, listed, score, shortened
 from uproar.report.metric_guide import Metric
 from uproar.report.score_table import ScoreTable
 from uproar.statistics.design import BASELINE
 
 
-def score_answer(table: ScoreTable) -> Answer:
+def score_summary(table: ScoreTable) -> Summary:
     """Which method is best, as far as the metrics can tell."""
-    return Answer(_headline(table), tuple(_details(table)))
+    return Summary(_headline(table), tuple(_details(table)))
 
 
 def metric_title(table: ScoreTable, metric: Metric) -> str:

@@ -120,7 +120,8 @@ class Section:
 
 def sections_of(results: Results) -> list[Section]:
     """One section per task and model, in the order of the study."""
-    by_estimator = styles(clean(n) for t in (results.table, results.scores) for n in t["estimator"])
+    there = (n for t in (results.table, results.scores) for n in t["estimator"] if n not in results.further_rankings)
+    by_estimator = styles(clean(n) for n in there)
     return [_section(view, by_estimator) for view in results.views]
 
 
@@ -130,7 +131,7 @@ def _section(view: StudyView, by_estimator: Mapping[str, Style]) -> Section:
         clean(view.task),
         clean(view.model),
         _named(view.table),
-        _named(view.own(results.own_cells)),
+        _named(view.own_cells),
         {protocol: _named(frame) for protocol, frame in view.verdicts.items()},
         {protocol: _named(frame) for protocol, frame in view.comparisons.items()},
         {protocol: _named(frame) for protocol, frame in view.intervals.items()},

@@ -18,16 +18,17 @@ from uproar.statistics.verdicts import COLUMNS as VERDICT_COLUMNS
 def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     """The tables by file name; numbers in full, so that they read back exactly.
 
-    `results.csv`, `results.parquet`, `verdicts.csv` and `comparisons.csv` (every pair of estimators under every
-    protocol and metric); with metrics also `scores.csv` and `scores.parquet` (a row per
-    replicate), `per_image.parquet`, and over all replicates `metric_values.csv` and `metric_comparisons.csv`;
-    with claims `claims.csv`, a row per number behind each.
+    `results.csv`, `results.parquet` (with every random ranking of the baseline), `verdicts.csv`, `comparisons.csv`
+    (every pair of estimators under every protocol and metric) and `negative_controls.csv`; with metrics also
+    `scores.csv` and `scores.parquet` (a row per replicate), `per_image.parquet`, and over all replicates
+    `metric_values.csv` and `metric_comparisons.csv`; with claims `claims.csv`, a row per number behind each.
     """
     files = {
         "results.csv": _csv(results.table),
         "results.parquet": _parquet(results.table),
         "verdicts.csv": _csv(verdict_table(chapters)),
         "comparisons.csv": _csv(results.comparisons),
+        "negative_controls.csv": _csv(results.negative_controls),
     }
     if results.findings:
         files |= {"trust.csv": _csv(results.trust), **_audit_tables(results)}

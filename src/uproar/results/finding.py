@@ -8,6 +8,8 @@ from typing import Literal
 
 import pandas as pd
 
+from uproar.results.flags import Flag
+
 State = Literal["misleads", "holds", "cannot tell", "skipped"]
 """Whether the benchmark misleads here as far as this audit can see."""
 
@@ -89,3 +91,5 @@ class Finding:
     model: str = ""
     reason: str = ""
     """Why it was skipped; empty for every other state."""
+    flags: tuple[Flag, ...] = ()
+    """What it holds against estimators themselves, whatever judges them."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict
 
 import pandas as pd
 
+from uproar.statistics.design import ALPHA
 from uproar.statistics.intervals import Interval
 
 Outcome = Literal["holds", "does not hold here", "undecided", "not asked"]
@@ -40,6 +41,8 @@ class Measure:
     """What the interval's n counts."""
     above: float = -math.inf
     below: float = math.inf
+    alpha: float = ALPHA
+    """The error that a decision by this number alone may spend; less where a study was analysed several times."""
 
     @property
     def outcome(self) -> Outcome:
@@ -51,11 +54,36 @@ class Measure:
             return "holds"
         return "does not hold here" if high <= self.above or low >= self.below else "undecided"
 
+    def corrected(self, factor: int) -> Measure:
+        """The same with the interval at level 1 - alpha / factor: what counts where it is one of several numbers."""
+        return replace(self, interval=self.interval.at_level(1 - self.alpha / factor))
+
+    @property
+    def support(self) -> float:
+        """How surely the number lies in the claimed range: 1 - p where it does, p - 1 where it does not, 0 unknown."""
+        bounds = [bound for bound in (self.above, self.below) if math.isfinite(bound)]
+        p = max((self.interval.p_against(bound) for bound in bounds), default=0.0)
+        if math.isnan(p):
+            return 0.0
+        if self.above < self.interval.value < self.below:
+            return 1 - p
+        crossed = self.above if self.interval.value <= self.above else self.below
+        return self.interval.p_against(crossed) - 1
+
     @property
     def margin(self) -> float:
         """How far the interval lies inside the claimed range; negative by as much as it reaches out of it."""
         inside = min(self.interval.low - self.above, self.below - self.interval.high)
         return -math.inf if math.isnan(inside) else inside
+
+    @property
+    def sample(self) -> str:
+        """How many there are of each kind behind the number.
+
+        >>> Measure("", Interval(0.1, n=500, replicates=3), "images").sample
+        '500 images in 3 replicates'
+        """
+        return sample_text(self.interval.n, self.of, self.interval.replicates)
 
     @property
     def claimed(self) -> str:
@@ -65,6 +93,25 @@ class Measure:
         return f"above {self.above:g}" if math.isfinite(self.above) else f"below {self.below:g}"
 
 
+def sample_text(n: float, of: str, replicates: float) -> str:
+    """A number of images with that of the replicates they were seen in; anything else is counted alone.
+
+    >>> sample_text(1, "replicates", 1), sample_text(500, "images", 1), sample_text(500, "images", math.nan)
+    ('1 replicate', '500 images in 1 replicate', '500 images')
+    """
+    counted = f"{n:.0f} {of if n != 1 else of.removesuffix('s')}"
+    if of != "images" or math.isnan(replicates):
+        return counted
+    return f"{counted} in {replicates:.0f} replicate{'' if replicates == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A part of a claim that a study cannot ask."""
+
+    reason: str
+
+
 @dataclass(frozen=True)
 class Decision:
     """The measures of a claim, the one that decides it, and the outcome of all together."""
@@ -72,8 +119,11 @@ class Decision:
     outcome: Outcome
     measures: tuple[Measure, ...]
     deciding: Measure
+    """One of the measures, its interval at the level that decides."""
     evidence: str = ""
     """The audit that the numbers are from; empty where they are the study's own."""
+    missing: tuple[Missing, ...] = ()
+    """Parts of the claim that were not asked."""
 
 
 @dataclass(frozen=True)
@@ -94,18 +144,21 @@ class Judgement:
     deciding: Measure | None = None
     evidence: str = ""
     reason: str = ""
-    """Why it could not be asked."""
+    """Why it could not be asked, or only in part."""
     task: str = ""
     model: str = ""
 
 
 ABOUT = ("claim", "paper", "place", "says", "published", "outcome")
-NUMBERS = ("what", "n", "of", "effect", "low", "high", "claimed", "part", "decides")
+NUMBERS = (*("what", "n", "of", "replicates", "effect", "low", "high", "level", "df"), *("claimed", "part", "decides"))
 BEHIND = ("evidence", "reason", "task", "model")
 
 
 def claims_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
-    """One row per number behind each claim: `part` is its own outcome, `decides` whether the claim hangs on it."""
+    """One row per number behind each claim: `part` is its own outcome, `decides` whether the claim hangs on it.
+
+    `low` and `high` are the interval at `level`: 95 %, and for the number that decides the level that decides.
+    """
     rows: list[dict[str, Any]] = []
     for one in judgements:
         about = {name: getattr(one, name) for name in (*ABOUT, *BEHIND)}
@@ -116,5 +169,10 @@ def claims_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
 
 
 def _number(measure: Measure) -> dict[str, Any]:
-    interval = measure.interval.as_row("effect", with_n=True)
-    return {"what": measure.what, **interval, "of": measure.of, "claimed": measure.claimed, "part": measure.outcome}
+    interval = measure.interval
+    return {
+        "what": measure.what,
+        **interval.as_row("effect", with_n=True),
+        **{name: getattr(interval, name) for name in ("replicates", "level", "df")},
+        **{"of": measure.of, "claimed": measure.claimed, "part": measure.outcome},
+    }

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax
+
+if TYPE_CHECKING:
+    from uproar.types import Kind
 
 HALF_WAY = 0.5
 """The part of the way from chance to always right below which a network's accuracy is warned of.
@@ -46,6 +50,13 @@ class NetworkQuality:
     replicates: int = 1
     lowest: float | None = None
     """The accuracy of the weakest replicate."""
+    kind: Kind = "softmax"
+    outputs: str = ""
+    """What the outputs are, in words; empty where nobody said."""
+    values: tuple[float, float] | None = None
+    """The lowest and the highest value of a regression."""
+    score: float | None = None
+    """Mean average precision of labels, or R² of values, on all outputs; None where the truth is not known."""
 
     @property
     def chance(self) -> float:
@@ -61,6 +72,10 @@ class NetworkQuality:
     @property
     def weak(self) -> bool:
         """Whether the network, or one of its replicates, stays below the level."""
+        if self.kind == "regression":
+            return self.score is not None and not self.score >= HALF_WAY
+        if self.kind == "sigmoid" and self.score is not None:
+            return not self.score >= HALF_WAY
         reached = self.probability if self.accuracy is None else self.accuracy
         lowest = reached if self.lowest is None else self.lowest
         return not min(reached, lowest) >= self.level  # NaN is weak too
@@ -70,7 +85,9 @@ class NetworkQuality:
         """The numbers in a sentence, for the head of a page or of a terminal's output."""
         on = f"{self.images} image{'s' * (self.images != 1)}"
         several = f"mean of {self.replicates} networks" if self.replicates > 1 else ""
-        if self.accuracy is None:
+        if self.kind != "softmax":
+            text = f"{self._other_words} on {on}{f' ({several})' * bool(several)}"
+        elif self.accuracy is None:
             text = (
                 f"no labels; mean probability of the predicted class {self.probability:.2f} on {on}"
                 f"{f' ({several})' * bool(several)}"
@@ -83,13 +100,29 @@ class NetworkQuality:
                 f"mean probability of the label {self.probability:.2f}"
             )
         lost = f"; {self.unanswered} without a finite answer" if self.unanswered else ""
-        return f"Network: {text}{lost}."
+        outputs = f"; outputs: {self.outputs}" if self.outputs else ""
+        return f"Network: {text}{lost}{outputs}."
+
+    @property
+    def _other_words(self) -> str:
+        """What is known of labels or values that are not classes of which one is right."""
+        if self.score is not None:
+            return f"{'R²' if self.kind == 'regression' else 'mean average precision'} {self.score:.3g}"
+        if self.values is not None:
+            return f"values from {self.values[0]:.3g} to {self.values[1]:.3g}"
+        above = "" if self.accuracy is None else f", above one half on {_percent(self.accuracy)}"
+        return f"mean probability of the label that is followed {self.probability:.2f}{above}"
 
     @property
     def warning(self) -> str | None:
         """Why the maps of this network are hardly worth a comparison; None where they are."""
         if not self.weak:
             return None
+        if self.kind != "softmax":
+            return (
+                f"The network is hardly right: {self._other_words} on {self.images} images (warned of below "
+                f"{HALF_WAY:g}). A comparison of its maps says little."
+            )
         if self.accuracy is None:
             return (
                 f"The network gives the class it predicts a mean probability of only {self.probability:.2f} on "
@@ -110,10 +143,13 @@ class NetworkQuality:
         return f" (the weakest of {self.replicates} networks on {_percent(self.lowest)})"
 
 
-def network_quality(scores: np.ndarray, target: np.ndarray, labelled: bool = True) -> NetworkQuality:
+def network_quality(
+    scores: np.ndarray, target: np.ndarray, labelled: bool = True, kind: Kind = "softmax", outputs: str = ""
+) -> NetworkQuality:
     """The quality of a network by its class scores (n, k), logits, and the classes followed (n,).
 
-    `labelled=False` says that these are the network's own predictions.
+    `labelled=False` says that these are the network's own predictions. Of labels, the one that is followed counts; of a
+    regression, only the range of its values is known.
 
     >>> network_quality(np.array([[4.0, 0.0], [0.0, 4.0]]), np.array([0, 0])).accuracy
     0.5
@@ -121,6 +157,9 @@ def network_quality(scores: np.ndarray, target: np.ndarray, labelled: bool = Tru
     n, classes = scores.shape
     answered = np.isfinite(scores).all(1)
     known, classes_followed = scores[answered].astype(np.float64), target[answered]
+    if kind != "softmax":
+        followed = known[np.arange(len(known)), classes_followed]
+        return _of_followed(followed, kind, outputs, n, classes, labelled)
     chances = np.exp(log_softmax(known, axis=1)[np.arange(len(known)), classes_followed])
     return NetworkQuality(
         n,
@@ -128,7 +167,21 @@ def network_quality(scores: np.ndarray, target: np.ndarray, labelled: bool = Tru
         float(chances.mean()) if len(known) else float("nan"),
         float((known.argmax(1) == classes_followed).sum() / n) if labelled else None,
         int(n - len(known)),
+        outputs=outputs,
     )
+
+
+def _of_followed(
+    followed: np.ndarray, kind: Kind, outputs: str, images: int, classes: int, labelled: bool
+) -> NetworkQuality:
+    """The quality by the logits of the labels that are followed, or by the values of a regression."""
+    lost = images - len(followed)
+    if kind == "regression":
+        values = (float(followed.min()), float(followed.max())) if len(followed) else None
+        return NetworkQuality(images, classes, float("nan"), None, lost, kind=kind, outputs=outputs, values=values)
+    sure = float(expit(followed).mean()) if len(followed) else float("nan")
+    predicted = float((followed > 0).sum() / images) if labelled else None
+    return NetworkQuality(images, classes, sure, predicted, lost, kind=kind, outputs=outputs)
 
 
 @dataclass(frozen=True)
@@ -137,6 +190,8 @@ class Prediction:
 
     name: str | None
     probability: float
+    value: float | None = None
+    """What a regression gives the image."""
 
     @property
     def words(self) -> str:
@@ -145,25 +200,35 @@ class Prediction:
         >>> Prediction("cat", 0.934).words == "predicted cat (93\\u00a0%)", Prediction(None, float("nan")).words
         (True, 'no finite answer')
         """
+        if self.value is not None:
+            return f"value {self.value:.3g}"
         if self.name is None:
             return "no finite answer"
         return f"predicted {self.name} ({100 * self.probability:.0f}\u00a0%)"
 
 
-def predictions(scores: np.ndarray, classes: Sequence[str] = ()) -> tuple[Prediction, ...]:
+def predictions(
+    scores: np.ndarray, classes: Sequence[str] = (), kind: Kind = "softmax", target: np.ndarray | None = None
+) -> tuple[Prediction, ...]:
     """The predicted class of every image by its class scores (n, k), logits; a number where it has no name.
+
+    Of labels the likeliest; of a regression the value of the component that is followed, `target`.
 
     >>> predictions(np.array([[0.0, 0.0, 5.0]]), ("cat", "dog", "owl"))[0].name
     'owl'
     """
     rows = []
-    for row in scores.astype(np.float64):
+    for i, row in enumerate(scores.astype(np.float64)):
         if not np.isfinite(row).all():
             rows.append(Prediction(None, float("nan")))
             continue
+        if kind == "regression":
+            rows.append(Prediction(None, float("nan"), float(row[0 if target is None else int(target[i])])))
+            continue
         first = int(row.argmax())
         name = str(classes[first]) if first < len(classes) else str(first)
-        rows.append(Prediction(name, float(np.exp(log_softmax(row)[first]))))
+        likely = expit(row[first]) if kind == "sigmoid" else np.exp(log_softmax(row)[first])
+        rows.append(Prediction(name, float(likely)))
     return tuple(rows)
 
 
@@ -184,6 +249,7 @@ def over_replicates(networks: Sequence[NetworkQuality]) -> NetworkQuality:
         accuracy=float(np.mean(accuracies)) if accuracies else None,
         lowest=min(accuracies) if accuracies else None,
         unanswered=max(one.unanswered for one in networks),
+        score=None if networks[0].score is None else float(np.mean([one.score for one in networks])),
         replicates=len(networks),
     )
 

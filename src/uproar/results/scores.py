@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from uproar.results.answer import Answer, answer_of_scores
+from uproar.results.controls import NegativeControl, metric_controls
+from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
 
@@ -113,3 +117,21 @@ class Scores:
     """How many networks the numbers are means of."""
     quality: NetworkQuality | None = None
     """How often the network is right on the images; None where nobody asked it."""
+    costs: pd.DataFrame = field(default_factory=lambda: pd.DataFrame())
+    """One row per method that was explained here: estimator, passes, milliseconds_per_image."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Methods that were asked for and could not be scored, with the reason."""
+    evaluations: Mapping[str, EvaluatorBits] = field(default_factory=dict)
+    """By target (label or answer): what evaluators say, where there were training images for them."""
+    seconds: float | None = None
+    """What explaining and scoring all images took, where it was measured."""
+
+    @functools.cached_property
+    def negative_controls(self) -> Mapping[str, NegativeControl]:
+        """By metric, where random maps were scored: whether it tells any method from them."""
+        return metric_controls(self.comparisons, self.table)
+
+    @functools.cached_property
+    def answer(self) -> Answer:
+        """Which method to use, as far as the metrics can tell."""
+        return answer_of_scores(self)

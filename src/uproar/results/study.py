@@ -10,21 +10,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from uproar.errors import BadInput
 from uproar.protocols.protocol import Protocol
+from uproar.results.answer import Answer
+from uproar.results.controls import COLUMNS as CONTROL_COLUMNS
+from uproar.results.evaluator import EvaluatorBits
 from uproar.results.finding import Finding, Mark, nothing_against
 from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
 from uproar.results.view import StudyView, is_plain
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
-from uproar.statistics.design import ALPHA, INTERIM_ANALYSES
+from uproar.statistics.design import ALPHA, INTERIM_ANALYSES, planned_analyses, random_ranking
 
 _PLACE = ["task", "model", "protocol", "estimator"]
 
 COLUMNS = {
     "task": "data set",
     "model": "network",
-    "estimator": "chain that ranks the pixels",
+    "estimator": "chain that ranks the pixels; `random(draw=1)`, ... are further rankings of the baseline `random`",
     "protocol": "roar, kar, ... (`:no-retrain`: the original network is asked)",
     "fraction": "share removed (roar) or kept (kar)",
     "seed": "replicate",
@@ -62,6 +66,7 @@ RESULT_COMPARISON_COLUMNS = {
     "model": "network",
     "measure": "the protocol or metric that judges",
     **PAIR_COLUMNS,
+    "control": "whether the protocol or metric tells any method from random: passed, failed, undecided, or empty",
 }
 """The columns of `Results.comparisons`."""
 
@@ -127,6 +132,8 @@ class Results:
     """What became of the claims of papers that the study names."""
     quality: Mapping[tuple[str, str], NetworkQuality] = field(default_factory=dict)
     """By task and model: how often the base networks that are finished are right on the test images."""
+    evaluations: Mapping[tuple[str, str, str], EvaluatorBits] = field(default_factory=dict)
+    """By task, model and target (label or answer): what the evaluators say of every test image."""
     work: Mapping[str, float] = field(default_factory=dict)
     """Seconds inside the study's own work, by what was done; what audits add is not in it."""
 
@@ -147,9 +154,35 @@ class Results:
         return known.get((task, model)) or StudyView(self, task, model)
 
     @property
+    def answers(self) -> tuple[Answer, ...]:
+        """Which method to use, for each task and model."""
+        return tuple(view.answer for view in self.views)
+
+    @property
+    def answer(self) -> Answer:
+        """Which method to use, in a study of one task and model."""
+        if len(self.answers) != 1:
+            places = ", ".join(f"({task!r}, {model!r})" for task, model in self.settings) or "none"
+            raise BadInput(
+                f"A study has an answer for each task and model ({places}): use .answers or .view(...).answer."
+            )
+        return self.answers[0]
+
+    @property
     def until_decided(self) -> bool:
         """Whether replicates were added until the verdicts were decided."""
         return bool(self.study.get("until_decided"))
+
+    @property
+    def interim_analyses(self) -> tuple[int, ...]:
+        """The numbers of replicates at which a sequential study was planned to be analysed, the last is its end."""
+        seeds = self.study.get("seeds")
+        return (planned_analyses(len(seeds)) if seeds else ()) or INTERIM_ANALYSES
+
+    @property
+    def further_rankings(self) -> tuple[str, ...]:
+        """The random rankings of each replicate beside `random`: the mean of all of them is the baseline."""
+        return tuple(random_ranking(draw) for draw in range(1, int(self.study.get("random_rankings") or 1)))
 
     @property
     def done(self) -> pd.DataFrame:
@@ -166,7 +199,7 @@ class Results:
         """One row per task, model, protocol and estimator: its advantage over random, and the verdict.
 
         Where a study ran until it was decided, each verdict is that of the interim analysis which decided it (column
-        `look`: its number of replicates).
+        `analysis`: its number of replicates).
         """
         return _joined(frame for view in self.views for frame in view.verdicts.values())
 
@@ -183,12 +216,26 @@ class Results:
             scores.comparisons.rename(columns={"metric": "measure"}).assign(task=task, model=model)
             for (task, model), scores in self.metric_scores.items()
         ]
-        return _joined([*areas, *values]).reindex(columns=list(RESULT_COMPARISON_COLUMNS))
+        joined = _joined([*areas, *values])
+        controls = {(c.task, c.model, c.measure): c.control for c in self.negative_controls.itertuples()}
+        places = joined[["task", "model", "measure"]].itertuples(index=False) if len(joined) else ()
+        joined["control"] = [controls.get(tuple(place), "") for place in places]
+        return joined.reindex(columns=list(RESULT_COMPARISON_COLUMNS))
+
+    @functools.cached_property
+    def negative_controls(self) -> pd.DataFrame:
+        """One row per task, model and protocol or metric: does it tell any method from random? See `controls.py`."""
+        rows = [
+            {"task": view.task, "model": view.model, **control.as_row()}
+            for view in self.views
+            for control in view.negative_controls.values()
+        ]
+        return pd.DataFrame(rows, columns=list(CONTROL_COLUMNS))
 
     @property
     def comparison_alpha(self) -> float:
         """The error rate that the pairs of a protocol share."""
-        return ALPHA / len(INTERIM_ANALYSES) if self.until_decided else ALPHA
+        return ALPHA / len(self.interim_analyses) if self.until_decided else ALPHA
 
     @functools.cached_property
     def intervals(self) -> pd.DataFrame:
@@ -199,10 +246,10 @@ class Results:
     def spent(self) -> pd.DataFrame:
         """Replicates by protocol and estimator in a study that ran until it was decided, and what is still open."""
         if not self.until_decided or self.verdicts.empty:
-            return pd.DataFrame(columns=[*_PLACE, "replicates", "look", "open"])
+            return pd.DataFrame(columns=[*_PLACE, "replicates", "analysis", "open"])
         own = self.own_cells
         counts = own[own["status"] == "done"].groupby(_PLACE)["seed"].nunique().rename("replicates")
-        table = self.verdicts[[*_PLACE, "look", "side"]].join(counts, on=_PLACE)
+        table = self.verdicts[[*_PLACE, "analysis", "side"]].join(counts, on=_PLACE)
         return table.assign(open=table.pop("side") == 0)
 
     @property

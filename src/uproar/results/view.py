@@ -3,13 +3,17 @@
     view = results.view("digits", "cnn-small")     # or: for view in results.views
     view.verdicts["roar"]                          # every estimator against random, computed once
     view.comparisons["roar"]                       # every pair of estimators, random apart
+    view.unable_to_judge                           # protocols and metrics that cannot tell any method from random
     view.intervals["roar"]                         # mean and interval over replicates by estimator and fraction
+    view.evaluator                                 # the primary scores (results/evaluator.py)
+    view.answer.sentence                           # which method to use
     view.curves("roar")                            # the tidy table all of these come from
     view.areas("roar")                             # estimators × replicates, mean height of each curve
     view.accuracy("roar", "grad")                  # replicates × fractions
     view.values_per_image["road", "grad"]          # a metric's values, mean over replicates
 
-Which cells take part is decided by `StudyView.curves` alone.
+Which cells take part is decided by `StudyView.curves` alone. In every table of a view `random` is the mean over the
+random rankings of each replicate (`baseline.py`); single ones are in the tables of `Results`.
 """
 
 from __future__ import annotations
@@ -22,6 +26,10 @@ import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.protocols.protocol import Protocol
+from uproar.results.answer import Answer, answer_of_view
+from uproar.results.baseline import merge_baseline, rankings_in
+from uproar.results.controls import NegativeControl, negative_control
+from uproar.results.evaluator import EvaluatorScores
 from uproar.results.finding import Finding
 from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality
@@ -56,13 +64,19 @@ class StudyView:
 
     @functools.cached_property
     def table(self) -> pd.DataFrame:
-        """All cells, finished or not."""
-        return self.own(self.results.table)
+        """All cells, finished or not; those of the random rankings of a replicate are one, with their mean."""
+        rankings = self.results.further_rankings
+        return merge_baseline(self.own(self.results.table), rankings, ("accuracy", "bits", "ties"))
 
     @functools.cached_property
     def cells(self) -> pd.DataFrame:
         """The finished cells."""
         return self.table[self.table["status"] == "done"]
+
+    @functools.cached_property
+    def own_cells(self) -> pd.DataFrame:
+        """All cells without the plain training that all curves start from."""
+        return self.table[~is_plain(self.table, self.results.protocols)]
 
     @property
     def protocols(self) -> list[str]:
@@ -108,14 +122,49 @@ class StudyView:
 
         In a study that ran until it was decided each verdict is that of the interim analysis which decided it.
         """
-        judge = sequential if self.results.until_decided else compare
 
         def against_baseline(curves: pd.DataFrame, higher_is_better: bool) -> pd.DataFrame:
             names = set(curves["estimator"])
-            enough = BASELINE in names and len(names) > 1
-            return judge(curves, BASELINE, higher_is_better) if enough else pd.DataFrame()
+            if BASELINE not in names or len(names) < 2:
+                return pd.DataFrame()
+            if self.results.until_decided:
+                return sequential(curves, BASELINE, higher_is_better, analyses=self.results.interim_analyses)
+            return compare(curves, BASELINE, higher_is_better)
 
-        return self._by_protocol(against_baseline)
+        return {name: self._counted(frame, name) for name, frame in self._by_protocol(against_baseline).items()}
+
+    def _counted(self, frame: pd.DataFrame, protocol: str) -> pd.DataFrame:
+        """Verdicts with what they rest on beside replicates, and whether the protocol judges at all."""
+        cells = self.own(self.results.own_cells)
+        cells = cells[cells["protocol"] == protocol]
+        images = cells[cells["status"] == "done"].groupby("estimator")["images"].max()
+        control = negative_control(protocol, frame, self._room(protocol, frame))
+        return frame.assign(
+            images=frame["estimator"].map(images),
+            random_rankings=rankings_in(cells, self.results.further_rankings),
+            control=control.control,
+        )
+
+    def _room(self, protocol: str, frame: pd.DataFrame) -> float:
+        """The largest advantage over random that a protocol can give, in accuracy."""
+        random = float(frame["baseline_area"].iloc[0])
+        return 1 - random if self.results.protocols[protocol].higher_is_better else random - (self.chance or 0.0)
+
+    @functools.cached_property
+    def negative_controls(self) -> Mapping[str, NegativeControl]:
+        """By protocol and metric, where random was compared: whether it tells any method from random rankings."""
+        protocols = {
+            name: negative_control(name, frame, self._room(name, frame)) for name, frame in self.verdicts.items()
+        }
+        return {**protocols, **(self.metric_scores.negative_controls if self.metric_scores else {})}
+
+    @property
+    def unable_to_judge(self) -> Mapping[str, str]:
+        """By protocol and metric whose negative control failed: the sentence that says why it cannot judge here.
+
+        `controls.py` has the rule. What these say of methods is no evidence, and stands behind what the others say.
+        """
+        return {name: one.sentence for name, one in self.negative_controls.items() if one.failed}
 
     @functools.cached_property
     def comparisons(self) -> Mapping[str, pd.DataFrame]:
@@ -128,6 +177,20 @@ class StudyView:
             return compare_pairs(methods, higher_is_better, self.results.comparison_alpha)
 
         return self._by_protocol(pairs)
+
+    @functools.cached_property
+    def evaluators(self) -> Mapping[str, EvaluatorScores]:
+        """What the evaluators say, by target: `label` (true to the data), `answer` (of the explained network)."""
+        return {
+            target: EvaluatorScores(bits, self.results.comparison_alpha)
+            for (task, model, target), bits in self.results.evaluations.items()
+            if (task, model) == (self.task, self.model)
+        }
+
+    @property
+    def evaluator(self) -> EvaluatorScores | None:
+        """The primary scores: what the evaluators say of the label; None where the study did not ask them."""
+        return self.evaluators.get("label")
 
     @functools.cached_property
     def intervals(self) -> Mapping[str, pd.DataFrame]:
@@ -155,13 +218,14 @@ class StudyView:
     @functools.cached_property
     def scores(self) -> pd.DataFrame:
         """The finished metrics: one row per metric, estimator and replicate."""
-        rows = self.own(self.results.scores)
+        rankings = self.results.further_rankings
+        rows = merge_baseline(self.own(self.results.scores), rankings, ("value", "low", "high"))
         return rows[rows["status"] == "done"]
 
     @functools.cached_property
     def image_scores(self) -> pd.DataFrame:
         """Every metric's value per test image and replicate."""
-        return self.own(self.results.image_scores)
+        return merge_baseline(self.own(self.results.image_scores), self.results.further_rankings, ("value",))
 
     @functools.cached_property
     def image_means(self) -> pd.DataFrame:
@@ -190,6 +254,16 @@ class StudyView:
     def quality(self) -> NetworkQuality | None:
         """How often the base networks are right, where any is finished."""
         return self.results.quality.get((self.task, self.model))
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds inside the study's work, shared out evenly among tasks and models; None where none was measured."""
+        return sum(self.results.work.values()) / len(self.results.settings) if self.results.work else None
+
+    @functools.cached_property
+    def answer(self) -> Answer:
+        """Which method to use here."""
+        return answer_of_view(self)
 
     @property
     def findings(self) -> list[Finding]:

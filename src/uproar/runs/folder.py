@@ -60,7 +60,7 @@ def read_run(
         check_code(folder, record.study)
     place = store if store is not None else _store_of(folder, record.store, ours)
     add_roots(record.data)
-    study = _with_weights(study_of(record.study), weights, record.weights)
+    study = _with_weights(study_of({"random_rankings": 1, **record.study}), weights, record.weights)
     return study, place, record.facts.given()
 
 

@@ -19,12 +19,16 @@ from uproar.metrics.probe import evaluate, joined, summarise
 from uproar.metrics.registry import Responses, resampled_statistic
 from uproar.models import MemoryBudget
 from uproar.removal.order import tied_pixels
+from uproar.statistics.intervals import nanmean
 
 TOGETHER = 64
 """Images whose changes are made together, at most; each has many."""
 
 RESAMPLED = "resampled"
 """The array that holds a statistic of the data set for resamples of the images, the same for every method."""
+
+AVERAGED = ("value", "curve", RESAMPLED)
+"""The arrays whose mean over several maps of an image has a meaning."""
 
 Listener = Callable[[str, int, int, float], None]
 """Called with the methods evaluated, on how many more images, how many images all methods have, and the seconds."""
@@ -59,6 +63,23 @@ class Evaluation:
     def responses(self) -> Responses:
         """The metric's responses, as it gave them."""
         return {name: torch.from_numpy(np.array(a)) for name, a in self.arrays.items() if name != RESAMPLED}
+
+
+def averaged(evaluations: Sequence[Evaluation]) -> Evaluation | None:
+    """One evaluation with the means of several of one metric and network, e.g. of several random maps.
+
+    The mean of a number that is not defined in some of them is that of the others. What else a metric keeps is that of
+    the first; None without any.
+    """
+    if len(evaluations) < 2:
+        return next(iter(evaluations), None)
+    shared = [name for name in AVERAGED if all(name in one.arrays for one in evaluations)]
+    means = {name: nanmean(np.stack([one.arrays[name].astype(float) for one in evaluations])) for name in shared}
+    value = float(nanmean(np.array([one.value for one in evaluations])))
+    undefined = max(one.facts["nan"] for one in evaluations)
+    tied = float(np.mean([one.facts["tied"] for one in evaluations]))
+    facts = {**evaluations[0].facts, "value": value, "nan": undefined, "tied": tied}
+    return Evaluation({**evaluations[0].arrays, **means}, facts)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from uproar.checks import (
     check_images,
     check_like,
     check_model,
+    check_training_labels,
     classes_of,
     colour_of,
     in_single,
@@ -34,23 +35,32 @@ from uproar.metrics import Batch
 from uproar.metrics.probe import evaluate, fractions_of
 from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
+from uproar.models.held_inputs import GivenInputs, HeldInputs, holding
 from uproar.models.output_kind import (
+    SOFTMAX,
+    LogOdds,
     LogProbabilities,
     Output,
+    OutputKind,
+    Pick,
+    assumed_output,
     assuming_output,
-    logarithm,
-    model_output_kind,
-    sum_tolerance,
+    check_output,
+    logits_of,
 )
+from uproar.models.recognise_output import picked_kind, recognise_output, sum_tolerance
 from uproar.models.remote_device import callable_from_cpu, explain_on_device, unwrap_remote
-from uproar.results.quality import NetworkQuality, WeakNetwork, network_quality, predictions
+from uproar.results.outputs import predictions_of, quality_of
+from uproar.results.quality import NetworkQuality, WeakNetwork
 from uproar.results.scores import Scores
 from uproar.scoring.evaluation import TOGETHER, Evaluation, Listener, MethodResponses, evaluate_methods
 from uproar.scoring.tables import ReplicatedMetric, scores_of
 from uproar.seeds import Draws
-from uproar.training import predict
+from uproar.training import FineTuning, predict
+from uproar.training.finetune import FineTunedCopies
 
 Explain = Callable[[nn.Module, Tensor, Tensor, Draws], Tensor]
+FineTuner = Callable[[nn.Module], Callable[[FineTuning], nn.Module]]
 
 DEFAULT = ("insertion", "deletion", "road", "average_drop")
 SHOWN = 64
@@ -72,6 +82,7 @@ class ScoreOptions(TypedDict, total=False):
 
     mean: Tensor | None
     train: Tensor | None
+    train_labels: Tensor | None
     truth: Tensor | None
     boxes: Tensor | None
     explain: Mapping[str, Explain] | None
@@ -79,35 +90,42 @@ class ScoreOptions(TypedDict, total=False):
     seed: int
     index: Sequence[int] | None
     batch_size: int | None
+    fine_tuner: FineTuner | None
 
 
 def score(
     model: nn.Module,
     x: Tensor,
-    y: Tensor,
+    y: Tensor | Pick,
     maps: Tensor | Mapping[str, Tensor],
     metrics: Sequence[str] = DEFAULT,
     *,
     per_image: bool = False,
     mean: Tensor | None = None,
     train: Tensor | None = None,
+    train_labels: Tensor | None = None,
     truth: Tensor | None = None,
     boxes: Tensor | None = None,
     explain: Mapping[str, Explain] | None = None,
     output: Output = "auto",
+    inputs: GivenInputs = None,
     seed: int = 0,
     index: Sequence[int] | None = None,
     batch_size: int | None = None,
 ) -> pd.DataFrame:
     """A table with one row per method and metric: value, 95 % interval over images, NaN and tie counts.
 
-    `maps` are (n, h, w), or several by name; `y` is the class whose score is followed. `per_image=True` gives one row
-    per image instead. Some metrics need `mean` (colour of the training images; else that of `train`), `train`,
+    `maps` are (n, h, w), or several by name; `y` is what is followed: the class of each image (of one logit 0, no, or
+    1, yes), its label, the component of a regression, or a function that takes one number per image from the model's
+    answer. `per_image=True` gives one row per image instead. Some metrics need `mean` (colour of the training images;
+    else that of `train`), `train` (those that fine-tune a copy of the model, such as `idsds`, also `train_labels`),
     `truth` (the important pixels, (n, h, w) bool), or `explain`, which makes maps of other images: `uproar ls metrics`.
-    `boxes` (whole numbers x0, y0, x1, y1, the last column and row included; (n, 4), or (n, m, 4) for several in an
-    image) are what the pointing game is played on, and the `truth` of all else where that is not given.
-    `output="probability"` says that the model ends in a softmax. Without `batch_size`, as many images at a time as
-    memory holds; no number depends on it.
+    `boxes` (whole numbers x0, y0, x1, y1, the last column and row included; (n, 4),
+    or (n, m, 4) for several in an image) are what the pointing game is played on, and the `truth` of all else where
+    that is not given. `output` says what the model answers: `softmax` (`probability`: it ends in one), `sigmoid` of one
+    logit or of several labels, or `regression`, whose values are followed where others have probabilities. `inputs` are
+    what the model takes beside the images, held fixed. Without `batch_size`, as many images at a time as memory holds;
+    no number depends on it.
     """
     scores = score_all(
         model,
@@ -117,10 +135,12 @@ def score(
         metrics,
         mean=mean,
         train=train,
+        train_labels=train_labels,
         truth=truth,
         boxes=boxes,
         explain=explain,
         output=output,
+        inputs=inputs,
         seed=seed,
         index=index,
         batch_size=batch_size,
@@ -134,31 +154,39 @@ def score(
 def score_all(
     model: nn.Module,
     x: Tensor,
-    y: Tensor,
+    y: Tensor | Pick,
     maps: Tensor | Mapping[str, Tensor],
     metrics: Sequence[str] = DEFAULT,
     *,
     listen: Listener = lambda *_: None,
     over: Callable[[], bool] = lambda: False,
     labelled: bool = True,
+    inputs: GivenInputs = None,
     **options: Unpack[ScoreOptions],
 ) -> Scores:
     """Scores with everything a report needs: the table, per-image values, paired comparisons and curves.
 
-    Options are those of `score`. `labelled=False` says that `y` are no labels but what the model predicts. When
-    `over()`, no further images are begun: the scores are those of the first ones.
+    Options, and `inputs`, are those of `score`; `fine_tuner(model)`, in place of `train_labels`, gives what makes
+    fine-tuned copies of the model, which answers with logits. `labelled=False` says that `y` are no labels but what the
+    model predicts. When `over()`, no further images are begun: the scores are those of the first ones.
     """
-    # what scores are made of are logits from here on
-    with outside_inference_mode(), assuming_output("logit"):
+    output = options.get("output", "auto")
+    check_output(output)
+    check_model(model)
+    check_images(x)
+    held = None if inputs is None else HeldInputs.of(inputs, len(x))
+    with outside_inference_mode(), holding(model, held):
         calls = [read_metric(name) for name in ([metrics] if isinstance(metrics, str) else metrics)]
-        inputs = _Inputs.checked(model, x, y, maps, bool(calls), labelled, **options)
-        try:
-            methods = _evaluated(calls, inputs, listen, over)
-        except NotApplicable:
-            calls, left_out = _applicable(calls, inputs)
-            inputs.notices.extend(left_out)
-            methods = _evaluated(calls, inputs, listen, over)
-        return _scores(calls, methods, inputs, options.get("seed", 0))
+        with assuming_output(picked_kind(y, output) if callable(y) else SOFTMAX):
+            checked = _Inputs.checked(model, x, y, maps, bool(calls), labelled, held, **options)
+        with assuming_output(checked.kind):
+            try:
+                methods = _evaluated(calls, checked, listen, over)
+            except NotApplicable:
+                calls, left_out = _applicable(calls, checked)
+                checked.notices.extend(left_out)
+                methods = _evaluated(calls, checked, listen, over)
+            return _scores(calls, methods, checked, options.get("seed", 0))
 
 
 @dataclass(frozen=True)
@@ -180,19 +208,27 @@ class _Inputs:
     budget: MemoryBudget
     quality: NetworkQuality
     notices: list[str]
+    kind: OutputKind
+    """What the outputs are: logits or values from here on."""
+    held: HeldInputs | None = None
+    """The model's inputs beside the images."""
+    fine_tuned: Callable[[FineTuning], nn.Module] | None = None
+    """Makes fine-tuned copies of the model, where there are training images with labels."""
 
     @classmethod
     def checked(
         cls,
         model: nn.Module,
         x: Tensor,
-        y: Tensor,
+        y: Tensor | Pick,
         maps: Tensor | Mapping[str, Tensor],
         metrics: bool,
         labelled: bool,
+        held: HeldInputs | None,
         *,
         mean: Tensor | None = None,
         train: Tensor | None = None,
+        train_labels: Tensor | None = None,
         truth: Tensor | None = None,
         boxes: Tensor | None = None,
         explain: Mapping[str, Explain] | None = None,
@@ -200,19 +236,18 @@ class _Inputs:
         seed: int = 0,
         index: Sequence[int] | None = None,
         batch_size: int | None = None,
+        fine_tuner: FineTuner | None = None,
     ) -> _Inputs:
         """What was given, refused where it does not fit together; `metrics` says whether there are any."""
-        check_model(model)
-        check_images(x)
         check_like(train, x, "train")
         check_batch_size(batch_size)
         x, train = in_single(plain(x)), None if train is None else in_single(plain(train))
-        y, mean, truth, boxes = (plain(a) for a in (y, mean, truth, boxes))
+        mean, truth, boxes = (plain(a) for a in (mean, truth, boxes))
         named = maps if isinstance(maps, Mapping) else {"maps": maps}
         methods = {name: checked_maps(a, x, name) for name, a in named.items()}
         if not metrics or not methods:
             raise BadInput(f"There are no {'maps' if metrics else 'metrics'}: give at least one.")
-        y = classes_of(y, len(x), "labels").cpu()
+        y = _followed(y, len(x)).cpu()
         if mean is None and train is not None:
             mean = train.mean((0, 2, 3))
         mean = colour_of(mean, x, "mean")
@@ -222,21 +257,29 @@ class _Inputs:
         truth, train, mean = (None if a is None else a.cpu() for a in (truth, train, mean))
         explains = {name: explain_on_device(_guarded(name, each)) for name, each in (explain or {}).items()}
         model = callable_from_cpu(model)
+        if held is not None and held.by_image:
+            held.image, batch_size = 0, 1
         budget = MemoryBudget.of(model, x) if batch_size is None else MemoryBudget(batch_size)
-        answers = budget.run(lambda rows: predict(model, x, rows))
-        model, clean, notices = _with_logits(model, x, answers, output)
+        answers = _answers(model, x, budget, held)
+        model, clean, kind, notices = _with_logits(model, x, answers, output)
         notices += unusual_pixels(x)
         if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
             raise BadInput(
                 f"The labels run from {int(y.min())} to {int(y.max())}, but the model has {clean.shape[1]} classes."
             )
-        quality = network_quality(clean.numpy(), y.numpy(), labelled)
+        quality = quality_of(clean.numpy(), y.numpy(), labelled, kind)
         notices += [quality.warning] if quality.warning else []
         draws = Draws.of(seed, len(x) if index is None else index)
-        return cls(model, x, y, methods, clean, draws, mean, train, truth, boxed, explains, budget, quality, notices)
+        if fine_tuner is None and held is None:
+            fine_tuner = _fine_tuner(train, train_labels, mean, clean.shape[1], seed)
+        tuned = None if fine_tuner is None else fine_tuner(model)
+        known = (draws, mean, train, truth, boxed, explains, budget, quality, notices, kind, held, tuned)
+        return cls(model, x, y, methods, clean, *known)
 
     def batch(self, method: str, rows: slice) -> Batch:
-        """Some images with the maps of a method."""
+        """Some images with the maps of a method; where inputs belong to images, one image at a time."""
+        if self.held is not None:
+            self.held.image = rows.start
         return Batch(
             self.model,
             self.x[rows],
@@ -249,6 +292,7 @@ class _Inputs:
             self.explain.get(method),
             self.train,
             None if self.boxed is None else self.boxed[rows],
+            self.fine_tuned,
         )
 
 
@@ -257,13 +301,14 @@ def _evaluated(
 ) -> dict[str, MethodResponses]:
     """What every metric says of every image, by method."""
     h, w = inputs.x.shape[2:]
+    step = max(1, min(TOGETHER, TOGETHER * LARGE // (h * w)))
     return evaluate_methods(
         dict.fromkeys(inputs.maps, calls),
         [[method] for method in inputs.maps],
         lambda group, rows: [inputs.batch(method, rows) for method in group],
         len(inputs.x),
         inputs.budget,
-        step=max(1, min(TOGETHER, TOGETHER * LARGE // (h * w))),
+        step=1 if inputs.held is not None and inputs.held.by_image else step,
         listen=listen,
         stop=over,
     )
@@ -309,7 +354,7 @@ def _scores(calls: Sequence[Call], methods: Mapping[str, MethodResponses], input
         maps={name: a[shown].numpy() for name, a in inputs.maps.items()},
         titles=tuple(str(k) for k in inputs.y[shown].tolist()),
         quality=inputs.quality,
-        predictions=predictions(inputs.clean[shown].numpy()),
+        predictions=predictions_of(inputs.clean[shown].numpy(), inputs.y[shown].numpy(), inputs.kind),
     )
 
 
@@ -335,9 +380,10 @@ def curve(
     maps: Tensor,
     metric: str = "deletion",
     *,
-    target: Tensor,
+    target: Tensor | Pick,
     mean: Tensor | None = None,
     output: Output = "auto",
+    inputs: GivenInputs = None,
     seed: int = 0,
     index: Sequence[int] | None = None,
     batch_size: int | None = None,
@@ -350,9 +396,8 @@ def curve(
     call = parse(metric)
     given = tuple(sorted({**dict(call.options), **options}.items()))
     text = str(Call(call.name, (), given))
-    scores = score_all(
-        model, x, target, {"map": maps}, [text], mean=mean, output=output, seed=seed, index=index, batch_size=batch_size
-    )
+    beside: ScoreOptions = {"mean": mean, "output": output, "seed": seed, "index": index, "batch_size": batch_size}
+    scores = score_all(model, x, target, {"map": maps}, [text], inputs=inputs, **beside)
     name = str(read_metric(text))
     if name not in scores.curves:
         fractions_of(read_metric(text), x.shape[1:])  # says which metrics have curves
@@ -369,6 +414,20 @@ def _guarded(name: str, explain: Explain) -> Explain:
         return maps
 
     return explained
+
+
+def _fine_tuner(
+    train: Tensor | None, labels: Tensor | None, mean: Tensor | None, classes: int, seed: int
+) -> FineTuner | None:
+    """What fine-tunes copies of a model on training images; None where these or their labels were not given."""
+    if labels is None:
+        return None
+    if train is None:
+        raise BadInput("train_labels are the labels of train, which was not given: give the training images too.")
+    known = classes_of(plain(labels), len(train), "train_labels").cpu()
+    check_training_labels(known, classes)
+    assert mean is not None, "it is taken from the training images"
+    return lambda model: FineTunedCopies(model, train, known, mean, seed)
 
 
 def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
@@ -391,10 +450,36 @@ def checked_maps(maps: Any, x: Tensor, name: str) -> Tensor:
     return a
 
 
-def _with_logits(model: nn.Module, x: Tensor, answers: Tensor, output: Output) -> tuple[nn.Module, Tensor, list[str]]:
-    """The model and its answers as logits, and what was noticed on the way."""
-    if model_output_kind(model, x, answers, output, sum_tolerance(unwrap_remote(model))) == "logit":
-        return model, answers, []
+def _followed(y: Any, images: int) -> Tensor:
+    """The column of the outputs that is followed for each image; that of a user's function is the last."""
+    if callable(y):
+        return torch.full((images,), int(assumed_output().kind == "sigmoid"))
+    return classes_of(plain(y), images, "labels")
+
+
+def _answers(model: nn.Module, x: Tensor, budget: MemoryBudget, held: HeldInputs | None) -> Tensor:
+    """The model's answers to the images; one image after the other where inputs belong to images."""
+    if held is None or not held.by_image:
+        return budget.run(lambda rows: predict(model, x, rows))
+    answers = []
+    for image in range(len(x)):
+        held.image = image
+        answers.append(predict(model, x[image : image + 1]))
+    held.image = 0
+    return torch.cat(answers)
+
+
+def _with_logits(
+    model: nn.Module, x: Tensor, answers: Tensor, output: Output
+) -> tuple[nn.Module, Tensor, OutputKind, list[str]]:
+    """The model and its answers as logits or values, what they are, and what was noticed on the way."""
+    if assumed_output().pick is not None:
+        return model, answers, assumed_output(), []
+    kind = recognise_output(model, x, answers, output, sum_tolerance(unwrap_remote(model)))
+    clean, logits = logits_of(answers, kind), replace(kind, bounded=False)
+    if not kind.bounded:
+        return model, clean, logits, []
+    if kind.kind == "sigmoid":
+        return LogOdds(model), clean, logits, []
     said = "The model's rows sum to 1, so they are taken as probabilities; say output='logit' if they are not."
-    notices = [] if output == "probability" else [said]
-    return LogProbabilities(model), logarithm(answers), notices
+    return LogProbabilities(model), clean, logits, [] if output == "probability" else [said]

@@ -38,14 +38,21 @@ class ReplicatedMetric:
     """The largest number of any replicate."""
     tied: float
     note: str
+    kind: str = "softmax"
+    """What the model's outputs are."""
     line: Line | None = None
     """Its mean curve."""
     trace: Line | None = None
     """A statistic of the data set at all its levels."""
 
     @classmethod
-    def of(cls, call: Call, evaluations: Sequence[Evaluation | None], traced: bool = False) -> ReplicatedMetric:
-        """From its replicates; None stands for one that does not have it. `traced` asks for the trace too."""
+    def of(
+        cls, call: Call, evaluations: Sequence[Evaluation | None], traced: Sequence[Sequence[Evaluation]] = ()
+    ) -> ReplicatedMetric:
+        """From its replicates; None stands for one that does not have it.
+
+        `traced` asks for the trace too; it has what each replicate is the mean of.
+        """
         made = [one for one in evaluations if one is not None]
         used = [one for one in made if math.isfinite(one.value)] or made
         return cls(
@@ -56,14 +63,15 @@ class ReplicatedMetric:
             int(max(one.facts["nan"] for one in made)),
             float(np.mean([one.facts["tied"] for one in used])),
             str(used[0].facts["note"]),
+            _kind(used[0]),
             _line(used) if has_curve(call) and all("curve" in one.arrays for one in used) else None,
-            _trace(call, used) if traced and metrics[call.name].facts["trace"] is not None else None,
+            _trace(call, traced) if traced and metrics[call.name].facts["trace"] is not None else None,
         )
 
     @property
     def interval(self) -> Interval:
         """Its interval inside the metric's range."""
-        return _clipped(self.call, self.measurements)
+        return _clipped(self.call, self.measurements, self.kind)
 
     @property
     def higher_is_better(self) -> bool:
@@ -91,11 +99,18 @@ class ReplicatedMetric:
 
 def replicate_interval(call: Call, evaluation: Evaluation) -> Interval:
     """The interval of a metric in one replicate: over images alone."""
-    return _clipped(call, _measurements(call, [evaluation]))
+    return _clipped(call, _measurements(call, [evaluation]), _kind(evaluation))
 
 
-def _clipped(call: Call, measurements: Measurements) -> Interval:
+def _kind(evaluation: Evaluation) -> str:
+    return str(evaluation.facts.get("output", "softmax"))
+
+
+def _clipped(call: Call, measurements: Measurements, kind: str) -> Interval:
+    """The interval inside the metric's range, which holds for probabilities, not for values of a regression."""
     facts = metrics[call.name].facts
+    if kind == "regression":
+        return measurements.interval()
     return measurements.interval().clipped(facts["low"], facts["high"])
 
 
@@ -165,22 +180,23 @@ def _line(evaluations: Sequence[Evaluation]) -> Line:
     return Line(mean, half, n)
 
 
-def _trace(call: Call, evaluations: Sequence[Evaluation]) -> Line:
+def _trace(call: Call, replicates: Sequence[Sequence[Evaluation]]) -> Line:
     """A statistic of the data set at all its levels, mean over replicates; images are resampled for its interval."""
+    traced = [[_traced(call, one) for one in group] for group in replicates]
+    means = np.stack([np.mean([own for own, _ in group], axis=0) for group in traced])
+    drawn = np.mean([np.mean([again for _, again in group], axis=0) for group in traced], axis=0)
+    whole = np.where(np.isfinite(drawn).all(0), drawn, np.nan)  # undefined for some resample: no interval
+    n = len(replicates[0][0].responses["value"])
+    return Line(means.mean(0), half_width(means, whole.var(0, ddof=1), n), np.full(means.shape[1], n))
+
+
+def _traced(call: Call, evaluation: Evaluation) -> tuple[np.ndarray, np.ndarray]:
+    """A statistic of the data set at all its levels, (levels,), and that of resamples of the images."""
     entry = metrics[call.name]
     trace, options = entry.facts["trace"], entry.bind(**dict(call.options))
-    means, draws = [], []
-    for one in evaluations:
-        responses = one.responses
-        n = len(responses["value"])
-        again = [
-            trace.of({k: v[r] for k, v in responses.items()}, trace.levels, **options)
-            for r in resampled_images(n, TRACED, name="trace")
-        ]
-        means.append(trace.of(responses, trace.levels, **options).numpy())
-        draws.append(torch.stack(again).double().numpy())
-    drawn = np.mean(draws, axis=0)
-    whole = np.where(np.isfinite(drawn).all(0), drawn, np.nan)  # undefined for some resample: no interval
-    return Line(
-        np.mean(means, axis=0), half_width(np.stack(means), whole.var(0, ddof=1), n), np.full(len(trace.levels), n)
-    )
+    responses = evaluation.responses
+    again = [
+        trace.of({k: v[r] for k, v in responses.items()}, trace.levels, **options)
+        for r in resampled_images(len(responses["value"]), TRACED, name="trace")
+    ]
+    return trace.of(responses, trace.levels, **options).numpy(), torch.stack(again).double().numpy()

@@ -101,23 +101,30 @@ def compare_methods(
 
     A mean over images is compared by the t-test of the paired differences, over images alone with one replicate; with
     several, the variance between replicates is pooled over the methods as for protocols. Two methods alone have nothing
-    to pool, and are tested on n - 1 degrees of freedom for n replicates: with so few, Satterthwaite's are too many. A
+    to pool, and are tested as single values are (`intervals.cautious_df`). A
     statistic of the data set is compared by the same test with the variance of its difference over resamples of the
     images. `unranked` says why a method is not ranked.
     """
+    pairs = method_differences(methods, itertools.combinations(methods, 2))
+    return comparison_table(pairs, higher_is_better, "images", unranked=unranked)
+
+
+def method_differences(
+    methods: Mapping[str, Measurements], pairs: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Interval]:
+    """The difference of each pair of methods over replicates and images, tested as `compare_methods` says."""
     by_replicate = [method.by_replicate for method in methods.values()]
-    parts = components(np.stack(by_replicate)) if by_replicate and len(by_replicate[0]) > 1 else None
+    several = len(methods) > 2 and len(by_replicate[0]) > 1
+    parts = components(np.stack(by_replicate)) if several else None
 
     def difference(first: str, second: str) -> Interval:
         gap = methods[first] - methods[second]
         if parts is None:
             return gap.interval()
         variance, df = pair_variance(parts, gap.by_replicate)
-        interval = gap.interval((float(variance), float(df)))
-        return interval.with_df(float(np.isfinite(gap.by_replicate).sum() - 1)) if len(methods) == 2 else interval
+        return gap.interval((float(variance), float(df)))
 
-    pairs = {pair: difference(*pair) for pair in itertools.combinations(methods, 2)}
-    return comparison_table(pairs, higher_is_better, "images", unranked=unranked)
+    return {pair: difference(*pair) for pair in pairs}
 
 
 def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Correlations: Pearson's, Spearman's, partial, point-biserial; of every two columns; with bootstrap intervals.
+"""Correlations: Pearson's, Spearman's, partial, point-biserial; of every two columns; with their intervals.
 
 One rule for NaN throughout: a pair (or triple) with a NaN is left out, and the correlation is NaN where fewer than
 three are left or one side of these does not vary.
@@ -7,15 +7,15 @@ three are left or one side of these does not vary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
 from uproar.seeds import key
-from uproar.statistics.bootstrap import percentile_interval
-from uproar.statistics.intervals import Interval, Numbers, nanmean
+from uproar.statistics.design import LEVEL
+from uproar.statistics.intervals import Interval, Numbers, Scale, nanmean, standard_error, to_fisher
 
 FEW = 3
 """Fewer pairs than this have no correlation."""
@@ -122,60 +122,83 @@ def rank_correlations(a: Numbers, b: Numbers) -> Numbers:
     return correlations
 
 
-def correlation_interval(tables: Sequence[np.ndarray], ranked: bool = True) -> Interval:
-    """The mean correlation of several tables of (images, 2) values, and its bootstrap interval over images.
+def correlation_interval(values: Numbers, ranked: bool = True) -> Interval:
+    """The mean correlation over methods and replicates, with an interval that allows for other replicates and images.
 
-    The tables are of the same images, NaN where a value is not defined, and images are drawn for all of them at once.
-    Ranks are taken once, before the resampling.
+    `values` are those of two metrics, (replicates, methods, images, 2); every replicate has the same images, and NaN
+    stands where a value is not defined. The variance over replicates is that of their own mean correlations, the
+    variance over images comes from resamples that all methods and replicates share, with ranks of their own; both on
+    Fisher's scale.
     """
-    return _resampled(tables, ranked, nanmean)
+    return _replicated(nanmean(_resampled(values, ranked), 1), values.shape[2], "fisher")
 
 
-def spread_interval(tables: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> Interval:
-    """How much more rank correlations differ from table to table than those of other tables of the same images.
+def spread_interval(values: Numbers, others: Numbers) -> Interval:
+    """How much more the rank correlations of `values` differ from method to method than those of `others`.
 
-    The difference of their standard deviations, with its bootstrap interval over images.
+    The difference of their standard deviations, mean over replicates; both are as `correlation_interval` takes them.
     """
-
-    def gap(correlations: np.ndarray) -> np.ndarray:
-        first, second = correlations[: len(tables)], correlations[len(tables) :]
-        both = np.isfinite(first) & np.isfinite(second)
-        return np.asarray(_spread(np.where(both, first, np.nan)) - _spread(np.where(both, second, np.nan)))
-
-    return _resampled([*tables, *others], True, gap)
+    first, second = _resampled(values, True), _resampled(others, True)
+    both = np.isfinite(first) & np.isfinite(second)
+    spreads = [_spread(np.where(both, correlations, np.nan)) for correlations in (first, second)]
+    return _replicated(spreads[0] - spreads[1], values.shape[2], "linear")
 
 
-def _resampled(tables: Sequence[np.ndarray], ranked: bool, statistic: Callable[[np.ndarray], np.ndarray]) -> Interval:
-    """A statistic of the tables' correlations, (tables, resamples) -> (resamples,), of all images and of resamples."""
-    n = len(tables[0])
+def _resampled(values: Numbers, ranked: bool) -> Numbers:
+    """The correlations over all images, and over resamples of them, (replicates, methods, 1 + resamples)."""
+    n = values.shape[2]
     draws = np.random.default_rng(key("claims", "images"))
     counts = draws.multinomial(n, np.full(n, 1 / n), size=RESAMPLES).astype(float)
     weights = np.concatenate([np.ones((1, n)), counts])
-    value, *resampled = statistic(np.stack([_weighted(table, ranked, weights) for table in tables]))
-    finite = np.array(resampled)[np.isfinite(resampled)]
-    low, high = percentile_interval(finite) if len(finite) >= RESAMPLES // 2 else (math.nan, math.nan)
-    return Interval(float(value), low, high, n)
+    return np.stack([[_weighted(table, ranked, weights) for table in methods] for methods in values])
 
 
-def _weighted(table: np.ndarray, ranked: bool, weights: np.ndarray) -> np.ndarray:
-    """The correlation of the two columns under every row of weights."""
+def _replicated(numbers: Numbers, images: int, scale: Scale) -> Interval:
+    """The mean over replicates of (replicates, 1 + resamples) numbers, the first of all images; symmetric on scale."""
+    numbers = numbers[np.isfinite(numbers[:, 0])]
+    if not len(numbers):
+        return Interval(math.nan, n=images, replicates=0)
+    value, drawn = float(numbers[:, 0].mean()), nanmean(numbers[:, 1:])
+    drawn = drawn[np.isfinite(drawn)]
+    to = to_fisher if scale == "fisher" else np.asarray
+    variance = float(to(drawn).var(ddof=1)) if len(drawn) >= RESAMPLES // 2 else math.nan
+    error, df = standard_error(to(numbers[:, 0]), variance, images)
+    known = Interval(value, value, value, images, len(numbers), float(df), scale=scale, error=float(error))
+    interval = known.at_level(LEVEL) if math.isfinite(error) else replace(known, low=math.nan, high=math.nan)
+    return replace(interval, p=interval.p_against(0.0))
+
+
+def _weighted(table: Numbers, ranked: bool, weights: Numbers) -> Numbers:
+    """The correlation of the two columns under every row of weights; ranks are those of the weighted images."""
     whole = np.isfinite(table).all(1)
     w = weights[:, whole]
-    a, b = (scipy.stats.rankdata(c) if ranked else c for c in table[whole].T)
-    a, b = a - a.mean(), b - b.mean()
     total = np.maximum(w.sum(1), 1)
-    mean_a, mean_b = w @ a / total, w @ b / total
-    var_a, var_b = w @ a**2 / total - mean_a**2, w @ b**2 / total - mean_b**2
-    size = np.sqrt(np.maximum(var_a, 0) * np.maximum(var_b, 0))
-    least = 1e-12 * max(float(a @ a * (b @ b)), 1e-300) ** 0.5
-    return np.asarray(np.where(size > least, (w @ (a * b) / total - mean_a * mean_b) / np.maximum(size, least), np.nan))
+    a, b = (_weighted_ranks(c, w) if ranked else (c - c.mean()) * np.ones_like(w) for c in table[whole].T)
+    a, b = (c - (w * c).sum(1, keepdims=True) / total[:, None] for c in (a, b))
+    size = np.sqrt((w * a**2).sum(1) * (w * b**2).sum(1))
+    least = 1e-12 * np.maximum(np.abs(a).max(1, initial=0) * np.abs(b).max(1, initial=0) * total, 1e-300)
+    r = (w * a * b).sum(1) / np.maximum(size, least)
+    return np.where((size > least) & (np.count_nonzero(w, axis=1) >= FEW), np.clip(r, -1, 1), np.nan)
 
 
-def _spread(correlations: np.ndarray) -> np.ndarray:
-    """Standard deviation over at least three tables that have a correlation."""
+def _weighted_ranks(values: Numbers, weights: Numbers) -> Numbers:
+    """Mid-ranks of values that occur as often as each row of weights says, (rows, values).
+
+    >>> _weighted_ranks(np.array([5.0, 1.0, 5.0]), np.array([[1.0, 1.0, 1.0], [2.0, 1.0, 0.0]])).tolist()
+    [[2.0, 0.5, 2.0], [2.0, 0.5, 2.0]]
+    """
+    _, group = np.unique(values, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(group.max(initial=-1) + 1))
+    counts = np.add.reduceat(weights[:, order], starts, axis=1) if len(starts) else weights
+    return np.asarray((np.cumsum(counts, axis=1) - counts / 2)[:, group])
+
+
+def _spread(correlations: Numbers) -> Numbers:
+    """Standard deviation over the methods, the second axis, of which at least three have a correlation."""
     present = np.isfinite(correlations)
-    n = present.sum(0)
-    squares = np.where(present, (correlations - nanmean(correlations)) ** 2, 0.0).sum(0)
+    n = present.sum(1)
+    squares = np.where(present, (correlations - nanmean(correlations, 1)[:, None]) ** 2, 0.0).sum(1)
     return np.where(n >= FEW, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
 
 

@@ -3,13 +3,16 @@
 The value of replicate s on image i is modelled as mu + a_s + b_i + e_si: every replicate sees the same images. The mean
 over both has the variance of the replicates' means divided by their number, plus the variance of the images' means
 divided by theirs. The sum counts the part of e twice, so that an interval is a little too wide and never too narrow.
-With one replicate only the variance between images is left.
+The squares of the half widths that each variance alone would give add up (`cautious_df`). With one replicate only the
+variance between images is left.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -20,9 +23,26 @@ from uproar.statistics.design import LEVEL
 Numbers = NDArray[np.float64]
 
 
+Scale = Literal["linear", "fisher"]
+"""On which scale an interval is symmetric: the estimate's own, or arctanh of a correlation."""
+_NEAR_ONE = 1 - 1e-12
+
+
+def to_fisher(correlation: ArrayLike) -> Numbers:
+    """Fisher's z of correlations; finite for 1 and -1 too."""
+    return np.asarray(np.arctanh(np.clip(correlation, -_NEAR_ONE, _NEAR_ONE)))
+
+
+_SCALES: dict[Scale, tuple[Callable[[float], float], Callable[[float], float]]] = {
+    "linear": (float, float),
+    "fisher": (lambda value: float(to_fisher(value)), math.tanh),
+}
+"""To the scale, and back."""
+
+
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % confidence interval; NaN ends where there is none.
+    """An estimate with its confidence interval, at 95 % unless `level` says otherwise; NaN ends where there is none.
 
     >>> Interval(0.5, 0.4, 0.6).side, Interval(0.5, -0.1, 1.1).side, Interval(-0.5, -0.6, -0.4).side
     (1, 0, -1)
@@ -38,6 +58,12 @@ class Interval:
     """Degrees of freedom of the t quantile; NaN for an interval that is not Student's."""
     p: float = math.nan
     """Two-sided p of "the value is 0"; NaN where there is no test."""
+    level: float = LEVEL
+    scale: Scale = "linear"
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    """The range of what is estimated, where ends were cut to it."""
+    error: float = math.nan
+    """The standard error on the scale, where ends were cut; else it follows from them."""
 
     @property
     def side(self) -> int:
@@ -49,28 +75,49 @@ class Interval:
         """Half the length of the interval."""
         return (self.high - self.low) / 2
 
+    @property
+    def standard_error(self) -> float:
+        """The standard error on the interval's scale; without degrees of freedom that of a normal interval."""
+        if math.isfinite(self.error):
+            return self.error
+        to, _ = _SCALES[self.scale]
+        return (to(self.high) - to(self.low)) / 2 / float(t_quantile(self._df, self.level))
+
+    @property
+    def _df(self) -> float:
+        return math.inf if math.isnan(self.df) else self.df
+
     def p_against(self, bound: float) -> float:
-        """Two-sided p of "the value is `bound`", for an interval of Student's t."""
+        """Two-sided p of "the value is `bound`"; without degrees of freedom that of a normal interval."""
         if math.isnan(self.low):
             return math.nan
-        error = self.half_width / float(t_quantile(self.df))
-        return float(two_sided_p(self.value - bound, error, self.df)) if error > 0 else float(self.value == bound)
+        to, _ = _SCALES[self.scale]
+        error, gap = self.standard_error, to(self.value) - to(bound)
+        return float(two_sided_p(gap, error, self._df)) if error > 0 else float(self.value == bound)
 
-    def with_df(self, df: float) -> Interval:
-        """The same estimate and standard error, on fewer degrees of freedom; the same where there is no spread."""
-        if not (self.half_width > 0 and 0 < df < self.df):
-            return self
-        error = self.half_width / float(t_quantile(self.df))
-        half = error * float(t_quantile(df))
-        p = float(two_sided_p(self.value, error, df))
-        return replace(self, low=self.value - half, high=self.value + half, df=float(df), p=p)
+    def at_level(self, level: float) -> Interval:
+        """The same estimate with its interval at another confidence level.
+
+        >>> print(mean_interval([0.4, 0.5, 0.6]).at_level(0.99))
+        0.50 [-0.07, 1.07]
+        """
+        return replace(self._with_half(self._df, level), level=level) if math.isfinite(self.low) else self
+
+    def _with_half(self, df: float, level: float) -> Interval:
+        """With the ends that a t quantile gives, inside the limits."""
+        (to, back), error = _SCALES[self.scale], self.standard_error
+        half, middle = error * float(t_quantile(df, level)), to(self.value)
+        low, high = (min(max(back(end), self.limits[0]), self.limits[1]) for end in (middle - half, middle + half))
+        return replace(self, low=low, high=high, error=error)
 
     def __neg__(self) -> Interval:
-        return replace(self, value=-self.value, low=-self.high, high=-self.low)
+        limits = (-self.limits[1], -self.limits[0])
+        return replace(self, value=-self.value, low=-self.high, high=-self.low, limits=limits)
 
     def clipped(self, low: float, high: float) -> Interval:
         """The same with ends inside the range of what is estimated."""
-        return replace(self, low=max(self.low, low), high=min(self.high, high))
+        error = self.standard_error
+        return replace(self, low=max(self.low, low), high=min(self.high, high), limits=(low, high), error=error)
 
     def text(self, scale: float = 1.0, digits: int = 2) -> str:
         """Value and half width, e.g. `0.31 ± 0.04`."""
@@ -193,7 +240,7 @@ def replicated_interval(
     Where nothing varies, p is that of as many equal signs as there are images.
 
     >>> interval = replicated_interval([0.4, 0.5, 0.6], 0.0, 100)
-    >>> round(interval.value, 3), round(interval.low, 3), round(interval.high, 3), interval.df
+    >>> round(interval.value, 3), round(interval.low, 3), round(interval.high, 3), round(interval.df, 3)
     (0.5, 0.252, 0.748, 2.0)
     """
     values = np.asarray(by_replicate, dtype=float)
@@ -215,17 +262,36 @@ def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: Array
 def standard_error(
     by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike, between: tuple[float, float] | None = None
 ) -> tuple[Numbers, Numbers]:
-    """Standard error of the mean over the first axis, and Satterthwaite's degrees of freedom of it."""
+    """Standard error of the mean over the first axis, and its degrees of freedom.
+
+    With a variance between replicates that is known from more than these (`between`), Satterthwaite's; from these
+    replicates alone those of `cautious_df`.
+    """
     values, n = np.asarray(by_replicate, dtype=float), np.asarray(images, dtype=float)
     replicates = len(values)
-    part: tuple[ArrayLike, ArrayLike] = (0.0, 1)
-    if between is not None and math.isfinite(between[0]):
-        part = between
-    elif replicates > 1:
-        part = (values.var(0, ddof=1) / replicates, replicates - 1)
     within = np.where(n > 1, np.asarray(image_variance, dtype=float), np.nan)
-    variance, df = satterthwaite(part, (within, n - 1))
+    if between is not None and math.isfinite(between[0]):
+        variance, df = satterthwaite(between, (within, n - 1))
+    elif replicates > 1:
+        own = values.var(0, ddof=1) / replicates
+        variance, df = own + within, cautious_df((own, replicates - 1), (within, n - 1))
+    else:
+        variance, df = satterthwaite((within, n - 1))
     return np.asarray(np.sqrt(variance)), df
+
+
+def cautious_df(*parts: tuple[ArrayLike, ArrayLike]) -> Numbers:
+    """Degrees of freedom of a sum of variances, each given with its own, at the level of our intervals.
+
+    Each variance is weighted with the square of its own quantile of Student's t, and the degrees of freedom are those
+    whose quantile gives the same half width. Satterthwaite's are too many where a variance on 2 degrees of freedom and
+    one on many are of one size.
+    """
+    total = np.asarray(sum(np.asarray(variance, dtype=float) for variance, _ in parts))
+    wide = np.asarray(sum(np.asarray(v, dtype=float) * t_quantile(df) ** 2 for v, df in parts))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        df = scipy.special.stdtridf((1 + LEVEL) / 2, np.sqrt(wide / total))
+    return np.asarray(np.where(total > 0, df, np.where(total == 0, np.inf, np.nan)))
 
 
 def satterthwaite(*parts: tuple[ArrayLike, ArrayLike]) -> tuple[Numbers, Numbers]:

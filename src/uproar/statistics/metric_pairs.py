@@ -8,11 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from uproar.statistics.correlation import association_matrix, partial_spearman, rank_correlations
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import Interval, Numbers, mean_interval, nanmean
+from uproar.statistics.intervals import (
+    Interval,
+    Numbers,
+    crossed_mean,
+    nanmean,
+    standard_error,
+    t_quantile,
+    two_sided_p,
+)
 from uproar.statistics.multiple_testing import holm
 
 DRAWS = 100
@@ -42,16 +49,18 @@ class ValuesPerImage:
 def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.DataFrame:
     """A row for every two metrics: over images, over images given the clean score, and within images.
 
-    `clean` is (seeds, images). `over_images` is the mean over estimators and replicates with an interval from
-    resamples of the images; `within` is the mean over images of the rank correlation across estimators. `opposed` says
-    whether that is below −0.1, with Holm's correction over all pairs (`p_opposed`).
+    `clean` is (seeds, images). `over_images` is the mean over estimators and replicates with an interval over
+    replicates and resamples of the images; `within` is the mean over images of the rank correlation across estimators.
+    `opposed` says whether that is below −0.1, with Holm's correction over all pairs (`p_opposed`).
     """
     everything = np.moveaxis(data.values, 0, -1)  # (seeds, estimators, images, metrics)
     over = _mean_matrix(everything)
     draws = np.random.default_rng(seed)
     n = data.images
     resampled = np.array([_mean_matrix(everything[:, :, draws.integers(n, size=n)]) for _ in range(DRAWS)])
-    error = np.sqrt(nanmean((resampled - nanmean(resampled)) ** 2))
+    by_seed = np.stack([_mean_matrix(one[None]) for one in everything])
+    error, df = standard_error(by_seed, nanmean((resampled - nanmean(resampled)) ** 2), n)
+    half = t_quantile(df) * error
     rows = []
     for i, j in itertools.combinations(range(len(data.metrics)), 2):
         within = within_images(data.values[i], data.values[j])
@@ -62,10 +71,11 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
                 "metric": data.metrics[i],
                 "other": data.metrics[j],
                 "over_images": over[i, j],
-                "over_low": max(-1.0, over[i, j] - 1.96 * error[i, j]),
-                "over_high": min(1.0, over[i, j] + 1.96 * error[i, j]),
+                "over_low": max(-1.0, over[i, j] - half[i, j]),
+                "over_high": min(1.0, over[i, j] + half[i, j]),
                 "given_clean_score": _mean_partial(data.values[i], data.values[j], clean),
                 "over_error": error[i, j],
+                "over_df": df[i, j],
                 "within_images": within.value,
                 "within_low": within.low,
                 "within_high": within.high,
@@ -79,18 +89,16 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
 
 def over_images_p(pairs: pd.DataFrame, bound: float) -> Numbers:
     """Two-sided p of "the correlation over images is `bound`" for every pair, with Holm's correction over all."""
-    gap, error = (pairs["over_images"] - bound).abs(), pairs["over_error"]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return holm(2 * scipy.stats.norm.sf((gap / error).to_numpy()))
+    gap = (pairs["over_images"] - bound).to_numpy()
+    return holm(two_sided_p(gap, pairs["over_error"].to_numpy(), pairs["over_df"].to_numpy()))
 
 
 def within_images(a: Numbers, b: Numbers) -> Interval:
     """Mean over images of the rank correlation of two metrics across estimators; both are (seeds, estimators, images).
 
-    The replicates of an image are averaged first, since they are no images of their own.
+    The interval has the variance between replicates and that between images.
     """
-    by_seed = np.array([rank_correlations(x.T, y.T) for x, y in zip(a, b, strict=True)])
-    return mean_interval(nanmean(by_seed))
+    return crossed_mean(np.array([rank_correlations(x.T, y.T) for x, y in zip(a, b, strict=True)]))
 
 
 def per_estimator(data: ValuesPerImage) -> pd.DataFrame:

@@ -272,7 +272,7 @@ class ObjectStore:
 
 
 def _system(url: str) -> tuple[Any, str]:
-    import fsspec  # comes with torch; loaded only for a store that needs it
+    import fsspec  # loaded only for a store that needs it
 
     scheme = url.partition("://")[0]
     try:

@@ -1,15 +1,17 @@
-"""Adaptive replicates: interim analyses at 3, 5, 8, 13 and 20 of the seeds, each only for what is still undecided."""
+"""Adaptive replicates: interim analyses at 3, 5, 8, 13 and 20 of the seeds, as far as there are so many, each only for
+what is still undecided."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from uproar.models import ModelSpec
 from uproar.protocols import Protocol
-from uproar.statistics.design import INTERIM_ANALYSES
+from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
 from uproar.statistics.sequential import undecided
 from uproar.storage.store import Store
 from uproar.study.collect import collect
@@ -24,7 +26,7 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
     ranking that all are compared with.
     """
     before = 0
-    for n in (n for n in INTERIM_ANALYSES if n <= len(study.seeds)):
+    for n in planned_analyses(len(study.seeds)):
         verdicts = _verdicts(study, before, store) if before else None
         before = n
         parts = [
@@ -45,6 +47,7 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
                     models=(setting.model,),
                     protocols=(protocol.name,),
                     estimators=names,
+                    random_rankings=len(study.baseline_chains),
                     seeds=study.seeds[:n],
                     audits=(),
                     metrics=study.metrics if n == INTERIM_ANALYSES[0] else (),
@@ -68,4 +71,6 @@ def _undecided(study: Study, setting: Setting, protocol: Protocol, verdicts: pd.
 def _verdicts(study: Study, n: int, store: str | Path) -> pd.DataFrame:
     """What the first n replicates say: the same however many more the store has."""
     part = study.with_changes(seeds=study.seeds[:n])
-    return collect(part, Store(store), with_pictures=False).verdicts
+    results = collect(part, Store(store), with_pictures=False)
+    planned = {**results.study, "seeds": list(study.seeds)}  # which says how many analyses share the error rate
+    return replace(results, study=planned).verdicts

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from uproar.audits import OWN, Trials, audits, read_audit, studies_of, trials_of
+from uproar.audits.registry import check_kind, kind_of_task
 from uproar.containment import contained, is_builtin
 from uproar.errors import CODE_ERRORS, NotApplicable, StoreError, one_line
 from uproar.expression import Call
@@ -16,8 +17,9 @@ from uproar.plugins.loading import describe_error, line_in_file
 from uproar.registry import Entry
 from uproar.results.finding import Finding
 from uproar.storage.store import Store
-from uproar.study.cell import Outcome, Unit
+from uproar.study.cell import Cell, Outcome, ScoreCell, Unit
 from uproar.study.evidence import Evidence
+from uproar.study.grid import cells_of, scores_of
 from uproar.study.settings import Setting
 from uproar.study.spec import Study
 
@@ -43,12 +45,38 @@ def audit_requests(study: Study, names: Sequence[str] | None = None) -> list[Aud
         model = ModelSpec.of(setting.model).name
         for call in calls:
             try:
-                studies, trials = studies_of(call, one), trials_of(call)
+                check_kind(call, "sigmoid" if setting.output == "sigmoid" else kind_of_task(setting.task))
+                studies, trials = _with_baselines(one, studies_of(call, one)), trials_of(call)
                 requests.append(AuditRequest(call, setting.task, model, studies, trials=trials))
             except NotApplicable as error:
                 refused = one_line(error)
                 requests.append(AuditRequest(call, setting.task, model, {OWN: one}, refused))
     return requests
+
+
+def _with_baselines(study: Study, parts: Mapping[str, Study]) -> dict[str, Study]:
+    """The studies of an audit with the study's random rankings where their trainings are made anyway, else with one.
+
+    So an audit speaks of the same baseline as the study wherever that costs little; a study of metrics alone has them
+    where it asks nothing new of them.
+    """
+    count = len(study.baseline_chains)
+    own = {*_of_baseline(cells_of, study), *_of_baseline(scores_of, study)}
+
+    def costs_little(part: Study) -> bool:
+        return (_of_baseline(cells_of, part) or _of_baseline(scores_of, part)) <= own
+
+    full = {name: part.with_changes(random_rankings=count) for name, part in parts.items()}
+    return {name: part if costs_little(part) else part.with_changes(random_rankings=1) for name, part in full.items()}
+
+
+def _of_baseline(
+    units: Callable[[Study, Setting], Sequence[Cell | ScoreCell]], study: Study
+) -> set[tuple[Setting, Cell | ScoreCell]]:
+    """The cells or metrics of the further random rankings."""
+    names = {chain.name for chain in study.baseline_chains[1:]}
+    settings = Setting.all_of(study)
+    return {(setting, unit) for setting in settings for unit in units(study, setting) if unit.estimator in names}
 
 
 def needed_studies(requests: Sequence[AuditRequest]) -> dict[str, Study]:

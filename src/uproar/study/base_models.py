@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from uproar.errors import BadInput, BadMap
 from uproar.estimators import Chain, Context, estimators, prepare_states
 from uproar.models import build
 from uproar.models.borrow import device_of
-from uproar.models.output_kind import last_operation, output_kind, sum_tolerance, sums_to_one
+from uproar.models.forward import read_by
+from uproar.models.recognise_output import last_operation, output_kind, sum_tolerance, sums_to_one
 from uproar.models.weights import load_weights
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
@@ -23,8 +24,16 @@ from uproar.storage.store import Item
 from uproar.study.changed_images import changed_images
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
-from uproar.training import channels_last, fit, predict
+from uproar.training import FineTuning, channels_last, fit, predict
 from uproar.training.calibrate import nll_bits
+from uproar.training.finetune import FineTunedCopies
+from uproar.training.task_scores import SCORE_NAMES, loss_bits, task_score
+from uproar.types import Kind
+
+FINE_TUNED = "fine-tuned"
+"""The kind of the items that hold fine-tuned copies of base models."""
+DIVERGED = 100.0
+"""Times the variance of the values that a network's squared error may have."""
 
 
 class BaseModels:
@@ -48,8 +57,7 @@ class BaseModels:
             return self._last[1]
         item = store.once("model", key, lambda: self._train(seed, fold, listen))
         model = build(self.inputs.spec, self.inputs.task, seed)
-        weights = {n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != "test_scores"}
-        model.load_state_dict(weights)
+        model.load_state_dict(weights_of(item))
         self._last = (key, (channels_last(model.to(self.inputs.device)).eval(), item))
         return self._last[1]
 
@@ -64,12 +72,13 @@ class BaseModels:
             train = task.train
             if fold is not None:
                 train = train.take((fold_of(train, seed) != fold).nonzero()[:, 0])
-            fit(model.to(device), changed_images(train), train.labels, setting.recipe, seed, listen)
-        answers = predict(model, changed_images(task.test))
-        scores = kept_scores(answers)
-        check_logits(model, task.test.read(slice(0, 2)), answers)
-        arrays = {name: _array(value) for name, value in model.state_dict().items()}
-        facts = answer_facts(scores, task.test.labels, time.perf_counter() - started)
+            fit(model.to(device), changed_images(train), train.labels, setting.recipe, seed, listen, kind=task.kind)
+        with read_by(None):
+            answers = predict(model, changed_images(task.test))
+        scores = kept_scores(answers, task.kind)
+        check_logits(model, task.test.read(slice(0, 2)), answers, task.kind)
+        arrays = kept_weights(model)
+        facts = answer_facts(scores, task.test.labels, time.perf_counter() - started, task.kind)
         return Item({**arrays, "test_scores": scores}, {**facts, "device": str(device)})
 
     def initialised(self, model: nn.Module) -> nn.Module:
@@ -78,6 +87,16 @@ class BaseModels:
         if setting.recipe.init == "pretrained" and setting.pretrained is not None:
             load_weights(model, setting.pretrained, new_head=True)
         return model
+
+    def fine_tuned(self, seed: int, listen: Callable[[int, int], None] | None = None) -> FineTunedCopies:
+        """The fine-tuned copies of a replicate's base model, from the store or made; `listen` counts epochs."""
+        model, task = self.get(seed)[0], self.inputs.task
+
+        def keep(tuning: FineTuning, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
+            item = self.inputs.store.once(FINE_TUNED, self.keys.fine_tuned(tuning, seed), lambda: weights_item(make()))
+            return weights_of(item)
+
+        return FineTunedCopies(model, changed_images(task.train), task.train.labels, task.mean, seed, keep, listen)
 
     def states(self, model: nn.Module, chains: Sequence[Chain], seed: int, fold: int | None = None) -> dict[str, Any]:
         """What the estimators of some chains prepare for a base model, by call; from the store or made."""
@@ -98,17 +117,36 @@ def _state_item(model: nn.Module, context: Context, chain: Chain, leaf: str) -> 
     return Item({name: value.detach().cpu().contiguous().numpy() for name, value in state.items()})
 
 
+def kept_weights(model: nn.Module) -> dict[str, np.ndarray]:
+    """The weights of a network as the store keeps them."""
+    return {name: _array(value) for name, value in model.state_dict().items()}
+
+
+def weights_item(weights: Mapping[str, Tensor]) -> Item:
+    """The same for weights that were taken from a network."""
+    return Item({name: _array(value) for name, value in weights.items()})
+
+
+def weights_of(item: Item) -> dict[str, Tensor]:
+    """The weights that an item keeps, without the answers to test images beside them."""
+    return {name: torch.from_numpy(array.copy()) for name, array in item.arrays.items() if name != "test_scores"}
+
+
 def _array(value: Tensor) -> np.ndarray:
     """Weights as they are kept: NumPy has no bfloat16, whose values float32 holds exactly."""
     value = value.detach().cpu().contiguous()
     return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 
 
-def check_logits(model: nn.Module, x: Tensor, answers: Tensor) -> None:
+def check_logits(model: nn.Module, x: Tensor, answers: Tensor, kind: Kind = "softmax") -> None:
     """Refuse a base network that answers with anything but class scores, of which a softmax is taken.
 
-    `x` are a few of the images of the answers.
+    `x` are a few of the images of the answers. Of other tasks, one that answers with probabilities is refused.
     """
+    if kind != "softmax":
+        if kind == "sigmoid" and last_operation(model, x.to(device_of(model))) == "Sigmoid":
+            raise BadInput("The model ends in a sigmoid, and a study takes the sigmoid itself: leave it out.")
+        return
     output_kind(answers, "logit")
     if sums_to_one(answers, sum_tolerance(model)):
         raise BadInput(
@@ -121,10 +159,11 @@ def check_logits(model: nn.Module, x: Tensor, answers: Tensor) -> None:
         )
 
 
-def kept_scores(scores: Tensor) -> np.ndarray:
+def kept_scores(scores: Tensor, kind: Kind = "softmax") -> np.ndarray:
     """Class scores as they are kept: minus the row's largest, in float16.
 
-    The difference is all that probabilities and decisions need, and it is exact where it matters, near the top.
+    The difference is all that probabilities and decisions need, and it is exact where it matters, near the top. Logits
+    of labels and values are kept as they are.
     """
     lost = ~torch.isfinite(scores).all(1)
     if bool(lost.any()):
@@ -132,12 +171,23 @@ def kept_scores(scores: Tensor) -> np.ndarray:
             f"the training diverged: {int(lost.sum())} of {len(scores)} test images have NaN or "
             "infinite scores; lower the recipe's lr"
         )
+    if kind != "softmax":
+        return scores.float().numpy()
     differences = scores - scores.amax(1, keepdim=True)
     return differences.clamp_min(-6e4).half().numpy()
 
 
-def answer_facts(scores: np.ndarray, labels: Tensor, seconds: float) -> dict[str, Any]:
-    """What is kept beside the scores of test images: accuracy, and the mean negative log-likelihood in bits."""
+def answer_facts(scores: np.ndarray, labels: Tensor, seconds: float, kind: Kind = "softmax") -> dict[str, Any]:
+    """What is kept beside the scores of test images: accuracy, and the mean negative log-likelihood in bits.
+
+    Other tasks have their own score in the place of accuracy.
+    """
+    if kind != "softmax":
+        score = task_score(scores, labels, kind)
+        if score < -DIVERGED:
+            raise BadMap("the training diverged: the error is far larger than the values; lower the recipe's lr")
+        spent = loss_bits(scores, labels) if kind == "sigmoid" else None
+        return {"bits": spent, "images": len(labels), "accuracy": score, "score": SCORE_NAMES[kind], "seconds": seconds}
     correct = int((scores.argmax(1) == labels.numpy()).sum())
     bits = nll_bits(torch.from_numpy(scores), labels)
     return {

@@ -15,7 +15,9 @@ from uproar.estimators import Chain
 from uproar.models import ModelSpec
 from uproar.storage.store import Store
 from uproar.study.base_models import BaseModels
+from uproar.study.evaluators import Evaluators
 from uproar.study.explainer import Explainer
+from uproar.study.fill_contexts import FillContexts
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.study.metric_scores import MetricScores
@@ -32,6 +34,7 @@ class Bench:
     base_models    the networks that are explained
     explainer      maps, and the rankings of pixels made from them
     rankings       the rankings in the store
+    evaluators     the networks that judge estimators without having seen their masks
     cells          changed images, retrained networks, their accuracy
     metric_scores  metrics of the maps, which need no retraining
     """
@@ -47,7 +50,8 @@ class Bench:
         self.base_models = BaseModels(self.inputs, self.keys)
         self.explainer = Explainer(self.inputs, self.keys, self.base_models)
         self.rankings = Rankings(self.inputs, self.keys, self.explainer)
-        self.cells = Cells(self.inputs, self.keys, self.base_models, self.rankings)
+        self.evaluators = Evaluators(self.inputs, self.keys, self.base_models, FillContexts(self.inputs))
+        self.cells = Cells(self.inputs, self.keys, self.base_models, self.rankings, self.evaluators)
         self.metric_scores = MetricScores(self.inputs, self.keys, self.base_models)
 
     @property

@@ -12,21 +12,29 @@ import numpy as np
 import pandas as pd
 import torch
 
+from uproar.data import Task
 from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
-from uproar.protocols import PROTOCOLS, Protocol
-from uproar.results.quality import NetworkQuality, network_quality, over_replicates, predictions
+from uproar.models.output_kind import assuming_output, logits_of
+from uproar.protocols import PROTOCOLS, Protocol, protocol_named
+from uproar.results.outputs import predictions_of
+from uproar.results.quality import NetworkQuality, network_quality, over_replicates
 from uproar.results.study import COLUMNS, SCORE_COLUMNS, Picture, Results
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import NO_BASE, Cell, Failed, Outcome, ScoreCell, Skipped, Unit
+from uproar.study.collect_evaluator import evaluator_bits
 from uproar.study.collect_scores import evaluation, image_rows, metric_scores, score_row
 from uproar.study.environment import environment
+from uproar.study.evaluators import numbers_of
 from uproar.study.grid import cells_of, refusal, scores_of
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
+from uproar.study.subjects import title_of
+from uproar.study.targets import output_of_task
 from uproar.training.calibrate import nll_bits
+from uproar.training.task_scores import LOSS_NAMES, SCORE_NAMES
 
 PICTURES = 4
 """Test images shown in a report, each of another class."""
@@ -51,9 +59,9 @@ def collect(
     quality = {part.place: known for part in parts if (known := part.quality) is not None}
     metric_tables = {part.place: scores for part in parts if (scores := metric_scores(study, part.bench)) is not None}
     return Results(
-        study=study.model_dump(mode="json"),
+        study={**study.model_dump(mode="json"), "random_rankings": len(study.baseline_chains)},
         table=table,
-        costs=pd.DataFrame([part.cost_row(chain) for part in parts for chain in study.chains]),
+        costs=pd.DataFrame([part.cost_row(chain) for part in parts for chain in study.every_chain]),
         protocols={p.name: p for p in (*PROTOCOLS.values(), *study.protocol_list)},
         pictures=tuple(p for bench in benches for p in _pictures(study, bench)) if with_pictures else (),
         provenance={
@@ -65,6 +73,9 @@ def collect(
         image_scores=pd.concat([image_rows(study, bench) for bench in benches], ignore_index=True),
         metric_scores={place: replace(one, quality=quality.get(place)) for place, one in metric_tables.items()},
         quality=quality,
+        evaluations={
+            (*part.place, target): bits for part in parts for target, bits in evaluator_bits(study, part.bench).items()
+        },
         work=_work(study, benches, float(table["seconds"].sum())),
         # last: reading all of the above is what finds faults
         notices=(*study.deviations, *_task_notes(benches), *notices, *_weak(quality), *store.faults.notices),
@@ -78,7 +89,7 @@ def _work(study: Study, benches: Sequence[Bench], cells: float) -> dict[str, flo
         base += _seconds(bench, "model", [bench.keys.model(seed) for seed in study.seeds])
         units = scores_of(study, bench.setting)
         metrics += _seconds(bench, "score", [bench.keys.score(unit) for unit in units])
-        orders = ((chain, seed) for chain in study.chains for seed in study.seeds)
+        orders = ((chain, seed) for chain in study.every_chain for seed in study.seeds)
         maps += sum(facts["seconds"] for order in orders for facts in bench.rankings.facts(*order))
     return {"base networks": base, "maps": maps, "cells": cells, "metrics": metrics}
 
@@ -121,7 +132,7 @@ class _Setting:
         bench = self.bench
         ties = {
             (chain.name, seed, fraction): share
-            for chain in self.study.chains
+            for chain in self.study.every_chain
             for seed in self.study.seeds
             for facts in bench.rankings.facts(chain, seed)
             for fraction, share in zip(facts["fractions"], facts["ties_test"], strict=True)
@@ -142,7 +153,9 @@ class _Setting:
         item = self.bench.store.find("cell", self.bench.keys.cell(cell))
         if item is None:
             return _not_done(self.outcomes.get(cell))
-        return {"status": "done", "seconds": item.facts["seconds"], **_numbers(item, self.bench.task.test.labels)}
+        protocol = protocol_named(cell.protocol)
+        known = numbers_of(item, protocol) if protocol.evaluator else _numbers(item, self.bench.task.test.labels)
+        return {"status": "done", "seconds": item.facts["seconds"], **known}
 
     def _plain_rows(self) -> Iterator[dict[str, Any]]:
         """The plain training as the first point of every curve: one network per replicate, shared by all."""
@@ -157,7 +170,7 @@ class _Setting:
                 known = _not_done(self._base_outcome(units))
             for protocol in self.study.protocol_list:
                 if protocol.plain is not None:
-                    for chain in self.study.chains:
+                    for chain in self.study.all_chains:
                         yield self._row(chain.name, protocol.name, protocol.plain, seed) | known
 
     def _units(self) -> list[Cell | ScoreCell]:
@@ -192,17 +205,17 @@ class _Setting:
     @property
     def quality(self) -> NetworkQuality | None:
         """How good the base networks are on the test images; None where none is finished."""
-        labels = self.bench.task.test.labels.numpy()
         items = [self.bench.store.find("model", self.bench.keys.model(seed)) for seed in self.study.seeds]
-        networks = [network_quality(i.arrays["test_scores"], labels) for i in items if i is not None]
+        networks = [_network_quality(item, self.bench.task) for item in items if item is not None]
         return over_replicates(networks) if networks else None
 
     def cost_row(self, chain: Chain) -> dict[str, Any]:
         """What the maps of an estimator cost."""
         task, model = self.place
         facts = [f for seed in self.study.seeds for f in self.bench.rankings.facts(chain, seed)]
-        images = len(self.bench.task.train) + len(self.bench.task.test)
-        seconds = [f["seconds"] / images for f in facts]
+        splits = {True: len(self.bench.task.train) + len(self.bench.task.test), False: len(self.bench.task.test)}
+        images = [splits["ties_train" in f] for f in facts]
+        seconds = [f["seconds"] / n for f, n in zip(facts, images, strict=True)]
         return {
             "task": task,
             "model": model,
@@ -210,7 +223,7 @@ class _Setting:
             "passes": chain.passes_for(len(self.bench.task.classes)),
             "milliseconds_per_image": 1e3 * float(np.median(seconds)) if seconds else np.nan,
             "constant_maps": sum(f["constant"] for f in facts),
-            "explained_images": images * len(facts),
+            "explained_images": sum(images),
         }
 
 
@@ -222,9 +235,23 @@ def _not_done(outcome: Outcome | None) -> dict[str, Any]:
     return {"status": "missing", "reason": "not run yet"}
 
 
+def _network_quality(item: Item, task: Task) -> NetworkQuality:
+    """How good a base network is on the test images, by what its task counts."""
+    if task.kind == "softmax":
+        labels, words = task.test.labels.numpy(), f"softmax over {len(task.classes)} classes"
+        return network_quality(item.arrays["test_scores"], labels, outputs=words)
+    words, score = output_of_task(task).words, float(item.facts["accuracy"])
+    return NetworkQuality(
+        len(task.test), len(task.classes), float("nan"), None, kind=task.kind, outputs=words, score=score
+    )
+
+
 def _numbers(item: Item, labels: torch.Tensor) -> dict[str, float]:
     """The columns `images`, `accuracy` and `bits` of a network that was tested."""
     images = item.facts["images"]
+    if "score" in item.facts:  # no classes of which one is right
+        bits = item.facts["bits"]
+        return {"images": images, "accuracy": item.facts["accuracy"], "bits": np.nan if bits is None else bits}
     if "areas" in item.arrays:
         areas = item.arrays["areas"]
         return {"images": images, "accuracy": float(np.nanmean(areas)) if np.isfinite(areas).any() else np.nan}
@@ -247,14 +274,24 @@ def _weak(quality: Mapping[tuple[str, str], NetworkQuality]) -> list[str]:
 
 
 def _task_notes(benches: Sequence[Bench]) -> list[str]:
-    """What tasks decided that nobody asked for, each once."""
-    return list(dict.fromkeys(note for bench in benches for note in bench.task.notes))
+    """What tasks decided that nobody asked for, and what stands in the place of accuracy; each once."""
+    return list(dict.fromkeys(note for bench in benches for note in (*bench.task.notes, *_score_note(bench.task))))
+
+
+def _score_note(task: Task) -> list[str]:
+    if task.kind == "softmax":
+        return []
+    return [
+        f"{task.name} has no classes of which one is right: what is called accuracy here is the "
+        f"{SCORE_NAMES[task.kind]} of a network on the test images, and networks learn by {LOSS_NAMES[task.kind]}."
+    ]
 
 
 def _pictures(study: Study, bench: Bench) -> list[Picture]:
     """The first test images of different classes, as every estimator and fraction of seed one leaves them."""
     labels = bench.task.test.labels.tolist()
-    firsts = [labels.index(k) for k in sorted(set(labels))[:PICTURES]]
+    softmax = bench.task.kind == "softmax"
+    firsts = [labels.index(k) for k in sorted(set(labels))[:PICTURES]] if softmax else range(min(PICTURES, len(labels)))
     return [picture for row in firsts if (picture := _picture(study, bench, row)) is not None]
 
 
@@ -286,10 +323,13 @@ def _picture(study: Study, bench: Bench, row: int) -> Picture | None:
                 maps[chain.name] = a
     if not changed:
         return None
-    title = f"test image {row}: {bench.task.classes[int(test.labels[row])]}"
+    title = f"test image {row}: {title_of(bench.task, test.labels[row])}"
     item = bench.store.find("model", bench.keys.model(seed))
     scores = np.zeros((0, 1)) if item is None else item.arrays["test_scores"][row : row + 1]
-    predicted = next(iter(predictions(scores, bench.task.classes)), None)
+    with assuming_output(bench.inputs.output):
+        read = logits_of(torch.from_numpy(scores.astype(np.float32)), bench.inputs.output).numpy()
+        names = bench.task.classes if not bench.inputs.output.single else ("no", *bench.task.classes)
+        predicted = next(iter(predictions_of(read, np.zeros(len(read), int), bench.inputs.output, names)), None)
     return Picture(bench.setting.task, bench.spec.name, title, _bytes(x[0]), maps, changed, predicted)
 
 

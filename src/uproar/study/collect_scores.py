@@ -16,8 +16,9 @@ from uproar.metrics.registry import read_metric
 from uproar.results.scores import Scores, is_ranked
 from uproar.results.study import IMAGE_SCORE_COLUMNS
 from uproar.scoring import tables
-from uproar.scoring.evaluation import Evaluation
+from uproar.scoring.evaluation import Evaluation, averaged
 from uproar.scoring.tables import ReplicatedMetric, replicate_interval
+from uproar.statistics.design import BASELINE
 from uproar.study.bench import Bench
 from uproar.study.cell import ScoreCell
 from uproar.study.grid import scores_of
@@ -90,12 +91,22 @@ def metric_scores(study: Study, bench: Bench) -> Scores | None:
 
 
 def _methods(study: Study, bench: Bench, call: Call) -> Iterator[tuple[str, ReplicatedMetric]]:
-    """The estimators for which a metric is defined in any replicate."""
-    task, model = bench.setting.task, bench.setting.model
+    """The estimators for which a metric is defined in any replicate; `random` is the mean of its rankings."""
     for chain in study.chains:
-        every = [evaluation(bench, ScoreCell(task, model, chain.name, str(call), seed)) for seed in study.seeds]
-        if any(one is not None and math.isfinite(one.value) for one in every):
-            yield chain.name, ReplicatedMetric.of(call, every, traced=True)
+        names = [one.name for one in study.baseline_chains] if chain.name == BASELINE else [chain.name]
+        made = [_evaluations(bench, names, str(call), seed) for seed in study.seeds]
+        every = [averaged(group) for group in made]
+        defined = [
+            group for group, one in zip(made, every, strict=True) if one is not None and math.isfinite(one.value)
+        ]
+        if defined:
+            yield chain.name, ReplicatedMetric.of(call, every, traced=defined)
+
+
+def _evaluations(bench: Bench, names: list[str], metric: str, seed: int) -> list[Evaluation]:
+    """What a metric says of some rankings of one replicate, those that the store has."""
+    units = [ScoreCell(bench.setting.task, bench.setting.model, name, metric, seed) for name in names]
+    return [one for unit in units if (one := evaluation(bench, unit)) is not None]
 
 
 def _repeated(names: list[str], sizes: list[int]) -> pd.Categorical:

@@ -102,9 +102,11 @@ def _bytes(job: Job, bench: Bench) -> float:
         maps = 2 if job.shard.split == "test" else 0
         return len(job.names) * len(job.shard) * features * (PACKED_BYTES + maps)
     if job.kind == "explain":
-        levels = (train + test) * features * bits_for(len(job.fractions)) / 8
+        levels = (test + (0 if job.test_only else train)) * features * bits_for(len(job.fractions)) / 8
         return len(job.names) * (levels + test * features * 4)
-    if job.kind == "train":
+    if job.kind == "judge":
+        return len(job.cells) * test * 16.0
+    if job.kind in ("train", "evaluator", "fine-tune"):
         model = build(bench.spec, bench.task, 0)
         return sum(p.numel() * p.element_size() for p in model.state_dict().values())
     return len(job.cells) * test * len(bench.task.classes) * 2

@@ -18,12 +18,14 @@ from uproar.estimators.contract import FEW_IMAGES, contract_violation, user_chai
 from uproar.models import MemoryBudget
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
+from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
-from uproar.study.level_table import LevelsBuilder, levels_item
+from uproar.study.level_table import LevelsBuilder, levels_item, test_levels_item
 from uproar.study.settings import ImageRanking
 from uproar.study.shards import Shard, ShardBuilder, join_shards, shards_of
+from uproar.study.targets import explained_targets
 from uproar.training import predict
 
 SignedMaps = Callable[[Tensor], list[Tensor]]
@@ -34,6 +36,9 @@ Prepared = tuple[nn.Module, dict[str, Any]]
 
 _RULES: dict[Hashable, str | None] = {}
 """What is known in this process of the rules that estimators of the user keep."""
+
+LEVELS, TEST_LEVELS = "levels", "test_levels"
+"""Kinds of results: the levels of all images; those of the test images alone, which is all that an evaluator needs."""
 
 CHUNK = 512
 """Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
@@ -58,33 +63,54 @@ class Explainer:
         fractions: Sequence[float],
         shard: Shard | None = None,
         crossed: bool = False,
+        test_only: bool = False,
     ) -> None:
         """Rank images under some chains that share passes, and keep the levels for the fractions.
 
-        All images, or one shard of a large set; whoever makes the last shard closes the set.
+        All images, or the test images alone, or one shard of a large set; whoever makes the last shard closes the set.
         """
         rankings = [ImageRanking(self.inputs.chain(name), seed, crossed) for name in names]
         for ranking in rankings:
             self.check_features(ranking.chain)
         if not self.shards:
-            self._explain_whole(rankings, fractions)
+            (self._explain_test if test_only else self._explain_whole)(rankings, fractions)
             return
-        for part in self.shards if shard is None else (shard,):
+        for part in self.shards_for(test_only) if shard is None else (shard,):
             self._explain_shard(rankings, fractions, part)
         for ranking in rankings:
-            self._close(ranking, fractions)
+            self._close(ranking, fractions, TEST_LEVELS if test_only else LEVELS)
+
+    def shards_for(self, test_only: bool) -> tuple[Shard, ...]:
+        """The parts of all images, or of the test images."""
+        return tuple(shard for shard in self.shards if shard.split == "test" or not test_only)
 
     def _explain_whole(self, rankings: Sequence[ImageRanking], fractions: Sequence[float]) -> None:
+        """Explain the training images; the test images too, if that is not done yet."""
+        made, spent = self._ranked(rankings, fractions, self.inputs.task.train)
+        found = [self.store.find(TEST_LEVELS, self.keys.levels(one, fractions)) for one in rankings]
+        there = [item for item in found if item is not None]
+        tests = there if len(there) == len(rankings) else self._test_items(rankings, fractions)
+        for ranking, train, test in zip(rankings, made, tests, strict=True):
+            item = levels_item(train, test, fractions, ranking.chain, spent + test.facts["seconds"])
+            self.store.write(LEVELS, self.keys.levels(ranking, fractions), item)
+
+    def _explain_test(self, rankings: Sequence[ImageRanking], fractions: Sequence[float]) -> None:
+        for ranking, item in zip(rankings, self._test_items(rankings, fractions), strict=True):
+            self.store.write(TEST_LEVELS, self.keys.levels(ranking, fractions), item)
+
+    def _test_items(self, rankings: Sequence[ImageRanking], fractions: Sequence[float]) -> list[Item]:
+        made, seconds = self._ranked(rankings, fractions, self.inputs.task.test)
+        return [test_levels_item(b, fractions, r.chain, seconds) for r, b in zip(rankings, made, strict=True)]
+
+    def _ranked(
+        self, rankings: Sequence[ImageRanking], fractions: Sequence[float], split: Split
+    ) -> tuple[list[LevelsBuilder], float]:
+        """The levels of a split under some rankings, and the seconds that each took."""
         models = self._models(rankings)
         started = time.perf_counter()
-        builders = {}
-        for split in (self.inputs.task.train, self.inputs.task.test):
-            builders[split.name] = [LevelsBuilder() for _ in rankings]
-            self._rank(models, rankings, Shard(split.name, 0, len(split)), fractions, builders[split.name])
-        seconds = (time.perf_counter() - started) / len(rankings)
-        for ranking, train, test in zip(rankings, builders["train"], builders["test"], strict=True):
-            item = levels_item(train, test, fractions, ranking.chain, seconds)
-            self.store.write("levels", self.keys.levels(ranking, fractions), item)
+        builders = [LevelsBuilder() for _ in rankings]
+        self._rank(models, rankings, Shard(split.name, 0, len(split)), fractions, builders)
+        return builders, (time.perf_counter() - started) / len(rankings)
 
     def _explain_shard(self, rankings: Sequence[ImageRanking], fractions: Sequence[float], shard: Shard) -> None:
         keys = {ranking: shard.key(self.keys.levels(ranking, fractions)) for ranking in rankings}
@@ -99,21 +125,24 @@ class Explainer:
         for ranking, builder in zip(missing, builders, strict=True):
             self.store.write("shard", keys[ranking], builder.item(seconds))
 
-    def missing_shards(self, rankings: Sequence[ImageRanking], fractions: Sequence[float]) -> tuple[Shard, ...]:
+    def missing_shards(
+        self, rankings: Sequence[ImageRanking], fractions: Sequence[float], test_only: bool = False
+    ) -> tuple[Shard, ...]:
         """The shards that some rankings lack; the last if they lack none, for whoever makes the last closes the set."""
         keys = [self.keys.levels(ranking, fractions) for ranking in rankings]
-        missing = [s for s in self.shards if not all(self.store.intact("shard", s.key(k)) for k in keys)]
-        return tuple(missing) or self.shards[-1:]
+        shards = self.shards_for(test_only)
+        missing = [s for s in shards if not all(self.store.intact("shard", s.key(k)) for k in keys)]
+        return tuple(missing) or shards[-1:]
 
-    def _close(self, ranking: ImageRanking, fractions: Sequence[float]) -> None:
-        """Say that all shards of some levels are there, if they are."""
+    def _close(self, ranking: ImageRanking, fractions: Sequence[float], kind: str) -> None:
+        """Say that all shards of some levels, or those of the test images, are there, if they are."""
         key = self.keys.levels(ranking, fractions)
         facts: dict[Shard, dict[str, Any]] = {}
-        for shard in self.shards:
+        for shard in self.shards_for(kind == TEST_LEVELS):
             facts[shard] = self.store.facts("shard", shard.key(key))
             if not facts[shard]:
                 return
-        self.store.write("levels", key, join_shards(facts, ranking.chain))
+        self.store.write(kind, key, join_shards(facts, ranking.chain))
 
     def _models(self, rankings: Sequence[ImageRanking]) -> list[Prepared]:
         """The base models that some rankings of a replicate explain, one per fold."""
@@ -178,12 +207,14 @@ class Explainer:
     ) -> tuple[Tensor, Tensor, Context]:
         """Some images, the classes they are explained for, and their context."""
         task, device = self.inputs.task, self.inputs.device
-        x, target = split.read(rows).to(device), split.labels[rows].to(device)
+        x, labels = split.read(rows).to(device), split.labels[rows].to(device)
         draws = Draws.of(rankings[0].seed, rows, split.name)
         context = Context(draws, task.mean, task.train, split.truth(rows), states, split)
-        if self.inputs.setting.target == "predicted" and any(one.chain.needs_model for one in rankings):
-            target = predict(model, x).argmax(1)
-        return x, target, context
+        if not any(one.chain.needs_model for one in rankings):
+            return x, labels if task.kind == "softmax" else torch.zeros_like(rows, device=device), context
+        if task.kind == "softmax" and self.inputs.setting.target == "label":
+            return x, labels, context
+        return x, explained_targets(self.inputs.setting.target, predict(model, x), labels), context
 
     def check_features(self, chain: Chain) -> None:
         """Refuse to rank channel values by a chain that knows no channels."""

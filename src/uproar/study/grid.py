@@ -24,14 +24,14 @@ def cells_of(study: Study, setting: Setting) -> list[Cell]:
         Cell(setting.task, setting.model, chain.name, protocol.name, fraction, seed)
         for seed in study.seeds
         for protocol in study.protocol_list
-        for chain in study.chains
+        for chain in study.chains_for(protocol)
         for fraction in _fractions(study, protocol, chain)
         if fraction != protocol.plain
     ]
 
 
 def _fractions(study: Study, protocol: Protocol, chain: Chain) -> tuple[float, ...]:
-    """Where a curve is measured; that of random removal may go on where no other does."""
+    """Where a curve is measured; that of the first random ranking may go on where no other does."""
     further = chain.name == BASELINE and not protocol.keeps
     return study.fractions + (study.random_fractions if further else ())
 
@@ -41,7 +41,7 @@ def scores_of(study: Study, setting: Setting) -> list[ScoreCell]:
     return [
         ScoreCell(setting.task, setting.model, chain.name, metric, seed)
         for seed in study.seeds
-        for chain in study.chains
+        for chain in study.all_chains
         for metric in study.metric_names
     ]
 

@@ -7,14 +7,18 @@ import functools
 import torch
 
 from uproar.data import Split, Task, load
+from uproar.data.derived_tasks import as_one_label
 from uproar.devices import chosen
+from uproar.errors import BadInput
 from uproar.estimators import Chain, estimators, read_chain
 from uproar.models import ModelSpec, build
+from uproar.models.output_kind import OutputKind
 from uproar.protocols import Masks, protocol_named
 from uproar.protocols.mask_assignment import other_replicate
 from uproar.storage.store import Store
 from uproar.study.cell import Cell
 from uproar.study.settings import ImageRanking, Setting
+from uproar.study.targets import output_of_task
 from uproar.training import stackable
 
 
@@ -35,7 +39,18 @@ class Inputs:
     def task(self) -> Task:
         """The data."""
         task = load(self.setting.task)
+        if self.setting.output == "sigmoid" and task.kind == "softmax":
+            task = as_one_label(task)
+        if self.setting.output not in ("auto", task.kind):
+            raise BadInput(
+                f"output = {self.setting.output!r} was said, but the labels of {task.name} are those of a {task.kind}."
+            )
         return task if self.setting.limit is None else task.limited(self.setting.limit)
+
+    @functools.cached_property
+    def output(self) -> OutputKind:
+        """What the networks answer with."""
+        return output_of_task(self.task)
 
     def split(self, name: str) -> Split:
         """The train or the test split."""

@@ -8,11 +8,12 @@ from uproar.remaining_time import Key
 from uproar.study.cell import ScoreCell, TrialBatch, Unit
 from uproar.study.settings import Setting
 from uproar.study.shards import Shard
+from uproar.training import FineTuning
 
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of work for one process: a training, the maps of a family, some evaluations, or some trials."""
+    """A piece of work for one process: a training, a fine-tuning, maps of a family, some evaluations or trials."""
 
     id: str
     kind: str
@@ -30,6 +31,10 @@ class Job:
     """Explain: each image by a base model that has not seen it."""
     shard: Shard | None = None
     """Explain: the images, if not all."""
+    test_only: bool = False
+    """Explain: test images alone, of which nobody is trained."""
+    tuning: FineTuning | None = None
+    """Fine-tune: how."""
     cost: float = 1.0
     """Expected work, in images passed forward and backward."""
 
@@ -44,9 +49,14 @@ class Job:
     def __str__(self) -> str:
         if self.kind == "train":
             return f"train {self.setting.model} seed {self.seed}"
+        if self.kind == "evaluator":
+            return f"train the evaluator of {self.setting.model} seed {self.seed}"
+        if self.kind == "fine-tune":
+            return f"fine-tune {self.setting.model} seed {self.seed}"
         if self.kind == "explain":
             crossed = " cross-fitted" * self.crossed
             part = "" if self.shard is None else f", {self.shard}"
+            part = " (test images)" if self.test_only and not part else part
             return f"explain {', '.join(self.names)}{crossed} seed {self.seed}{part}"
         first = self.cells[0]
         if self.kind == "retrain" or isinstance(first, TrialBatch):

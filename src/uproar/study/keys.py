@@ -15,13 +15,16 @@ from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
 from uproar.models.weights import weights_hash
 from uproar.protocols import Protocol, protocol_named
+from uproar.protocols.evaluator import VERSION, evaluator_epochs
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.protocols.mask_detector import detector_recipe
+from uproar.protocols.mask_reader import VERSION as READER
 from uproar.removal.fill import fill_code
 from uproar.storage.store import key_of
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.inputs import Inputs
 from uproar.study.settings import ImageRanking
+from uproar.training import FineTuning
 
 RESAMPLES = "resampled"
 """The array of a score item that holds the metric's number for many resamples of the images."""
@@ -90,10 +93,18 @@ class Keys:
         inputs = {"model": self.model(seed, fold), "estimator": str(call), "version": version, "seed": seed}
         return key_of("state", {**self._data, **inputs})
 
+    def fine_tuned(self, tuning: FineTuning, seed: int) -> str:
+        """A fine-tuned copy of a base model, which judges all maps of the replicate."""
+        return key_of("fine-tuned", {**self._data, **tuning.identity, "model": self.model(seed), "seed": seed})
+
     def cell(self, cell: Cell) -> str:
         """One accuracy of the study: what the network learned, and what it was tested with."""
         protocol, (train, test) = protocol_named(cell.protocol), self.inputs.rankings_of(cell)
         inputs = self._removal(cell, protocol, train if protocol.retrains else test)
+        if protocol.evaluator:  # both targets are kept in one result
+            helped = {"reader": READER} if protocol.reads_mask else {}
+            asked = {"tested": protocol.test.of, "asks": self.evaluator(cell.seed), **helped}
+            return key_of("cell", {**inputs, **asked})
         if not protocol.retrains:
             return key_of("cell", {**inputs, "asks": self.model(cell.seed)})
         if protocol.test.of != protocol.train.of:
@@ -101,6 +112,24 @@ class Keys:
         if test != train:
             inputs["test order"] = self.ranking(test)
         return key_of("cell", {**self._data, **self._learning, **inputs, **self._training_changes(protocol)})
+
+    def evaluator(self, seed: int) -> str:
+        """The network that judges all estimators of a replicate: no estimator is part of it."""
+        inputs = {
+            "fill": self.setting.fill,
+            **fill_code(self.setting.fill),
+            "features": self.setting.features,
+            "answers": self.model(seed),
+            "epochs": evaluator_epochs(self.setting.recipe, self.inputs.task.shape),
+            "version": VERSION,
+            "seed": seed,
+        }
+        return key_of("evaluator", {**self._data, **self._learning, **inputs})
+
+    def reader(self, ranking: ImageRanking) -> str:
+        """The networks that read the masks of a ranking beside the replicate's evaluator."""
+        inputs = {"order": self.ranking(ranking), "asks": self.evaluator(ranking.seed), "version": READER}
+        return key_of("reader", inputs)
 
     def training(self, cell: Cell) -> str:
         """The training of a cell: equal for cells that are tests of one network."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,23 +55,27 @@ def _mean_shares(split: LevelsBuilder) -> list[float]:
     return [total / len(shares) for total in exact_sums(shares)]
 
 
-def levels_item(
-    train: LevelsBuilder, test: LevelsBuilder, fractions: Sequence[float], chain: Chain, seconds: float
-) -> Item:
-    """Both splits as they are kept: packed levels, and for the test images also ranks and maps."""
+def levels_item(train: LevelsBuilder, test: Item, fractions: Sequence[float], chain: Chain, seconds: float) -> Item:
+    """Both splits as they are kept: the packed levels of the training images beside what is kept of the test images."""
+    facts = {
+        **_about(fractions, chain, seconds),
+        "ties_train": _mean_shares(train),
+        "ties_test": test.facts["ties_test"],
+        "constant": train.constant + test.facts["constant"],
+    }
+    return Item({"train": np.concatenate(train.packed, 1), **test.arrays}, facts)
+
+
+def test_levels_item(test: LevelsBuilder, fractions: Sequence[float], chain: Chain, seconds: float) -> Item:
+    """The test images as they are kept: packed levels, ranks and maps."""
     arrays = {
-        "train": np.concatenate(train.packed, 1),
         "test": np.concatenate(test.packed, 1),
         "test_ranks": np.concatenate(test.ranks),
         "test_maps": np.concatenate(test.maps),
     }
-    facts = {
-        "fractions": sorted(fractions),
-        "chain": chain.name,
-        "passes": chain.passes,
-        "seconds": seconds,
-        "ties_train": _mean_shares(train),
-        "ties_test": _mean_shares(test),
-        "constant": train.constant + test.constant,
-    }
+    facts = {**_about(fractions, chain, seconds), "ties_test": _mean_shares(test), "constant": test.constant}
     return Item(arrays, facts)
+
+
+def _about(fractions: Sequence[float], chain: Chain, seconds: float) -> dict[str, Any]:
+    return {"fractions": sorted(fractions), "chain": chain.name, "passes": chain.passes, "seconds": seconds}

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from uproar.batches import spans
 from uproar.estimators import Chain, Context, explain_chains, families, prepare_states
-from uproar.estimators.explain import output_for
+from uproar.estimators.explain import check_kind
 from uproar.models import MemoryBudget, borrowed
-from uproar.models.output_kind import Output, assuming_output
+from uproar.models.output_kind import SOFTMAX, OutputKind, assuming_output
 from uproar.remaining_time import Key
 from uproar.seeds import Draws
 from uproar.storage.store import Item, Store, key_of
@@ -37,6 +37,8 @@ class Subject:
     context: Context
     made: Mapping[str, Any] = field(default_factory=dict)
     """How the model and its data came about: what its weights do not say, such as the text of a user's file."""
+    output: OutputKind = SOFTMAX
+    """What the model's answers are."""
 
     def identity(self) -> str:
         """A hash of the weights, of how the model was made and of the colour that stands for nothing."""
@@ -90,7 +92,8 @@ Listener = Callable[[Piece, float, int], None]
 
 def pieces_of(subject: Subject, chains: Sequence[Chain], store: Store, classes: int = 10) -> list[Piece]:
     """The pieces of all maps in the order they are made: images one after the other, each by all chains."""
-    name = subject.identity()
+    name, kind = subject.identity(), subject.output.kind
+    other = {} if kind == "softmax" else {"output": kind}
     pixels: dict[tuple[int, int], str] = {}
     pieces = []
     for group in map(tuple, families(chains)):
@@ -101,7 +104,7 @@ def pieces_of(subject: Subject, chains: Sequence[Chain], store: Store, classes: 
             span = rows.start, rows.stop
             if span not in pixels:
                 pixels[span] = subject.pixels(rows)
-            facts = {"model": name, "pixels": pixels[span], "rows": [rows.start, rows.stop]}
+            facts = {"model": name, "pixels": pixels[span], "rows": [rows.start, rows.stop], **other}
             keys = tuple(_key(chain, facts, subject.context.draws) for chain in group)
             there = all(store.has("maps", key) for key in keys)
             pieces.append(Piece(group, rows, keys, there, passes))
@@ -129,7 +132,7 @@ def stored_maps(
     if not chains:
         return {}
     pieces = pieces_of(subject, chains, store) if pieces is None else pieces
-    maker = _Maker(subject, chains)
+    maker = MapMaker(subject, chains)
     maps_by_chain: dict[str, list[Tensor]] = {chain.name: [] for chain in chains}
     done = dict.fromkeys((piece.group for piece in pieces), 0)
     for piece in pieces:
@@ -144,16 +147,17 @@ def stored_maps(
     return {name: torch.cat(parts)[:whole] for name, parts in maps_by_chain.items()}
 
 
-class _Maker:
+class MapMaker:
     """Makes pieces; what all of them need is prepared before the first."""
 
     def __init__(self, subject: Subject, chains: Sequence[Chain]) -> None:
         self.subject, self.chains = subject, chains
 
     @functools.cached_property
-    def output(self) -> Output:
-        """What the model's answers are taken for; refused where a chain needs probabilities and there are none."""
-        return output_for(self.subject.model, self.subject.x, self.chains)
+    def output(self) -> OutputKind:
+        """What the model's answers are; refused where a chain needs probabilities and there are none."""
+        check_kind(self.chains, self.subject.output)
+        return self.subject.output
 
     @functools.cached_property
     def context(self) -> Context:
@@ -178,7 +182,7 @@ class _Maker:
             )
 
 
-def _maps_of(piece: Piece, maker: _Maker, store: Store) -> list[Tensor]:
+def _maps_of(piece: Piece, maker: MapMaker, store: Store) -> list[Tensor]:
     """A piece from the store, or made and kept there."""
     items = [item for key in piece.keys if (item := store.find("maps", key)) is not None]
     if len(items) < len(piece.keys):

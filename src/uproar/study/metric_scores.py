@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -23,7 +25,8 @@ from uproar.study.base_models import BaseModels
 from uproar.study.cell import ScoreCell, by_estimator
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
-from uproar.training import predict
+from uproar.study.targets import explained_targets, followed_targets
+from uproar.training import FineTuning, predict
 
 
 class MetricScores:
@@ -45,11 +48,14 @@ class MetricScores:
         model = self.base_models.get(seed)[0]
         calls = {name: [read_metric(unit.metric) for unit in own] for name, own in by_chain.items()}
         states = self.base_models.states(model, chains, seed)
+        fine_tuned = self._fine_tuned(seed)
         started = time.perf_counter()
         methods = evaluate_methods(
             calls,
             [list(by_chain)],
-            lambda _, rows: self._batches(model, chains, seed, rows, states),
+            lambda _, rows: [
+                replace(batch, fine_tuned=fine_tuned) for batch in self._batches(model, chains, seed, rows, states)
+            ],
             len(self.inputs.task.test),
             MemoryBudget.of(model, self.inputs.task.test.read(slice(0, 2))),
         )
@@ -60,6 +66,11 @@ class MetricScores:
                 facts = {**one.facts, "seconds": seconds, "forwards": methods[name].shown}
                 self.inputs.store.write("score", self.keys.score(unit), Item(one.arrays, _jsonable(facts)))
 
+    def _fine_tuned(self, seed: int) -> Callable[[FineTuning], nn.Module]:
+        """Gives the fine-tuned copies of a base model; training images are read when the first is asked for."""
+        copies = functools.cache(lambda: self.base_models.fine_tuned(seed))
+        return functools.cache(lambda tuning: callable_from_cpu(copies()(tuning)))
+
     def _batches(
         self, model: nn.Module, chains: Sequence[Chain], seed: int, rows: slice, states: dict[str, Any]
     ) -> list[Batch]:
@@ -69,7 +80,8 @@ class MetricScores:
         draws = Draws.of(seed, range(rows.start, rows.stop), "test")
         clean = predict(model, x)
         context = Context(draws, self.inputs.task.mean, self.inputs.task.train, truth, states, test)
-        target = clean.argmax(1) if self.inputs.setting.target == "predicted" else y
+        asked = self.inputs.setting.target
+        target, y = explained_targets(asked, clean, y), followed_targets(asked, clean, y)
 
         def explains(chain: Chain) -> Callable[..., Tensor]:
             @explain_on_device

@@ -17,11 +17,12 @@ from uproar.data.task_facts import TaskFacts, limit_facts, task_facts
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import families, read_chain
 from uproar.metrics.probe import fractions_of, has_curve, images_shown
-from uproar.metrics.registry import metrics, read_metric
+from uproar.metrics.registry import fine_tuning_of, metrics, read_metric
 from uproar.models import ModelSpec
 from uproar.models.registry import make
 from uproar.plugins.loading import describe_error
 from uproar.protocols import protocol_named
+from uproar.protocols.evaluator import evaluator_epochs
 from uproar.removal.levels import bits_for
 from uproar.statistics.bootstrap import DRAWS
 from uproar.study.cell import Cell, ScoreCell
@@ -111,39 +112,59 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
         for c in cells
         if protocol_named(c.protocol).retrains
     }
+    judges = {c.seed for c in cells if protocol_named(c.protocol).evaluator}
     plain = 0 if setting.weights is not None else replicates
+    tuned = {(s.seed, tuning) for s in scores if (tuning := fine_tuning_of(s.metric)) is not None}
     trainings = plain + len(learned)
-    trained = float(trainings * size.train * setting.recipe.epochs)
+    epochs = trainings * setting.recipe.epochs + sum(tuning.recipe.epochs for _, tuning in tuned)
+    epochs += len(judges) * evaluator_epochs(setting.recipe, size.shape)
+    trained = float(size.train * epochs)
     explained, stored = _maps(study, size, cells, scores)
-    shown = len(cells) * size.test + _judged(study, size, scores)
+    shown = _asked(cells) * size.test + _judged(study, size, scores)
     forward = _forward(setting.model, size)
     return Outline(
         len(cells) + len(scores),
-        trainings,
+        trainings + len(tuned) + len(judges),
         trained,
         explained,
         float(shown),
         forward * (3 * (trained + explained) + shown),
-        stored + len(cells) * size.test * size.classes * 2 + _values(scores, size),
+        stored + _answers(cells, size) + _values(scores, size),
         (size.missing,) if size.missing else (),
     )
+
+
+def _asked(cells: list[Cell]) -> int:
+    """Tests of a network with changed images: an evaluator answers for both targets at once."""
+    protocols = [(cell, protocol_named(cell.protocol)) for cell in cells]
+    judged = {(c.estimator, p.keeps, p.test, p.reads_mask, c.fraction, c.seed) for c, p in protocols if p.evaluator}
+    return len(judged) + sum(not protocol.evaluator for _, protocol in protocols)
+
+
+def _answers(cells: list[Cell], size: TaskFacts) -> float:
+    """Bytes of what networks said of the test images: all class scores, of an evaluator bits and class."""
+    judged = sum(protocol_named(cell.protocol).evaluator for cell in cells)
+    return float(size.test * (16 * judged + 2 * size.classes * (len(cells) - judged)))
 
 
 def _maps(study: Study, size: TaskFacts, cells: list[Cell], scores: list[ScoreCell]) -> tuple[float, float]:
     """Passes for the maps that cells and metrics need, and bytes of what the store keeps of those of cells.
 
-    Cells need the maps of both splits; metrics those of the test images, which are not kept.
+    Cells need the maps of both splits, those of an evaluator of the test images alone; metrics those of the test
+    images, which are not kept.
     """
-    passes, kept = 0.0, _kept(study, size)
-    stored = 0.0
+    passes, stored = 0.0, 0.0
+    kept = {size.train + size.test: _kept(study, size), size.test: _kept(study, replace(size, train=0))}
     for seed in study.seeds:
-        removed = {x.estimator for x in cells if x.seed == seed}
-        scored = {x.estimator for x in scores if x.seed == seed} - removed
-        for names, images in ((removed, size.train + size.test), (scored, size.test)):
+        evaluated = {x.estimator for x in cells if x.seed == seed}
+        removed = {x.estimator for x in cells if x.seed == seed and not protocol_named(x.protocol).evaluator}
+        scored = {x.estimator for x in scores if x.seed == seed} - evaluated
+        parts = ((removed, size.train + size.test), (evaluated - removed, size.test), (scored, size.test))
+        for names, images in parts:
             chains = [read_chain(n, study.sign, study.channels) for n in sorted(names)]
             for family in families([chain for chain in chains if not chain.is_direct]):
                 passes += images * max(chain.passes_for(size.classes) for chain in family)
-                stored += len(family) * kept if names is removed else 0.0
+                stored += 0.0 if names is scored else len(family) * kept[images]
     return passes, stored
 
 

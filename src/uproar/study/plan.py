@@ -9,15 +9,19 @@ from dataclasses import dataclass, field
 from uproar.errors import CODE_ERRORS
 from uproar.estimators import Chain, families
 from uproar.metrics.probe import images_shown
+from uproar.metrics.registry import fine_tuning_of
 from uproar.protocols import protocol_named
+from uproar.protocols.evaluator import evaluator_epochs
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.storage.store import Store
+from uproar.study.base_models import FINE_TUNED
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, Outcome, ScoreCell, Skipped, Unit, by_estimator
 from uproar.study.grid import cells_of, check_files, check_weights, refusal, scores_of
 from uproar.study.job import Job, place
 from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
+from uproar.training import FineTuning
 
 STACK = 8
 """Networks trained at once at most."""
@@ -69,6 +73,7 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     ended = sum(unit in settled and unit not in refused for unit in every)
     total.cached += len(cells) + len(scores) - len(missing) - len(unscored) - len(refused) - ended
     lacking = _lacking(bench, applicable, set(missing), total)
+    tested_only = _tested_only(bench, applicable)
     alive = {unit.seed for unit in every if unit not in settled}
     seeds = [
         seed
@@ -78,7 +83,7 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     for seed in alive:
         units = [unit for unit in every if unit.seed == seed and unit not in refused]
         total.promised.setdefault(("model", bench.keys.model(seed)), []).extend(units)
-    base_jobs = {seed: _base_jobs(bench, seed, lacking) for seed in seeds}
+    base_jobs = {seed: _base_jobs(bench, seed, lacking, tested_only) for seed in seeds}
     explain_jobs: dict[ImageRanking, list[str]] = defaultdict(list)
     for job in (job for jobs in base_jobs.values() for job in jobs):
         for name in job.names:
@@ -87,7 +92,8 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
         cells = [cell for cell in missing if cell.seed == seed]
         scored = [unit for unit in unscored if unit.seed == seed]
         total.jobs += base_jobs[seed] + _cell_jobs(bench, cells, base_jobs[seed], explain_jobs)
-        total.jobs += _score_jobs(bench, seed, scored, base_jobs[seed])
+        tunings = _fine_tuning_jobs(bench, seed, scored, base_jobs[seed])
+        total.jobs += [*tunings.values(), *_score_jobs(bench, seed, scored, base_jobs[seed], tunings)]
 
 
 def _lacks(bench: Bench, total: Plan, kind: str, key: str, unit: Unit) -> bool:
@@ -114,10 +120,32 @@ def _lacking(
             if own:
                 name = "levels", bench.keys.ranking(ranking)
                 total.promised.setdefault(name, []).append(cell)
-    return {ranking: bench.rankings.lacking(ranking, fractions) for ranking, fractions in lacking.items()}
+    tested_only = _tested_only(bench, applicable)
+    return {
+        ranking: bench.rankings.lacking(ranking, fractions, ranking in tested_only)
+        for ranking, fractions in lacking.items()
+    }
 
 
-def _base_jobs(bench: Bench, seed: int, lacking: Mapping[ImageRanking, list[tuple[float, ...]]]) -> list[Job]:
+def _tested_only(bench: Bench, cells: Sequence[Cell]) -> set[ImageRanking]:
+    """The rankings that only test images are changed by: the evaluator needs no maps of training images."""
+    evaluated: set[ImageRanking] = set()
+    others: set[ImageRanking] = set()
+    for cell in cells:
+        rankings = bench.inputs.rankings_of(cell)
+        if protocol_named(cell.protocol).evaluator:
+            evaluated.add(rankings[1])
+        else:
+            others.update(rankings)
+    return evaluated - others
+
+
+def _base_jobs(
+    bench: Bench,
+    seed: int,
+    lacking: Mapping[ImageRanking, list[tuple[float, ...]]],
+    tested_only: Collection[ImageRanking],
+) -> list[Job]:
     """The trainings of a replicate's base models, then the maps of its rankings."""
     mine = {ranking: sets for ranking, sets in lacking.items() if ranking.seed == seed}
     folds = [None, *range(FOLDS)] if any(ranking.crossed for ranking in mine) else [None]
@@ -133,14 +161,25 @@ def _base_jobs(bench: Bench, seed: int, lacking: Mapping[ImageRanking, list[tupl
         for fold in folds
         if not bench.store.has("model", bench.keys.model(seed, fold))
     ]
-    return trains + [job for crossed in (False, True) for job in _explain_jobs(bench, seed, mine, crossed, trains)]
+    return trains + [
+        job
+        for crossed, test_only in ((False, True), (False, False), (True, False))
+        for job in _explain_jobs(
+            bench,
+            seed,
+            {ranking: sets for ranking, sets in mine.items() if (ranking in tested_only) == test_only},
+            crossed,
+            trains,
+            test_only,
+        )
+    ]
 
 
 def _cell_jobs(
     bench: Bench, missing: list[Cell], base_jobs: list[Job], explain_jobs: Mapping[ImageRanking, list[str]]
 ) -> list[Job]:
     """Jobs that train, with all tests of their networks, and one per estimator on which the base model is tested."""
-    fixed: dict[str, list[Cell]] = defaultdict(list)
+    fixed: dict[tuple[str, str], list[Cell]] = defaultdict(list)
     retrained: dict[tuple[str, tuple, float | None], list[Cell]] = defaultdict(list)
     for cell in missing:
         if protocol_named(cell.protocol).retrains:
@@ -148,25 +187,41 @@ def _cell_jobs(
             alone = None if bench.inputs.stacks else cell.fraction
             retrained[cell.estimator, protocol_named(cell.protocol).network, alone].append(cell)
         else:
-            fixed[cell.estimator].append(cell)
+            fixed["judge" if protocol_named(cell.protocol).evaluator else "evaluate", cell.estimator].append(cell)
     train = tuple(job.id for job in base_jobs if job.kind == "train" and job.fold is None)
-    jobs = []
+    judged = [cells for (kind, _), cells in fixed.items() if kind == "judge"]
+    jobs = _evaluator_jobs(bench, judged[0][0].seed, train) if judged else []
+    network = {"evaluate": train, "judge": tuple(job.id for job in jobs) or train}
     for group in retrained.values():
         for cells, trained in _chunks(bench, group):
             cost = _training_cost(bench) * trained
             needs = _needed(bench, cells, explain_jobs)
             name = f"{place(bench.setting, cells[0].seed)}/{cells[0]} +{len(cells) - 1}"
             jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
-    for chain, cells in fixed.items():
+    for (kind, chain), cells in fixed.items():
         cost = len(cells) * len(bench.task.test) / 3
-        needs = train + _needed(bench, cells, explain_jobs)
-        name = f"{place(bench.setting, cells[0].seed)}/evaluate {chain}"
-        jobs.append(Job(name, "evaluate", bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
+        needs = network[kind] + _needed(bench, cells, explain_jobs)
+        name = f"{place(bench.setting, cells[0].seed)}/{kind} {chain}"
+        jobs.append(Job(name, kind, bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
     return jobs
 
 
+def _evaluator_jobs(bench: Bench, seed: int, train: tuple[str, ...]) -> list[Job]:
+    """The training of a replicate's evaluator, if it is still to be done."""
+    if bench.store.has("evaluator", bench.keys.evaluator(seed)):
+        return []
+    cost = float(len(bench.task.train) * evaluator_epochs(bench.setting.recipe, bench.task.shape))
+    name = f"{place(bench.setting, seed)}/evaluator"
+    return [Job(name, "evaluator", bench.setting, seed, needs=train, cost=cost)]
+
+
 def _explain_jobs(
-    bench: Bench, seed: int, lacking: Mapping[ImageRanking, list[tuple[float, ...]]], crossed: bool, trains: list[Job]
+    bench: Bench,
+    seed: int,
+    lacking: Mapping[ImageRanking, list[tuple[float, ...]]],
+    crossed: bool,
+    trains: list[Job],
+    test_only: bool,
 ) -> list[Job]:
     """Jobs for each family of chains that share passes and lack the same fractions."""
     chains: dict[tuple[float, ...], list[Chain]] = defaultdict(list)
@@ -178,22 +233,29 @@ def _explain_jobs(
     for fractions, members in chains.items():
         for family in families(members):
             rankings = [ImageRanking(chain, seed, crossed) for chain in family]
-            jobs += _family_jobs(bench, rankings, fractions, train)
+            jobs += _family_jobs(bench, rankings, fractions, train, test_only)
     return jobs
 
 
 def _family_jobs(
-    bench: Bench, rankings: Sequence[ImageRanking], fractions: tuple[float, ...], train: tuple[str, ...]
+    bench: Bench,
+    rankings: Sequence[ImageRanking],
+    fractions: tuple[float, ...],
+    train: tuple[str, ...],
+    test_only: bool,
 ) -> list[Job]:
     """One job for all images, or one for each shard that is missing; shards wait for what the first prepares."""
     family = [ranking.chain for ranking in rankings]
     names, seed, crossed = tuple(c.name for c in family), rankings[0].seed, rankings[0].crossed
-    label = f"{place(bench.setting, seed)}/explain {'cross-fitted ' * crossed}{names} {fractions}"
+    which = f"{'cross-fitted ' * crossed}{'test images ' * test_only}{names} {fractions}"
+    label = f"{place(bench.setting, seed)}/explain {which}"
     needs = train if any(chain.needs_model for chain in family) else ()
     classes = len(bench.task.classes)
     jobs: list[Job] = []
-    for shard in bench.explainer.missing_shards(rankings, fractions) if bench.explainer.shards else (None,):
-        images = len(bench.task.train) + len(bench.task.test) if shard is None else len(shard)
+    sharded = bool(bench.explainer.shards)
+    for shard in bench.explainer.missing_shards(rankings, fractions, test_only) if sharded else (None,):
+        every = len(bench.task.test) + (0 if test_only else len(bench.task.train))
+        images = every if shard is None else len(shard)
         part = "" if shard is None else f" {shard}"
         first = (jobs[0].id,) if jobs and any(chain.prepares for chain in family) else ()
         cost = images * (0.3 + max(chain.passes_for(classes) for chain in family))
@@ -207,6 +269,7 @@ def _family_jobs(
             needs=needs + first,
             crossed=crossed,
             shard=shard,
+            test_only=test_only,
             cost=cost,
         )
         jobs.append(job)
@@ -228,6 +291,8 @@ def trainings(job: Job, bench: Bench) -> int:
     """How many networks a job trains."""
     if job.kind == "train":
         return int(bench.setting.weights is None)
+    if job.kind in ("evaluator", "fine-tune"):
+        return 1
     if job.kind != "retrain":
         return 0
     return len({bench.keys.training(cell) for cell in job.cells if isinstance(cell, Cell)})
@@ -249,7 +314,30 @@ def _needed(bench: Bench, cells: list[Cell], explain_jobs: Mapping[ImageRanking,
     return tuple(dict.fromkeys(job for ranking in rankings for job in explain_jobs.get(ranking, ())))
 
 
-def _score_jobs(bench: Bench, seed: int, units: list[ScoreCell], others: list[Job]) -> list[Job]:
+def _fine_tuning_jobs(
+    bench: Bench, seed: int, units: Sequence[ScoreCell], others: Sequence[Job]
+) -> dict[FineTuning, Job]:
+    """The fine-tunings that metrics of a replicate need and the store lacks: one of each serves all estimators."""
+    train = tuple(job.id for job in others if job.kind == "train")
+    wanted = {tuning for unit in units if (tuning := fine_tuning_of(unit.metric)) is not None}
+    lacking = [t for t in wanted if not bench.store.has(FINE_TUNED, bench.keys.fine_tuned(t, seed))]
+    return {
+        tuning: Job(
+            f"{place(bench.setting, seed)}/fine-tune {tuning.removal}, {tuning.recipe.title}",
+            "fine-tune",
+            bench.setting,
+            seed,
+            needs=train,
+            tuning=tuning,
+            cost=float(len(bench.task.train) * tuning.recipe.epochs),
+        )
+        for tuning in sorted(lacking, key=lambda t: str(t.identity))
+    }
+
+
+def _score_jobs(
+    bench: Bench, seed: int, units: list[ScoreCell], others: list[Job], tunings: Mapping[FineTuning, Job]
+) -> list[Job]:
     """One job per estimator, whose metrics share the changed images; several if maps cost more and share passes."""
     train = tuple(job.id for job in others if job.kind == "train")
     by_chain = by_estimator(units)
@@ -258,6 +346,8 @@ def _score_jobs(bench: Bench, seed: int, units: list[ScoreCell], others: list[Jo
     for group in _scored_together(bench, judging):
         names = [chain.name for chain in group]
         cost = _explaining(bench, group) + sum(judging[name] for name in names)
+        judges = {fine_tuning_of(unit.metric) for name in names for unit in by_chain[name]}
+        tuned = tuple(job.id for tuning, job in tunings.items() if tuning in judges)
         jobs.append(
             Job(
                 f"{place(bench.setting, seed)}/score {', '.join(names)}",
@@ -265,7 +355,7 @@ def _score_jobs(bench: Bench, seed: int, units: list[ScoreCell], others: list[Jo
                 bench.setting,
                 seed,
                 cells=tuple(unit for name in names for unit in by_chain[name]),
-                needs=train,
+                needs=train + tuned,
                 cost=len(bench.task.test) * cost,
             )
         )

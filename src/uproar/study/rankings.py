@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from uproar.data import Split
 from uproar.data.stream import row_numbers
-from uproar.errors import Absent, Damaged
+from uproar.errors import Absent, Damaged, NotApplicable
 from uproar.estimators import Chain, Context, estimators
 from uproar.estimators.registry import run
 from uproar.removal import Levels
 from uproar.seeds import Draws
 from uproar.storage.store import Item
-from uproar.study.explainer import Explainer
+from uproar.study.explainer import LEVELS, TEST_LEVELS, Explainer
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.study.settings import ImageRanking
@@ -37,16 +38,17 @@ class Rankings:
         self._last: dict[str, Item] = {}
         self._tables: dict[tuple[str, str, bool], ShardedLevels] = {}
 
-    def lacking(self, ranking: ImageRanking, fractions: set[float]) -> list[tuple[float, ...]]:
+    def lacking(self, ranking: ImageRanking, fractions: set[float], test_only: bool = False) -> list[tuple[float, ...]]:
         """What has to be made so that levels of a ranking serve some fractions: the fractions of each set of levels.
 
-        A set of which a shard is lost is made whole again; the fractions that no set serves are one more.
+        A set of which a shard is lost is made whole again; the fractions that no set serves are one more. `test_only`:
+        the levels of test images will do.
         """
         rest, broken = set(fractions), []
-        for key in list(self.store.keys("levels", self.keys.ranking(ranking))):
-            facts = self.store.facts("levels", key)
+        for kind, key in self._sets(ranking, test_only):
+            facts = self.store.facts(kind, key)
             served = tuple(facts.get("fractions", ()))
-            shards = self.explainer.shards if "shards" in facts else ()
+            shards = self.explainer.shards_for(kind == TEST_LEVELS) if "shards" in facts else ()
             if all(self.store.has("shard", shard.key(key)) for shard in shards):
                 rest -= set(served)
             else:
@@ -58,22 +60,30 @@ class Rankings:
                 rest -= set(served)
         return [*groups, tuple(sorted(rest))] if rest else groups
 
+    def _sets(self, ranking: ImageRanking, test_only: bool) -> list[tuple[str, str]]:
+        """The sets of levels that the store has of a ranking, by kind and key: of all images, then of test images."""
+        kinds = (LEVELS, TEST_LEVELS) if test_only else (LEVELS,)
+        return [(kind, key) for kind in kinds for key in self.store.keys(kind, self.keys.ranking(ranking))]
+
     def facts(self, chain: Chain, seed: int) -> list[dict[str, Any]]:
         """What is known of a chain's rankings: ties, cost; one record per explain step."""
-        keys = self.store.keys("levels", self.keys.ranking(ImageRanking(chain, seed)))
-        return [facts for key in list(keys) if (facts := self.store.facts("levels", key))]
+        known: dict[str, dict[str, Any]] = {}
+        for kind, key in self._sets(ImageRanking(chain, seed), test_only=True):
+            if key not in known and (facts := self.store.facts(kind, key)):
+                known[key] = facts
+        return list(known.values())
 
-    def levels(self, ranking: ImageRanking, fraction: float, make: bool = True) -> Item:
+    def levels(self, ranking: ImageRanking, fraction: float, make: bool = True, test_only: bool = False) -> Item:
         """An item of levels that serves a fraction, made if there is none (`make=False`: `Absent`)."""
         name = self.keys.ranking(ranking)
         cached = self._last.get(name)
-        if cached is not None and fraction in cached.facts["fractions"]:
+        if cached is not None and fraction in cached.facts["fractions"] and (test_only or "ties_train" in cached.facts):
             return cached
         again: Sequence[float] = [fraction]
-        for key in list(self.store.keys("levels", name)):
-            served = self.store.facts("levels", key).get("fractions", ())
+        for kind, key in self._sets(ranking, test_only):
+            served = self.store.facts(kind, key).get("fractions", ())
             if fraction in served:
-                item = self.store.find("levels", key)
+                item = self.store.find(kind, key)
                 if item is not None:
                     self._last = {name: item}
                     return item
@@ -81,8 +91,8 @@ class Rankings:
         if not make:
             self.store.faults.absent.add(("levels", name))
             raise Absent(f"no levels of {ranking.chain.name} serve {fraction:g}")
-        self.explainer.explain([ranking.chain.name], ranking.seed, again, crossed=ranking.crossed)
-        return self.store.read("levels", self.keys.levels(ranking, again))
+        self.explainer.explain([ranking.chain.name], ranking.seed, again, crossed=ranking.crossed, test_only=test_only)
+        return self.store.read(TEST_LEVELS if test_only else LEVELS, self.keys.levels(ranking, again))
 
     def important(
         self,
@@ -96,7 +106,7 @@ class Rankings:
         features = self.inputs.features
         if ranking.chain.is_direct:
             return self._direct(ranking, fraction, split, row_numbers(rows, len(split)))
-        item = self.levels(ranking, fraction, make)
+        item = self.levels(ranking, fraction, make, split.name == self.inputs.task.test.name)
         served = tuple(item.facts["fractions"])
         if "shards" in item.facts:
             sharded = self._sharded(ranking, served, split.name, make)
@@ -131,6 +141,16 @@ class Rankings:
         context = Context(Draws.of(ranking.seed, rows, split.name), task.mean, task.train)
         return run(estimators[call.name], [split.read(rows), fraction, context], dict(call.options))
 
+    def test_places(self, ranking: ImageRanking, fraction: float) -> Tensor:
+        """The place of every feature of every test image, (n, *features): 0 goes first."""
+        if ranking.chain.is_direct:
+            raise NotApplicable(f"{ranking.chain.name} removes without ranking")
+        item = self.levels(ranking, fraction, test_only=True)
+        if "test_ranks" not in item.arrays:
+            raise NotApplicable("it needs test images that fit in memory; give limit=")
+        places = torch.from_numpy(item.arrays["test_ranks"].astype(np.int32))
+        return places.view(len(places), *self.inputs.features)
+
     def test_map(self, chain: Chain, seed: int, row: int) -> np.ndarray | None:
         """The stored map of one test image, scaled to [-1, 1]; channels summed."""
         maps = self.test_maps(chain, seed, slice(row, row + 1))
@@ -141,8 +161,8 @@ class Rankings:
     def test_maps(self, chain: Chain, seed: int, rows: slice = slice(None)) -> np.ndarray | None:
         """The stored maps of some test images, each scaled to [-1, 1]."""
         name = self.keys.ranking(ImageRanking(chain, seed))
-        for key in list(self.store.keys("levels", name)):
-            item = self.store.find("levels", key)
+        for kind, key in self._sets(ImageRanking(chain, seed), test_only=True):
+            item = self.store.find(kind, key)
             if item is None:
                 continue
             if "shards" not in item.facts:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from uproar.estimators import estimators
+from uproar.metrics.registry import fine_tuning_of
 from uproar.protocols import protocol_named
 from uproar.storage.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials
+from uproar.study.base_models import FINE_TUNED
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell
 from uproar.study.grid import cells_of, scores_of
@@ -29,7 +31,7 @@ class RequiredResults:
 
     def __contains__(self, item: tuple[str, str]) -> bool:
         kind, key = item
-        if kind in ("levels", "shard"):
+        if kind in ("levels", "test_levels", "shard"):
             return key.partition("-")[0] in self.rankings
         return item in self.items
 
@@ -50,10 +52,17 @@ def _add(study: Study, bench: Bench, needs: RequiredResults) -> None:
     """What one study needs in one setting."""
     cells = cells_of(study, bench.setting)
     rankings = {ranking for cell in cells for ranking in bench.inputs.rankings_of(cell)}
-    rankings |= {ImageRanking(chain, seed) for chain in study.chains for seed in study.seeds}
+    rankings |= {ImageRanking(chain, seed) for chain in study.all_chains for seed in study.seeds}
+    evaluated = {cell.seed for cell in cells if protocol_named(cell.protocol).evaluator}
+    needs.items |= {("evaluator", bench.keys.evaluator(seed)) for seed in evaluated}
+    readers = {bench.inputs.rankings_of(cell)[1] for cell in cells if protocol_named(cell.protocol).reads_mask}
+    needs.items |= {("reader", bench.keys.reader(ranking)) for ranking in readers}
     needs.rankings |= {bench.keys.ranking(one) for one in rankings}
     needs.items |= {("cell", bench.keys.cell(cell)) for cell in (*cells, *_companions(bench, cells))}
-    needs.items |= {("score", bench.keys.score(s)) for s in scores_of(study, bench.setting)}
+    for unit in scores_of(study, bench.setting):
+        needs.items.add(("score", bench.keys.score(unit)))
+        if (tuning := fine_tuning_of(unit.metric)) is not None:
+            needs.items.add((FINE_TUNED, bench.keys.fine_tuned(tuning, unit.seed)))
     for ranking in rankings:
         for fold in ranking.folds:
             needs.items.add(("model", bench.keys.model(ranking.seed, fold)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import time
@@ -16,53 +15,40 @@ from torch import Tensor, nn
 from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.models import build, build_for_input
+from uproar.models.forward import read_by
+from uproar.models.output_kind import require_kind
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.protocols.mask_assignment import mask_donors
+from uproar.protocols.mask_assignment import mask_donors, moved_to, random_places
 from uproar.protocols.mask_detector import detection_auc, detector_recipe, mask_detector, pixel_scores
 from uproar.removal import FillContext
-from uproar.removal.fill import read_fill, sample_colour
 from uproar.removal.order import count
 from uproar.seeds import Draws
 from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels, answer_facts, kept_scores
 from uproar.study.cell import Cell
 from uproar.study.changed_images import ChangedImages, changed_images
+from uproar.study.evaluators import Evaluators
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
+from uproar.study.mask_readers import MaskReaders
 from uproar.study.rankings import Rankings
 from uproar.training import fit, fit_all, predict
-
-MARGINALS = 2**26
-"""Values of training images that are held for a fill that draws from them."""
 
 
 class Cells:
     """The cells of a setting: each the accuracy of a retrained network, or of the base model, on changed images."""
 
-    def __init__(self, inputs: Inputs, keys: Keys, base_models: BaseModels, rankings: Rankings) -> None:
+    def __init__(
+        self, inputs: Inputs, keys: Keys, base_models: BaseModels, rankings: Rankings, evaluators: Evaluators
+    ) -> None:
         self.inputs, self.keys, self.base_models, self.rankings = inputs, keys, base_models, rankings
+        self.evaluators, self.fill_contexts = evaluators, evaluators.fill_contexts
+        self.readers = MaskReaders(inputs, keys, rankings, evaluators)
         self.setting, self.store = inputs.setting, inputs.store
-
-    @functools.cached_property
-    def _marginals(self) -> Tensor | None:
-        """Some training images, for the fill that draws pixels from them."""
-        if not self.setting.fill.startswith("resample"):
-            return None
-        most = min(4096, len(self.inputs.task.train), max(1, MARGINALS // math.prod(self.inputs.task.shape)))
-        rows = torch.linspace(0, len(self.inputs.task.train) - 1, most).long()
-        return self.inputs.task.train.read(rows)
-
-    @functools.cached_property
-    def _colour(self) -> Tensor | None:
-        """The mean colour of some training images, for the fill that wants no more of them."""
-        entry, options = read_fill(self.setting.fill)
-        if entry.name != "mean" or options["images"] is None:
-            return None
-        return sample_colour(self.inputs.task.train.read, len(self.inputs.task.train), options["images"])
 
     def around(self, draws: Draws) -> FillContext:
         """What the study's fill may know besides the images."""
-        return FillContext(draws, self.inputs.task.mean, self._marginals, self._colour)
+        return self.fill_contexts.around(draws)
 
     def changed_images(self, cell: Cell, split: Split) -> Tensor | ChangedImages:
         """What the network of a cell sees of a split; of a split that streams, made when it is read."""
@@ -84,8 +70,11 @@ class Cells:
             return lambda rows: torch.zeros(len(rows), *self.inputs.features, dtype=torch.bool)
         donors = mask_donors(split, masks, cell.seed)
 
+        places = random_places(split, cell.seed) if masks.of == "shifted" else None
+
         def important(rows: Tensor) -> Tensor:
-            return self.rankings.important(ranking, cell.fraction, split, rows if donors is None else donors[rows])
+            own = self.rankings.important(ranking, cell.fraction, split, rows if donors is None else donors[rows])
+            return own if places is None else moved_to(own, places[rows])
 
         return important
 
@@ -101,6 +90,8 @@ class Cells:
         not: they are next to free, and would cost a training later.
         """
         missing = [c for c in cells if self.store.find("cell", self.keys.cell(c)) is None]
+        for name in dict.fromkeys(cell.protocol for cell in missing):
+            require_kind(name, protocol_named(name).kinds, self.inputs.task.kind, "it needs one class per image")
         for name in dict.fromkeys(cell.estimator for cell in missing):
             self.rankings.explainer.check_features(self.inputs.chain(name))
         fresh = {self.keys.training(c): c for c in missing if protocol_named(c.protocol).retrains}
@@ -108,8 +99,7 @@ class Cells:
         for cell in dict.fromkeys([*missing, *self._companions(fresh)]):
             started = time.perf_counter()
             again = protocol_named(cell.protocol).retrains
-            model = networks[self.keys.training(cell)] if again else self.base_models.get(cell.seed)[0]
-            item = self._tested(model, cell)
+            item = self._tested(networks[self.keys.training(cell)] if again else None, cell)
             # the training counts once
             spent = training if again and fresh[self.keys.training(cell)] == cell else 0.0
             seconds = time.perf_counter() - started + spent
@@ -129,6 +119,8 @@ class Cells:
         for key, cell in fresh.items():
             trained = self.inputs.rankings_of(cell)[0]
             for test in (replace(cell, protocol=name) for name in retraining):
+                if self.inputs.task.kind not in protocol_named(test.protocol).kinds:
+                    continue
                 if self.inputs.rankings_of(test)[1] == trained and self.keys.training(test) == key:
                     tests.append(test)
         return tests
@@ -148,7 +140,7 @@ class Cells:
                     gone = self.removed(cell, train).long()
                     fit(model, x, gone, detector_recipe(self.setting.recipe), seed)
             else:
-                fit_all(models, images, train.labels, self.setting.recipe, seed)
+                fit_all(models, images, train.labels, self.setting.recipe, seed, self.inputs.task.kind)
             spent += time.perf_counter() - began
             networks |= dict(zip(keys, models, strict=True))
         return networks, spent / max(1, len(fresh))
@@ -179,15 +171,22 @@ class Cells:
             return mean, std
         return torch.cat([self.inputs.task.mean, mean]), torch.cat([self.inputs.task.std, std])
 
-    def _tested(self, model: nn.Module, cell: Cell) -> Item:
-        """The predictions of a network for the test images of a cell."""
-        test = self.inputs.task.test
+    def _tested(self, retrained: nn.Module | None, cell: Cell) -> Item:
+        """The predictions for the test images of a cell: of a retrained network, the evaluator or the base model."""
+        test, protocol = self.inputs.task.test, protocol_named(cell.protocol)
         images = self.changed_images(cell, test)
-        if protocol_named(cell.protocol).learns == "mask":
+        if protocol.reads_mask:
+            return self.readers.judged(cell, images[:])
+        if protocol.evaluator:
+            return self.evaluators.judged(cell.seed, images)
+        model = self.base_models.get(cell.seed)[0] if retrained is None else retrained
+        if protocol.learns == "mask":
             areas = detection_auc(pixel_scores(model, images[:]), self.removed(cell, test))
             return Item({"areas": areas.float().numpy()}, {"images": len(test)})
-        scores = kept_scores(predict(model, images))
-        return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0))
+        kind = self.inputs.task.kind
+        with read_by(None):
+            scores = kept_scores(predict(model, images), kind)
+        return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0, kind))
 
 
 def _network(cell: Cell) -> tuple[str, str]:

@@ -42,6 +42,7 @@ def run_study(
     study.check_files()
     whole = Progress(study=study.name)
     deadline = Deadline(budget)
+    made_first = 0
     with _workers(study, store, jobs, ray) as runner:
         whole.pace = Pace(runner.workers)
         expected = ExpectedWork(whole.pace)
@@ -56,9 +57,11 @@ def run_study(
             whole.promise(todo.promised)
             for kind, seconds in progress.seconds.items():
                 whole.seconds[kind] = whole.seconds.get(kind, 0.0) + seconds
-            if not name.startswith(AUDIT):
+            if name.startswith(FIRST):
+                made_first = progress.done - progress.cached
+            elif not name.startswith(AUDIT):
                 whole.total += progress.total
-                whole.cached += progress.cached
+                whole.cached += progress.cached - made_first
                 whole.done += progress.done
     if deadline.over:
         whole.notices.append(
@@ -76,6 +79,8 @@ def _begin(store: Store) -> None:
 
 AUDIT = "audit "
 """How the names of studies that audits need begin."""
+FIRST = "evaluator of "
+"""How the name of the part of a study begins that is run before the rest."""
 
 
 def _plans(
@@ -93,6 +98,10 @@ def _plans(
         for name, part in interim_studies(study, store):
             yield name, plan(part, Store(store), settled)
     else:
+        first, rest = _evaluator_part(study)
+        if first is not None and rest is not None:
+            expected.expect(study.name, plan(rest, Store(store), settled))
+            yield f"{FIRST}{study.name}", plan(first, Store(store), settled)
         yield study.name, plan(study, Store(store), settled)
     if study.audits:
         from uproar.study.audit import audit_requests, needed_studies, needed_trials
@@ -111,6 +120,14 @@ def _plans(
             yield f"{AUDIT}{name}", plan(part, Store(store), settled)
         for name, (trials, setting) in worlds.items():
             yield f"{AUDIT}{name}", plan_trials(trials, setting, Store(store))
+
+
+def _evaluator_part(study: Study) -> tuple[Study | None, Study | None]:
+    """What a study asks of the evaluator, whose answer is wanted first, and what else it asks."""
+    protocols = study.protocol_list
+    parts = ([p.name for p in protocols if (p.evaluator and not p.reads_mask) == first] for first in (True, False))
+    first, rest = (study.with_changes(protocols=names, audits=(), claims=()) if names else None for names in parts)
+    return (first.with_changes(metrics=()) if first else None), rest
 
 
 @contextmanager
@@ -196,7 +213,7 @@ def _blocked(job: Job, ended: dict[str, Report]) -> Report | None:
     """The report of a job that cannot run because what it needs was skipped or failed."""
     for need in job.needs:
         for unit, outcome in ended[need].outcomes.items():
-            mine = unit == "base" or unit in _estimators(job)
+            mine = unit in ("base", "evaluator") or unit in _estimators(job)
             if mine and not isinstance(outcome, Done):
                 units: list[str | Unit] = [*job.names, *job.cells]
                 return Report(job, dict.fromkeys(units, _inherited(unit, outcome)), 0.0)
@@ -210,4 +227,6 @@ def _estimators(job: Job) -> set[str]:
 def _inherited(unit: str | Unit, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Failed) and unit == "base":
         return Failed(f"{NO_BASE}: {outcome.reason}", outcome.traceback)
+    if isinstance(outcome, Failed) and unit == "evaluator":
+        return Failed(f"the evaluator could not be trained: {outcome.reason}", outcome.traceback)
     return outcome

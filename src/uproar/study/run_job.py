@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from uproar.devices import deterministic
 from uproar.errors import CODE_ERRORS, Absent, Damaged, NotApplicable, SideEffect, StoreError, one_line
+from uproar.models.output_kind import assuming_output
 from uproar.plugins.loading import describe_error
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Done, Failed, Outcome, ScoreCell, Skipped, Unit, by_estimator
@@ -58,7 +60,8 @@ def attempt(work: Callable[[], object], bench: Bench | None = None) -> Outcome:
     lost = ""
     for _ in range(ATTEMPTS):
         try:
-            work()
+            with nullcontext() if bench is None else assuming_output(bench.inputs.output):
+                work()
         except NotApplicable as error:
             return Skipped(one_line(error))
         except SideEffect as error:
@@ -80,12 +83,23 @@ def _train(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     return {"base": attempt(lambda: bench.base_models.get(job.seed, job.fold), bench)}
 
 
+def _train_evaluator(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
+    return {"evaluator": attempt(lambda: bench.evaluators.get(job.seed), bench)}
+
+
+def _fine_tune(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
+    """What goes wrong ends the metrics that ask this copy, in jobs of their own, and no others."""
+    assert job.tuning is not None
+    tuning = job.tuning
+    return {job.id: attempt(lambda: bench.base_models.fine_tuned(job.seed)(tuning), bench)}
+
+
 def _explain(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
     """The whole family together; if that fails, one by one, so that only the guilty one fails."""
     outcomes: dict[str | Unit, Outcome] = {}
     outcomes.update(_refused(bench, job.names, job.seed, job.crossed))
     names = [name for name in job.names if name not in outcomes]
-    options = (job.seed, job.fractions, job.shard, job.crossed)
+    options = (job.seed, job.fractions, job.shard, job.crossed, job.test_only)
     if not names:
         return outcomes
     together = attempt(lambda: bench.explainer.explain(names, *options), bench)
@@ -144,9 +158,12 @@ def _simulate(bench: Bench, job: Job) -> dict[str | Unit, Outcome]:
 
 _KINDS: dict[str, Callable[[Bench, Job], dict[str | Unit, Outcome]]] = {
     "train": _train,
+    "evaluator": _train_evaluator,
+    "fine-tune": _fine_tune,
     "explain": _explain,
     "retrain": _measure,
     "evaluate": _measure,
+    "judge": _measure,
     "score": _score,
     "simulate": _simulate,
 }

@@ -68,7 +68,9 @@ class ExpectedWork:
     def _new(self, job: Job) -> float:
         """The share of a job that no study before makes; from now on it is made."""
         parts: list[Hashable] = [*job.cells, *job.names] or [job.id]
-        mine: set[Hashable] = {(job.setting, job.kind, job.seed, job.shard, job.crossed, part) for part in parts}
+        mine: set[Hashable] = {
+            (job.setting, job.kind, job.seed, job.shard, job.crossed, job.test_only, part) for part in parts
+        }
         new = len(mine - self.counted) / len(mine)
         self.counted |= mine
         return new

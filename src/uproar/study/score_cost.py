@@ -9,7 +9,7 @@ from uproar.errors import NotApplicable
 from uproar.estimators import Chain
 from uproar.metrics import metrics as known_metrics
 from uproar.metrics.probe import images_shown
-from uproar.metrics.registry import read_metric
+from uproar.metrics.registry import fine_tuning_of, read_metric
 from uproar.models.speed import Speed
 from uproar.remaining_time import about, duration
 from uproar.storage.store import Store
@@ -30,6 +30,8 @@ class ScoreCost:
     """Changed images per image and method."""
     pieces: Sequence[Piece]
     speed: Speed
+    tuned: float = 0.0
+    """Images passed forward and backward to fine-tune the networks that judge."""
 
     @classmethod
     def of(
@@ -48,6 +50,7 @@ class ScoreCost:
             shown,
             pieces_of(subject, chains, store) if chains else [],
             Speed.of(subject.model, subject.x),
+            _fine_tuned_images(subject, metrics),
         )
 
     @property
@@ -61,13 +64,19 @@ class ScoreCost:
         return self.speed.forward * self.images * self.methods * self.shown
 
     @property
+    def fine_tuning(self) -> float:
+        """Seconds for the networks that judge, as if the store had none."""
+        return self.speed.both * self.tuned
+
+    @property
     def seconds(self) -> float:
         """All of them."""
-        return self.explaining + self.scoring
+        return self.explaining + self.scoring + self.fine_tuning
 
     def within(self, budget: float) -> int:
         """How many images about can be done in so many seconds."""
-        return max(1, min(self.images, int(self.images * budget / max(self.seconds, 1e-9))))
+        left, each = budget - self.fine_tuning, self.explaining + self.scoring
+        return max(1, min(self.images, int(self.images * left / max(each, 1e-9))))
 
     def sentences(self, budget: float | None) -> list[str]:
         """What is going to be done, about how long it takes, and what would make it shorter."""
@@ -75,10 +84,11 @@ class ScoreCost:
         kept = sum(p.there for p in self.pieces)
         maps = f"{passes:,.0f} forward and backward for maps" if passes else "none for maps"
         there = f" ({kept} of {len(self.pieces)} pieces are in the store)" if kept else ""
+        tuned = f", {self.tuned:,.0f} forward and backward to fine-tune what judges" if self.tuned else ""
         said = [
             f"{self.images} images × {self.methods} methods × {self.shown:,.0f} changed images for "
             f"{len(self.metrics)} metrics: {self.images * self.methods * self.shown:,.0f} passes forward, "
-            f"{maps}{there}: {about(self.seconds)}."
+            f"{maps}{there}{tuned}: {about(self.seconds)}."
         ]
         if budget is not None and self.seconds > budget:
             said.append(
@@ -96,6 +106,13 @@ class ScoreCost:
         if fewer is not None:
             ways.append(f'--metrics "{fewer}"')
         return f"Within 10 minutes: {', or '.join(ways)}."
+
+
+def _fine_tuned_images(subject: Subject, metrics: Sequence[str]) -> float:
+    """Training images times epochs of all fine-tunings that metrics ask for."""
+    train = subject.context.train
+    tunings = {tuning for name in metrics if (tuning := fine_tuning_of(name)) is not None}
+    return 0.0 if train is None else float(len(train) * sum(tuning.recipe.epochs for tuning in tunings))
 
 
 def _fewer_steps(names: Sequence[str]) -> str | None:

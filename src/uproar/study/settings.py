@@ -24,13 +24,14 @@ class Setting:
     recipe: Recipe
     fill: str = "mean"
     features: str = "pixel"
-    target: str = "predicted"
+    target: str | int = "predicted"
     sign: str = "none"
     channels: str = "sum"
     weights: str | None = None
     pretrained: str | None = None
     limit: int | None = None
     device: str = "cpu"
+    output: str = "auto"
 
     @property
     def code(self) -> str:

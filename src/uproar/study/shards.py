@@ -124,18 +124,17 @@ class ShardBuilder:
 def join_shards(parts: Mapping[Shard, Mapping[str, Any]], chain: Chain) -> Item:
     """What is known of the levels of all images, from the facts of their shards."""
     shares: dict[str, list[float]] = {}
-    for name in ("train", "test"):
+    for name in dict.fromkeys(shard.split for shard in parts):
         mine = [facts for shard, facts in parts.items() if shard.split == name]
         images = sum(facts["images"] for facts in mine)
         total = np.sum([facts["ties"] for facts in mine], axis=0)
-        shares[name] = (total / images).tolist()
+        shares[f"ties_{name}"] = (total / images).tolist()
     facts = {
         "fractions": next(iter(parts.values()))["fractions"],
         "chain": chain.name,
         "passes": chain.passes,
         "seconds": sum(facts["seconds"] for facts in parts.values()),
-        "ties_train": shares["train"],
-        "ties_test": shares["test"],
+        **shares,
         "constant": sum(facts["constant"] for facts in parts.values()),
         "shards": [[shard.split, shard.start, shard.stop] for shard in parts],
     }

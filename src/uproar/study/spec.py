@@ -27,7 +27,7 @@ from uproar.plugins.loading import file_at
 from uproar.protocols import Protocol, protocol_named
 from uproar.removal.fill import fills
 from uproar.removal.order import check_fraction
-from uproar.statistics.design import BASELINE, INTERIM_ANALYSES
+from uproar.statistics.design import BASELINE, INTERIM_ANALYSES, NETWORK_FREE, random_ranking, random_rankings_for
 from uproar.training.recipe import Recipe
 
 DEMO_ESTIMATORS = (
@@ -100,7 +100,7 @@ class Resources(BaseModel):
 
 
 class Study(BaseModel):
-    """What to run. Every field has a default: `Study()` is ROAR and KAR on digits."""
+    """What to run. Every field has a default: `Study()` is the evaluator, ROAR and KAR on digits."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -108,7 +108,8 @@ class Study(BaseModel):
     tasks: Names = ("digits",)
     models: Names = ("cnn-small",)
     estimators: Names = DEMO_ESTIMATORS
-    protocols: Names = ("roar", "kar", "roar:no-retrain", "kar:no-retrain")
+    protocols: Names = ("evaluator", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
+    """What is done with rankings; the evaluator is run first, whatever its place in the list."""
     metrics: Names = ()
     """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
     audits: Names = ()
@@ -118,13 +119,18 @@ class Study(BaseModel):
     fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = (0.1, 0.3, 0.5, 0.7, 0.9)
     random_fractions: Annotated[tuple[float, ...], BeforeValidator(_listed)] = ()
     """Further fractions that are removed at random alone: how much can go before nothing is learned?"""
+    random_rankings: Annotated[int | None, Field(ge=1, le=MOST)] = None
+    """Independent random rankings per replicate, whose mean is the baseline; None: `random_rankings_for` as many."""
     seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] = (0, 1, 2, 3, 4)
     """One whole replicate per seed; a number n means seeds 0..n-1."""
     until_decided: bool = False
     """Spend replicates where the ranking is undecided: interim analyses at 3, 5, 8, 13, 20 of the seeds."""
     fill: str = "mean"
     features: Literal["pixel", "channel"] = "pixel"
-    target: Literal["predicted", "label"] = "predicted"
+    target: Literal["predicted", "label"] | Annotated[int, Field(ge=0, strict=True)] = "predicted"
+    """What is explained: the predicted class or label, the true one, or that of a number; a component of values."""
+    output: Literal["auto", "softmax", "sigmoid", "regression"] = "auto"
+    """What the networks answer with; by default what the labels of the task are."""
     sign: Literal["none", "abs", "sq", "relu"] = "none"
     channels: Literal["sum", "mean", "max"] = "sum"
     weights: str | None = None
@@ -164,8 +170,9 @@ class Study(BaseModel):
             )
         _distinct("estimator", self.estimators)
         _distinct("estimator", [chain.name for chain in self.chains])
+        self._check_baseline()
         if self.protocols or not self.metrics:
-            _distinct("protocol", [protocol.name for protocol in self.protocol_list])
+            _distinct("protocol", [protocol_named(name).name for name in self.protocols])
         for text in self.metrics:
             read_metric(text)
         if self.audits:  # audits need tables, which a worker process should not wait for
@@ -190,13 +197,25 @@ class Study(BaseModel):
         if not re.fullmatch(r"[\w. -]{1,80}", self.name):
             raise BadInput(f"A study's name has letters, digits, spaces and . _ - only, not {self.name!r}.")
 
+    def _check_baseline(self) -> None:
+        """Refuse a random ranking as an estimator that the baseline holds already."""
+        further = {chain.name for chain in self.baseline_chains[1:]}
+        twice = next((chain.name for chain in self.chains if chain.name in further), None)
+        if twice is not None:
+            count = len(self.baseline_chains)
+            raise BadInput(
+                f"{twice} is one of the {count} random rankings that all estimators are compared with "
+                f"(random_rankings = {count}): name one with draw={count} or more, or set random_rankings = 1."
+            )
+
     def _check_size(self) -> None:
         """Refuse lists that nobody could run, before anything is done for each of their entries."""
         lists = {name: value for name, value in self if isinstance(value, tuple)}
         for name, values in lists.items():
             if len(values) > MOST:
                 raise BadInput(f"{name} has at most {MOST} entries, not {len(values)}.")
-        common = len(self.tasks) * len(self.models) * len(self.estimators) * len(self.seeds)
+        rankings = len(self.estimators) + (self.random_rankings or random_rankings_for(len(self.estimators))) - 1
+        common = len(self.tasks) * len(self.models) * rankings * len(self.seeds)
         each = len(self.protocols) * (len(self.fractions) + len(self.random_fractions))
         cells = common * (each + len(self.metrics))
         if cells > MOST_CELLS:
@@ -231,14 +250,51 @@ class Study(BaseModel):
         return chains
 
     @property
+    def baseline_chains(self) -> list[Chain]:
+        """The random rankings of a replicate, whose mean is the baseline; the first is `random`."""
+        others = sum(chain.name != BASELINE for chain in self.chains)
+        count = self.random_rankings or random_rankings_for(others)
+        return [read_chain(random_ranking(draw), self.sign, self.channels) for draw in range(count)]
+
+    @property
+    def all_chains(self) -> list[Chain]:
+        """The estimators and the further random rankings: everything that is ranked by."""
+        return [*self.chains, *self.baseline_chains[1:]]
+
+    @property
     def metric_names(self) -> list[str]:
         """The metrics in canonical form."""
         return [str(read_metric(text)) for text in self.metrics]
 
     @property
     def protocol_list(self) -> list[Protocol]:
-        """The protocols, read."""
-        return [protocol_named(name) for name in self.protocols]
+        """The protocols, read, each with those that it brings: the evaluator its other direction and its control."""
+        found = {protocol.name: protocol for protocol in map(protocol_named, self.protocols)}
+        waiting = [name for protocol in found.values() for name in protocol.brings]
+        while waiting:
+            protocol = protocol_named(waiting.pop(0))
+            if protocol.name not in found:
+                found[protocol.name] = protocol
+                waiting += protocol.brings
+        return list(found.values())
+
+    def chains_for(self, protocol: Protocol) -> list[Chain]:
+        """The estimators under a protocol; an evaluator judges the network-free rankings too, at next to no cost."""
+        if protocol.reads_mask:
+            return self.chains
+        if not protocol.evaluator:
+            return self.all_chains
+        names = {chain.name for chain in self.all_chains}
+        more = [read_chain(name, self.sign, self.channels) for name in NETWORK_FREE if name not in names]
+        return [*self.all_chains, *more]
+
+    @property
+    def every_chain(self) -> list[Chain]:
+        """The estimators under all protocols."""
+        chains = {chain.name: chain for chain in self.all_chains}
+        for protocol in self.protocol_list:
+            chains |= {chain.name: chain for chain in self.chains_for(protocol)}
+        return list(chains.values())
 
     @property
     def deviations(self) -> list[str]:

@@ -9,10 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from uproar.data.task import Split, Task, channel_moments
+from uproar.data.training_images import read_training_images
 from uproar.data.user_images import count_images, read_images
 from uproar.errors import BadInput, BadOption
 from uproar.estimators import Context
 from uproar.models import ModelSpec, make
+from uproar.models.output_kind import Output, OutputKind, assuming_output, predicted_target
+from uproar.models.recognise_output import recognise_output, sum_tolerance
 from uproar.models.weights import load_weights
 from uproar.plugins.loading import file_at
 from uproar.seeds import Draws
@@ -35,6 +39,8 @@ class ImageSet:
     """What they are: the name of a task, or a file or folder."""
     classes: int | None = None
     """Number of classes, where it is known without the network."""
+    train: Split | None = None
+    """Training images of the user's own, where they were given."""
     bench: Bench | None = None
     """The task they are from."""
     notes: tuple[str, ...] = ()
@@ -53,20 +59,41 @@ def images_of_task(task: str, model: str, weights: str | None, limit: int, seed:
     bench = bench_for(Setting.all_of(study)[0], store.root)
     test, classes = bench.task.test, bench.task.classes
     x, y = test.read(slice(0, limit)), test.labels[:limit]
-    return ImageSet(x, [classes[k] for k in y.tolist()], y, task, len(classes), bench, tuple(bench.task.notes))
+    titles = [title_of(bench.task, label) for label in y]
+    known = y if bench.task.kind == "softmax" else y[:, 0].long() if bench.inputs.output.single else None
+    count = 2 if bench.inputs.output.single else len(classes)
+    return ImageSet(x, titles, known, task, count, bench=bench, notes=tuple(bench.task.notes))
+
+
+def title_of(task: Task, label: Tensor) -> str:
+    """What the label of an image says: its class, the labels it has, or its values."""
+    if task.kind == "softmax":
+        return task.classes[int(label)]
+    values = label.reshape(-1).tolist()
+    if task.kind == "regression":
+        return ", ".join(f"{name} {value:.3g}" for name, value in zip(task.classes, values, strict=True))
+    return ", ".join(name for name, there in zip(task.classes, values, strict=True) if there) or "no label"
 
 
 def images_of_files(
-    images: str, model: str, weights: str | None, classes: int | None, limit: int, size: int | None = None
+    images: str,
+    model: str,
+    weights: str | None,
+    classes: int | None,
+    limit: int,
+    size: int | None = None,
+    train: str | None = None,
 ) -> ImageSet:
-    """Images of the user's own."""
+    """Images of the user's own, with those that the network was trained on where they are given (`train`)."""
     spec = ModelSpec.of(model)
     if weights is not None and not file_at(weights).is_file():
         raise BadInput(f"There is no weights file {weights}.")
     x, titles, labels = read_images(images, limit, size)
     untrained = f"{spec.name} has random weights: give --weights to explain a trained network."
     notes = (untrained,) if weights is None and not spec.from_file else ()
-    return ImageSet(x, titles, labels, images, classes, notes=notes)
+    c, h, w = x.shape[1:]
+    known = None if train is None else read_training_images(train, (c, h, w))
+    return ImageSet(x, titles, labels, images, classes, known, notes=notes)
 
 
 def check_target(target: str, images: ImageSet) -> None:
@@ -84,20 +111,30 @@ def subject_of_images(
     target: str,
     seed: int,
     listen: Callable[[int, int], None] | None = None,
+    output: Output = "auto",
 ) -> Subject:
-    """The images with the network: for a task its base model, which is trained if need be; `listen` counts epochs."""
+    """The images with the network: for a task its base model, which is trained if need be; `listen` counts epochs.
+
+    `output` says what the network answers with.
+    """
     check_target(target, images)
     x, bench = images.x, images.bench
     if bench is None:
         net, made = _network(images, model, weights, seed)
-        context = Context(Draws.of(seed, len(x)), x.mean((0, 2, 3)))
+        mean = x.mean((0, 2, 3)) if images.train is None else channel_moments(images.train)[0]
+        context = Context(Draws.of(seed, len(x)), mean, images.train)
     else:
         task = bench.task
         net = bench.base_models.get(seed, listen=listen)[0]
         truth = task.test.truth(slice(0, len(x)))
         context = Context(Draws.of(seed, len(x)), task.mean, task.train, truth, samples=task.test)
         made = {**bench.spec.identity, "data": task.fingerprint}
-    return Subject(net.eval(), x, _targets(net, x, images.labels, target), context, made)
+    answers = predict(net.eval(), x)
+    if bench is not None and bench.task.kind != "softmax":
+        kind = bench.inputs.output
+    else:
+        kind = recognise_output(net, x, answers, output, sum_tolerance(net))
+    return Subject(net, x, _targets(answers, kind, images.labels, target), context, made, kind)
 
 
 def _network(images: ImageSet, model: str, weights: str | None, seed: int) -> tuple[torch.nn.Module, dict[str, Any]]:
@@ -110,9 +147,10 @@ def _network(images: ImageSet, model: str, weights: str | None, seed: int) -> tu
     return net, spec.identity
 
 
-def _targets(model: torch.nn.Module, x: Tensor, labels: Tensor | None, target: str) -> Tensor:
+def _targets(answers: Tensor, kind: OutputKind, labels: Tensor | None, target: str) -> Tensor:
     if target == "label" and labels is not None:
         return labels
-    if target == "predicted":
-        return predict(model, x).argmax(1)
-    return torch.full((len(x),), int(target))
+    if target != "predicted":
+        return torch.full((len(answers),), int(target))
+    with assuming_output(kind):
+        return predicted_target(kind.read(answers, len(answers)))

@@ -1,9 +1,21 @@
 """Training from scratch, and the predictions and accuracy of a trained network."""
 
 from uproar.training.evaluate import accuracy, predict
+from uproar.training.finetune import FineTuning, fine_tuned
 from uproar.training.fit import channels_last, fit
 from uproar.training.recipe import Recipe
 from uproar.training.rows import Rows
 from uproar.training.stack import fit_all, stackable
 
-__all__ = ["Recipe", "Rows", "accuracy", "channels_last", "fit", "fit_all", "predict", "stackable"]
+__all__ = [
+    "FineTuning",
+    "Recipe",
+    "Rows",
+    "accuracy",
+    "channels_last",
+    "fine_tuned",
+    "fit",
+    "fit_all",
+    "predict",
+    "stackable",
+]

@@ -26,6 +26,8 @@ from uproar.training.fit import channels_last, fit
 from uproar.training.optimise import Optimiser
 from uproar.training.recipe import Recipe
 from uproar.training.rows import Rows
+from uproar.training.task_scores import training_loss
+from uproar.types import Kind
 
 LARGEST = 10 * 10
 """Pixels of an image up to which stacking pays: twice as fast at 8×8, no gain at 16×16, a loss at 28×28."""
@@ -44,18 +46,30 @@ def stackable(model: nn.Module, shape: Sequence[int]) -> bool:
 
 
 def fit_all(
-    models: Sequence[nn.Module], images: Sequence[Tensor | Rows], labels: Tensor, recipe: Recipe, seed: int
+    models: Sequence[nn.Module],
+    images: Sequence[Tensor | Rows],
+    labels: Tensor,
+    recipe: Recipe,
+    seed: int,
+    kind: Kind = "softmax",
 ) -> None:
     """Train each model on its own version of the same images, in place: as a stack if they can be, else in turn."""
     held = [x for x in images if isinstance(x, Tensor)]
     if recipe.plain and len(held) == len(images) and stackable(models[0], held[0].shape[1:]):
-        fit_stack(models, held, labels, recipe, seed)  # type: ignore[arg-type]
+        fit_stack(models, held, labels, recipe, seed, kind)  # type: ignore[arg-type]
         return
     for model, x in zip(models, images, strict=True):
-        fit(model, x, labels, recipe, seed)
+        fit(model, x, labels, recipe, seed, kind=kind)
 
 
-def fit_stack(models: Sequence[SmallCNN], images: Sequence[Tensor], labels: Tensor, recipe: Recipe, seed: int) -> None:
+def fit_stack(
+    models: Sequence[SmallCNN],
+    images: Sequence[Tensor],
+    labels: Tensor,
+    recipe: Recipe,
+    seed: int,
+    kind: Kind = "softmax",
+) -> None:
     """Train networks that start alike, in place, as `fit` would train each of them with this seed."""
     if not len(labels):
         raise BadInput("There are no images to train on.")
@@ -75,7 +89,7 @@ def fit_stack(models: Sequence[SmallCNN], images: Sequence[Tensor], labels: Tens
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
             y = labels[part]
             # one loss at a time: the rows of a network must not be dealt out with those of another
-            losses = [F.cross_entropy(own, y, label_smoothing=recipe.label_smoothing) for own in scores.unbind()]
+            losses = [training_loss(own, y, kind, recipe.label_smoothing) for own in scores.unbind()]
             gradients = torch.autograd.grad(losses, stack.weights)
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
             optimiser.step([stack.flattened(gradients)], rate)

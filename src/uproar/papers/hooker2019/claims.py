@@ -15,9 +15,9 @@ from typing import Unpack
 import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.registry import Test, claim, claims_of, every, read_texts
+from uproar.claims.registry import Test, claim, claims_of, every, part, read_texts
 from uproar.errors import NotApplicable
-from uproar.results.judgement import Decision, Measure, Range
+from uproar.results.judgement import Decision, Measure, Missing, Range
 from uproar.statistics.design import BASELINE
 
 SINGLE = ("grad", "ig", "guided_backprop")
@@ -53,11 +53,11 @@ declare("random-99")(_kept(0.99, above=0.25))
 # the ranking, asked twice: of ROAR as published, and of decoupled ROAR as `NAME-controlled`
 
 
-def _wrapped(evidence: ClaimEvidence, how: str, protocol: str) -> list[str]:
-    return evidence.available([f"{how}({name})" for name in SINGLE], protocol)
+Parts = Callable[[ClaimEvidence, str], Sequence[Measure | Missing]]
+"""The parts of a claim under a protocol."""
 
 
-def _ranking(what: str, parts: Callable[[ClaimEvidence, str], Sequence[Measure]]) -> None:
+def _ranking(what: str, parts: Parts) -> None:
     """Declare a claim on the ranking under both protocols; all of `parts(evidence, protocol)` must hold."""
     text = read_texts(__file__)[what]
 
@@ -72,24 +72,20 @@ def _ranking(what: str, parts: Callable[[ClaimEvidence, str], Sequence[Measure]]
         claim(f"hooker2019:{what}{suffix}", place=text["place"], says=says, published=published)(under(protocol))
 
 
-def _against_random(how: str, **claimed: Unpack[Range]) -> Callable[[ClaimEvidence, str], Sequence[Measure]]:
+def _against_random(how: str, **claimed: Unpack[Range]) -> Parts:
     """Every wrapped estimate against random."""
-    return lambda evidence, protocol: [
-        evidence.area(protocol, name, **claimed) for name in _wrapped(evidence, how, protocol)
-    ]
+    return lambda evidence, protocol: [part(evidence.area, protocol, f"{how}({name})", **claimed) for name in SINGLE]
 
 
-def _against_base(how: str, *but: str, **claimed: Unpack[Range]) -> Callable[[ClaimEvidence, str], Sequence[Measure]]:
+def _against_base(how: str, *but: str, **claimed: Unpack[Range]) -> Parts:
     """Every wrapped estimate against its own base."""
     return lambda evidence, protocol: [
-        evidence.area(protocol, name, name.removeprefix(f"{how}(")[:-1], **claimed)
-        for name in _wrapped(evidence, how, protocol)
-        if name not in but
+        part(evidence.area, protocol, f"{how}({name})", name, **claimed) for name in SINGLE if name not in but
     ]
 
 
-def _single(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure]:
-    return [evidence.area(protocol, name, below=NEGLIGIBLE) for name in evidence.available(SINGLE, protocol)]
+def _single(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure | Missing]:
+    return [part(evidence.area, protocol, name, below=NEGLIGIBLE) for name in SINGLE]
 
 
 def _grad_like_ig(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure]:
@@ -102,7 +98,7 @@ def _sg_gb(evidence: ClaimEvidence, protocol: str) -> Sequence[Measure]:
 
 _ranking("single", _single)
 _ranking("grad-like-ig", _grad_like_ig)
-_ranking("sg", _against_base("sg", SG_GB, below=NEGLIGIBLE))
+_ranking("sg", _against_base("sg", "guided_backprop", below=NEGLIGIBLE))
 _ranking("sg-gb", _sg_gb)
 _ranking("sg-random", _against_random("sg", below=NEGLIGIBLE))
 _ranking("sq", _against_base("sq", above=0.0, below=0.1))  # a little: less than ten points, as the published gains are
@@ -130,19 +126,21 @@ def _widest(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> tup
 @declare("kar")
 def kar(evidence: ClaimEvidence) -> Decision:
     """Range over estimators at the fraction where they differ most, ROAR's minus KAR's, replicate by replicate."""
-    names = evidence.available([*SINGLE, *_wrapped(evidence, "sg_sq", ROAR)], ROAR)
-    names = evidence.available(names, KAR)
+    wanted = [*SINGLE, *(f"sg_sq({name})" for name in SINGLE)]
+    names = evidence.available(evidence.available(wanted, ROAR), KAR)
     if len(names) < 3:
         raise NotApplicable(f"{len(names)} estimators have both ROAR and KAR; use at least 3")
     (removed, roar), (kept, kar_) = (_widest(evidence, protocol, names) for protocol in (ROAR, KAR))
     what = f"range over {len(names)} estimators: roar at {removed:g} minus kar at {kept:g}, accuracy"
-    return every(evidence.over_replicates(what, roar - kar_, above=0.0))
+    absent = [*evidence.absent(wanted, ROAR), *evidence.absent(wanted, KAR)]
+    return every(evidence.over_replicates(what, roar - kar_, above=0.0), *absent)
 
 
 @declare("retrain")
 def retrain(evidence: ClaimEvidence) -> Decision:
     """The original network minus the retrained one, at every fraction and in the mean of them."""
-    return every(*(m for name in evidence.available(SINGLE, UNTRAINED) for m in _falls(evidence, name)))
+    names = evidence.available(SINGLE, UNTRAINED)
+    return every(*(m for name in names for m in _falls(evidence, name)), *evidence.absent(SINGLE, UNTRAINED))
 
 
 def _falls(evidence: ClaimEvidence, name: str) -> list[Measure]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Unpack
 
+import pandas as pd
+
+from uproar.audits.synthetic import DIFFERENCES
+from uproar.audits.values import BLIND, CUT, DISTANCES
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.registry import Test, claims_of, every, most
+from uproar.claims.registry import Test, claims_of, every, most, part
 from uproar.data.registry import tasks
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.judgement import Decision, Measure, Range
-from uproar.statistics.intervals import Interval, mean_interval
+from uproar.statistics.intervals import Interval
 
 ENSEMBLES = ("sg(ig)", "sg_sq(ig)", "var(ig)")
 RECT, POOLING = "rect(ig)", "pooling(ig)"
-BLIND = 0.05
-"""Curves nearer than this lie on each other; between the published .019 and .183."""
 LITTLE = 0.02
 """A gain of two points counts as notable."""
 NONE = 0.01
@@ -28,22 +29,22 @@ declare = claims_of("li2024", __file__)
 
 # known answers
 
-KNOWN_ANSWER = "known answer: 200 features whose sum is the class"
-"""The table of the audit `values`."""
-
 
 def _trial(better: str, worse: str, metric: str, **claimed: Unpack[Range]) -> Test:
-    """The difference of two kinds of maps over trials; they share their data, which the interval leaves out."""
+    """The difference of two kinds of maps, trial by trial."""
 
     def test(evidence: ClaimEvidence) -> Decision:
-        rows = [evidence.row("values", KNOWN_ANSWER, map=name, metric=metric) for name in (better, worse)]
-        gap = float(rows[0]["mean"] - rows[1]["mean"])
-        n = int(rows[0]["trials"])
-        half = 1.959964 * math.sqrt(sum(float(r["sd"]) ** 2 for r in rows) / n)
+        row = evidence.row("values", DIFFERENCES, metric=metric, map=better, other=worse)
         what = f"{metric}: {better} minus {worse} map"
-        return every(Measure(what, Interval(gap, gap - half, gap + half, n), "trials", **claimed), evidence="values")
+        return every(Measure(what, _interval(row), "trials", **claimed), evidence="values")
 
     return test
+
+
+def _interval(row: pd.Series, value: str = "mean") -> Interval:
+    """The interval in a row of an audit's table."""
+    n, df = int(row["n"]), float(row["df"])
+    return Interval(float(row[value]), float(row["low"]), float(row["high"]), n, int(row.get("replicates", n)), df)
 
 
 declare("synthetic-completeness")(_trial("truth", "removed", "completeness", above=0.0))
@@ -56,21 +57,18 @@ declare("synthetic-removed")(_trial("removed", "truth", "soundness", above=-NONE
 
 
 def _distances(metrics: Sequence[str], **claimed: Unpack[Range]) -> Test:
-    """The smallest distance of the curves, over estimators and the paper's three schemes, values cut to [0, 1].
+    """The smallest distance of the curves, mean over estimators and the paper's three schemes, values cut to [0, 1].
 
     Where they are not cut, adding a constant changes no order, and a metric that goes by the order sees nothing.
     """
 
     def test(evidence: ClaimEvidence) -> Decision:
-        table = evidence.table("values", "by estimator and scheme")
-        parts = []
-        for name in metrics:
-            rows = table[(table["metric"] == name) & table["clipped"]]
-            each = rows.groupby(["estimator", "scheme"], sort=False)["distance"].mean()
-            interval = mean_interval(each.to_numpy(float))
+        def distance(name: str) -> Measure:
+            row = evidence.row("values", DISTANCES, metric=name, changes=CUT)
             what = f"{name}: smallest distance between the curves"
-            parts.append(Measure(what, interval, "estimators and schemes", **claimed))
-        return every(*parts, evidence="values")
+            return Measure(what, _interval(row, "distance"), "images", **claimed)
+
+        return every(*(part(distance, name) for name in metrics), evidence="values")
 
     return test
 
@@ -87,8 +85,7 @@ def _cue(what: str, **claimed: Unpack[Range]) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         row = evidence.row("spurious", "differences of accuracy", what=what)
-        interval = Interval(float(row["mean"]), float(row["low"]), float(row["high"]), int(row["n"]))
-        return every(Measure(what, interval, **claimed), evidence="spurious")
+        return every(Measure(what, _interval(row), **claimed), evidence="spurious")
 
     return test
 
@@ -112,15 +109,14 @@ def kind_of_marks(evidence: ClaimEvidence) -> str:
 
 
 def _on_marks(kind: str, metric: str, name: str, others: Sequence[str], **claimed: Unpack[Range]) -> Test:
-    """One map against others on images with a kind of marks, or without any; a single other must be there."""
+    """One map against others on images with a kind of marks, or without any."""
 
     def test(evidence: ClaimEvidence) -> Decision:
         if kind_of_marks(evidence) != kind:
             wanted = f"semi-natural(..., kind={kind})" if kind else "a task without marks"
             raise NotApplicable(f"it is about {wanted}, not {evidence.task}")
         chosen = evidence.metric(metric)
-        rivals = evidence.available(others) if len(others) > 1 else others
-        return every(*(evidence.gap(chosen, name, other, **claimed) for other in rivals))
+        return every(*(part(evidence.gap, chosen, name, other, **claimed) for other in others))
 
     return test
 
@@ -139,7 +135,7 @@ def _ensembles(metric: str, names: Sequence[str] = ENSEMBLES, fill: str = "", **
 
     def test(evidence: ClaimEvidence) -> Decision:
         chosen = evidence.metric(metric, **({"fill": fill} if fill else {}))
-        return every(*(evidence.gap(chosen, name, "ig", **claimed) for name in evidence.available(names)))
+        return every(*(part(evidence.gap, chosen, name, "ig", **claimed) for name in names))
 
     return test
 
@@ -157,8 +153,9 @@ def _sounder(name: str) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         metric = evidence.metric("soundness")
-        others = evidence.available(("extremal_perturbation", "deep_shap", "deep_lift", "ig", "input_iba"))
-        return most(*(evidence.gap(metric, name, other, above=0.0) for other in others))
+        deep = next(iter(evidence.available(("deep_shap", "deep_lift"))), "deep_shap")  # one method, with one baseline
+        others = ("extremal_perturbation", deep, "ig", "input_iba")
+        return most(*(part(evidence.gap, metric, name, other, above=0.0) for other in others))
 
     return test
 
@@ -167,8 +164,8 @@ def _extremal(metric: str, **claimed: Unpack[Range]) -> Test:
     """Extremal perturbation against Grad-CAM and IBA."""
 
     def test(evidence: ClaimEvidence) -> Decision:
-        chosen, names = evidence.metric(metric), evidence.available(("grad_cam", "iba"))
-        return every(*(evidence.gap(chosen, "extremal_perturbation", name, **claimed) for name in names))
+        chosen = evidence.metric(metric)
+        return every(*(part(evidence.gap, chosen, "extremal_perturbation", n, **claimed) for n in ("grad_cam", "iba")))
 
     return test
 

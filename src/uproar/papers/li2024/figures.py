@@ -7,14 +7,17 @@ from functools import partial
 
 import pandas as pd
 
+from uproar.audits.synthetic import KNOWN_ANSWER
+from uproar.audits.values import ALL, DISTANCES
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.registry import if_applicable
+from uproar.claims.registry import if_applicable, part
 from uproar.errors import NotApplicable
-from uproar.papers.li2024.claims import KNOWN_ANSWER, POOLING, RECT, kind_of_marks
+from uproar.papers.li2024.claims import POOLING, RECT, kind_of_marks
 from uproar.report.figures import Chart, Figure
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent
 from uproar.report.paper_curves import metric_chart, trace_chart
 from uproar.report.paper_figures import BRACKETS, ComparisonTable, FigureSource, PaperFigure, paper_figure, plain
+from uproar.results.judgement import Measure, sample_text
 from uproar.statistics.intervals import Interval
 
 PAPER = "li2024"
@@ -74,7 +77,7 @@ def _best(source: FigureSource, kind: str, names: Mapping[str, str]) -> str:
         return f"{kind} of none is known"
     top = max(real.values())
     best = [label for label, v in real.items() if top - v < 0.0005]
-    return f"{listed(best)} {'is' if len(best) == 1 else 'are'} highest in {kind} ({top:.3f})"
+    return f"the highest value of {kind} is that of {listed(best)} ({top:.3f})"
 
 
 # Figures 8 and 15
@@ -93,12 +96,13 @@ def ensembles(source: FigureSource) -> PaperFigure:
 
 
 def _gain(source: FigureSource, kind: str) -> str:
-    metric = source.evidence.metric(kind)
-    start = _value(source.evidence, metric, "ig")
-    rest = [_value(source.evidence, metric, name) for name in ENSEMBLES if name != "ig"]
-    better = sum(v > start for v in rest if known(v))
-    there = sum(known(v) for v in rest)
-    return f"{better} of {there} have more {kind} than IG" if there and known(start) else ""
+    """How many ensembles have surely more of something than IG, and surely less, by the intervals of the claims."""
+    metric, names = source.evidence.metric(kind), [name for name in ENSEMBLES if name != "ig"]
+    parts = [part(source.evidence.gap, metric, name, "ig") for name in names]
+    sides = [one.interval.side for one in parts if isinstance(one, Measure)]
+    if not sides:
+        return ""
+    return f"{sides.count(1)} of {len(sides)} have surely more {kind} than IG, {sides.count(-1)} surely less"
 
 
 # Figure 9
@@ -111,6 +115,7 @@ def methods(source: FigureSource) -> PaperFigure:
     if not charts:
         raise NotApplicable("the study has not two of its methods under soundness or completeness")
     title = listed([_best(source, kind, METHODS) for kind in charts])
+    title = title[0].upper() + title[1:]
     reading = f"{_READING}Dashed: a random map. Bands: {LEVEL} interval over images."
     return PaperFigure("methods", title, reading, Figure(tuple(charts.values()), 2), _numbers(source))
 
@@ -128,7 +133,7 @@ def _numbers(source: FigureSource) -> ComparisonTable:
 
 # Table 1
 
-DISTANCES = {
+PUBLISHED_DISTANCES = {
     "completeness": "0.503 ± 0.112",
     "soundness": "0.183 ± 0.046",
     "deletion": "0.019 ± 0.011",
@@ -140,19 +145,20 @@ DISTANCES = {
 def distances(source: FigureSource) -> PaperFigure:
     """How far apart the curves of changed maps are, by metric."""
     rows, here = [], {}
-    for metric, published in DISTANCES.items():
-        row = source.evidence.row("values", "smallest Hausdorff distance by metric", metric=metric)
+    for metric, published in PUBLISHED_DISTANCES.items():
+        row = source.evidence.row("values", DISTANCES, metric=metric, changes=ALL)
         interval = Interval(float(row["distance"]), float(row["low"]), float(row["high"]), int(row["n"]))
-        here[metric] = interval.value
-        rows.append((metric, published, plain(interval, 3), str(interval.n)))
-    least = min(here["completeness"], here["soundness"])
-    most = max(here["deletion"], here["road"])
+        here[metric] = interval
+        seen = sample_text(interval.n, "images", float(row["replicates"]))
+        rows.append((metric, published, plain(interval, 3), seen))
+    least = min(here[metric].low for metric in SOUND_AND_COMPLETE)
+    most = max(here[metric].high for metric in ("deletion", "road"))
     title = (
-        f"Curves of maps with changed values lie at least {least:.3f} apart under completeness and soundness, at most "
-        f"{most:.3f} under deletion and ROAD"
+        f"Curves of maps with changed values surely lie {least:.3f} or more apart under completeness and soundness, "
+        f"and {most:.3f} or less under deletion and ROAD"
     )
     figure = source.audit_figure("values", "values-distance")
-    heads = ("smallest Hausdorff distance", "published (ImageNet, VGG-16)", "here", "estimators and schemes")
+    heads = ("smallest Hausdorff distance", "published (ImageNet, VGG-16)", "here", "n")
     return PaperFigure(
         "distances",
         title,
@@ -274,6 +280,6 @@ def road(source: FigureSource) -> PaperFigure:
     values = {label: _value(evidence, metric, name) for name, label in MARKED.items()}
     real = {label: v for label, v in values.items() if known(v)}
     order = sorted(real, key=lambda label: real[label])
-    title = f"{what}, best to worst: {', '.join(order)}"
+    title = f"{what}, from the lowest value to the highest: {', '.join(order)}"
     reading = f"Accuracy while pixels go, most important first: lower is better. Bands: {LEVEL} interval over images."
     return PaperFigure("road", title, reading, Figure((chart,), 1))

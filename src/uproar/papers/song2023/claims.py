@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Unpack
+from typing import Literal, TypeVar, Unpack
 
 import pandas as pd
 
@@ -12,16 +12,18 @@ from uproar.audits.filtered import SQUARES
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.names import bare
-from uproar.claims.registry import Test, claims_of, every, most
+from uproar.claims.registry import Test, claims_of, every, most, part
 from uproar.estimators import read_chain
 from uproar.expression import parse
-from uproar.results.judgement import Decision, Measure, Range
+from uproar.results.judgement import Decision, Measure, Missing, Range
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
 
 declare = claims_of("song2023", __file__)
 
 Of = Literal["maps", "masks"]
+Gain = TypeVar("Gain", pd.Series, pd.DataFrame)
+"""What a filter gains, by replicate, or by replicate and image."""
 
 ROAR, ROAD, VARIATION, MASKS = "roar", "road", "total_variation", "removed_variation"
 BLOCKS = "block_random"
@@ -29,6 +31,10 @@ RATES = (0.1, 0.3, 0.5)
 """Of the paper's figures."""
 FILTERS = ("gaussian", "max")
 CAM = ("grad_cam", "sq(grad_cam)")
+PLAIN = ("grad", "grad_input", "ig", "sg(grad)", "grad_cam")
+SQUARED = ("sq(grad)", "sq(grad_input)", "sq(ig)", "sq(sg(grad))", "var(grad)", "sg_sq(grad)", "sq(grad_cam)")
+FILTERED = ("grad", *SQUARED[:-1], "sq(sobel)")
+"""The estimators that the paper filters, Grad-CAM apart."""
 FAR = 0.05
 """Accuracy points, as a share, from which a loss counts as far larger."""
 LINEAR = 0.5
@@ -43,13 +49,18 @@ def _plain(evidence: ClaimEvidence, how: str, protocol: str | None = None) -> li
     return [n for n in mine if evidence.available([f"{how}({n})"], protocol)]
 
 
+def _unfiltered_in_study(evidence: ClaimEvidence, how: str, protocol: str | None = None) -> list[Missing]:
+    """The estimators that the paper filters and the study has not with the filter."""
+    return evidence.absent([f"{how}({name})" for name in FILTERED], protocol)
+
+
 def _gains_under_roar(how: str) -> Test:
     """Filtered against plain, estimator by estimator."""
 
     def test(evidence: ClaimEvidence) -> Decision:
         rates = tuple(_rates(evidence))
-        names = _plain(evidence, how, ROAR)
-        return most(*(evidence.area(ROAR, f"{how}({n})", n, at=rates, above=0.0) for n in names))
+        gains = (part(evidence.area, ROAR, f"{how}({n})", n, at=rates, above=0.0) for n in _plain(evidence, how, ROAR))
+        return most(*gains, *_unfiltered_in_study(evidence, how, ROAR))
 
     return test
 
@@ -59,7 +70,8 @@ def _gains(metric: str, how: str) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         name = evidence.metric(metric)
-        return most(*(evidence.gap(name, f"{how}({n})", n, above=0.0) for n in _plain(evidence, how)))
+        gains = (part(evidence.gap, name, f"{how}({n})", n, above=0.0) for n in _plain(evidence, how))
+        return most(*gains, *_unfiltered_in_study(evidence, how))
 
     return test
 
@@ -74,6 +86,7 @@ declare("max-road")(_gains(ROAD, "max"))
 def cam_roar(evidence: ClaimEvidence) -> Decision:
     """What a filter gains for the others minus what it gains for Grad-CAM, replicate by replicate."""
     rates = _rates(evidence)
+    where = f"roar, {_at(rates)}"
 
     def gain(name: str, how: str) -> pd.Series:
         plain, filtered = evidence.accuracy(ROAR, name), evidence.accuracy(ROAR, f"{how}({name})")
@@ -81,26 +94,28 @@ def cam_roar(evidence: ClaimEvidence) -> Decision:
 
     return every(
         *(
-            evidence.over_replicates(f"roar: {what}, accuracy", _apart(gain, how, name, others), above=0.0)
+            evidence.over_replicates(f"{where}: {what}, accuracy", _apart(gain, how, name, others), above=0.0)
             for what, how, name, others in _beside_cam(evidence, ROAR)
-        )
+        ),
+        *_unfiltered_beside_cam(evidence, ROAR),
     )
 
 
 @declare("cam-road")
 def cam_road(evidence: ClaimEvidence) -> Decision:
-    """What a filter gains for the others minus what it gains for Grad-CAM, image by image."""
+    """What a filter gains for the others minus what it gains for Grad-CAM, by replicate and image."""
     road = evidence.metric(ROAD)
 
-    def gain(name: str, how: str) -> pd.Series:
-        filtered = evidence.per_image(road, evidence.estimator(f"{how}({name})"))
-        return filtered - evidence.per_image(road, evidence.estimator(name))
+    def gain(name: str, how: str) -> pd.DataFrame:
+        filtered = evidence.per_replicate(road, evidence.estimator(f"{how}({name})"))
+        return filtered - evidence.per_replicate(road, evidence.estimator(name))
 
     return every(
         *(
             evidence.over_images(f"road: {what}", _apart(gain, how, name, others), above=0.0)
             for what, how, name, others in _beside_cam(evidence)
-        )
+        ),
+        *_unfiltered_beside_cam(evidence),
     )
 
 
@@ -115,8 +130,20 @@ def _beside_cam(evidence: ClaimEvidence, protocol: str | None = None) -> list[tu
     ]
 
 
-def _apart(gain: Callable[[str, str], pd.Series], how: str, name: str, others: Sequence[str]) -> pd.Series:
-    return pd.DataFrame({n: gain(n, how) for n in others}).mean(axis=1) - gain(name, how)
+def _unfiltered_beside_cam(evidence: ClaimEvidence, protocol: str | None = None) -> list[Missing]:
+    """What the study lacks of the paper's: with each filter all others, and Grad-CAM in one of its forms."""
+    lacking = [missing for how in FILTERS for missing in _unfiltered_in_study(evidence, how, protocol)]
+    there = {how for _, how, _, _ in _beside_cam(evidence, protocol)}
+    return lacking + [Missing(f"the study has no {how}(grad_cam)") for how in FILTERS if how not in there]
+
+
+def _apart(gain: Callable[[str, str], Gain], how: str, name: str, others: Sequence[str]) -> Gain:
+    gains = [gain(n, how) for n in others]
+    return sum(gains[1:], start=gains[0]) / len(gains) - gain(name, how)
+
+
+def _at(rates: Sequence[float]) -> str:
+    return f"mean at {', '.join(f'{t:g}' for t in rates)}"
 
 
 @declare("blocks")
@@ -179,6 +206,13 @@ def variation_by_name(evidence: ClaimEvidence, of: Of = "maps", t: float = 0.0) 
     return {bare(str(n)): -float(evidence.per_image(metric, str(n)).mean()) for n in names}
 
 
+def _off_the_line(evidence: ClaimEvidence, squared: bool, baselines: bool) -> list[Missing]:
+    """What the paper's lines go through and the study lacks: estimators and rates."""
+    wanted = (*(SQUARED if squared else PLAIN), *((BASELINE, "sobel") if baselines else ()))
+    rates = [Missing(f"the study has no {ROAR} at {t:g}") for t in RATES if t not in _rates(evidence)]
+    return [*evidence.absent(wanted, ROAR), *rates]
+
+
 def _unfiltered(name: str, squared: bool) -> bool:
     """Whether an estimator is plain, and squared or not as wanted; for a control that is not squared any is right."""
     chain = read_chain(name)
@@ -191,7 +225,7 @@ def _linear(squared: bool, of: Of = "maps", baselines: bool = False) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         lines = variation_lines(evidence, squared, of, baselines)
-        return every(*(line.r2 for line in lines.values()))
+        return every(*(line.r2 for line in lines.values()), *_off_the_line(evidence, squared, baselines))
 
     return test
 

@@ -36,6 +36,7 @@ from uproar.report.paper_figures import (
 from uproar.report.study_figures import series_of, x_label
 from uproar.report.style import styles
 from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Interval
 
 PAPER = "song2023"
 PIXELS_PUBLISHED = {0.1: 0.7556, 0.3: 0.7269, 0.5: 0.7099, 0.7: 0.6772, 0.9: 0.6195}
@@ -74,13 +75,8 @@ def blocks(source: FigureSource) -> PaperFigure:
         )
     ]
     t = max(t for t in here[BASELINE] if t in here[BLOCKS])
-    gap = over_replicates(here[BASELINE][t] - here[BLOCKS][t])
-    title = (
-        f"With {percent(t, 0)} removed, random blocks cost {points(gap.value, signed=False)} accuracy points more than "
-        "as many random pixels"
-        if gap.value > 0
-        else f"With {percent(t, 0)} removed, random blocks cost no more accuracy than as many random pixels"
-    )
+    gap = source.evidence.area(ROAR, BLOCKS, BASELINE, at=t).interval  # the number of the claim
+    title = f"With {percent(t, 0)} removed, {_blocks_against_pixels(gap)}"
     reading = (
         "Both know nothing of the network; the shape of the hole alone differs. "
         f"Bands: {LEVEL} interval over replicates."
@@ -130,13 +126,21 @@ def _difference_tables(
     return tuple(tables), changes
 
 
+def _blocks_against_pixels(gap: Interval) -> str:
+    """What the interval of the difference says."""
+    size, others = f"{points(gap.value, signed=False)} accuracy points", "as many random pixels"
+    if not gap.side:
+        return f"it cannot be told whether random blocks cost more accuracy than {others}"
+    return f"random blocks cost {size} {'more' if gap.side > 0 else 'less'} than {others}"
+
+
 def _filters_title(changes: dict[str, list[float]], where: str) -> str:
     parts = [
         f"in {sum(gap < 0 for gap in gaps)} of {len(gaps)} cases with the {how} filter"
         for how, gaps in changes.items()
         if gaps
     ]
-    return f"Filtering maps lowers accuracy under {where} {listed(parts)}, Grad-CAM apart"
+    return f"Mean accuracy under {where} is lower with filtered maps {listed(parts)}, Grad-CAM apart"
 
 
 _READING = (

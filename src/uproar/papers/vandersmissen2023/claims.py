@@ -10,10 +10,10 @@ from typing import Any, Unpack
 import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.registry import Test, claims_of, every, if_applicable, most
+from uproar.claims.registry import Test, claims_of, every, if_applicable, most, part
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.results.judgement import Decision, Measure, Range
+from uproar.results.judgement import Decision, Measure, Missing, Range
 
 SPARSE = ("ig", "sg(grad)", "occlusion")
 FINE = (*SPARSE, "lrp")
@@ -108,7 +108,7 @@ def pointing(evidence: ClaimEvidence) -> Decision:
     game = pointing_game(evidence)
     others = [insertion(evidence), deletion(evidence), road(evidence), average_drop(evidence)]
     pairs = [(m, game, methods(evidence, m, game)) for m in others]
-    return every(*(evidence.correlation(*pair, binary=True, above=-WEAK, below=WEAK) for pair in pairs))
+    return every(*(part(evidence.correlation, *pair, binary=True, above=-WEAK, below=WEAK) for pair in pairs))
 
 
 SETTINGS = tuple(itertools.product(("pixel", "region"), ("mean", "blur", "uniform")))
@@ -128,8 +128,11 @@ def _settings_agree(kind: str) -> Test:
     """Every two settings."""
 
     def test(evidence: ClaimEvidence) -> Decision:
-        pairs = itertools.combinations(dict.fromkeys(settings_of(evidence, kind).values()), 2)
-        return every(*(_correlation(evidence, a, b, above=AGREE) for a, b in pairs))
+        there = settings_of(evidence, kind)
+        pairs = itertools.combinations(dict.fromkeys(there.values()), 2)
+        lacking = [f"{fill} + {unit}" for unit, fill in SETTINGS if f"{fill} + {unit}" not in there]
+        missing = [Missing(f"the study has no {kind} by {setting}") for setting in lacking]
+        return every(*(_correlation(evidence, a, b, above=AGREE) for a, b in pairs), *missing)
 
     return test
 
@@ -152,8 +155,11 @@ def _blurring(metric: Metric, **claimed: Unpack[Range]) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         name = metric(evidence)
-        pairs = blurred_forms(evidence).items()
-        return every(*(evidence.gap(name, blurred, plain, **claimed) for plain, blurred in pairs))
+        pairs = blurred_forms(evidence)
+        missing = [
+            Missing(f"the study has no {plain} with and without a blur") for plain in BLURRED if plain not in pairs
+        ]
+        return every(*(part(evidence.gap, name, blurred, n, **claimed) for n, blurred in pairs.items()), *missing)
 
     return test
 
@@ -169,8 +175,8 @@ def _coarse_against_fine(metric: Metric, **claimed: Unpack[Range]) -> Test:
 
     def test(evidence: ClaimEvidence) -> Decision:
         name = metric(evidence)
-        pairs = itertools.product(evidence.available(COARSE), evidence.available(FINE))
-        return most(*(evidence.gap(name, coarse, fine, **claimed) for coarse, fine in pairs))
+        pairs = itertools.product(COARSE, FINE)
+        return most(*(part(evidence.gap, name, coarse, fine, **claimed) for coarse, fine in pairs))
 
     return test
 
@@ -186,17 +192,17 @@ def _regions(kind: str, **claimed: Unpack[Range]) -> Test:
     def test(evidence: ClaimEvidence) -> Decision:
         region, pixel = (evidence.metric(kind, unit=unit, fill="mean") for unit in ("region", "pixel"))
 
-        def gain(names: Sequence[str]) -> pd.Series:
+        def gain(names: Sequence[str]) -> pd.DataFrame:
             own = [evidence.estimator(n) for n in names]
-            gains = {n: evidence.per_image(region, n) - evidence.per_image(pixel, n) for n in own}
-            return pd.DataFrame(gains).mean(axis=1)
+            gains = [evidence.per_replicate(region, n) - evidence.per_replicate(pixel, n) for n in own]
+            return sum(gains[1:], start=gains[0]) / len(gains)
 
         sparse, coarse = evidence.available(SPARSE), evidence.available(COARSE)
-        parts = [evidence.between(region, pixel, n, **claimed) for n in sparse]
+        parts = [part(evidence.between, region, pixel, n, **claimed) for n in SPARSE]
         if sparse and coarse:
             what = f"{region} minus {pixel}: {len(sparse)} sparse against {len(coarse)} coarse maps"
             parts.append(evidence.over_images(what, gain(sparse) - gain(coarse), **claimed))
-        return every(*parts)
+        return every(*parts, *evidence.absent(COARSE))
 
     return test
 

@@ -64,7 +64,7 @@ def scores(source: FigureSource) -> PaperFigure:
         if not areas:
             raise NotApplicable(f"{metric(source.evidence)} has no value of its estimators yet")
         best = (min if better == "lower" else max)(areas, key=lambda n: areas[n])
-        parts.append(f"{kind} favours {METHODS[best]} ({areas[best]:.2f})")
+        parts.append(f"the best value of {kind} is that of {METHODS[best]} ({areas[best]:.2f})")
     title = ", ".join(parts)
     reading = (
         f"Probability of the class while pixels come or go, most important first: mean over images, bands {LEVEL} "

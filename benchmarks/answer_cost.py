@@ -1,0 +1,87 @@
+"""What the answer of the evaluator costs beside ROAR: the same methods, fractions and replicates, in one run.
+
+    python benchmarks/answer_cost.py [digits|fashion-mnist] [--seeds 3] [--epochs 12] [--retrained 2]
+
+Ten attribution methods and five fractions on digits, or on 6,000 training and 2,000 test images of Fashion-MNIST. Both start from the same
+trained base networks, whose time is given apart; the evaluator's time includes explaining, training, judging both directions, the control
+and the network-free rankings; ROAR's includes explaining and retraining. Processor time of one process with one thread. `--retrained N` retrains for the
+first N methods alone and multiplies by what is left out: every cell of ROAR costs the same. Target: a tenth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import uproar
+from uproar.storage.store import Store
+from uproar.study.bench import bench_for
+from uproar.study.run import run_study
+from uproar.study.settings import Setting
+
+METHODS = (
+    "grad", "guided_backprop", "ig", "sq(grad)", "sq(ig)", "sg(grad)", "sg_sq(grad)", "var(grad)", "grad_input", "grad_cam",
+)  # fmt: skip
+TASKS = {"digits": "digits", "fashion-mnist": "fashion-mnist(train=6000, test=2000)"}
+TARGET = 10.0
+
+
+def study_for(task: str, seeds: int, epochs: int, protocol: str, **more) -> uproar.Study:
+    """Ten methods under one protocol."""
+    recipe = {"epochs": epochs}
+    return uproar.study_of(
+        {
+            "name": "cost",
+            "task": TASKS[task],
+            "estimators": METHODS,
+            "protocols": [protocol],
+            "seeds": seeds,
+            "recipe": recipe,
+            **more,
+        }
+    )
+
+
+def processor_seconds(work) -> float:
+    """Processor time of a call in this process."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", nargs="?", choices=TASKS, default="digits")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--retrained", type=int, default=None)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    judged, retrained = (study_for(given.task, given.seeds, given.epochs, name) for name in ("evaluator", "roar"))
+    share = 1.0
+    if given.retrained is not None:
+        few = retrained.with_changes(estimators=METHODS[: given.retrained], random_rankings=1)
+        share, retrained = len(few.all_chains) / len(retrained.all_chains), few
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = Path(folder) / "evaluator", Path(folder) / "roar"
+        Store(first).begin()
+        (setting,) = Setting.all_of(judged)
+        bench = bench_for(setting, str(first))
+        base = processor_seconds(lambda: [bench.base_models.get(seed) for seed in judged.seeds])
+        shutil.copytree(first, second)
+        evaluator = processor_seconds(lambda: run_study(judged, first, 1))
+        roar = processor_seconds(lambda: run_study(retrained, second, 1)) / share
+    print(f"{given.task}, {len(METHODS)} methods, 5 fractions, {given.seeds} replicates; seconds of processor time")
+    print(f"base networks {base:.1f}, evaluator {evaluator:.1f}, ROAR {roar:.1f}")
+    print(
+        f"ROAR / evaluator {roar / evaluator:.1f} (target {TARGET:g}), base networks included {(base + roar) / (base + evaluator):.1f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

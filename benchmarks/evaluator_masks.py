@@ -1,0 +1,119 @@
+"""Is an evaluator fair to estimators whose masks it has never seen, and how much do evaluators differ?
+
+    python benchmarks/evaluator_masks.py [--task digits] [--seeds 3] [--models cnn-small,resnet-small]
+
+Evaluators trained with the fixed families of masks, and with the masks of all estimators judged here (of other images), judge the same maps of
+one base network. Kendall's τ between their orders of the estimators: over seeds, over architectures, and between the two kinds of masks. Where
+the last is as high as the first, nothing is gained by showing an evaluator the masks that it will judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+
+import torch
+from scipy.stats import kendalltau
+
+import uproar
+from uproar.data import load
+from uproar.models import ModelSpec, build
+from uproar.protocols.evaluator import MaskedImages, build_evaluator, evaluator_recipe, evaluator_scores, mask_pool
+from uproar.protocols.mask_assignment import moved_to, random_places
+from uproar.protocols.protocol import beside_mask
+from uproar.removal import ranks
+from uproar.removal.order import removed_at
+from uproar.seeds import Draws
+from uproar.training import Recipe, fit, predict
+
+ESTIMATORS = (
+    "random", "block_random", "sobel", "brightness", "centre", "grad", "guided_backprop", "ig", "sq(grad)", "sq(ig)", "sg(grad)", "sg_sq(grad)",
+    "var(grad)", "grad_cam", "grad_input", "sg(ig)",
+)  # fmt: skip
+FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
+POOL = 512
+
+
+def places(model, split, rows, name):
+    """The ranking of the pixels of some images under an estimator."""
+    x = split.read(rows)
+    maps = uproar.explain(model, x, name, target=predict(model, x).argmax(1), seed=0, index=rows)
+    return ranks(maps.flatten(1), Draws.of(0, rows, split.name)).view(len(rows), *split.shape[1:])
+
+
+def trained(task, spec, pool, recipe, seed):
+    """An evaluator whose masks come from a pool of rankings; removed pixels have the mean colour."""
+    colour = task.mean.view(1, -1, 1, 1)
+    times = 2 * recipe.epochs
+    images = MaskedImages(
+        task.train, pool, times, seed, lambda x, gone, _: beside_mask(torch.where(gone[:, None], colour, x), gone)
+    )
+    network = build_evaluator(spec, task, 1, seed)
+    labels = task.train.labels
+    fit(network, images, torch.stack([labels, labels], 1).repeat(times, 1), evaluator_recipe(recipe), seed)
+    return network
+
+
+def score(network, task, order):
+    """Bits, own masks against the same masks moved, both directions."""
+    test, colour = task.test, task.mean.view(1, -1, 1, 1)
+    x, total = test.read(slice(None)), 0.0
+    for fraction in FRACTIONS:
+        own = removed_at(order.flatten(1), fraction, order.shape[1:])
+        for keeps, mask, sign in itertools.product((False, True), (own, moved_to(own, random_places(test, 0))), (1,)):
+            gone = ~mask if keeps else mask
+            shown = beside_mask(torch.where(gone[:, None], colour, x), gone)
+            logs = torch.cat([evaluator_scores(network, part)[:, :, 0] for part in shown.split(512)]).log_softmax(1)
+            bits = -float(logs.gather(1, test.labels[:, None]).mean()) / math.log(2)
+            total += sign * bits * (1 if (mask is own) != keeps else -1)
+    return total / 2 / len(FRACTIONS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="digits")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--models", default="cnn-small,resnet-small")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    task, recipe, models = load(given.task), Recipe(), given.models.split(",")
+    base = build(ModelSpec.of(models[0]), task, 0)
+    fit(base, task.train.read(slice(None)), task.train.labels, recipe, 0)
+    orders = {name: places(base, task.test, torch.arange(len(task.test)), name) for name in ESTIMATORS}
+    rows = torch.arange(min(POOL, len(task.train)))
+    judged = torch.cat([places(base, task.train, rows, name) for name in ESTIMATORS])
+    found = {}
+    for seed in range(given.seeds):
+        fixed = mask_pool(task, task.shape[1:], seed)
+        runs = {("fixed", m): (ModelSpec.of(m), fixed) for m in models} | {
+            ("judged", models[0]): (ModelSpec.of(models[0]), judged)
+        }
+        for kind, (spec, pool) in runs.items():
+            network = trained(task, spec, pool, recipe, seed)
+            found[*kind, seed] = [score(network, task, order) for order in orders.values()]
+            print(
+                *kind,
+                seed,
+                " ".join(f"{name} {value:+.2f}" for name, value in zip(orders, found[*kind, seed], strict=True)),
+                flush=True,
+            )
+    groups: dict[str, list[float]] = {}
+    for one, other in itertools.combinations(found, 2):
+        same = (
+            "seeds"
+            if one[:2] == other[:2]
+            else "architectures"
+            if one[0] == other[0]
+            else "masks"
+            if one[1] == other[1]
+            else ""
+        )
+        groups.setdefault(same, []).append(kendalltau(found[one], found[other])[0])
+    for what in ("seeds", "architectures", "masks"):
+        values = groups.get(what, [math.nan])
+        print(f"τ between {what}: mean {sum(values) / len(values):.2f}, least {min(values):.2f}, {len(values)} pairs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""`uproar choose`: which attribution method to use for a network that you have, with or without its training images."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from uproar.cli.checks import check_classes, check_folder
+from uproar.cli.console import check_size, note, output, print_file, some
+from uproar.cli.data import DataRoot
+from uproar.cli.interrupt import AGAIN, NOTHING, kept
+from uproar.cli.next_steps import command, opened, print_next, same_subject
+from uproar.cli.options import (
+    HOW,
+    WHAT,
+    WHERE,
+    Classes,
+    Model,
+    PictureSize,
+    Plugins,
+    Seed,
+    Task,
+    Weights,
+    names,
+    option,
+)
+from uproar.cli.print_results import print_answers, print_headline
+from uproar.cli.progress import Watch, of_study, watched
+from uproar.errors import BadInput
+from uproar.remaining_time import duration, seconds_of
+from uproar.storage.urls import public_command
+
+if TYPE_CHECKING:
+    from uproar.results.scores import Scores
+
+LIMIT = 500
+METHODS = "ten usual ones, cheap ones first"
+
+
+def choose(
+    images: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="IMAGES",
+            help="Folder of pictures or array file; without it, the images of --task",
+            show_default=False,
+        ),
+    ] = None,
+    methods: Annotated[
+        list[str] | None, names(text="Methods to choose from, see uproar ls estimators", default=METHODS)
+    ] = None,
+    task: Task = "digits",
+    model: Model = "cnn-small",
+    classes: Classes = None,
+    size: PictureSize = None,
+    train: Annotated[
+        str | None,
+        option(
+            panel=WHAT,
+            takes="PATH",
+            text="Training images with labels, for more judges: a folder per class, or an array file",
+            default="none; those of the task",
+        ),
+    ] = None,
+    limit: Annotated[int, option(panel=WHAT, takes="N", text="At most so many images", default=str(LIMIT))] = LIMIT,
+    seed: Seed = 0,
+    plugin: Plugins = None,
+    budget: Annotated[
+        str | None,
+        option(
+            panel=HOW,
+            takes="TIME",
+            text="Answer within about this time: 90s, 10m, 1h",
+            default="until the answer is stable",
+        ),
+    ] = None,
+    weights: Weights = None,
+    out: Annotated[
+        Path, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/choose")
+    ] = Path("runs/choose"),
+    data_root: DataRoot = None,
+) -> int:
+    """Say which attribution method to use for a network, and which ones not: explains, judges, checks, answers."""
+    check_size(size, images)
+    check_classes(classes, images)
+    check_folder(out)
+    if limit < 1:
+        raise BadInput(f"--limit must be at least 1, not {limit}.")
+    seconds = None if budget is None else seconds_of(budget)
+    from uproar.cli.imputer import compile_imputer  # torch loads slowly
+    from uproar.cli.score_inputs import labelled_subject
+    from uproar.cli.subjects import read_image_set
+    from uproar.extend import load_plugin
+    from uproar.storage.store import Store
+    from uproar.study.choose import METHODS as USUAL
+    from uproar.study.choose import Chooser
+    from uproar.study.fine_tuners import fine_tuner_of
+
+    for file in plugin or ():
+        load_plugin(file)
+    asked, place, began = some("--methods", methods, USUAL), Store(out / "store"), time.perf_counter()
+    with watched("reading the images") as watch, kept(_left(out)):
+        chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
+        subject, labelled = labelled_subject(chosen, None, model, weights, seed, watch)
+        tuner = None if images is None else fine_tuner_of(subject, chosen, seed, place)
+        compile_imputer("linear", ("road",), watch)
+        share = None if seconds is None else seconds * (0.5 if images is None else 1.0)
+        chooser = Chooser(
+            subject, asked, place, labelled, seed, fine_tuner=tuner, titles=chosen.titles, budget=share, tell=watch.note
+        )
+        chooser.began = began
+        scores = chooser.scores()
+        if images is None or train is not None:
+            scores = _evaluated(
+                scores,
+                _training_task(images, task, train, subject.x.shape),
+                model,
+                weights,
+                seed,
+                out,
+                None if seconds is None else seconds - chooser.spent,
+                watch,
+            )
+        watch.say("drawing the report")
+        from uproar.report import write_choice  # tables and plots load slowly
+        from uproar.report.headline import score_headline
+
+        facts = {"command": public_command(["uproar", *sys.argv[1:]]), "seed": seed}
+        page = write_choice(replace(scores, provenance=facts), out)
+    note(*place.faults.take_notices(), *scores.notices)
+    if scores.quality is not None:
+        output.print(escape(scores.quality.sentence), soft_wrap=True)
+    print_answers([scores.answer])
+    print_headline(score_headline(scores), scores.answer.details)
+    output.print(f"Answered in {duration(time.perf_counter() - began)}.")
+    print_file("Report", page)
+    best = scores.answer.recommended
+    again = same_subject(images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root)
+    maps = "" if best is None else f"{command('explain', *again, '--estimators', best)} shows its maps"
+    print_next(opened(page), maps)
+    return 0
+
+
+def _training_task(images: str | None, task: str, train: str | None, shape: tuple[int, ...]) -> str | None:
+    """The task that an evaluator is trained on: the one chosen from, or that of a folder with a folder per class."""
+    if images is None:
+        return task
+    if train is None or not Path(train).is_dir() or shape[2] != shape[3]:
+        return None
+    return f"folder(root={train!r}, size={shape[2]})".replace("'", '"')
+
+
+def _evaluated(
+    scores: Scores,
+    task: str | None,
+    model: str,
+    weights: str | None,
+    seed: int,
+    out: Path,
+    budget: float | None,
+    watch: Watch,
+) -> Scores:
+    """The scores with what evaluators say of the same methods, where there is time and a task to train them on."""
+    from uproar.runs.evaluations import evaluations_of
+
+    if task is None:
+        said = "No evaluator was asked: it is trained on square pictures in a folder per class."
+        return replace(scores, notices=(*scores.notices, said))
+    if budget is not None and budget <= 0:
+        return replace(scores, notices=(*scores.notices, "No evaluator was asked: the time was over."))
+    watch.note("asking evaluators")
+    names = list(dict.fromkeys(scores.table["method"]))
+    found, why = evaluations_of(task, model, weights, names, seed, str(out / "store"), budget, of_study(watch))
+    return replace(scores, evaluations=found, notices=(*scores.notices, *([why] if why else [])))
+
+
+def _left(out: Path) -> Callable[[], str]:
+    """What is left of a choice that was stopped."""
+    return lambda: f"Finished maps are in {out / 'store'}; {AGAIN}" if (out / "store" / "maps").is_dir() else NOTHING

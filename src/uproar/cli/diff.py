@@ -1,0 +1,66 @@
+"""`uproar diff`: what changed between two runs, and whether it matters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from uproar.cli.checks import check_run
+from uproar.cli.console import output, table
+from uproar.cli.data import DataRoot
+from uproar.cli.options import Trust
+from uproar.cli.progress import watched
+
+if TYPE_CHECKING:
+    from uproar.results.difference import Difference
+
+Before = Annotated[Path, typer.Argument(metavar="BEFORE", help="Folder of a run, e.g. runs/a", show_default=False)]
+After = Annotated[Path, typer.Argument(metavar="AFTER", help="Folder of another, e.g. runs/b", show_default=False)]
+
+
+def diff(before: Before, after: After, trust: Trust = False, data_root: DataRoot = None) -> int:
+    """Say what changed between two runs, and whether it matters: settings, values, verdicts. Exit 1 if it does."""
+    for folder in (before, after):
+        check_run(folder)
+    from uproar.results.difference import compare_runs  # tables load slowly
+    from uproar.runs.open import open_folder
+
+    with watched("collecting the results"):
+        found = compare_runs(open_folder(before, trust=trust), open_folder(after, trust=trust))
+    _print_settings(found)
+    output.print(f"Cells: {found.cells.sentence}.", highlight=False, soft_wrap=True)
+    if found.scores.common or found.scores.added or found.scores.removed:
+        output.print(f"Metrics: {found.scores.sentence}.", highlight=False, soft_wrap=True)
+    _print_verdicts(found)
+    output.print(escape(found.sentence), soft_wrap=True)
+    return 1 if len(found.decisive) else 0
+
+
+def _print_settings(found: Difference) -> None:
+    if not found.settings:
+        output.print("The studies are the same.")
+        return
+    shown = table("Settings that differ", "setting", "before", "after")
+    for name, values in found.settings.items():
+        shown.add_row(escape(name), *(escape(_text(value)) for value in values))
+    output.print(shown)
+
+
+def _text(value: object) -> str:
+    return "–" if value is None else ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _print_verdicts(found: Difference) -> None:
+    if not len(found.decisive):
+        return
+    columns = ("protocol", "estimator", "before", "after", ">advantage before", ">after")
+    shown = table("Verdicts that changed (area against random, in accuracy points)", *columns)
+    several = len(found.verdicts[["task", "model"]].drop_duplicates()) > 1
+    for row in found.decisive.itertuples():
+        where = f"{row.protocol} on {row.task} with {row.model}" if several else row.protocol
+        advantages = (f"{100 * value:+.1f}" for value in (row.advantage_before, row.advantage_after))
+        shown.add_row(*map(escape, (where, row.estimator, row.before, row.after)), *advantages)
+    output.print(shown)

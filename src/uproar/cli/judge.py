@@ -1,0 +1,163 @@
+"""`uproar judge`: does a metric or protocol put maps in the order that is known to be right?"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from uproar.cli.console import note, output, table
+from uproar.cli.next_steps import print_next
+from uproar.cli.options import HOW, WHAT, WHERE, Plugins, option
+from uproar.errors import BadInput
+from uproar.storage.urls import public_command
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from uproar.results.recovery import JudgeRecovery
+
+
+def judge(
+    judges: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="METRIC|PROTOCOL|FILE",
+            help="Names, or a file that declares metrics; without any, what the board says",
+            show_default=False,
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        option(panel=WHAT, takes="TASK", text="Plant backdoors in this task instead", default="the built-in suite"),
+    ] = None,
+    model: Annotated[
+        str,
+        option(panel=WHAT, takes="MODEL", text="The network of --task: a name or file.py:factory", default="cnn-small"),
+    ] = "cnn-small",
+    plugin: Plugins = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="All tasks and kinds of the suite, not three tasks", rich_help_panel=HOW)
+    ] = False,
+    jobs: Annotated[int, option(panel=HOW, takes="N", text="Processes", default="1")] = 1,
+    board: Annotated[
+        Path | None,
+        option(
+            panel=WHERE,
+            takes="FILE",
+            text="Judge everything on the whole suite and write the board here",
+            default="none",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, option(panel=WHERE, takes="FOLDER", text="Results are kept here", default="runs/judge")
+    ] = Path("runs/judge"),
+) -> int:
+    """Judge a judge: maps whose order of quality is known, and whether a metric or protocol finds that order."""
+    if task is not None and board is not None:
+        raise BadInput("--board is made of the built-in suite: leave out --task.")
+    from uproar.extend import load_plugin  # torch loads slowly
+
+    for file in plugin or ():
+        load_plugin(file)
+    names = _names(judges or [])
+    if not names and board is None and task is None:
+        return _print_board()
+    return _judged(names, task, model, whole, jobs, board, out)
+
+
+def _judged(
+    names: list[str], task: str | None, model: str, whole: bool, jobs: int, board: Path | None, out: Path
+) -> int:
+    from uproar.results.recovery import disagreements, judge_recoveries, trust
+    from uproar.runs.judge import recovery_table
+    from uproar.scoring.score import DEFAULT
+    from uproar.study.judging import DEGRADED, ORDERS, QUICK, SUITE, judging_metrics, judging_protocols, local_suite
+
+    everything = board is not None and not names
+    asked = [*judging_metrics(), *judging_protocols()] if everything else names or list(DEFAULT)
+    full = whole or board is not None
+    suite = local_suite(task, model) if task is not None else SUITE if full else QUICK
+    began = time.process_time()
+    orders = ORDERS if full else DEGRADED
+    found = recovery_table(asked, suite, store=out / "store", orders=orders, jobs=jobs, say=note)
+    every = judge_recoveries(found)
+    if not every:
+        raise BadInput("There is nothing to judge by: no task of the suite was learned or no judge applies to it.")
+    _print(every, f"recovery of known orders on {found['task'].nunique()} tasks")
+    for one in every:
+        if len(every) <= 5 or one.turned:
+            output.print(escape(one.sentence), soft_wrap=True, highlight=False)
+    if task is not None:
+        known = [known for one in every if (known := trust(one.judge)) is not None]
+        for sentence in disagreements(every, known) or ["Trust here and in the suite agree."]:
+            output.print(escape(sentence), soft_wrap=True, highlight=False)
+    if board is not None:
+        _write_board(found, board, time.process_time() - began)
+    print_next("uproar judge --board metric-board.md compares all judges")
+    return 1 if any(one.turned for one in every) and not everything else 0
+
+
+def _names(judges: list[str]) -> list[str]:
+    """Names as they are, files as the metrics that they declare."""
+    from uproar.extend import declared_in
+
+    names: list[str] = []
+    for one in judges:
+        if not one.endswith(".py"):
+            names.append(one)
+            continue
+        declared = declared_in(one)
+        if not declared["metric"]:
+            raise BadInput(f"{one} declares no metric: that is what uproar judge judges (docs/add-a-metric.md).")
+        names += declared["metric"]
+    return list(dict.fromkeys(names))
+
+
+def _print_board() -> int:
+    from uproar.results.recovery import board_table, judge_recoveries
+
+    known = board_table()
+    if known.empty:
+        raise BadInput(
+            "There is no board yet: uproar judge --board metric-board.md makes it."
+            " uproar judge deletion judges one metric."
+        )
+    _print(judge_recoveries(known), f"recovery of known orders on {known['task'].nunique()} tasks, from the board")
+    print_next("uproar judge NAME judges one anew")
+    return 0
+
+
+def _print(every: list[JudgeRecovery], title: str) -> None:
+    shown = table(title, "judge", ">recovery", ">95 % interval", "trusted", "blind to", "rewards")
+    for one in every:
+        r = one.recovery
+        interval = f"{r.low:.2f} … {r.high:.2f}" if math.isfinite(r.low) else "–"
+        trusted = "wrong in sign" if one.turned else "yes" if one.trusted else "no"
+        shown.add_row(one.judge, f"{r.value:.2f}", interval, trusted, ", ".join(one.blind), ", ".join(one.rewards))
+    output.print(shown)
+
+
+def _write_board(found: pd.DataFrame, board: Path, seconds: float) -> None:
+    from importlib.metadata import version
+
+    from uproar.report.metric_board import board_json, board_page
+    from uproar.results.recovery import BOARD
+    from uproar.storage.backends import write_file
+
+    facts = {
+        "command": public_command(["uproar", *sys.argv[1:]]),
+        "version": version("uproar"),
+        "torch": version("torch"),
+        "seconds": round(seconds),
+    }
+    write_file(board, board_page(found, facts).encode())
+    write_file(board.with_suffix(".json"), board_json(found, facts).encode())
+    output.print(
+        f"Board: {board}, data: {board.with_suffix('.json')} (the package reads {BOARD.name}).", soft_wrap=True
+    )

@@ -1,0 +1,225 @@
+"""Maps from a transformer's attention weights and their gradients.
+
+Which tokens stand for patches, and which the scores are read from, is seen by running the model on two images: the
+scores are read from the tokens whose row of the last attention has a gradient, a class token or all patches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from uproar.errors import BadInput, NotApplicable
+from uproar.estimators.attention import AttentionRecord, weights_per_image
+from uproar.estimators.cam import upsample
+from uproar.estimators.class_scores import class_scores
+from uproar.estimators.layers import (
+    ForwardRecord,
+    first_tensor,
+    forward_hooks,
+    module_named,
+    two_versions,
+    with_first_tensor,
+)
+from uproar.estimators.registry import estimator
+from uproar.estimators.token_grid import TokenGrid, grid_of
+from uproar.models.forward import extract_class_scores, forward, in_model_dtype, raw_output
+from uproar.types import Images, Labels, RawMaps
+
+_NEEDS = (
+    "attention of all tokens to all others, as in a ViT: softmax, scaled_dot_product_attention or nn.MultiheadAttention"
+)
+_HEADS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda weights: weights.mean(1),
+    "max": lambda weights: weights.amax(1),
+    "min": lambda weights: weights.amin(1),
+}
+
+
+@estimator(
+    passes=0.5,
+    needs=_NEEDS,
+    channels=False,
+    by_class=False,
+    formula="row of the class token in Π_l (Ā_l + I) / 2, Ā_l = attention of layer l over its heads",
+    paper="Abnar and Zuidema 2020",
+    fails="the same map for every class; what the values and the other layers do is left out",
+)
+def attention_rollout(
+    model: nn.Module, x: Images, target: Labels, *, heads: Literal["mean", "max", "min"] = "mean"
+) -> RawMaps:
+    """Attention rollout: attention followed through all layers back to the patches, residuals counted as half.
+
+    `heads` says what is taken of a layer's heads. Where the scores are read from all patches, it is the mean of
+    their rows.
+    """
+    tokens = token_structure(model, x)
+    with AttentionRecord() as record:
+        forward(model, x)
+    flow = None
+    for weights in record.weights:
+        mixed = _HEADS[heads](weights_per_image(weights.detach(), len(x)))
+        mixed = mixed + torch.eye(mixed.shape[-1], device=mixed.device)
+        mixed = mixed / mixed.sum(-1, keepdim=True)
+        flow = mixed if flow is None else mixed @ flow
+    assert flow is not None
+    return tokens.map_of(flow[:, list(tokens.read)].mean(1), x)
+
+
+@estimator(
+    passes=1,
+    needs=_NEEDS,
+    channels=False,
+    formula="row of the class token in R, R ← R + Ā_l R, Ā_l = mean over heads of max(A_l ⊙ ∂f_c / ∂A_l, 0)",
+    paper="Chefer et al. 2021",
+    fails="what the two linear layers of a block do is left out",
+)
+def grad_attention(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """Gradient × attention, followed through all layers: only attention that raises the score is passed on."""
+    tokens = token_structure(model, x)
+    with torch.enable_grad(), AttentionRecord() as record:
+        total = class_scores(model, _tracked(x), target).sum()
+    gradients = torch.autograd.grad(total, record.weights)
+    size = record.weights[0].shape[-1]
+    relevance = torch.eye(size, device=x.device).expand(len(x), -1, -1)
+    for weights, gradient in zip(record.weights, gradients, strict=True):
+        raised = weights_per_image((weights.detach() * gradient).clamp_min(0), len(x)).mean(1)
+        relevance = relevance + raised @ relevance
+    return tokens.map_of(relevance[:, list(tokens.read)].mean(1), x)
+
+
+@estimator(
+    passes=1,
+    needs=f"{_NEEDS}; blocks with one attention each",
+    channels=False,
+    formula="mean over layers, heads and queries of max(∂s_l / ∂A_l, 0), s_l = the score if layer l were the last",
+    paper="Bousselham et al. 2024",
+    fails="early layers are asked by the last layer's classifier, which was not trained for them",
+)
+def legrad(model: nn.Module, x: Images, target: Labels) -> RawMaps:
+    """LeGrad: how much each layer's attention to a patch would raise the score that is read from that layer."""
+    tokens = token_structure(model, x)
+    blocks = [module_named(model, name) for name in tokens.blocks]
+    with torch.enable_grad(), AttentionRecord() as record, _outputs_joined(blocks):
+        output = raw_output(model, in_model_dtype(model, _tracked(x)))
+        every = extract_class_scores(output, len(blocks) * len(x))
+        score = every.gather(1, target.repeat(len(blocks))[:, None]).sum()
+    total = torch.zeros(len(x), record.weights[0].shape[-1], device=x.device)
+    for gradient in torch.autograd.grad(score, record.weights):
+        total = total + weights_per_image(gradient.clamp_min(0), len(x)).mean((1, 2))
+    return tokens.map_of(total / len(blocks), x)
+
+
+@dataclass(frozen=True)
+class TokenStructure:
+    """The tokens of a transformer: the grid of its patches, the tokens that scores are read from, and its blocks."""
+
+    grid: TokenGrid
+    read: tuple[int, ...]
+    blocks: tuple[str, ...]
+
+    def map_of(self, values: Tensor, x: Images) -> RawMaps:
+        """One value per token, (n, tokens), as a map of the image."""
+        return upsample(self.grid.maps(values[:, :, None].to(x)), x)
+
+
+def token_structure(model: nn.Module, x: Images) -> TokenStructure:
+    """What is seen by running the model on two images; refused where no tokens of the whole image attend."""
+    two = _tracked(two_versions(x))
+    record, attention = ForwardRecord("conv2d"), AttentionRecord()
+    spans: dict[str, tuple[int, int, Any]] = {}
+    noting = _spans_noted(model, attention, spans), forward_hooks(record.hooks(model))
+    with torch.enable_grad(), noting[0], noting[1], record, attention:
+        total = forward(model, two)[:, 0].sum()
+    if not attention.weights:
+        raise NotApplicable("attention is needed, and none was met in this model")
+    weights = [weights_per_image(each, 2) for each in attention.weights]
+    count = weights[0].shape[-1]
+    if any(each.shape[-1] != count for each in weights):
+        raise NotApplicable("attention is followed from layer to layer, and this model's layers have other tokens")
+    extra = record.extra_tokens(count)
+    grid = grid_of(two.new_empty(2, count, 1), 2, (x.shape[2], x.shape[3]), record.sizes, extra)
+    if grid is None:
+        raise NotApplicable(f"the {count} tokens of this model are no grid of patches of the image")
+    return TokenStructure(grid, _read_tokens(total, weights[-1]), _blocks(spans, len(weights), count))
+
+
+def _read_tokens(total: Tensor, last: Tensor) -> tuple[int, ...]:
+    """The tokens whose attention in the last layer the scores depend on."""
+    gradient = None
+    if total.requires_grad:
+        (gradient,) = torch.autograd.grad(total, last, allow_unused=True)
+    if gradient is None:
+        raise BadInput("The model's scores do not depend on its last attention in a differentiable way.")
+    used = (gradient != 0).any(-1).any(1).any(0)
+    return tuple(torch.nonzero(used)[:, 0].tolist()) or tuple(range(last.shape[-1]))
+
+
+def _blocks(spans: dict[str, tuple[int, int, Any]], layers: int, tokens: int) -> tuple[str, ...]:
+    """For each attention the outermost module that holds it alone and gives all tokens back."""
+    names = []
+    for layer in range(layers):
+        holding = [
+            name
+            for name, (before, after, made) in spans.items()
+            if (before, after) == (layer, layer + 1) and made is not None and made[:2] == (2, tokens)
+        ]
+        names += holding[-1:]
+    return tuple(names)
+
+
+@contextmanager
+def _spans_noted(model: nn.Module, record: AttentionRecord, spans: dict[str, tuple[int, int, Any]]) -> Iterator[None]:
+    """Inside, each module notes how many attentions were made before and after it, and its output's shape."""
+    begun: dict[str, int] = {}
+
+    def begin(name: str) -> Callable:
+        def note(_module: nn.Module, _inputs: Any) -> None:
+            begun[name] = len(record.weights)
+
+        return note
+
+    def end(name: str) -> Callable:
+        def note(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            made = first_tensor(output)
+            shape = tuple(made.shape) if isinstance(made, Tensor) and made.dim() == 3 else None
+            spans.pop(name, None)
+            spans[name] = (begun[name], len(record.weights), shape)
+
+        return note
+
+    named = [(name, module) for name, module in model.named_modules() if name]
+    with ExitStack() as stack:
+        for name, module in named:
+            stack.callback(module.register_forward_pre_hook(begin(name)).remove)
+        stack.enter_context(forward_hooks([(module, end(name)) for name, module in named]))
+        yield
+
+
+@contextmanager
+def _outputs_joined(blocks: list[nn.Module]) -> Iterator[None]:
+    """Inside, what follows the last block sees the outputs of all blocks, one after the other as further images.
+
+    A block's own graph starts at its input, so that the score of a layer reaches the attention of that layer alone.
+    """
+    made: list[Tensor] = []
+
+    def keep(module: nn.Module, _inputs: Any, output: Any) -> Any:
+        made.append(first_tensor(output))
+        onwards = torch.cat(made) if module is blocks[-1] else made[-1].detach().requires_grad_()
+        return with_first_tensor(output, onwards)
+
+    if not blocks:
+        raise NotApplicable("no module of this model holds one attention layer and gives all tokens back")
+    with forward_hooks([(block, keep) for block in blocks]):
+        yield
+
+
+def _tracked(x: Images) -> Tensor:
+    """The images as the start of a graph."""
+    return x.detach().clone(memory_format=torch.channels_last).requires_grad_()

@@ -1,0 +1,90 @@
+"""Copies of a network with layers drawn anew: what a map shows of them is not what the network has learned."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+
+from uproar.errors import CODE_ERRORS, BadInput, NotApplicable, one_line
+from uproar.models.borrow import device_of
+from uproar.models.remote_device import unwrap_remote
+from uproar.seeds import key
+from uproar.types import Images
+
+
+def weighted_layers(model: nn.Module, x: Images) -> list[str]:
+    """The modules that own weights, from the output to the input, in the order of a forward pass.
+
+    A module that is never called itself, because its owner uses its weights, stands where its owner is called.
+    """
+    owners = [name for name, module in model.named_modules() if list(module.parameters(recurse=False))]
+    called = _calls(model, x)
+
+    def place(name: str) -> tuple[int, int]:
+        owner = name
+        while owner and owner not in called:
+            owner = owner.rpartition(".")[0]
+        return called.get(owner, 0), owners.index(name)
+
+    return sorted(owners, key=place, reverse=True)
+
+
+def redrawn_copies(model: nn.Module, x: Images, seed: int, *, cascading: bool) -> Iterator[nn.Module]:
+    """Copies of the model with layers drawn anew, one per layer from the output down; the model stays as it is."""
+    model = unwrap_remote(model)
+    names = weighted_layers(model, x[:1].to(device_of(model)))
+    if not names:
+        raise NotApplicable("this model has no weights to draw anew")
+    spoilt = _copied(model)
+    for name in names:
+        if not cascading:
+            spoilt = _copied(model)
+        _draw_anew(spoilt.get_submodule(name), key(seed, "drawn anew", name))
+        yield spoilt
+
+
+def _calls(model: nn.Module, x: Images) -> dict[str, int]:
+    """When each module is first called in a forward pass, on a copy of the model."""
+    watched = _copied(model)
+    called: dict[str, int] = {}
+
+    def note(name: str) -> Callable[..., None]:
+        def hook(*_: object) -> None:
+            called.setdefault(name, len(called))
+
+        return hook
+
+    for name, module in watched.named_modules():
+        module.register_forward_pre_hook(note(name))
+    with torch.no_grad():
+        watched(x[[0, 0]])
+    return called
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(model).eval()
+    except CODE_ERRORS as error:
+        raise BadInput(f"The model cannot be copied, so its weights cannot be drawn anew: {one_line(error)}") from error
+
+
+def _draw_anew(module: nn.Module, seed: int) -> None:
+    """Re-initialise a module's own weights in place: its `reset_parameters`, or normal with their mean and spread.
+
+    Drawn on the CPU, so that they are the same on every device.
+    """
+    place = device_of(module)
+    module.cpu()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()
+        else:
+            for weights in module.parameters(recurse=False):
+                spread = weights.std(correction=0) if weights.numel() > 1 else weights.abs().mean()
+                weights.copy_(weights.mean() + spread * torch.randn(weights.shape).to(weights))
+    module.to(place)

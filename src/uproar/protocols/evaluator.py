@@ -1,0 +1,184 @@
+"""The evaluator: one network that tells the class from any part of an image, and cannot be told it by the mask.
+
+It is trained with masks that are independent of the image, so that which pixels are shown says nothing of the class
+(EVAL-X, Jethani et al. 2021). Every mask comes from a fixed set of families (`families_for`): random pixels, random
+blocks, random blobs of several sizes, and the edges and bright pixels of *other* images; moved to a random place, any
+share of it, from the top or from the bottom. No estimator of a study is among them, so that the evaluator is the same
+whichever estimators it judges: more of them cost forward passes alone and change no number that is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uproar.data import Split, Task
+from uproar.data.stream import Rows, row_numbers
+from uproar.errors import BadInput
+from uproar.estimators import Chain, Context, explain_chains, read_chain
+from uproar.models import ModelSpec
+from uproar.models.borrow import device_of
+from uproar.models.forward import raw_output
+from uproar.models.registry import make
+from uproar.protocols.mask_assignment import moved
+from uproar.removal.order import ranks
+from uproar.seeds import Draws, generator
+from uproar.training import Recipe
+from uproar.types import Images
+
+VERSION = 2
+"""Raised when evaluators, or the masks that they are asked about, become others."""
+
+PASSES = 2
+"""Epochs of an evaluator, as a multiple of the recipe's: it has more to learn than one network of ROAR."""
+
+LARGE = 64 * 64
+"""Pixels of an image above which an evaluator begins as the explained network."""
+SHARE = 1 / 2
+"""Epochs of an evaluator that begins as the explained network, as a multiple of the recipe's."""
+
+POOL = 512
+"""Rankings of each family that masks are made from."""
+POOL_FEATURES = 2**25
+"""Features of all those rankings together at most; large images have fewer rankings."""
+
+TARGETS = 2
+"""What an evaluator answers: the label, and the class that the explained network sees."""
+
+
+def families_for(h: int, w: int) -> list[Chain]:
+    """The rankings that training masks are made from; none looks at a network."""
+    side = min(h, w)
+    sigmas = sorted({max(0.7, side / part) for part in (16, 8, 4)})
+    blobs = [f"random_blurred(sigma={sigma:g})" for sigma in sigmas]
+    return [read_chain(name) for name in ("random", "block_random", *blobs, "sobel", "brightness")]
+
+
+def mask_pool(task: Task, features: tuple[int, ...], seed: int) -> Tensor:
+    """Rankings of training images under every family, (rankings, *features): the place of each feature."""
+    chains = families_for(*features[-2:])
+    most = max(1, POOL_FEATURES // (len(chains) * math.prod(features)))
+    size = min(POOL, most, len(task.train))
+    rows = torch.randperm(len(task.train), generator=generator(seed, "evaluator pool"))[:size].sort().values
+    return torch.cat([_places(task, features, chains, part, seed) for part in rows.split(128)])
+
+
+def _places(task: Task, features: tuple[int, ...], chains: list[Chain], rows: Tensor, seed: int) -> Tensor:
+    draws = Draws.of(seed, rows, "evaluator pool")
+    context = Context(draws, task.mean, task.train)
+    maps = explain_chains(nn.Identity(), task.train.read(rows), task.train.labels[rows], context, chains)
+    shape = (len(rows), *features)
+    # where channels are removed one by one, those of a pixel are equal: their order is random
+    whole = [a if a.shape == shape else a[:, None].expand(shape) for a in maps]
+    return torch.cat([ranks(a.flatten(1), draws, "a mask of the evaluator").view(shape) for a in whole])
+
+
+class MaskedImages:
+    """The training images of an evaluator: every image several times, each time with another mask.
+
+    Row r is image r mod n. What is removed from a row depends on the seed and the row alone.
+    """
+
+    def __init__(
+        self, split: Split, pool: Tensor, times: int, seed: int, change: Callable[[Images, Tensor, Tensor], Tensor]
+    ) -> None:
+        self.split, self.pool, self.change = split, pool, change
+        draw = generator(seed, "evaluator masks", split.name)
+        n, (h, w), features = times * len(split), pool.shape[-2:], pool[0].numel()
+        self.donors = torch.randint(len(pool), (n,), generator=draw)
+        self.shifts = torch.stack([torch.randint(size, (n,), generator=draw) for size in (h, w)], 1)
+        self.counts = torch.randint(features + 1, (n,), generator=draw)
+        self.from_bottom = torch.rand(n, generator=draw) < 0.5
+
+    def __len__(self) -> int:
+        return len(self.donors)
+
+    def __getitem__(self, rows: Rows) -> Tensor:
+        rows = row_numbers(rows, len(self))
+        return self.change(self.split.read(rows % len(self.split)), self.removed(rows), rows)
+
+    def removed(self, rows: Tensor) -> Tensor:
+        """The masks of some rows, bool."""
+        places = moved(self.pool[self.donors[rows]], self.shifts[rows])
+        one = (-1, *[1] * (places.dim() - 1))
+        places = torch.where(self.from_bottom[rows].view(one), self.pool[0].numel() - 1 - places, places)
+        return places < self.counts[rows].view(one)
+
+
+class EvaluatorNetwork(nn.Module):
+    """A network with two answers per image, (n, classes, targets): the label, and the explained network's class.
+
+    The second is a linear function of the first, and begins as equal to it.
+    """
+
+    def __init__(self, body: nn.Module, classes: int, mask_channels: int = 1) -> None:
+        super().__init__()
+        self.body, self.second, self.mask_channels = body, nn.Linear(classes, classes), mask_channels
+        nn.init.zeros_(self.second.weight)
+        nn.init.zeros_(self.second.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first: Any = raw_output(self.body, x)
+        return torch.stack([first, first + self.second(first)], 2)
+
+
+def build_evaluator(spec: ModelSpec, task: Task, channels: int, seed: int) -> EvaluatorNetwork:
+    """An untrained evaluator of the explained network's architecture, with `channels` more for the mask."""
+    c, h, w = task.shape
+    half = torch.full((channels,), 0.5)
+    body = make(
+        spec, seed, (c + channels, h, w), len(task.classes), torch.cat([task.mean, half]), torch.cat([task.std, half])
+    )
+    network = EvaluatorNetwork(body, len(task.classes), channels)
+    evaluator_scores(network, torch.zeros(2, c + channels, h, w))  # refuses what cannot take the mask
+    return network
+
+
+def evaluator_scores(network: nn.Module, x: Tensor) -> Tensor:
+    """The scores of some images, (n, classes, targets), asked where the network is, which is put in evaluation."""
+    network.eval()
+    with torch.inference_mode():
+        given = x.to(device_of(network)).contiguous(memory_format=torch.channels_last)
+        scores: Tensor = raw_output(network, given).float().cpu()
+    if scores.dim() != 3:
+        raise BadInput(f"The evaluator must give scores (images, classes, targets), not {tuple(scores.shape)}.")
+    return scores.clone()
+
+
+def begins_explained(shape: tuple[int, int, int]) -> bool:
+    """Whether an evaluator begins with the explained network's weights: for large images alone.
+
+    A network that took days to train is not trained twice. Where both can be afforded, random weights are better: on
+    Fashion-MNIST the orders of estimators agree with τ = .67 alone.
+    """
+    return shape[1] * shape[2] > LARGE
+
+
+def evaluator_epochs(recipe: Recipe, shape: tuple[int, int, int]) -> int:
+    """How often an evaluator sees every training image, each time with another mask."""
+    return math.ceil(SHARE * recipe.epochs) if begins_explained(shape) else PASSES * recipe.epochs
+
+
+def begin_as(network: EvaluatorNetwork, explained: nn.Module) -> None:
+    """Give an evaluator the weights of the explained network; those for the mask begin as zero.
+
+    What cannot be taken over stays as it was drawn.
+    """
+    own, other = network.body.state_dict(), explained.state_dict()
+    learned = dict(network.body.named_parameters())
+    for name in own.keys() & other.keys():
+        value, there = own[name], other[name].detach().cpu()
+        if there.shape == value.shape:
+            own[name] = there.clone()
+        elif name in learned and value.dim() == 4 and there.shape[1] < value.shape[1]:
+            own[name] = torch.cat([there, torch.zeros_like(value[:, there.shape[1] :])], 1)
+    network.body.load_state_dict(own)
+
+
+def evaluator_recipe(recipe: Recipe) -> Recipe:
+    """One pass over all masked images, without label smoothing, which would bend the probabilities."""
+    return recipe.model_copy(update={"epochs": 1, "label_smoothing": 0.0})

@@ -1,0 +1,182 @@
+"""The answer as pages show it: the sentence, and the table of methods by judges, by printed names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from markupsafe import Markup, escape
+
+from uproar.report.formatting import NOTHING, clean, known, number
+from uproar.report.markdown import code, text
+from uproar.report.style import REFERENCE, Style
+from uproar.results.answer import Answer, Cost, Level, Placing
+from uproar.results.flags import Flag
+from uproar.results.judges import QUESTIONS, Judge
+
+Mark = Literal["better", "worse", "unclear"]
+
+LEVELS: Mapping[Level, str] = {"better": "better", "unclear": "undecided", "no better": "no better", "worse": "worse"}
+"""The levels of a placing as they are printed."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One judge above the table."""
+
+    label: str
+    question: str
+    asks: str
+    basis: str
+    able: bool
+    decides: bool
+    why: str
+    bar: str
+    """Its best network-free ranking."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method under one judge."""
+
+    kind: Mark
+    words: str
+    control: str
+    """The network-free ranking that holds the method there; empty where it is better than all."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method."""
+
+    method: str
+    style: Style
+    group: int
+    standing: Literal["use", "tied", ""]
+    cells: tuple[Cell | None, ...]
+    flags: tuple[Flag, ...]
+    cost: str
+
+
+@dataclass(frozen=True)
+class AnswerPart:
+    """The answer of a chapter."""
+
+    sentence: str
+    details: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+
+def answer_part(answer: Answer, styles: Mapping[str, Style]) -> AnswerPart:
+    """An answer with everything by names that can be printed."""
+    return AnswerPart(
+        clean(answer.sentence),
+        tuple(map(clean, answer.details)),
+        tuple(_column(answer, judge) for judge in answer.judges),
+        tuple(_row(answer, method, styles) for method in answer.methods),
+    )
+
+
+def _column(answer: Answer, judge: Judge) -> Column:
+    controls = [name for name in judge.values if name in answer.controls]
+    best = max(controls, key=lambda name: judge.values[name], default=NOTHING)
+    return Column(
+        clean(judge.label),
+        judge.question,
+        QUESTIONS[judge.question],
+        judge.basis,
+        judge.votes,
+        judge in answer.deciding,
+        judge.unable,
+        clean(best),
+    )
+
+
+def _row(answer: Answer, method: str, styles: Mapping[str, Style]) -> Row:
+    standing: Literal["use", "tied", ""] = ""
+    if method == answer.recommended:
+        standing = "use"
+    elif method in answer.tied:
+        standing = "tied"
+    return Row(
+        clean(method),
+        styles.get(clean(method), REFERENCE),
+        answer.group_of(method),
+        standing,
+        tuple(_cell(answer.placing(method, judge)) for judge in answer.judges),
+        answer.flags.get(method, ()),
+        cost_words(answer.costs.get(method)),
+    )
+
+
+def _cell(placing: Placing | None) -> Cell | None:
+    if placing is None:
+        return None
+    kinds: Mapping[Level, Mark] = {"better": "better", "unclear": "unclear", "no better": "worse", "worse": "worse"}
+    return Cell(kinds[placing.level], LEVELS[placing.level], clean(placing.control))
+
+
+def cost_words(cost: Cost | None) -> str:
+    """Passes and time per image.
+
+    >>> cost_words(Cost(25.0, 0.0125)), cost_words(Cost(1.0)), cost_words(None)
+    ('25 passes, 12 ms', '1 pass', '–')
+    """
+    if cost is None or not known(cost.passes):
+        return NOTHING
+    passes = f"{number(cost.passes)} pass{'es' * (cost.passes != 1)}"
+    return passes if math.isnan(cost.seconds) else f"{passes}, {_time(cost.seconds)}"
+
+
+def _time(seconds: float) -> str:
+    return f"{number(1000 * seconds, 2)} ms" if seconds < 1 else f"{number(seconds, 2)} s"
+
+
+# a sentence with names in backquotes
+
+
+def as_html(sentence: str) -> Markup:
+    """A sentence whose names in backquotes are set as code; everything is escaped.
+
+    >>> as_html("Use `ig` & no <b>")
+    Markup('Use <code>ig</code> &amp; no &lt;b&gt;')
+    """
+    quoted_as = Markup("<code>{}</code>")
+    return Markup("").join(quoted_as.format(part) if quoted else escape(part) for quoted, part in _parts(sentence))
+
+
+def lead_as_html(sentence: str) -> Markup:
+    """The sentence with what comes after its first clause in smaller letters.
+
+    >>> lead_as_html("Use `ig`; `grad` is worse.")
+    Markup('Use <code>ig</code>; <span class="rest"><code>grad</code> is worse.</span>')
+    """
+    lead, semicolon, rest = sentence.partition("; ")
+    if not rest:
+        return as_html(sentence)
+    return Markup('{}{}<span class="rest">{}</span>').format(as_html(lead), semicolon, as_html(rest))
+
+
+def as_markdown(sentence: str) -> str:
+    """The same as Markdown.
+
+    >>> as_markdown("Use `sg_sq(ig)` or a_b")
+    'Use `sg_sq(ig)` or a\\\\_b'
+    """
+    return "".join(code(part) if quoted else _spaced(part) for quoted, part in _parts(sentence))
+
+
+def _spaced(words: str) -> str:
+    """Words in which nothing is taken for markup, with the spaces around them."""
+    start, end = " " * words.startswith(" "), " " * (words.endswith(" ") and bool(words.strip()))
+    return f"{start}{text(words)}{end}"
+
+
+def _parts(sentence: str) -> list[tuple[bool, str]]:
+    """What stands between backquotes and what does not."""
+    pieces = re.split(r"`([^`]*)`", sentence)
+    return [(bool(i % 2), piece) for i, piece in enumerate(pieces)]

@@ -1,0 +1,268 @@
+"""Which attribution method to use: the one answer that pages, terminals and Python give.
+
+    results.answer.sentence        "Use `ig`; `sg_sq(grad)` cannot be told from it; ..."
+    results.answer.recommended     "ig", or None
+    results.answer.groups          methods that cannot be told from each other, best first
+    results.answer.table           methods x judges: the verdict against the best network-free ranking
+    results.answer.would_tell      what would decide what is open, and how long that takes
+
+The rule. Judges of the first trusted kind (`results/judges.py`) that has one able to judge decide. A method qualifies
+if one of them finds it decidedly better than every ranking that never looks at the network, none finds it decidedly
+worse than such a ranking, and nothing disqualifies it (`results/flags.py`). Of those that qualify the one with the best
+mean rank is recommended, and those over which no deciding judge prefers it are named beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+
+from uproar.results.flags import (
+    DISQUALIFYING,
+    DISQUALIFYING_RETRAINED,
+    Flag,
+    by_method,
+    flags_of_encoding,
+    flags_of_scores,
+)
+from uproar.results.judges import Judge, checked, informed, judges_of_scores, judges_of_view, network_free
+from uproar.results.open_question import OpenQuestion, open_question
+
+if TYPE_CHECKING:
+    from uproar.results.scores import Scores
+    from uproar.results.view import StudyView
+
+Level = Literal["better", "unclear", "no better", "worse"]
+
+
+@dataclass(frozen=True)
+class Placing:
+    """One method under one judge, against the rankings that never look at the network.
+
+    better      decidedly better than every one of them
+    unclear     ahead of all of them, but not decidedly
+    no better   one of them (`control`) is ahead, not decidedly
+    worse       one of them is decidedly better
+    """
+
+    level: Level
+    control: str = ""
+    """The ranking that it is not, or not decidedly, better than."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a method costs per image."""
+
+    passes: float
+    """Forward and backward passes of the network; NaN where nobody knows."""
+    seconds: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer for one task and model, or for scores."""
+
+    judges: tuple[Judge, ...]
+    """The most trusted kind first."""
+    flags: Mapping[str, tuple[Flag, ...]] = field(default_factory=dict)
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Methods that were asked for and not judged, with the reason."""
+    task: str = ""
+    model: str = ""
+
+    @cached_property
+    def deciding(self) -> tuple[Judge, ...]:
+        """The judges that decide: those able to judge, of the most trusted kind that has any."""
+        able = [judge for judge in self.judges if judge.votes]
+        return tuple(judge for judge in able if judge.kind == able[0].kind)
+
+    @cached_property
+    def controls(self) -> tuple[str, ...]:
+        """The rankings that never look at the network."""
+        return tuple(name for name in self._names if network_free(name))
+
+    @cached_property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, best first by their mean rank under the judges that decide."""
+        names = [name for name in self._names if name not in self.controls]
+        ranks = {name: self._mean_rank(name, names) for name in names}
+        return tuple(sorted(names, key=lambda name: ranks[name]))
+
+    @property
+    def _names(self) -> list[str]:
+        names = dict.fromkeys(name for judge in self.judges for name in judge.values)
+        return [name for name in names if not informed(name)]
+
+    def _mean_rank(self, name: str, names: Sequence[str]) -> float:
+        places = []
+        for judge in self.deciding:
+            own = judge.values.get(name, -np.inf)
+            places.append(sum(judge.values.get(other, -np.inf) > own for other in names))
+        return float(np.mean(places)) if places else 0.0
+
+    def placing(self, method: str, judge: Judge) -> Placing | None:
+        """A method against the network-free rankings under a judge; None where the judge does not have both."""
+        controls = [name for name in judge.values if name in self.controls]
+        if method not in judge.values or not controls:
+            return None
+        best = max(controls, key=lambda name: judge.values[name])
+        winners = [name for name in controls if judge.beats(name, method)]
+        if winners:
+            return Placing("worse", best if best in winners else winners[0])
+        if judge.values[best] >= judge.values[method]:
+            return Placing("no better", best)
+        still = [name for name in controls if not judge.beats(method, name)]
+        return Placing("unclear", max(still, key=lambda name: judge.values[name])) if still else Placing("better")
+
+    def placings(self, method: str) -> list[Placing]:
+        """A method under the judges that decide."""
+        return [placing for judge in self.deciding if (placing := self.placing(method, judge)) is not None]
+
+    def passes_bar(self, method: str) -> bool:
+        """Whether the deciding judges find it better than every network-free ranking, flags apart."""
+        levels = [placing.level for placing in self.placings(method)]
+        return "better" in levels and "worse" not in levels
+
+    def disqualified(self, method: str) -> bool:
+        """Whether something other than its score forbids to recommend it."""
+        retrained = bool(self.deciding) and self.deciding[0].kind == "retrained"
+        kinds = DISQUALIFYING_RETRAINED if retrained else DISQUALIFYING
+        return any(flag.kind in kinds for flag in self.flags.get(method, ()))
+
+    @cached_property
+    def qualified(self) -> tuple[str, ...]:
+        """The methods that may be recommended, best first."""
+        return tuple(m for m in self.methods if self.passes_bar(m) and not self.disqualified(m))
+
+    @property
+    def recommended(self) -> str | None:
+        """The method to use; None where none can be recommended."""
+        return next(iter(self.qualified), None)
+
+    @cached_property
+    def tied(self) -> tuple[str, ...]:
+        """The other qualified methods that cannot be told from the recommended one."""
+        first = self.recommended
+        return tuple(m for m in self.qualified[1:] if first is not None and not self.preferred(first, m))
+
+    def preferred(self, first: str, second: str) -> bool:
+        """Whether a deciding judge finds the first decidedly better and none the second."""
+        ahead = any(judge.beats(first, second) for judge in self.deciding)
+        return ahead and not any(judge.beats(second, first) for judge in self.deciding)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Methods best first, together where they cannot be told from the best one of their group."""
+        if not self.deciding:
+            return ()
+        groups, left = [], list(self.methods)
+        while left:
+            group = [m for m in left if not self.preferred(left[0], m)]
+            groups.append(tuple(group))
+            left = [m for m in left if m not in group]
+        return tuple(groups)
+
+    def group_of(self, method: str) -> int:
+        """The number of a method's tie group, from 1; 0 where nothing was decided."""
+        return next((number for number, group in enumerate(self.groups, 1) if method in group), 0)
+
+    @cached_property
+    def open(self) -> OpenQuestion | None:
+        """What is open and what would decide it; None where nothing is, or more of the same would not help."""
+        return open_question(self)
+
+    @property
+    def would_tell(self) -> str:
+        """What would decide what is open, and how long it takes; empty where nothing would."""
+        return "" if self.open is None else self.open.sentence
+
+    @cached_property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        from uproar.results.answer_text import sentence_of
+
+        return sentence_of(self)
+
+    @cached_property
+    def details(self) -> tuple[str, ...]:
+        """What supports and limits the answer, a sentence each."""
+        from uproar.results.answer_text import details_of
+
+        return details_of(self)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per method: its tie group, its verdict under every judge, flags, passes and seconds per image."""
+        rows = []
+        for method in self.methods:
+            placed = {judge.label: self.placing(method, judge) for judge in self.judges}
+            cost = self.costs.get(method, Cost(float("nan")))
+            rows.append(
+                {
+                    "method": method,
+                    "group": self.group_of(method),
+                    "recommended": method == self.recommended,
+                    **{label: "" if one is None else one.level for label, one in placed.items()},
+                    "flags": ", ".join(flag.kind for flag in self.flags.get(method, ())),
+                    "passes": cost.passes,
+                    "seconds": cost.seconds,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def answer_of_scores(scores: Scores) -> Answer:
+    """The answer that scores give."""
+    return Answer(
+        tuple(checked(judges_of_scores(scores))),
+        by_method(flags_of_scores(scores)),
+        costs_in(scores.costs),
+        dict(scores.left_out),
+    )
+
+
+def answer_of_view(view: StudyView) -> Answer:
+    """The answer for one task and model of a study."""
+    scores = view.metric_scores
+    flags = [*(flag for finding in view.findings for flag in finding.flags)]
+    flags += [*([] if scores is None else flags_of_scores(scores)), *flags_of_encoding(view.evaluator)]
+    return Answer(
+        tuple(checked(judges_of_view(view))),
+        by_method(flags),
+        costs_in(view.own(view.results.costs)),
+        unjudged(view),
+        view.task,
+        view.model,
+    )
+
+
+def costs_in(table: pd.DataFrame) -> dict[str, Cost]:
+    """Passes and seconds per image by method, from a table of costs."""
+    if "passes" not in table:
+        return {}
+    seconds = table.get("milliseconds_per_image", pd.Series(np.nan, table.index)) / 1000
+    return {
+        str(name): Cost(float(passes), float(each))
+        for name, passes, each in zip(table["estimator"], table["passes"], seconds, strict=True)
+    }
+
+
+def unjudged(view: StudyView) -> dict[str, str]:
+    """Methods that have no number anywhere, with the reason."""
+    frames: Iterable[pd.DataFrame] = (view.table, view.own(view.results.scores))
+    rows = pd.concat([frame[["estimator", "status", "reason"]] for frame in frames if len(frame)] or [pd.DataFrame()])
+    if rows.empty:
+        return {}
+    done = set(rows.loc[rows["status"] == "done", "estimator"])
+    rest = rows[~rows["estimator"].isin(done) & rows["status"].isin(["skipped", "failed"])]
+    return {str(e): str(reason) for e, reason in zip(rest["estimator"], rest["reason"], strict=True)}

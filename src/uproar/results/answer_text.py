@@ -1,0 +1,192 @@
+"""The answer in words: the sentence that all pages, terminals and Python share, and the details below it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from uproar.results.flags import Kind as FlagKind
+from uproar.results.judges import QUESTIONS, Judge
+from uproar.statistics.design import BASELINE
+
+if TYPE_CHECKING:
+    from uproar.results.answer import Answer, Level
+
+RANKINGS: Mapping[str, str] = {
+    "random": "a random ranking",
+    "brightness": "a ranking by brightness",
+    "centre": "a ranking from the centre outwards",
+    "sobel": "a ranking by edges",
+    "block_random": "a random block",
+}
+"""Controls as a sentence calls them."""
+
+FAILS: Mapping[FlagKind, tuple[str, str]] = {
+    "encodes": ("encodes the class in its masks", "encode the class in their masks"),
+    "fails sanity": ("fails the sanity check", "fail the sanity check"),
+    "unstable": ("is unstable", "are unstable"),
+}
+
+
+def sentence_of(answer: Answer) -> str:
+    """One sentence that a practitioner can act on."""
+    if not answer.deciding:
+        return f"No method can be recommended: {_no_judge(answer)}."
+    parts = [_lead(answer), _tied(answer), *_below_bar(answer), *_flagged(answer), _without_evaluator(answer)]
+    return f"{'; '.join(part for part in parts if part)}."
+
+
+def ranking(control: str) -> str:
+    """A network-free ranking in words.
+
+    >>> ranking("brightness"), ranking("constant")
+    ('a ranking by brightness', '`constant`, which never looks at the network')
+    """
+    return RANKINGS.get(control, f"`{control}`, which never looks at the network")
+
+
+def names(methods: Sequence[str], most: int = 3) -> str:
+    """Methods in a sentence; beyond `most`, the rest is counted.
+
+    >>> names(["ig", "grad"]), names(list("abcdef"))
+    ('`ig` and `grad`', '`a`, `b`, `c` and 3 others')
+    """
+    shown = [f"`{method}`" for method in methods]
+    if len(shown) > most + 1:
+        shown = [*shown[:most], f"{len(shown) - most} others"]
+    return "".join(shown) if len(shown) < 2 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _no_judge(answer: Answer) -> str:
+    if not answer.judges:
+        return "nothing that was run judges methods yet"
+    reasons = dict.fromkeys(judge.unable for judge in answer.judges)
+    return f"no judge here is able to judge ({'; '.join(reasons)})"
+
+
+def _lead(answer: Answer) -> str:
+    best = answer.recommended
+    if best is not None:
+        alone = answer.controls == (BASELINE,)
+        return f"Use `{best}`{', which is better than a random ranking, the only control here' * alone}"
+    if not answer.methods:
+        return "No method can be recommended: none was judged"
+    if any(answer.passes_bar(m) for m in answer.methods):
+        return "No method can be recommended: those that beat every network-free ranking fail other checks"
+    ahead = _at(answer, "unclear")
+    if ahead:
+        verb = "is" if len(ahead) == 1 else "are"
+        return (
+            f"No method can be recommended yet: {names(ahead)} {verb} ahead of every network-free ranking, but not "
+            f"decidedly with {answer.deciding[0].basis}"
+        )
+    return "No method can be recommended: none is better than the best network-free ranking"
+
+
+def _tied(answer: Answer) -> str:
+    if answer.recommended is None:
+        return ""
+    after = [method for method in answer.qualified[1:] if method not in answer.tied]
+    parts = [f"{names(answer.tied)} cannot be told from it"] if answer.tied else []
+    parts += [f"{names(after)} {'comes' if len(after) == 1 else 'come'} after it"] if after else []
+    return "; ".join(parts)
+
+
+def _at(answer: Answer, level: Level) -> list[str]:
+    """The methods that the deciding judges place at one level at best, best first."""
+    order = ("better", "unclear", "no better", "worse")
+    found = []
+    for method in answer.methods:
+        levels = [placing.level for placing in answer.placings(method)]
+        worst = "worse" if "worse" in levels else min(levels, key=order.index, default="")
+        if worst == level:
+            found.append(method)
+    return found
+
+
+def _below_bar(answer: Answer) -> list[str]:
+    """Who is not better than which network-free ranking, the ranking that most fail at first."""
+    unclear = _by_control(answer, ("unclear",)) if answer.recommended is not None else {}
+    below = _by_control(answer, ("no better", "worse"))
+    parts = [f"{names(methods, 2)} cannot be told from {ranking(control)}" for control, methods in unclear.items()]
+    for control, methods in below.items():
+        who = f"all {len(methods)}" if len(methods) == len(answer.methods) > 1 else names(methods, 2)
+        parts.append(f"{who} {'is' if len(methods) == 1 else 'are'} no better than {ranking(control)}")
+    return parts
+
+
+def _by_control(answer: Answer, levels: Sequence[Level]) -> dict[str, list[str]]:
+    """The methods at some levels by the network-free ranking that holds them there: the two that hold most."""
+    groups: dict[str, list[str]] = {}
+    for method in (method for level in levels for method in _at(answer, level)):
+        control = next(placing.control for placing in answer.placings(method) if placing.level in levels)
+        groups.setdefault(control, []).append(method)
+    return dict(sorted(groups.items(), key=lambda group: -len(group[1]))[:2])
+
+
+def _flagged(answer: Answer) -> list[str]:
+    parts = []
+    for kind, (one, several) in FAILS.items():
+        flagged = [m for m in answer.methods if any(flag.kind == kind for flag in answer.flags.get(m, ()))]
+        if len(flagged) == 1:
+            parts.append(f"{names(flagged)} {one}")
+        elif flagged:
+            parts.append(f"{len(flagged)} of {len(answer.methods)} {several}")
+    return parts
+
+
+def _without_evaluator(answer: Answer) -> str:
+    if answer.deciding[0].kind == "evaluator":
+        return ""
+    return f"judged by {_labels(answer.deciding)} alone, no evaluator was run"
+
+
+def _labels(judges: Sequence[Judge]) -> str:
+    labels = list(dict.fromkeys(judge.label for judge in judges))
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+
+
+# below the sentence
+
+
+def details_of(answer: Answer) -> tuple[str, ...]:
+    """What decides, who disagrees, who cannot judge, what would tell."""
+    lines = [_decided_by(answer), _disagreeing(answer), *_unable(answer), answer.would_tell, _left_out(answer)]
+    return tuple(line for line in lines if line)
+
+
+def _decided_by(answer: Answer) -> str:
+    if not answer.deciding:
+        return "An evaluator would tell: `uproar run --protocols evaluator`."
+    judge = answer.deciding[0]
+    asks = " and ".join(QUESTIONS[question] for question in dict.fromkeys(j.question for j in answer.deciding))
+    controls = names(answer.controls, 5)
+    return (
+        f"Decided by {_labels(answer.deciding)} ({judge.basis}), which asks {asks}. The bar is the best ranking that "
+        f"never looks at the network: {controls}."
+    )
+
+
+def _disagreeing(answer: Answer) -> str:
+    """Other judges that decidedly prefer another method to the recommended one."""
+    best = answer.recommended
+    others = [judge for judge in answer.judges if judge.votes and judge not in answer.deciding]
+    prefer = {judge.label: [m for m in answer.methods if judge.beats(m, best)] for judge in others if best is not None}
+    parts = [f"{label} puts {names(methods)} above it" for label, methods in prefer.items() if methods]
+    return f"Other judges disagree with `{best}`: {'; '.join(parts)}." if parts else ""
+
+
+def _unable(answer: Answer) -> list[str]:
+    reasons: dict[str, list[Judge]] = {}
+    for judge in answer.judges:
+        if not judge.votes:
+            reasons.setdefault(judge.unable, []).append(judge)
+    verb = {True: "is", False: "are"}
+    return [
+        f"{_labels(judges)} {verb[len(judges) == 1]} unable to judge here: {why}." for why, judges in reasons.items()
+    ]
+
+
+def _left_out(answer: Answer) -> str:
+    parts = [f"`{method}` ({reason.rstrip('.')})" for method, reason in answer.left_out.items()]
+    return f"Not judged: {'; '.join(parts)}." if parts else ""

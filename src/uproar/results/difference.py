@@ -1,0 +1,126 @@
+"""What differs between two runs, and whether it matters: settings, values of cells and metrics, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from uproar.results.study import Results
+
+CELL = ["task", "model", "protocol", "estimator", "fraction", "seed"]
+SCORE = ["task", "model", "metric", "estimator", "seed"]
+VERDICT = ["task", "model", "protocol", "estimator"]
+
+VERDICT_COLUMNS = {
+    **dict.fromkeys(VERDICT, "what the verdict is about"),
+    "before": "the verdict of the first run; empty where it has none",
+    "after": "the verdict of the second run",
+    "advantage_before": "area against random",
+    "advantage_after": "area against random",
+    "change": "reversed, decided, undecided, added, removed, or same",
+}
+"""The columns of `Difference.verdicts`."""
+
+_DECISIVE = ("reversed", "decided", "undecided")
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values that two runs have of the same cells or scores."""
+
+    common: int
+    changed: int
+    largest: float
+    """The largest absolute difference; 0 where nothing is common."""
+    added: int
+    removed: int
+
+    @property
+    def sentence(self) -> str:
+        """The counts in words."""
+        change = f"{self.changed} of them differ, by up to {self.largest:.3g}" if self.changed else "all equal"
+        common = f"{self.common} in both, {change}" if self.common else "none in both"
+        return f"{common}; {self.added} added, {self.removed} removed"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two runs side by side."""
+
+    settings: Mapping[str, tuple[Any, Any]]
+    """Settings of the studies that differ: before, after; None where one has none."""
+    cells: Values
+    scores: Values
+    verdicts: pd.DataFrame
+    """See VERDICT_COLUMNS."""
+
+    @property
+    def decisive(self) -> pd.DataFrame:
+        """The verdicts whose side changed: what matters to who relies on them."""
+        return self.verdicts[self.verdicts["change"].isin(_DECISIVE)]
+
+    @property
+    def sentence(self) -> str:
+        """Whether it matters."""
+        both = self.verdicts[self.verdicts["change"].isin([*_DECISIVE, "same"])]
+        if not len(both):
+            return "The runs have no verdict in common."
+        counts = self.decisive["change"].value_counts()
+        if not len(counts):
+            return f"It does not matter: all {len(both)} verdicts that both have are the same."
+        parts = ", ".join(f"{counts[kind]} {kind}" for kind in _DECISIVE if kind in counts)
+        return f"It matters: of {len(both)} verdicts that both have, {parts}."
+
+
+def compare_runs(before: Results, after: Results) -> Difference:
+    """What changed from one run to another."""
+    cells = (_values(run.table, CELL, "accuracy") for run in (before, after))
+    scores = (_values(run.scores, SCORE, "value") for run in (before, after))
+    return Difference(
+        _settings(before.study, after.study),
+        _compare_values(*cells),
+        _compare_values(*scores),
+        _verdicts(before.verdicts, after.verdicts),
+    )
+
+
+def _settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = dict.fromkeys([*before, *after])
+    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
+
+
+def _values(table: pd.DataFrame, keys: list[str], column: str) -> pd.Series:
+    done = table[table["status"] == "done"]
+    return done.set_index(keys)[column].astype(float)
+
+
+def _compare_values(before: pd.Series, after: pd.Series) -> Values:
+    common = before.index.intersection(after.index)
+    old, new = before.loc[common], after.loc[common]
+    differs = ~((old == new) | (old.isna() & new.isna()))
+    gaps = (old - new).abs()[differs]
+    largest = float(gaps.max()) if gaps.notna().any() else 0.0
+    return Values(len(common), int(differs.sum()), largest, len(after) - len(common), len(before) - len(common))
+
+
+def _verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    wanted = [*VERDICT, "verdict", "advantage", "side"]
+    frames = [frame[wanted] if len(frame) else pd.DataFrame(columns=wanted) for frame in (before, after)]
+    joined = frames[0].merge(frames[1], on=VERDICT, how="outer", suffixes=("_before", "_after"), sort=False)
+    joined["change"] = [_change(old, new) for old, new in zip(joined["side_before"], joined["side_after"], strict=True)]
+    renamed = joined.rename(columns={"verdict_before": "before", "verdict_after": "after"})
+    return renamed[list(VERDICT_COLUMNS)]
+
+
+def _change(before: float, after: float) -> str:
+    """What became of the side of a verdict; NaN where a run has none."""
+    if pd.isna(before) or pd.isna(after):
+        return "added" if pd.isna(before) else "removed"
+    if before == after:
+        return "same"
+    if before * after < 0:
+        return "reversed"
+    return "decided" if before == 0 else "undecided"

@@ -1,0 +1,247 @@
+"""What the evaluator says: the primary score of every estimator, and whether it beats all network-free rankings.
+
+    scores = view.evaluator                  # of one task and model; None where the study did not ask an evaluator
+    scores.table                             # SCORE_COLUMNS: every estimator and control, best first
+    scores.verdicts                          # VERDICT_COLUMNS: every method against random and network-free rankings
+    scores.encoding                          # ENCODING_COLUMNS: what masks tell beyond the pixels they show
+    scores.pairs                             # statistics.comparisons.COLUMNS: method against method
+
+The score of an image is the bits of log-loss that its own mask costs the evaluator beyond the same mask at another
+place, when the most important pixels are removed, and that it saves when they are kept: the mean over the fractions and
+both directions. Positive: the map found what counts. Images are paired, and every replicate has an evaluator of its
+own, so that the spread over evaluators, base networks and images is in the intervals.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from uproar.statistics.comparisons import compare_methods, method_differences
+from uproar.statistics.design import ALPHA, BASELINE
+from uproar.statistics.intervals import Interval, Measurements, Numbers
+from uproar.statistics.multiple_testing import holm
+
+Kind = Literal["method", "network-free", "random", "informed"]
+"""What ranks the pixels: an attribution method; a ranking that never looks at the network; the random ranking; one that
+is told the class or the important pixels."""
+
+NEGLIGIBLE = 0.05
+"""Bits of encoding that do not matter."""
+
+SCORE_COLUMNS = {
+    "estimator": "chain that ranks the pixels",
+    "kind": "method, network-free, random or informed (told the class or the important pixels)",
+    "score": "bits of log-loss, own mask minus the same mask at another place; positive: it found what counts",
+    "low": "lower end of its 95 % interval over replicates and images",
+    "high": "upper end",
+    "p": "of a score of 0, for this estimator alone",
+    "removing": "the part of the score from removing the most important pixels",
+    "keeping": "the part from keeping them",
+    "n": "test images",
+    "replicates": "replicates, each with an evaluator of its own",
+}
+"""The columns of `EvaluatorScores.table`."""
+
+VERDICT_COLUMNS = {
+    "estimator": "attribution method",
+    "score": "as in the table of scores",
+    "low": "lower end of its 95 % interval",
+    "high": "upper end",
+    "over_random": "score minus that of the random ranking",
+    "over_random_low": "lower end of its 95 % interval, for this method alone",
+    "over_random_high": "upper end",
+    "p_random": "of no difference to random, adjusted by Holm's method over the methods",
+    "network_free": "the network-free ranking that it beats least clearly",
+    "margin": "score minus that ranking's",
+    "margin_low": "lower end of its 95 % interval, for this pair alone",
+    "margin_high": "upper end",
+    "p_network_free": "of not beating every network-free ranking: the largest p of them, Holm over the methods",
+    "side": "2: better than every network-free ranking; 1: better than random; -1: worse than random; 0: cannot tell",
+    "verdict": "the same in words",
+}
+"""The columns of `EvaluatorScores.verdicts`."""
+
+ENCODING_COLUMNS = {
+    "estimator": "chain that ranks the pixels",
+    "kind": "as in the table of scores",
+    "encoding": "bits that a reader of the mask adds to what the evaluator knows from the pixels shown: a lower bound",
+    "low": "lower end of its 95 % interval over replicates and images",
+    "high": "upper end",
+    "from_retraining": "the same from the networks of ROAR and KAR, which saw own masks, beyond random; NaN without",
+    "from_retraining_low": "lower end of its 95 % interval",
+    "from_retraining_high": "upper end",
+    "encodes": f"whether one of the intervals lies above {NEGLIGIBLE} bits",
+    "stripe_x": "score minus the larger bound (STRIPE-X): what the map found, less what it told by its shape",
+}
+"""The columns of `EvaluatorScores.encoding`."""
+
+VERDICTS = {
+    2: "better than the best network-free ranking",
+    1: "better than random",
+    0: "cannot tell",
+    -1: "worse than random",
+}
+
+
+@dataclass(frozen=True)
+class EvaluatorBits:
+    """Bits of log-loss per image under one target of the evaluators of one task and model, mean over the fractions.
+
+    Arrays are (replicates, images), NaN where a replicate lacks a fraction.
+    """
+
+    own: Mapping[tuple[str, bool], Numbers]
+    """By estimator and whether the most important pixels are kept: with each image's own mask."""
+    shifted: Mapping[tuple[str, bool], Numbers]
+    """The same with the mask moved to another place."""
+    kinds: Mapping[str, Kind]
+    """What each estimator is."""
+    read: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
+    """As `own`, of the evaluator helped by a reader of the mask, where the study asks for the encoding."""
+    retrained: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
+    """As `own`, of networks that were retrained with own masks (ROAR, KAR), where the study has them."""
+
+
+class EvaluatorScores:
+    """The primary scores of one task and model for one target, each table computed once."""
+
+    def __init__(self, bits: EvaluatorBits, alpha: float = ALPHA) -> None:
+        self.bits, self.alpha = bits, alpha
+
+    def of_kind(self, *kinds: Kind) -> list[str]:
+        """The estimators of some kinds that have a score."""
+        return [name for name in self.measurements if self.bits.kinds.get(name, "method") in kinds]
+
+    @functools.cached_property
+    def measurements(self) -> Mapping[str, Measurements]:
+        """The score of every image and replicate, by estimator."""
+        whole = {name: self._parts(name) for name in self.bits.kinds}
+        return {name: Measurements(np.mean(parts, 0)) for name, parts in whole.items() if _has_numbers(parts)}
+
+    def _parts(self, name: str) -> list[Numbers]:
+        """The gains from removing and from keeping, where there are any."""
+        parts = []
+        for keeps in (False, True):
+            own, moved = self.bits.own.get((name, keeps)), self.bits.shifted.get((name, keeps))
+            if own is not None and moved is not None:
+                parts.append(moved - own if keeps else own - moved)
+        return parts
+
+    @functools.cached_property
+    def table(self) -> pd.DataFrame:
+        """Every estimator's score, the largest first; see SCORE_COLUMNS."""
+        rows = []
+        for name, values in self.measurements.items():
+            one = values.interval()
+            removing, keeping = (float(np.nanmean(part)) for part in (*self._parts(name), np.array(np.nan))[:2])
+            found = {"estimator": name, "kind": self.bits.kinds.get(name, "method"), **one.as_row("score")}
+            rows.append(found | {"p": one.p, "removing": removing, "keeping": keeping, "n": one.n})
+            rows[-1]["replicates"] = one.replicates
+        frame = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
+        return frame.sort_values("score", ascending=False, ignore_index=True)
+
+    @functools.cached_property
+    def pairs(self) -> pd.DataFrame:
+        """Every pair of methods, Holm over the pairs; see `statistics.comparisons.COLUMNS`."""
+        return compare_methods({name: self.measurements[name] for name in self.of_kind("method")}, True)
+
+    @functools.cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """Every method, the best first; see VERDICT_COLUMNS.
+
+        A method is better than the best network-free ranking where it is better than every one of them
+        (intersection-union: the largest p counts), adjusted by Holm's method over the methods.
+        """
+        rows = [self._verdict(name) for name in self.of_kind("method")]
+        frame = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
+        for column in ("p_random", "p_network_free"):
+            frame[column] = holm(frame[column].to_numpy(dtype=float))
+        frame["side"] = [self._side(row) for row in frame.itertuples()]
+        frame["verdict"] = [VERDICTS[side] for side in frame["side"]]
+        return frame.sort_values("score", ascending=False, ignore_index=True)
+
+    @functools.cached_property
+    def encoding(self) -> pd.DataFrame:
+        """What the masks of every estimator tell beyond the pixels they show, the best first; see ENCODING_COLUMNS."""
+        rows = [self._encoding(name) for name in self.measurements]
+        frame = pd.DataFrame([row for row in rows if row], columns=list(ENCODING_COLUMNS))
+        return frame.sort_values("stripe_x", ascending=False, ignore_index=True)
+
+    def _encoding(self, name: str) -> dict[str, object]:
+        """The bounds of one estimator; empty where the study has none."""
+        read, retrained = self._saved(name, self.bits.read), self._from_retraining(name)
+        if read is None and retrained is None:
+            return {}
+        bounds = [_interval(values) for values in (read, retrained)]
+        score = float(np.nanmean(self.measurements[name].by_replicate))
+        return {
+            "estimator": name,
+            "kind": self.bits.kinds.get(name, "method"),
+            **bounds[0].as_row("encoding"),
+            **bounds[1].as_row("from_retraining", "from_retraining_"),
+            "encodes": any(bound.low > NEGLIGIBLE for bound in bounds),
+            "stripe_x": score - float(np.nanmax([0.0, *(bound.value for bound in bounds)])),
+        }
+
+    def _from_retraining(self, name: str) -> Numbers | None:
+        """What retrained networks save beyond what they save for the random ranking, which encodes nothing."""
+        own, random = (self._saved(each, self.bits.retrained) for each in (name, BASELINE))
+        return None if own is None or random is None else own - random
+
+    def _saved(self, name: str, others: Mapping[tuple[str, bool], Numbers]) -> Numbers | None:
+        """Bits that another network needs less for the same images under their own masks, mean over directions."""
+        parts = [
+            self.bits.own[k] - others[k] for k in ((name, False), (name, True)) if k in others and k in self.bits.own
+        ]
+        return np.mean(parts, 0) if _has_numbers(parts) else None
+
+    @functools.cached_property
+    def differences(self) -> Mapping[tuple[str, str], Interval]:
+        """Every method against every control."""
+        controls = self.of_kind("random", "network-free")
+        pairs = [(name, control) for name in self.of_kind("method") for control in controls]
+        return method_differences(self.measurements, pairs)
+
+    def _verdict(self, name: str) -> dict[str, object]:
+        score = self.measurements[name].interval()
+        row: dict[str, object] = {"estimator": name, **score.as_row("score")}
+        if (name, BASELINE) in self.differences:
+            random = self.differences[name, BASELINE]
+            row |= {**random.as_row("over_random", "over_random_"), "p_random": random.p}
+        hardest = self._hardest(name, self.of_kind("network-free"))
+        if hardest is not None:
+            margin = self.differences[name, hardest]
+            p = margin.p if margin.value > 0 else 1.0
+            row |= {"network_free": hardest, **margin.as_row("margin", "margin_"), "p_network_free": p}
+        return row
+
+    def _hardest(self, name: str, controls: Sequence[str]) -> str | None:
+        """The control that a method beats least clearly."""
+
+        def evidence(control: str) -> tuple[float, float]:
+            one = self.differences[name, control]
+            return (one.p if one.value > 0 else 1.0), -one.value
+
+        return max(controls, key=evidence, default=None)
+
+    def _side(self, row: object) -> int:
+        p_free, p_random, over = (getattr(row, n) for n in ("p_network_free", "p_random", "over_random"))
+        if p_free <= self.alpha:
+            return 2
+        if p_random <= self.alpha:
+            return 1 if over > 0 else -1
+        return 0
+
+
+def _interval(values: Numbers | None) -> Interval:
+    return Interval(np.nan, np.nan, np.nan) if values is None else Measurements(values).interval()
+
+
+def _has_numbers(parts: Sequence[Numbers]) -> bool:
+    return bool(parts) and bool(np.isfinite(parts).any())

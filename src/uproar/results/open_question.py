@@ -1,0 +1,88 @@
+"""What an answer leaves open, how much more would decide it, and how long that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from uproar.remaining_time import duration
+from uproar.statistics.intervals import Interval
+from uproar.statistics.sample_size import needed
+
+if TYPE_CHECKING:
+    from uproar.results.answer import Answer
+    from uproar.results.judges import Judge
+
+
+@dataclass(frozen=True)
+class OpenQuestion:
+    """One comparison that is not decided, and what would decide it."""
+
+    method: str
+    other: str
+    judge: Judge
+    n: int
+    """Images or replicates that would decide a difference of the present size four times out of five."""
+
+    @property
+    def times(self) -> float:
+        """How many times as much as there is."""
+        return self.n / self.judge.n
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the further ones take, at the pace so far; None where no time was measured."""
+        if self.judge.seconds is None:
+            return None
+        both = self.judge.of == "images" and self.judge.replicates > 1
+        return self.judge.seconds * (self.times ** (2 if both else 1) - 1)
+
+    @property
+    def amount(self) -> str:
+        """What would decide it, in words."""
+        judge = self.judge
+        if judge.of == "replicates":
+            return f"{self.n} replicates instead of {judge.n}"
+        if judge.replicates == 1:
+            return f"{self.n} images instead of {judge.n}"
+        replicates = max(judge.replicates + 1, round(judge.replicates * self.times))
+        return f"{replicates} replicates of {self.n} images instead of {judge.replicates} of {judge.n}"
+
+    @property
+    def sentence(self) -> str:
+        """What would tell the two apart."""
+        takes = "" if self.seconds is None else f" ({duration(self.seconds)} more at the pace so far)"
+        return f"About {self.amount} would tell `{self.method}` from `{self.other}` under {self.judge.label}{takes}."
+
+
+def open_question(answer: Answer) -> OpenQuestion | None:
+    """What is open about the answer: whether a method passes the bar, or which of two is better; the nearest first."""
+    if not answer.deciding:
+        return None
+    if answer.recommended is None:
+        found = [_against_control(answer, method, judge) for method in answer.methods for judge in answer.deciding]
+    else:
+        found = [_between(judge, answer.recommended, m) for m in answer.tied for judge in answer.deciding]
+    return min((one for one in found if one is not None), key=lambda one: one.n, default=None)
+
+
+def _against_control(answer: Answer, method: str, judge: Judge) -> OpenQuestion | None:
+    """A method that is ahead of every network-free ranking, but not decidedly."""
+    placing = answer.placing(method, judge)
+    if placing is None or placing.level != "unclear" or answer.disqualified(method):
+        return None
+    return _between(judge, method, placing.control)
+
+
+def _between(judge: Judge, first: str, second: str) -> OpenQuestion | None:
+    """The open comparison of two methods, the better one first."""
+    for better, worse in ((first, second), (second, first)):
+        pair = judge.pairs.get((better, worse))
+        if pair is not None and not pair.decided:
+            n = _needed(pair.lead, judge)
+            return None if n is None else OpenQuestion(better, worse, judge, n)
+    return None
+
+
+def _needed(lead: Interval, judge: Judge) -> int | None:
+    return needed(lead.value, lead.half_width, lead.df, judge.n, judge.tests)

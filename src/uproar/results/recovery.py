@@ -1,0 +1,163 @@
+"""How well judges recover known orders: one row per judge, task and kind, what they say together, and whom to trust.
+
+The rule of trust: a metric or protocol is trusted where its recovery, the mean of Kendall's τ over the kinds that
+matter and the tasks that were asked, is at least 0.8, and the lower end of its 95 % interval over tasks lies above 0.6.
+The numbers of what the package declares come with it (`metric_board.json`) once `uproar judge --board` has made them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from uproar.statistics.intervals import Interval, mean_interval
+
+BOARD = Path(__file__).with_name("metric_board.json")
+"""What was measured for everything that the package declares."""
+
+LEAST, LEAST_LOW = 0.8, 0.6
+"""Recovery, and lower end of its interval, from which a judge is trusted."""
+MATTER = ("noise", "shift", "blur", "missing", "extra", "encoder", "edges")
+"""The kinds that matter for the order of pixels; `sign` and `contrast` are about values, the rest about preferences."""
+
+COLUMNS = {
+    "judge": "the metric or protocol",
+    "task": "of the suite",
+    "kind": "what orders the maps",
+    "tau": "Kendall's τ with the known order: 1 all pairs right, 0 by chance, −1 turned round",
+    "low": "lower end of its 95 % interval: bootstrap over images",
+    "high": "upper end",
+    "right": "share of pairs in the right order, with confidence",
+    "wrong": "share of pairs in the wrong order, with confidence",
+    "needed": "images until a pair is told right in 80 % of samples, median over pairs",
+    "spread": "largest minus smallest value",
+    "images": "of the task",
+}
+"""The columns of a table of recoveries."""
+
+BLIND, WRONG = 0.2, -0.2
+"""τ below which a judge is blind to a kind, and below which it rewards what is worse."""
+REWARDS = {
+    "missing": "few pixels",
+    "extra": "many pixels",
+    "blur": "blur",
+    "encoder": "encoding of the class",
+    "edges": "edges",
+    "noise": "noise",
+    "shift": "the wrong place",
+    "sign": "the wrong sign",
+    "contrast": "a raised background",
+    "centre": "the centre of the image",
+    "brightness": "bright pixels",
+    "random": "a random map",
+    "randomised": "a network that has forgotten",
+    "samples": "fewer samples",
+}
+"""What a judge rewards that turns an order round."""
+
+
+@dataclass(frozen=True)
+class JudgeRecovery:
+    """What is known of one judge."""
+
+    judge: str
+    recovery: Interval
+    """The mean τ over the kinds that matter, with its interval over tasks; n counts tasks."""
+    by_kind: dict[str, float]
+    """The mean τ over tasks."""
+    wrong: float
+    """Share of pairs in the wrong order with confidence, over the kinds that matter."""
+    needed: float
+    """Images until a pair is told right in 80 % of samples: the median over tasks and kinds that matter."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the rule of trust holds."""
+        return self.recovery.value >= LEAST and self.recovery.low > LEAST_LOW
+
+    @property
+    def turned(self) -> bool:
+        """Whether it is wrong in sign: it orders the other way round, and not by chance."""
+        return self.recovery.value < 0 and self.recovery.high < 0
+
+    @property
+    def blind(self) -> list[str]:
+        """Kinds that it does not see."""
+        return [kind for kind, tau in self.by_kind.items() if WRONG < tau < BLIND]
+
+    @property
+    def rewards(self) -> list[str]:
+        """What it rewards that makes maps worse, in words."""
+        return [REWARDS.get(kind, kind) for kind, tau in self.by_kind.items() if tau <= WRONG]
+
+    @property
+    def sentence(self) -> str:
+        """What to say of it beside a score."""
+        value, interval = f"{self.recovery.value:.2f}", f"{self.recovery.low:.2f} … {self.recovery.high:.2f}"
+        if self.turned:
+            return f"{self.judge} is wrong in sign: recovery {value} ({interval}); turn higher_is_better round."
+        said = "trusted" if self.trusted else "not trusted"
+        return f"{self.judge} recovers known orders with {value} ({interval}, {self.recovery.n} tasks): {said}."
+
+
+def judge_recovery(table: pd.DataFrame, judge: str, kinds: Iterable[str] = MATTER) -> JudgeRecovery:
+    """What the rows of a table say of one judge."""
+    own = table[table["judge"] == judge]
+    matter = own[own["kind"].isin(list(kinds))]
+    by_task = matter.groupby("task", sort=False)["tau"].mean()
+    recovery = _clipped(mean_interval(by_task.to_numpy(dtype=float)))
+    by_kind = own.groupby("kind", sort=False)["tau"].mean().to_dict()
+    wrong = float(matter["wrong"].mean()) if len(matter) else float("nan")
+    needed = float(np.median(matter["needed"])) if len(matter) else float("nan")
+    return JudgeRecovery(judge, recovery, {str(k): float(v) for k, v in by_kind.items()}, wrong, needed)
+
+
+def judge_recoveries(table: pd.DataFrame, kinds: Iterable[str] = MATTER) -> list[JudgeRecovery]:
+    """All judges of a table, best recovery first."""
+    kinds = tuple(kinds)
+    every = [judge_recovery(table, str(judge), kinds) for judge in table["judge"].unique()]
+    return sorted(every, key=lambda one: -np.nan_to_num(one.recovery.value, nan=-2))
+
+
+def disagreements(local: Sequence[JudgeRecovery], suite: Sequence[JudgeRecovery]) -> list[str]:
+    """A sentence on each judge that is trusted here and not in the suite, or the other way round."""
+    known = {one.judge: one for one in suite}
+    said = []
+    for one in local:
+        other = known.get(one.judge)
+        if other is not None and other.trusted != one.trusted:
+            where, elsewhere = ("here", "in the suite") if one.trusted else ("in the suite", "here")
+            said.append(
+                f"{one.judge} is trusted {where} but not {elsewhere}: recovery {one.recovery.value:.2f} here, "
+                f"{other.recovery.value:.2f} in the suite."
+            )
+    return said
+
+
+@functools.cache
+def board_table() -> pd.DataFrame:
+    """What was measured for the judges that the package declares; empty before the board was first made."""
+    if not BOARD.is_file():
+        return pd.DataFrame(columns=[*COLUMNS])
+    content = json.loads(BOARD.read_text(encoding="utf-8"))
+    table = pd.DataFrame(content["rows"], columns=content["columns"])
+    return table.assign(needed=table["needed"].fillna(np.inf).astype(float))
+
+
+def trust(judge: str, kinds: Iterable[str] = MATTER) -> JudgeRecovery | None:
+    """What the board says of a metric or protocol, by name without options; None for one that it does not know."""
+    table = board_table()
+    name = judge.partition("(")[0]
+    return judge_recovery(table, name, kinds) if (table["judge"] == name).any() else None
+
+
+def _clipped(interval: Interval) -> Interval:
+    """A correlation's interval ends at ±1."""
+    low, high = (float(np.clip(end, -1, 1)) for end in (interval.low, interval.high))
+    return Interval(interval.value, low, high, interval.n)

@@ -1,0 +1,44 @@
+"""What evaluators say of methods on a task, for who only wants to know which method to use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from uproar.errors import UproarError
+from uproar.results.evaluator import EvaluatorBits
+from uproar.runs.execute import completed
+from uproar.study.progress import Listener
+from uproar.study.spec import study_of
+
+FRACTIONS = (0.1, 0.3, 0.5)
+REPLICATES = 3
+PROTOCOLS = ("evaluator", "evaluator:model")
+
+
+def evaluations_of(
+    task: str,
+    model: str,
+    weights: str | None,
+    methods: Sequence[str],
+    seed: int,
+    store: str,
+    budget: float | None,
+    listen: Listener = lambda _: None,
+) -> tuple[Mapping[str, EvaluatorBits], str]:
+    """What evaluators say by target, and why there is nothing where there is not.
+
+    The study is one like any other in the store: the same call again finds what is finished.
+    """
+    settings: dict[str, Any] = {"tasks": task, "models": model, "weights": weights, "estimators": list(methods)}
+    settings |= {"protocols": PROTOCOLS, "fractions": FRACTIONS, "seeds": tuple(range(seed, seed + REPLICATES))}
+    try:
+        results = completed(study_of(settings), store, None, listen, None, budget).results
+    except UproarError as error:
+        return {}, f"No evaluator was asked: {error}"
+    found = {target: bits for (_, _, target), bits in results.evaluations.items()}
+    if found:
+        return found, ""
+    reasons = results.problems
+    why = str(reasons["reason"].iloc[0]) if len(reasons) and reasons["reason"].iloc[0] else "the time was too short"
+    return {}, f"No evaluator was asked: {why.rstrip('.')}."

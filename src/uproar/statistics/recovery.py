@@ -1,0 +1,104 @@
+"""Does a judge put things in the order that is known? Kendall's τ, pairs told right and wrong, images needed.
+
+A judge's values are given best first and turned so that larger is better: once for all images, and for resamples of the
+images that all values share. τ is the mean over resamples, so that a pair that could as well be the other way round
+counts little, and its interval the percentile interval; a pair is told with confidence where the middle 95 % of its
+resampled differences lie on one side of 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from uproar.statistics.bootstrap import percentile_interval, resampled_images
+from uproar.statistics.intervals import Interval, Numbers
+
+POWER_Z = 1.96 + 0.8416
+"""Standard errors that a difference must measure to be seen at 5 %, two-sided, in 80 % of samples."""
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How well one judge recovers one known order."""
+
+    tau: Interval
+    """Kendall's τ-a with the known order, the mean over resamples of the images: 1 all pairs right, −1 all wrong."""
+    right: float
+    """Share of pairs in the right order, with confidence."""
+    wrong: float
+    """Share of pairs in the wrong order, with confidence."""
+    needed: float
+    """Images until a pair is told right in 80 % of samples: the median over pairs; infinite for pairs told wrong."""
+    spread: float
+    """Largest minus smallest value."""
+    values: tuple[float, ...]
+    """The judge's values, best first as is known; larger is better."""
+
+
+def recovery(values: ArrayLike, resampled: ArrayLike, images: int) -> Recovery:
+    """Recovery from values of (levels,) and (levels, resamples), best first, larger is better; NaN is no order.
+
+    >>> images = np.array([[3.0, 3.1, 2.9], [2.0, 2.2, 1.9], [1.0, 1.0, 1.1]])
+    >>> found = recovery_of_images(images)
+    >>> found.tau.value, found.right, found.wrong
+    (1.0, 1.0, 0.0)
+    """
+    known = np.asarray(values, dtype=float)
+    draws = np.asarray(resampled, dtype=float)
+    first, second = np.triu_indices(len(known), 1)
+    taus = _signs(draws[first] - draws[second]).mean(0)
+    low, high = percentile_interval(taus)
+    tau = float(taus.mean())
+    sides = np.array([_side(draws[i] - draws[j]) for i, j in zip(first, second, strict=True)])
+    needed = [
+        _images_needed(known[i] - known[j], draws[i] - draws[j], images) for i, j in zip(first, second, strict=True)
+    ]
+    finite = known[np.isfinite(known)]
+    spread = float(np.ptp(finite)) if len(finite) else math.nan
+    return Recovery(
+        Interval(tau, low, high, images),
+        float((sides > 0).mean()),
+        float((sides < 0).mean()),
+        float(np.median(needed)),
+        spread,
+        tuple(float(v) for v in known),
+    )
+
+
+def recovery_of_images(values: ArrayLike) -> Recovery:
+    """Recovery of a judge whose value is a mean over images: (levels, images), best first, larger is better."""
+    table = np.asarray(values, dtype=float)
+    n = table.shape[1]
+    rows = resampled_images(n).numpy()
+    return recovery(_means(table), np.stack([_means(row[rows]) for row in table]), n)
+
+
+def _means(values: Numbers) -> Numbers:
+    """Means over the last axis of what is defined; NaN where nothing is."""
+    defined = np.isfinite(values)
+    count = defined.sum(-1)
+    total = np.where(defined, values, 0.0).sum(-1)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def _signs(differences: Numbers) -> Numbers:
+    """1 where the first is larger, −1 where the second is, 0 for ties beyond rounding and for what is undefined."""
+    size = np.nan_to_num(differences)
+    return np.where(np.abs(size) > 1e-9, np.sign(size), 0.0)
+
+
+def _side(differences: Numbers) -> int:
+    """1 or −1 where the resampled differences lie on one side of 0 with confidence, else 0."""
+    low, high = percentile_interval(differences)
+    return int(low > 1e-9) - int(high < -1e-9)
+
+
+def _images_needed(difference: float, resampled: Numbers, images: int) -> float:
+    finite = resampled[np.isfinite(resampled)]
+    if not difference > 1e-9 or len(finite) < 2:
+        return math.inf
+    return max(2.0, images * (POWER_Z * float(finite.std(ddof=1)) / difference) ** 2)

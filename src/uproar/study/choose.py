@@ -1,0 +1,346 @@
+"""Choosing a method for a network that people have: explain, judge by what is valid for what was given, answer.
+
+    answer = uproar.choose(model, images)                 # .sentence, .table, .recommended
+    answer = uproar.choose(model, images, labels, train=train, train_labels=train_labels, budget="10m")
+
+Without training images the judges are `road` and `road_lerf`: the most important pixels are filled first, or the least
+important ones, and only up to the share of random pixels that this network bears to lose (`in_domain_share`). With
+labelled training images fine-tuned copies of the network judge beside them (F-Fidelity, IDSDS). Two checks flag
+methods: maps that stay the same for a network with fresh weights, and maps that noise nobody sees changes.
+
+Some images come first, then four times as many, until the answer stays the same, no images are left, or the time is
+over. A method that fails is left out with its reason; no other notices.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor, nn
+
+from uproar.checks import check_images, check_model, classes_of, in_single, plain
+from uproar.data import Split
+from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
+from uproar.estimators import Chain, Context, families, read_chain, require_maps
+from uproar.remaining_time import duration, seconds_of
+from uproar.results.answer import Answer
+from uproar.results.judges import IN_DOMAIN, in_domain_share
+from uproar.results.scores import Scores
+from uproar.seeds import Draws
+from uproar.statistics.design import BASELINE, NETWORK_FREE
+from uproar.storage.store import Store
+from uproar.study.maps import MapMaker, Subject, pieces_of, stored_maps
+from uproar.study.subject_scores import subject_scores
+from uproar.training import predict
+
+METHODS = (
+    "grad",
+    "grad_input",
+    "guided_backprop",
+    "grad_cam",
+    "lrp",
+    "deep_lift",
+    "sg(grad)",
+    "sg_sq(grad)",
+    "ig",
+    "sg_sq(ig)",
+)
+"""What is tried unless methods are named, the cheap ones first; what does not apply to a network is left out."""
+CONTROLS = (BASELINE, *NETWORK_FREE)
+
+FIRST, TIMES = 64, 4
+"""Images of the first round, and how many times as many the next one has."""
+FEWEST = 8
+"""Images below which nothing is judged: a budget that is too short for so many leaves methods out instead."""
+CHECKED = 32
+"""Images of which the checks are made."""
+REACH = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
+"""Shares of random pixels filled to see how many the network bears to lose."""
+POINTS = 5
+"""Points of a judging curve, of which the first is the whole image."""
+CHECKS = ("randomisation(order=whole)", "sensitivity_max(samples=1)")
+FINE_TUNED = ("ffid_plus(draws=10, sizes=[0.1, 0.3, 0.5])", "idsds")
+"""Judges for which a copy of the network is fine-tuned."""
+
+Tell = Callable[[str], None]
+"""Says what is being done."""
+
+
+@dataclass
+class Chooser:
+    """The images with their network, and what is found of the methods on them."""
+
+    subject: Subject
+    methods: Sequence[str]
+    store: Store
+    labelled: bool = True
+    seed: int = 0
+    output: Any = "auto"
+    fine_tuner: Any = None
+    """Makes fine-tuned copies of the network, where there are training images."""
+    titles: Sequence[str] = ()
+    budget: float | None = None
+    """Seconds."""
+    tell: Tell = lambda _: None
+    left_out: dict[str, str] = field(default_factory=dict)
+    costs: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By method: passes and seconds per image."""
+    notices: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+
+    def scores(self) -> Scores:
+        """The scores of as many images as make the answer stable, or as there is time for."""
+        chains = self._affordable(self._applicable())
+        judges = self._judges()
+        n = min(len(self.subject.x), self._first_round(chains))
+        found = self._round(n, chains, judges)
+        checks = self._checks(found, chains)
+        while n < len(self.subject.x) and not self._over(TIMES):
+            more = self._round(min(TIMES * n, len(self.subject.x)), chains, judges)
+            stable = _same(found.answer, more.answer) and more.answer.recommended is not None
+            found, n = more, min(TIMES * n, len(self.subject.x))
+            if stable:
+                break
+        if n < len(self.subject.x):
+            self.notices.append(f"Judged on the first {n} of {len(self.subject.x)} images: {self._why_enough}.")
+        return self._finished(found, checks)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the beginning."""
+        return time.perf_counter() - self.began
+
+    def _over(self, times: float = 0.0) -> bool:
+        """Whether what takes so many times what was spent so far would end after the budget."""
+        return self.budget is not None and self.spent * (1 + times) > self.budget
+
+    @property
+    def _why_enough(self) -> str:
+        return "the time is over" if self._over(TIMES) else "with four times as many the answer stayed the same"
+
+    def _applicable(self) -> list[Chain]:
+        """The methods that can explain this network here, controls first, with what each costs per image."""
+        chains = []
+        few = _first(self.subject, min(4, len(self.subject.x)))
+        for name in dict.fromkeys([*CONTROLS, *self.methods]):
+            self.tell(f"trying {name}")
+            try:
+                (chain,) = require_maps([read_chain(name)])
+                self.costs[chain.name] = self._cost(few, chain)
+            except CODE_ERRORS as error:
+                self.left_out[name] = _reason(error)
+            else:
+                chains.append(chain)
+        if all(chain.name in CONTROLS for chain in chains):
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+            raise BadInput(f"No method explains this network: {reasons or 'name some with --methods'}.")
+        return chains
+
+    def _cost(self, few: Subject, chain: Chain) -> tuple[float, float]:
+        """Passes and seconds per image; the second of two explanations is measured."""
+        maker = MapMaker(few, [chain])
+        (piece,) = pieces_of(few, [chain], self.store)[:1]
+        maker.make(piece)
+        began = time.perf_counter()
+        maker.make(piece)
+        return piece.passes, (time.perf_counter() - began) / (piece.rows.stop - piece.rows.start)
+
+    def _affordable(self, chains: list[Chain]) -> list[Chain]:
+        """The methods that can explain the fewest images within half of the time that is left, cheap ones first."""
+        if self.budget is None:
+            return chains
+        kept: list[Chain] = []
+        left = (self.budget - self.spent) / 2
+        for chain in sorted(chains, key=lambda chain: self.costs[chain.name][1]):
+            seconds = self.costs[chain.name][1] * FEWEST
+            if seconds > left and any(one.name not in CONTROLS for one in kept):
+                each = self.costs[chain.name][1]
+                self.left_out[chain.name] = (
+                    f"{each:.2g} s per image are too many for the time of {duration(self.budget)}"
+                )
+                continue
+            left -= seconds
+            kept.append(chain)
+        return kept
+
+    def _first_round(self, chains: Sequence[Chain]) -> int:
+        """How many images begin: fewer than usual where half of the time would not do for them."""
+        each = sum(self.costs[chain.name][1] for chain in chains)
+        if self.budget is None or not each:
+            return FIRST
+        return max(FEWEST, min(FIRST, int((self.budget - self.spent) / 4 / each)))
+
+    def _judges(self) -> list[str]:
+        """The metrics that judge: filled images as far as the network bears them, fine-tuned copies where it can."""
+        self.tell("seeing how many filled pixels the network bears")
+        few = _first(self.subject, min(CHECKED, len(self.subject.x)))
+        shares = ", ".join(map(str, REACH))
+        metric = f"road(by=probability, fractions=[{shares}])"
+        random = [read_chain(BASELINE)]
+        found = self._scored(few, stored_maps(few, random, self.store), random, [metric])
+        (curves,) = found.curves.values()
+        mean = np.asarray(curves.lines[BASELINE].mean, dtype=float)
+        reach = in_domain_share(list(zip(curves.fractions.tolist(), mean.tolist(), strict=True)))
+        if reach < IN_DOMAIN:
+            self.notices.append(
+                f"The network loses the class when {100 * reach:.0f} % of the pixels, drawn at random, are filled: "
+                "what becomes of its answer on filled images says little of any map."
+            )
+        last = max(reach, IN_DOMAIN)
+        fractions = ", ".join(f"{share:.3g}" for share in np.linspace(0, last, POINTS))
+        filled = [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
+        return [*filled, *(FINE_TUNED if self.fine_tuner is not None else ())]
+
+    def _round(self, n: int, chains: list[Chain], judges: Sequence[str]) -> Scores:
+        """The scores of the first images; a method that fails on one of them is left out from now on."""
+        part = _first(self.subject, n)
+        maps: dict[str, Tensor] = {}
+        for group in families(chains):
+            self.tell(f"explaining {n} images by {', '.join(chain.name for chain in group)}")
+            maps |= self._explained(part, group)
+        chains[:] = [chain for chain in chains if chain.name in maps]
+        if all(name in CONTROLS for name in maps):
+            raise BadInput("No method could explain these images; see what each says: " + _listed(self.left_out) + ".")
+        self.tell(f"judging {len(maps)} methods on {n} images")
+        ordered = {chain.name: maps[chain.name] for chain in chains}
+        return self._scored(part, ordered, chains, judges)
+
+    def _explained(self, part: Subject, group: Sequence[Chain]) -> dict[str, Tensor]:
+        """The maps of methods that share passes; where they fail together, each alone."""
+        try:
+            return stored_maps(part, group, self.store)
+        except CODE_ERRORS as error:
+            if len(group) == 1:
+                self.left_out[group[0].name] = _reason(error)
+                return {}
+        alone = [self._explained(part, [chain]) for chain in group]
+        return {name: maps for each in alone for name, maps in each.items()}
+
+    def _scored(
+        self, part: Subject, maps: Mapping[str, Tensor], chains: Sequence[Chain], metrics: Sequence[str]
+    ) -> Scores:
+        return subject_scores(
+            part,
+            dict(maps),
+            chains,
+            metrics,
+            output=self.output,
+            seed=self.seed,
+            labelled=self.labelled,
+            fine_tuner=self.fine_tuner if any(name in FINE_TUNED for name in metrics) else None,
+        )
+
+    def _checks(self, scores: Scores, chains: Sequence[Chain]) -> list[Scores]:
+        """What the checks say of each method alone, so that one that fails takes none with it."""
+        part = _first(self.subject, min(CHECKED, int(scores.table["n"].max())))
+        found = []
+        for chain in chains:
+            if chain.name in CONTROLS or chain.files or self._over():
+                continue
+            self.tell(f"checking {chain.name}")
+            try:
+                maps = stored_maps(part, [chain], self.store)
+                found.append(self._scored(part, maps, [chain], CHECKS))
+            except CODE_ERRORS as error:
+                self.notices.append(f"{chain.name} could not be checked: {_reason(error)}.")
+        return found
+
+    def _finished(self, scores: Scores, checks: Sequence[Scores]) -> Scores:
+        """The scores with checks, costs, and what was left out."""
+        frames = [scores, *checks]
+        costs = [
+            {
+                "estimator": name,
+                "passes": passes,
+                "milliseconds_per_image": 1000 * seconds,
+                "constant_maps": 0,
+                "explained_images": 0,
+            }
+            for name, (passes, seconds) in self.costs.items()
+            if name in scores.maps
+        ]
+        titles = tuple(self.titles[: len(scores.titles)]) or scores.titles
+        return replace(
+            scores,
+            table=pd.concat([one.table for one in frames], ignore_index=True),
+            per_image=pd.concat([one.per_image for one in frames], ignore_index=True),
+            comparisons=pd.concat([one.comparisons for one in frames if len(one.comparisons)], ignore_index=True),
+            forwards=sum(one.forwards for one in frames),
+            notices=tuple(dict.fromkeys([*scores.notices, *self.notices])),
+            titles=titles,
+            costs=pd.DataFrame(costs),
+            left_out=dict(self.left_out),
+            seconds=self.spent,
+        )
+
+
+def choose(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor | Sequence[int] | None = None,
+    *,
+    methods: Sequence[str] = METHODS,
+    train: Tensor | None = None,
+    train_labels: Tensor | None = None,
+    mean: Tensor | None = None,
+    budget: float | str | None = None,
+    store: str | None = None,
+    output: str = "auto",
+    seed: int = 0,
+) -> Answer:
+    """Which attribution method to use for a network, judged on images (n, c, h, w) in [0, 1].
+
+    `y` are the labels; without them the predicted class is explained. Labelled training images (`train`,
+    `train_labels`) add judges that ask fine-tuned copies of the network. `budget` is a time in seconds, or such as
+    "10m". Maps are kept in `store`, a folder; without one, until the end. The model is given back as it came.
+    """
+    check_model(model)
+    check_images(x)
+    if (train is None) != (train_labels is None):
+        raise BadInput("Training images and their labels go together: give train= and train_labels=, or neither.")
+    images = in_single(plain(x)).cpu()
+    answers = predict(model, images)
+    target = answers.argmax(1) if y is None else classes_of(plain(y), len(images), "labels").cpu()
+    split = None if train is None else Split("train", train, classes_of(train_labels, len(train), "train_labels"))
+    colour = mean if mean is not None else (images if train is None else train).mean((0, 2, 3))
+    context = Context(Draws.of(seed, len(images)), colour, split)
+    seconds = seconds_of(budget) if isinstance(budget, str) else budget
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Store(store or temporary)
+        subject = Subject(model, images, target, context)
+        tuner = None if split is None else _fine_tuner(split, colour, seed)
+        chooser = Chooser(subject, methods, place, y is not None, seed, output, tuner, budget=seconds)
+        return chooser.scores().answer
+
+
+def _fine_tuner(train: Split, mean: Tensor, seed: int) -> Any:
+    from uproar.study.changed_images import changed_images
+    from uproar.training.finetune import FineTunedCopies
+
+    return lambda model: FineTunedCopies(model, changed_images(train), train.labels, mean, seed)
+
+
+def _first(subject: Subject, n: int) -> Subject:
+    """The first images of a subject."""
+    rows = slice(0, n)
+    return replace(subject, x=subject.x[rows], target=subject.target[rows], context=subject.context[rows])
+
+
+def _same(before: Answer, after: Answer) -> bool:
+    """Whether two answers recommend the same method and name the same ones beside it."""
+    return (before.recommended, set(before.tied)) == (after.recommended, set(after.tied))
+
+
+def _reason(error: BaseException) -> str:
+    """Why a method was left out, in one line."""
+    return str(error).rstrip(".") if isinstance(error, UproarError) else one_line(error).rstrip(".")
+
+
+def _listed(reasons: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {why}" for name, why in reasons.items())

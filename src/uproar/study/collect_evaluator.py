@@ -1,0 +1,80 @@
+"""What the evaluators of a study said of every test image, read from the store."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from uproar.estimators import Chain
+from uproar.protocols import Protocol
+from uproar.protocols.protocol import OWN
+from uproar.results.evaluator import EvaluatorBits, Kind
+from uproar.statistics.design import BASELINE
+from uproar.statistics.intervals import Numbers
+from uproar.study.bench import Bench
+from uproar.study.cell import Cell
+from uproar.study.evaluators import target_index
+from uproar.study.spec import Study
+from uproar.training.calibrate import nll_bits
+
+
+def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
+    """Bits of log-loss per image by target, where the study asks an evaluator; `random` is the mean of its rankings."""
+    asked = [protocol for protocol in study.protocol_list if protocol.evaluator]
+    judged = {chain.name for chain in study.chains}
+    further = {chain.name for chain in study.baseline_chains[1:]}
+    found: dict[str, EvaluatorBits] = {}
+    for target in dict.fromkeys(protocol.target for protocol in asked):
+        protocols = [protocol for protocol in asked if protocol.target == target]
+        chains = {c.name: c for p in protocols for c in study.chains_for(p) if c.name not in further}
+        own, shifted, read = (
+            {
+                (name, protocol.keeps): _bits(study, bench, protocol, name)
+                for protocol in protocols
+                if (protocol.test.of, protocol.reads_mask) == asked_about
+                for name in chains
+                if not protocol.reads_mask or name in judged
+            }
+            for asked_about in (("own", False), ("shifted", False), ("own", True))
+        )
+        kinds = {name: kind_of(chain) for name, chain in chains.items()}
+        retrained = _retrained(study, bench, list(chains)) if target == "label" else {}
+        found[target] = EvaluatorBits(own, shifted, kinds, read, retrained)
+    return found
+
+
+def _retrained(study: Study, bench: Bench, names: list[str]) -> dict[tuple[str, bool], Numbers]:
+    """The same of networks that were retrained with each image's own masks: those of ROAR and KAR."""
+    asked = [chain.name for chain in study.chains if chain.name in names]
+    known = [p for p in study.protocol_list if p.retrains and p.judges and not p.training and p.train == OWN]
+    return {(name, p.keeps): _bits(study, bench, p, name) for p in known for name in asked}
+
+
+def kind_of(chain: Chain) -> Kind:
+    """What a chain is beside the methods that are judged."""
+    if chain.name == BASELINE:
+        return "random"
+    if chain.is_network_free:
+        return "network-free"
+    return "method" if chain.needs_model or chain.files else "informed"
+
+
+def _bits(study: Study, bench: Bench, protocol: Protocol, name: str) -> Numbers:
+    """Mean over the study's fractions, (replicates, images); NaN for a replicate that lacks one."""
+    rankings = [chain.name for chain in study.baseline_chains] if name == BASELINE else [name]
+    place = bench.setting.task, bench.setting.model
+
+    def of_replicate(seed: int) -> Numbers:
+        cells = (Cell(*place, each, protocol.name, t, seed) for each in rankings for t in study.fractions)
+        return np.mean([_of_cell(bench, protocol, cell) for cell in cells], 0)
+
+    return np.stack([of_replicate(seed) for seed in study.seeds])
+
+
+def _of_cell(bench: Bench, protocol: Protocol, cell: Cell) -> Numbers:
+    item = bench.store.find("cell", bench.keys.cell(cell))
+    if item is None:
+        return np.full(len(bench.task.test), np.nan)
+    if not protocol.evaluator:
+        return nll_bits(torch.from_numpy(item.arrays["test_scores"]), bench.task.test.labels).numpy()
+    return np.asarray(item.arrays["bits"][:, target_index(protocol)], dtype=np.float64)

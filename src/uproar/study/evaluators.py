@@ -1,0 +1,217 @@
+"""Evaluators: one network per replicate that judges every estimator, trained with masks independent of the image."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from uproar.batches import in_batches
+from uproar.data import Split
+from uproar.errors import BadInput
+from uproar.protocols import Protocol
+from uproar.protocols.evaluator import (
+    TARGETS,
+    EvaluatorNetwork,
+    MaskedImages,
+    begin_as,
+    begins_explained,
+    build_evaluator,
+    evaluator_epochs,
+    evaluator_recipe,
+    evaluator_scores,
+    mask_pool,
+)
+from uproar.protocols.mask_assignment import fold_of
+from uproar.protocols.protocol import beside_mask
+from uproar.removal.fill import filled
+from uproar.seeds import Draws
+from uproar.storage.store import Item
+from uproar.study.base_models import BaseModels, kept_weights
+from uproar.study.changed_images import ChangedImages, changed_images
+from uproar.study.fill_contexts import FillContexts
+from uproar.study.inputs import Inputs
+from uproar.study.keys import Keys
+from uproar.training import channels_last, fit, predict
+from uproar.training.calibrate import inverse_temperature
+from uproar.training.evaluate import BATCH
+
+FACTORS = "inverse_temperatures"
+"""The array of an evaluator's item that holds what its scores are multiplied with, by half of the images and target."""
+BATCH_PIXELS = 2**16
+"""Pixels of the images that an evaluator is asked about at a time, at least."""
+MASKS = 2
+"""Masks of each test image that the temperature is fitted with."""
+
+
+class Evaluators:
+    """The evaluators of a setting, from the store or trained; the last one is held."""
+
+    def __init__(self, inputs: Inputs, keys: Keys, base_models: BaseModels, fill_contexts: FillContexts) -> None:
+        self.inputs, self.keys, self.base_models, self.fill_contexts = inputs, keys, base_models, fill_contexts
+        self._last: tuple[str, tuple[nn.Module, Item]] | None = None
+        self._asked: tuple[str, tuple[Tensor, Tensor]] | None = None
+
+    def get(self, seed: int) -> tuple[nn.Module, Item]:
+        """The evaluator of a replicate, and what is kept of it."""
+        key, store = self.keys.evaluator(seed), self.inputs.store
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        item = store.once("evaluator", key, lambda: self._train(seed))
+        network = self._fresh(seed)
+        weights = {n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != FACTORS}
+        network.load_state_dict(weights)
+        self._last = (key, (channels_last(network.to(self.inputs.device)).eval(), item))
+        return self._last[1]
+
+    def _fresh(self, seed: int) -> EvaluatorNetwork:
+        """An untrained evaluator that sees the mask; where the network takes no more channels, the pixels alone."""
+        mask = self.inputs.task.shape[0] if self.inputs.setting.features == "channel" else 1
+        try:
+            return build_evaluator(self.inputs.spec, self.inputs.task, mask, seed)
+        except BadInput:
+            return build_evaluator(self.inputs.spec, self.inputs.task, 0, seed)
+
+    def _train(self, seed: int) -> Item:
+        started = time.perf_counter()
+        task, recipe = self.inputs.task, self.inputs.setting.recipe
+        base, base_item = self.base_models.get(seed)
+        network = self._fresh(seed)
+        if begins_explained(task.shape):
+            begin_as(network, base)
+        pool, times = mask_pool(task, self.inputs.features, seed), evaluator_epochs(recipe, task.shape)
+        answers = predict(base, changed_images(task.train)).argmax(1)
+        labels = torch.stack([task.train.labels, answers], 1)
+        images = MaskedImages(task.train, pool, times, seed, self.shown(seed, "evaluator training"))
+        fit(
+            network.to(self.inputs.device),
+            self._fitting(network, images),
+            labels.repeat(times, 1),
+            evaluator_recipe(recipe),
+            seed,
+        )
+        factors = self._calibrated(network, pool, base_item, seed)
+        arrays = {**kept_weights(network), FACTORS: factors}
+        return Item(arrays, {"seconds": time.perf_counter() - started, "device": str(self.inputs.device)})
+
+    def shown(self, seed: int, split: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+        """What an evaluator sees of images whose pixels are removed; random fills are drawn by row."""
+
+        def change(x: Tensor, removed: Tensor, rows: Tensor) -> Tensor:
+            around = self.fill_contexts.around(Draws.of(seed, rows, split))
+            return beside_mask(filled(x, removed, self.inputs.setting.fill, around), removed)
+
+        return change
+
+    def _fitting(self, network: nn.Module, images: Any) -> Any:
+        """Images as the network takes them: without the mask where it has no channels for it."""
+        return images if self.sees_mask(network) else _Pixels(images, self.inputs.task.shape[0])
+
+    def sees_mask(self, network: nn.Module) -> bool:
+        """Whether an evaluator has channels for the mask."""
+        return bool(getattr(network, "mask_channels", 0))
+
+    def _calibrated(self, network: nn.Module, pool: Tensor, base_item: Item, seed: int) -> np.ndarray:
+        """What scores of each half of the test images are multiplied with, (2, targets): fitted on the other half.
+
+        The masks are drawn as in training, so that no estimator has a say in it.
+        """
+        test = self.inputs.task.test
+        images = MaskedImages(test, pool, MASKS, seed, self.shown(seed, "evaluator test"))
+        scores = self.scores(network, images).double()
+        targets = torch.from_numpy(self.targets(base_item)).repeat(MASKS, 1)
+        half = halves(test, seed).repeat(MASKS)
+        factors = np.ones((2, TARGETS))
+        for own in (0, 1):
+            for target in range(TARGETS):
+                other = half != own
+                if int(other.sum()):
+                    factors[own, target] = inverse_temperature(scores[other][:, :, target], targets[other, target])
+        return factors
+
+    def targets(self, base_item: Item) -> np.ndarray:
+        """What an evaluator is asked for of every test image, (n, targets): its label, and the base model's class."""
+        labels = self.inputs.task.test.labels.numpy()
+        return np.stack([labels, base_item.arrays["test_scores"].argmax(1)], 1)
+
+    def scores(self, network: nn.Module, images: Any) -> Tensor:
+        """An evaluator's scores of images, (n, classes, targets); small images are asked about many at a time."""
+        size = max(BATCH, BATCH_PIXELS // math.prod(self.inputs.task.shape[1:]))
+        source = _Sliced(self._fitting(network, images))
+        return in_batches(lambda part: evaluator_scores(network, part), source, size=size)
+
+    def judged(self, seed: int, images: Tensor | ChangedImages) -> Item:
+        """What the evaluator of a replicate says of changed test images: bits and class for each target, (n, 2)."""
+        network, item = self.get(seed)
+        targets, half = self._targets_of(seed)
+        return judged_item(self.scores(network, images), targets, item.arrays[FACTORS], half)
+
+    def _targets_of(self, seed: int) -> tuple[Tensor, Tensor]:
+        """What is asked of every test image, and its half of them; held for the last replicate."""
+        key = self.keys.model(seed)
+        if self._asked is None or self._asked[0] != key:
+            targets = torch.from_numpy(self.targets(self.base_models.get(seed)[1]))
+            self._asked = key, (targets, halves(self.inputs.task.test, seed))
+        return self._asked[1]
+
+
+def halves(split: Split, seed: int) -> Tensor:
+    """For each image its half of a split, (n,): classes divided evenly."""
+    return fold_of(split, seed)
+
+
+def judged_item(scores: Tensor, targets: Tensor, factors: np.ndarray, half: Tensor) -> Item:
+    """Negative log-likelihood in bits, calibrated, and the class with the highest score, of every image and target."""
+    scaled = scores.double() * torch.from_numpy(factors)[half][:, None, :]
+    logs = scaled.log_softmax(1).gather(1, targets[:, None, :])[:, 0]
+    bits = -logs / math.log(2)
+    arrays = {"bits": bits.float().numpy(), "answers": scores.argmax(1).int().numpy()}
+    right = (scores.argmax(1) == targets).double().mean(0)
+    facts = {"images": len(scores), "bits": bits.mean(0).tolist(), "accuracy": right.tolist()}
+    return Item(arrays, facts)
+
+
+def numbers_of(item: Item, protocol: Protocol) -> Mapping[str, float]:
+    """The columns `images`, `accuracy` and `bits` of a cell that an evaluator judged."""
+    target = target_index(protocol)
+    return {
+        "images": item.facts["images"],
+        "accuracy": item.facts["accuracy"][target],
+        "bits": item.facts["bits"][target],
+    }
+
+
+def target_index(protocol: Protocol) -> int:
+    """Which answer of an evaluator a protocol asks for."""
+    return 0 if protocol.target == "label" else 1
+
+
+class _Pixels:
+    """Images without the channels behind those of the task."""
+
+    def __init__(self, images: Any, channels: int) -> None:
+        self.images, self.channels = images, channels
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, rows: Any) -> Tensor:
+        return self.images[rows][:, : self.channels]
+
+
+class _Sliced:
+    """Images that are read by slices or lists of rows."""
+
+    def __init__(self, images: Any) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, rows: Any) -> Tensor:
+        return self.images[torch.tensor(rows) if isinstance(rows, list) else rows]

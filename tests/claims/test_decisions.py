@@ -1,0 +1,167 @@
+"""Claims with several parts: how often they are decided wrongly, what is printed, and what is not asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmarks.claim_error_rates import wrong_decisions
+from scipy import stats
+
+from tests.claims.made import MODEL, TASK, accuracies, results, scored
+from uproar.claims import every, judge, most
+from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.registry import part
+from uproar.errors import NotApplicable
+from uproar.report.result_page import effect
+from uproar.results.judgement import Measure, Missing, claims_table
+from uproar.statistics.intervals import Interval, mean_interval
+
+
+@pytest.mark.parametrize("decide", [every, most])
+def test_claims_of_many_parts_are_decided_wrongly_in_six_percent_at_most(decide):
+    """Worst cases: all parts at the edge of their range (wrong "does not hold"), as many as may be outside at the edge and
+    the others far inside (wrong "holds"). Parts taken by themselves would be wrong in up to 32 %."""
+    rates = wrong_decisions(decide, parts=15, replicates=5, shared=0.0, studies=200)
+    assert rates["does not hold here"] <= 6
+    assert rates["holds"] <= 6
+
+
+def test_one_part_outside_at_95_percent_is_not_enough_among_many():
+    inside = [Measure(str(i), Interval(1.0, 0.8, 1.2, 5, df=4), above=0.0) for i in range(14)]
+    outside = Measure("outside", mean_interval([-1.0, -0.4, -0.9, -0.2, -0.6]), above=0.0)
+    assert every(outside).outcome == "does not hold here"
+    decision = every(*inside, outside)
+    assert decision.outcome == "undecided"
+    assert decision.deciding.what == "outside"
+    assert decision.deciding.interval.level == pytest.approx(1 - 0.05 / 15)
+    assert decision.deciding.interval.high > 0 > outside.interval.high  # what is printed reaches both in and out
+    assert "99.7" in effect(decision.deciding.interval)
+    assert every(*inside).deciding.interval.level == 0.95
+
+
+def test_the_corrected_interval_is_students_at_its_level():
+    values = np.random.default_rng(0).normal(size=6)
+    wide = mean_interval(values).at_level(0.99)
+    low, high = stats.t.interval(0.99, 5, values.mean(), values.std(ddof=1) / np.sqrt(6))
+    assert (wide.low, wide.high) == pytest.approx((low, high))
+    cut = mean_interval(values).clipped(-0.1, 0.1).at_level(0.99)
+    assert (cut.low, cut.high) == (max(low, -0.1), min(high, 0.1))
+    assert mean_interval(values).p_against(0.3) == pytest.approx(stats.ttest_1samp(values, 0.3).pvalue)
+    assert wide.p_against(0.3) == pytest.approx(stats.ttest_1samp(values, 0.3).pvalue)
+
+
+# what is asked
+
+
+def _hooker(names, seeds=4, noise=0.003):
+    curves = {"random": {0.5: 0.8, 0.9: 0.7}, **{name: {0.5: 0.6, 0.9: 0.3} for name in names}}
+    return results(accuracies({"roar": curves}, noise, seeds))
+
+
+def test_a_claim_about_three_methods_is_not_held_because_of_one():
+    some = judge(_hooker(["sg_sq(grad)"]), ["hooker2019:sg-sq"])
+    assert [(one.claim, one.outcome) for one in some] == [
+        ("hooker2019:sg-sq", "not asked"),
+        ("hooker2019:sg-sq-in-part", "holds"),
+    ]
+    assert "the study has no sg_sq(ig) under roar" in some[0].reason
+    assert "the study has no sg_sq(ig)" in some[1].says
+    whole = judge(_hooker([f"sg_sq({n})" for n in ("grad", "ig", "guided_backprop")]), ["hooker2019:sg-sq"])
+    assert [(one.claim, one.outcome) for one in whole] == [("hooker2019:sg-sq", "holds")]
+
+
+def test_settings_are_not_called_alike_because_of_one_pair_of_fifteen():
+    draws = np.random.default_rng(2)
+    quality = {name: draws.normal(size=60) for name in ("ig", "grad", "occlusion")}
+    values = {
+        (metric, name): q + 0.1 * draws.normal(size=60)
+        for metric in ("insertion", "insertion(fill=blur)")
+        for name, q in quality.items()
+    }
+    whole, some = judge(results(**scored(values)), ["vandersmissen2023:insertion-settings"])
+    assert whole.outcome == "not asked"
+    assert "no insertion by uniform + region" in whole.reason
+    assert (some.outcome, len(some.measures)) == ("holds", 1)
+
+
+def test_a_claim_without_any_part_says_which_one_is_missing():
+    def refuse():
+        raise NotApplicable("the study has no ig")
+
+    with pytest.raises(NotApplicable, match="no ig"):
+        every(part(refuse))
+    measure = Measure("x", Interval(1.0, 0.9, 1.1, 3), above=0.0)
+    assert every(part(refuse), measure).missing == (Missing("the study has no ig"),)
+
+
+# one number on one page
+
+
+def test_an_advantage_over_the_whole_curve_is_that_of_the_verdicts_and_names_its_fractions():
+    given = _hooker(["grad", "ig"])
+    (evidence,) = [ClaimEvidence(given, TASK, MODEL)]
+    verdict = given.verdicts.set_index("estimator").loc["ig"]
+    claimed = evidence.area("roar", "ig", above=0.0)
+    assert claimed.interval.value == pytest.approx(verdict["advantage"])
+    assert (claimed.interval.low, claimed.interval.high) == pytest.approx((verdict["low"], verdict["high"]))
+    assert "mean height over 0, 0.5, 0.9" in claimed.what
+    assert "at 0.9:" in evidence.area("roar", "ig", at=0.9, above=0.0).what
+    with pytest.raises(NotApplicable, match="at 0.3"):
+        evidence.area("roar", "ig", at=(0.3, 0.9), above=0.0)
+
+
+def test_a_study_that_ran_until_it_was_decided_leaves_a_claim_the_share_of_one_analysis():
+    given = _hooker([f"sg_sq({n})" for n in ("grad", "ig", "guided_backprop")])
+    (one,) = judge(replace(given, study={**given.study, "until_decided": True}), ["hooker2019:sg-sq"])
+    assert one.deciding.interval.level == pytest.approx(0.99)
+
+
+# replicates and images
+
+
+def _replicated(seeds: int, network: float, images: int = 60):
+    """Insertion and ROAD whose correlation differs from network to network; both metrics of two estimators."""
+    draws = np.random.default_rng(4)
+    frames = []
+    for seed in range(seeds):
+        tie = np.tanh(0.8 + network * draws.normal())
+        values = {}
+        for name in ("ig", "grad"):
+            a, b = draws.normal(size=(2, images))
+            values["insertion", name] = a
+            values["road", name] = -(tie * a + np.sqrt(1 - tie**2) * b)  # better where lower
+        frames.append(scored(values))
+    parts = frames[0]
+    for key in ("scores", "image_scores"):
+        parts[key] = pd.concat([frame[key].assign(seed=seed) for seed, frame in enumerate(frames)])
+    return ClaimEvidence(results(**parts), TASK, MODEL)
+
+
+def test_networks_that_differ_widen_the_interval_of_a_correlation():
+    alike, apart = (_replicated(3, network).correlation("insertion", "road") for network in (0.0, 0.6))
+    assert apart.interval.half_width > 2 * alike.interval.half_width
+    assert (apart.interval.n, apart.interval.replicates) == (60, 3)
+    assert apart.sample == "60 images in 3 replicates"
+
+
+def test_a_mean_over_images_counts_replicates_too():
+    evidence = _replicated(3, 0.0)
+    draws = np.random.default_rng(1)
+    images = 0.1 * draws.normal(size=500)
+    table = pd.DataFrame(np.array([[0.0], [0.5], [1.0]]) + images + 0.01 * draws.normal(size=(3, 500)))
+    measure = evidence.over_images("x", table, above=0.0)
+    assert measure.outcome == "undecided"  # three networks at 0, 0.5 and 1 say little, however many images there are
+    assert measure.interval.low < 0 < measure.interval.value
+    one = evidence.over_images("x", table.iloc[[1]], above=0.0)
+    assert one.outcome == "holds"
+
+
+def test_the_table_counts_each_kind():
+    (one,) = judge(_hooker([f"sg_sq({n})" for n in ("grad", "ig", "guided_backprop")]), ["hooker2019:sg-sq"])
+    table = claims_table([one])
+    assert set(table["replicates"]) == {4}
+    assert table["df"].gt(0).all()
+    assert table["level"].eq(0.95).all()

@@ -1,0 +1,195 @@
+"""Made-up scenes: an observer that sees the evidence alone is right, one that sees all else is at chance."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from uproar.data import load, tasks
+from uproar.data.planted import glyph_shapes
+from uproar.data.planted_backgrounds import textures
+from uproar.data.scenes import Scene
+from uproar.errors import BadOption
+
+SCENES = [name for name in tasks if name.startswith("planted-")]
+SIZES = [(16, 1), (40, 3), (64, 1)]
+
+
+def bright_pixels(images):
+    """Which pixels are bright: all noise lies below 0.5, all bright pixels above 0.6."""
+    return (images > 0.55).all(1)
+
+
+def best_match(bright, shapes):
+    """Which shape fits best anywhere: pixels of the shape that are bright, minus pixels beside it that are."""
+    kernels = (2 * shapes.float() - 1)[:, None]
+    return F.conv2d(F.pad(bright.float()[:, None], [shapes.shape[-1]] * 4), kernels).flatten(2).amax(2).argmax(1)
+
+
+def halves(bright):
+    return bright.tensor_split([bright.shape[2] // 2], dim=2)
+
+
+def parts(bright, cell):
+    left, right = large(glyph_shapes(4), cell).split(2)
+    return tuple(best_match(half, own) for half, own in zip(halves(bright), (left, right), strict=True))
+
+
+def large(shapes, cell):
+    return shapes.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
+
+
+def quarter(bright):
+    """0 for an empty image, else 1 + the quarter in which the bright pixels lie."""
+    top, left = (bright.flatten(1).any(1) for bright in (bright[:, : bright.shape[1] // 2], halves(bright)[0]))
+    place = 1 + 2 * (~top).long() + (~left).long()
+    return torch.where(bright.flatten(1).any(1), place, 0)
+
+
+OBSERVERS = {
+    "planted-fixed": lambda bright, cell: best_match(bright, large(glyph_shapes(4), cell)),
+    "planted-place": lambda bright, cell: quarter(bright),
+    "planted-redundant": lambda bright, cell: best_match(bright, large(glyph_shapes(8)[:4], cell)),
+    "planted-distractors": lambda bright, cell: best_match(bright, large(glyph_shapes(8)[:4], cell)),
+    "planted-conjunction": lambda bright, cell: sum(parts(bright, cell)).eq(0).long(),
+    "planted-xor": lambda bright, cell: torch.bitwise_xor(*parts(bright, cell)),
+    "planted-absence": lambda bright, cell: 1 - bright.flatten(1).any(1).long(),
+    "planted-texture": lambda bright, cell: best_match(bright, large(textures(), cell)),
+    "planted-background": lambda bright, cell: best_match(bright, large(glyph_shapes(4), cell)),
+}
+
+
+def accuracy(answers, labels):
+    return float((answers == labels).float().mean())
+
+
+def chance_band(classes, n):
+    return 1 / classes, 4.5 * math.sqrt((1 - 1 / classes) / classes / n)
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize(("size", "channels"), SIZES)
+def test_the_evidence_alone_tells_the_class(name, size, channels):
+    task = load(f"{name}(size={size}, channels={channels}, train=10, test=60)")
+    for split in (task.train, task.test):
+        assert split.shape == (channels, size, size)
+        assert split.images.min() >= 0 and split.images.max() <= 1
+        seen = bright_pixels(split.images) & split.masks
+        assert accuracy(OBSERVERS[name](seen, size // 16), split.labels) == 1
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_all_but_the_evidence_tells_nothing(name, monkeypatch):
+    """The same draws with every label replaced by the next: the images differ in the evidence of either at most."""
+    options = "(size=16, train=10, test=400)"
+    task = load(name + options)
+    k, canvas = len(task.classes), Scene.canvas
+    monkeypatch.setattr(Scene, "canvas", lambda self, split, labels: canvas(self, split, (labels + 1) % k))
+    other = load(name + options)
+    evidence = task.test.masks | other.test.masks
+    assert not torch.equal(task.test.labels, other.test.labels)
+    same = task.test.images == other.test.images
+    assert bool(same.all(1)[~evidence].all())
+    noise = torch.rand(task.test.images.shape, generator=torch.Generator().manual_seed(1)) / 2
+    blind = bright_pixels(torch.where(task.test.masks[:, None], noise, task.test.images))
+    share, width = chance_band(k, 400)
+    assert accuracy(OBSERVERS[name](blind, 1), task.test.labels) == pytest.approx(share, abs=width)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_boxes_lie_tightly_around_the_evidence(name):
+    split = load(f"{name}(size=32, train=20, test=60)").test
+    boxed = split.boxed(slice(None))
+    assert bool((split.masks <= boxed).all())
+    for mask, boxes in zip(split.masks, split.boxes.reshape(len(split), -1, 4), strict=True):
+        for x0, y0, x1, y1 in boxes.tolist():
+            inside = mask[y0 : y1 + 1, x0 : x1 + 1]
+            if x1 >= x0:
+                assert all(bool(edge.any()) for edge in (inside[0], inside[-1], inside[:, 0], inside[:, -1]))
+
+
+def test_each_of_two_redundant_cues_suffices():
+    task = load("planted-redundant(train=20, test=200)").test
+    bright = bright_pixels(task.images)
+    for half, shapes in zip(halves(bright), glyph_shapes(8).split(4), strict=True):
+        assert accuracy(best_match(half, shapes), task.labels) == 1
+
+
+def test_one_part_of_a_conjunction_is_right_in_three_of_four_and_of_xor_at_chance():
+    conjunction, xor = (load(f"planted-{name}(train=20, test=2000)").test for name in ("conjunction", "xor"))
+    for part in parts(bright_pixels(conjunction.images), 1):
+        assert accuracy(1 - part, conjunction.labels) == pytest.approx(0.75, abs=0.04)
+    for part in parts(bright_pixels(xor.images), 1):
+        share, width = chance_band(2, 2000)
+        assert accuracy(part, xor.labels) == pytest.approx(share, abs=width)
+
+
+def test_class_by_place_has_an_empty_class_and_one_shape():
+    split = load("planted-place(train=20, test=100)").test
+    sizes = split.masks.sum((1, 2))
+    assert torch.equal(sizes, torch.where(split.labels == 0, 0, 9))
+    assert bool((split.boxes[split.labels == 0] == torch.tensor([0, 0, -1, -1])).all())
+    assert not split.truth(slice(None))[split.labels == 0].any()
+
+
+def test_distractors_are_as_bright_and_as_large_as_the_evidence():
+    split = load("planted-distractors(distractors=3, train=20, test=200)").test
+    bright = bright_pixels(split.images)
+    assert torch.equal(bright.sum((1, 2)), torch.full((200,), 36)), "four glyphs of nine pixels that never overlap"
+    inside = split.images[:, 0][split.masks].mean()
+    outside = split.images[:, 0][bright & ~split.masks].mean()
+    assert inside == pytest.approx(float(outside), abs=0.01)
+
+
+def test_the_brightness_of_a_texture_tells_nothing():
+    split = load("planted-texture(train=20, test=400)").test
+    patch = (bright_pixels(split.images) & split.masks).sum((1, 2))
+    assert bool((patch == 32).all()), "half of each patch is bright, whatever its class"
+    whole = bright_pixels(split.images).float().mean((1, 2))
+    assert whole.mean() == pytest.approx(0.5, abs=0.01)
+
+
+def test_the_missing_glyph_of_an_absence_leaves_no_trace():
+    split = load("planted-absence(train=20, test=100)").test
+    seen = bright_pixels(split.images) & split.masks
+    assert torch.equal(seen.sum((1, 2)), torch.where(split.labels == 1, 0, 9))
+    assert bool((split.masks == split.masks[0]).all())
+    others = (bright_pixels(split.images) & ~split.masks).sum((1, 2))
+    assert set(others.tolist()) == {0, 9, 18, 27}
+
+
+def test_the_background_goes_with_the_class_in_training_alone():
+    task = load("planted-background(correlation=0.8, train=2000, test=2000)")
+    for split, expected in ((task.train, 0.8 + 0.2 / 4), (task.test, 1 / 4)):
+        rest = torch.where(split.masks, math.nan, split.images[:, 0]).flatten(1).nanmean(1)
+        level = (rest / 0.5 * 4).long()  # four equal ranges of the noise
+        assert accuracy(level, split.labels) == pytest.approx(expected, abs=0.04)
+
+
+def test_a_seed_gives_other_images_of_the_same_kind():
+    one, same, other = (load(f"planted-xor(train=8, test=8, seed={seed})").fingerprint for seed in (0, 0, 1))
+    assert one == same != other
+
+
+def test_noise_is_the_difficulty():
+    easy, hard = (load(f"planted-distractors(noise={noise}, train=8, test=100)").test for noise in (0.1, 1.0))
+    gap = lambda s: s.images[:, 0][s.masks].min() - s.images[:, 0][~s.masks].quantile(0.5)  # noqa: E731
+    assert gap(easy) > 0.5 > gap(hard)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("planted-fixed(size=12)", "size"),
+        ("planted-xor(channels=2)", "channels"),
+        ("planted-distractors(distractors=9)", "distractors"),
+        ("planted-background(correlation=1.5)", "correlation"),
+        ("planted-xor(classes=4)", "takes no option 'classes'"),
+    ],
+)
+def test_impossible_options_are_refused(text, sentence):
+    with pytest.raises(BadOption, match=sentence):
+        load(text)

@@ -1,0 +1,103 @@
+"""Degraded truth: every level is worse than the one before, by the cosine with the truth, on every kind of scene."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from uproar.data import load
+from uproar.errors import NotApplicable
+from uproar.estimators.control import oracle
+from uproar.estimators.degraded import KINDS, LEVELS, degraded
+from uproar.estimators.registry import Context
+from uproar.models import ModelSpec, build
+from uproar.seeds import Draws
+
+N = 60
+
+
+@pytest.fixture(scope="module", params=["planted", "planted-texture", "planted-place", "hand-set(rule=xor)"])
+def split(request):
+    base, _, options = request.param.partition("(")
+    inside = f"{options.removesuffix(')')}, " if options else ""
+    return load(f"{base}({inside}train=10, test={N})").test
+
+
+def maps_of(split, kind, level, seed=0):
+    context = Context(Draws.of(seed, len(split)), truth=split.truth(slice(None)))
+    return degraded(nn.Identity(), split.images, split.labels, context, kind=kind, level=level)[:, 0]
+
+
+def cosine(maps, truth):
+    return torch.cosine_similarity(maps.flatten(1).double(), truth.flatten(1).double())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_level_is_worse_than_the_one_before(split, kind):
+    truth = split.masks
+    known = truth.flatten(1).any(1)
+    quality = [cosine(maps_of(split, kind, level), truth)[known].mean() for level in (0, *LEVELS)]
+    assert quality[0] == pytest.approx(1)
+    assert all(better > worse + 0.003 for better, worse in itertools.pairwise(quality)), quality
+
+
+def test_what_each_kind_changes(split):
+    truth = split.masks
+    size = truth.sum((1, 2))
+    for level in LEVELS:
+        gone = (level * size).round().long()
+        missing, extra, sign, contrast, *others = (
+            maps_of(split, kind, level)
+            for kind in ("missing", "extra", "sign", "contrast", "encoder", "edges", "shift")
+        )
+        assert torch.equal((missing > 0).sum((1, 2)), size - gone) and not (missing > 0)[~truth].any()
+        assert bool((extra[truth] == 1).all())
+        expected = (level**2 * (~truth).sum((1, 2))).round().long()
+        assert torch.equal((extra > 0).sum((1, 2)) - size, expected)
+        assert torch.equal((sign < 0).sum((1, 2)), gone) and torch.equal(sign.abs(), truth.float())
+        for replaced in others:
+            assert torch.equal((replaced > 0).sum((1, 2)), size), "as many pixels as the truth has"
+            assert torch.equal(((replaced > 0) & truth).sum((1, 2)), size - gone)
+        assert bool((contrast[truth] == 1).all()) and bool((contrast[~truth] == level).all())
+
+
+def test_what_is_missing_at_one_level_is_missing_at_all_higher_ones(split):
+    for kind, worse in (("missing", torch.le), ("extra", torch.ge)):
+        levels = [maps_of(split, kind, level) for level in LEVELS]
+        assert all(bool(worse(high, low).all()) for low, high in itertools.pairwise(levels))
+
+
+def test_an_encoder_depends_on_the_class_and_a_map_on_its_sample_alone():
+    split = load("planted(train=10, test=16)").test
+    context = Context(Draws.of(0, 16), truth=split.masks)
+    other = degraded(nn.Identity(), split.images, (split.labels + 1) % 4, context, kind="encoder", level=1.0)
+    assert not torch.equal(other[:, 0], maps_of(split, "encoder", 1.0))
+    for kind in KINDS:
+        rows = context[slice(5, 9)]
+        some = degraded(nn.Identity(), split.images[5:9], split.labels[5:9], rows, kind=kind, level=0.5)
+        assert torch.equal(some[:, 0], maps_of(split, kind, 0.5)[5:9])
+        assert torch.equal(maps_of(split, kind, 0), oracle(nn.Identity(), split.images, split.labels, context)[:, 0])
+
+
+def test_without_a_truth_there_is_nothing_to_degrade():
+    split = load("digits").test.take(slice(0, 4))
+    with pytest.raises(NotApplicable, match="not known"):
+        degraded(nn.Identity(), split.images, split.labels, Context(Draws.of(0, 4)))
+
+
+def test_more_layers_drawn_anew_are_maps_of_another_network():
+    from uproar import explain
+
+    task = load("planted(train=16, test=8)")
+    model = build(ModelSpec.of("cnn-small"), task, 0).eval()
+    names = ["ig", "randomised(layers=1)", "randomised(layers=3)"]
+    maps = explain(model, task.test.images, names, target=task.test.labels, mean=task.mean)
+    first, some, more = maps.values()
+    assert not torch.allclose(first, some) and not torch.allclose(some, more)
+    again = explain(model, task.test.images, "ig", target=task.test.labels, mean=task.mean)
+    assert torch.equal(again, first), "the network is left as it is"
+    with pytest.raises(NotApplicable, match="fewer than 99 layers"):
+        explain(model, task.test.images, "randomised(layers=99)", mean=task.mean)

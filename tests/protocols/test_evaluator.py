@@ -1,0 +1,124 @@
+"""The evaluator: its masks say nothing of the image, its control lies where random blocks lie, its start is known."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from uproar.data import load
+from uproar.estimators.control import block_random
+from uproar.estimators.registry import Context
+from uproar.models import ModelSpec, build
+from uproar.protocols.evaluator import (
+    MaskedImages,
+    begin_as,
+    begins_explained,
+    build_evaluator,
+    evaluator_scores,
+    families_for,
+    mask_pool,
+)
+from uproar.protocols.mask_assignment import block_centres, moved_to
+from uproar.protocols.mask_reader import added_share
+from uproar.seeds import Draws
+
+
+@pytest.fixture(scope="module")
+def task():
+    return load("planted(size=8, classes=3, train=60, test=30)")
+
+
+def masked(task, times=3, change=lambda x, removed, rows: removed.float()[:, None]) -> MaskedImages:
+    return MaskedImages(task.train, mask_pool(task, (8, 8), 0), times, 0, change)
+
+
+def test_no_family_of_masks_looks_at_a_network():
+    for side in (1, 8, 28, 224):
+        chains = families_for(side, side)
+        assert all(chain.is_network_free for chain in chains)
+        assert len({chain.name for chain in chains}) == len(chains)
+
+
+def test_rankings_of_the_pool_are_permutations(task):
+    pool = mask_pool(task, (8, 8), 0)
+    assert torch.equal(pool.flatten(1).sort(1).values, torch.arange(64, dtype=pool.dtype).expand(len(pool), 64))
+
+
+def test_channel_values_have_masks_of_their_own(task):
+    pool = mask_pool(task, (1, 8, 8), 0)
+    assert pool.shape[1:] == (1, 8, 8)
+
+
+def test_what_is_removed_depends_on_the_row_alone(task):
+    images = masked(task)
+    rows = torch.tensor([5, 170, 0, 65])
+    assert torch.equal(images[rows], torch.cat([images[rows[i : i + 1]] for i in range(4)]))
+    assert not torch.equal(images[torch.tensor([5])], images[torch.tensor([65])]), "the same image, another mask"
+
+
+def test_masks_do_not_know_the_image_they_are_given_to(task):
+    """The share removed and the places are the same for every class: the masks of classes have equal means."""
+    images = masked(task, times=200)
+    gone = images[:].flatten(1)
+    assert abs(float(gone.mean()) - 0.5) < 0.02
+    labels = task.train.labels.repeat(200)
+    means = torch.stack([gone[labels == k].mean(0) for k in range(3)])
+    assert float((means - means.mean(0)).abs().max()) < 0.04
+    assert float((gone.mean(0) - 0.5).abs().max()) < 0.03, "moved on the torus, no pixel is removed more often"
+
+
+def test_a_moved_mask_is_the_same_mask_elsewhere():
+    masks = torch.rand(20, 6, 9, generator=torch.Generator().manual_seed(0)) < 0.3
+    there = moved_to(masks, torch.rand(20, 3))
+    for mask, other in zip(masks, there, strict=True):
+        rolls = (mask.roll((dy, dx), (0, 1)) for dy in range(6) for dx in range(9))
+        assert any(torch.equal(other, roll) for roll in rolls)
+
+
+def test_centres_of_blocks_are_those_of_block_random():
+    places = torch.rand(200, 3, generator=torch.Generator().manual_seed(0))
+
+    class Given(Draws):
+        def uniform(self, purpose, *shape):
+            return places
+
+    x = torch.zeros(200, 1, 16, 16)
+    maps = block_random(torch.nn.Identity(), x, torch.zeros(200).long(), Context(Given.of(0, 200)))[:, 0]
+    for count in (13, 51, 128):
+        block = maps.flatten(1).argsort(dim=1, descending=True)[:, :count]
+        slow = torch.stack([(block // 16).double().mean(1), (block % 16).double().mean(1)], 1) + 0.5
+        fast = block_centres(places.double(), torch.full((200,), float(count)), 16, 16)
+        assert float((slow - fast).abs().max()) < 0.7  # the last side of a block is filled from one end
+
+
+def test_random_blocks_cover_what_their_control_covers():
+    n = 4000
+    x = torch.zeros(n, 1, 12, 12)
+    maps = block_random(torch.nn.Identity(), x, torch.zeros(n).long(), Context(Draws.of(0, n)))[:, 0]
+    own = maps > maps.flatten(1).sort(1, descending=True).values[:, 29].view(n, 1, 1)
+    control = moved_to(own, torch.rand(n, 3, generator=torch.Generator().manual_seed(1)))
+    assert float((own.double().mean(0) - control.double().mean(0)).abs().mean()) < 0.03
+    middle = (slice(None), slice(4, 8), slice(4, 8))
+    more = float(control[middle].double().mean() - own[middle].double().mean())
+    assert 0 <= more < 0.06, "blocks at the border are longer, and are moved inwards: the control is the harder one"
+
+
+@pytest.mark.parametrize("model", ["cnn-small(width=4)", "resnet-small(width=4)"])
+def test_an_evaluator_can_begin_as_the_explained_network(task, model):
+    spec = ModelSpec.of(model)
+    explained = build(spec, task, 5).eval()
+    evaluator = build_evaluator(spec, task, 1, 0).eval()
+    begin_as(evaluator, explained)
+    x = task.test.read(slice(0, 4))
+    both = evaluator_scores(evaluator, torch.cat([x, torch.zeros_like(x)], 1))
+    expected = explained(x).detach()
+    for target in (0, 1):
+        torch.testing.assert_close(both[:, :, target], expected)
+    assert begins_explained((3, 224, 224)) and not begins_explained((3, 64, 64))
+
+
+def test_a_reader_that_is_no_help_is_not_listened_to():
+    labels = torch.arange(40) % 4
+    known = torch.nn.functional.one_hot(labels, 4).double()
+    assert added_share(known, -known, labels) == 0.0
+    assert added_share(known, known, labels) == 1.0

@@ -1,0 +1,194 @@
+"""The answer: who is recommended, who is not and why, which judges decide, and what would tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from uproar.errors import BadInput
+from uproar.results.answer import answer_of_scores
+from uproar.results.evaluator import EvaluatorBits
+from uproar.results.flags import Flag
+from uproar.results.judges import Judge, checked
+from uproar.results.study import Results
+from uproar.statistics.sample_size import needed
+
+from ..report.test_score_report import scores_of
+from .test_view import MODEL, TASK, cells, results
+
+CONTROLS = {"random": 0.30, "centre": 0.40, "brightness": 0.50}
+
+
+def answered(insertion: dict[str, float], **changes):
+    return answer_of_scores(scores_of({"insertion": CONTROLS | insertion}, **changes))
+
+
+def test_the_best_method_above_every_control_is_recommended_with_those_that_cannot_be_told_from_it():
+    answer = answered({"ig": 0.80, "grad": 0.78, "lrp": 0.60, "guided_backprop": 0.45, "deconv": 0.35})
+    assert (answer.recommended, answer.tied) == ("ig", ("grad",))
+    assert answer.groups == (("ig", "grad"), ("lrp",), ("guided_backprop",), ("deconv",))
+    assert answer.sentence == (
+        "Use `ig`; `grad` cannot be told from it; `lrp` comes after it; `guided_backprop` and `deconv` are no better "
+        "than a ranking by brightness; judged by insertion alone, no evaluator was run."
+    )
+    table = answer.table.set_index("method")
+    assert table["insertion"].to_dict() == {
+        "ig": "better",
+        "grad": "better",
+        "lrp": "better",
+        "guided_backprop": "no better",  # behind brightness by as much as cannot be told
+        "deconv": "worse",
+    }
+
+
+def test_better_than_random_alone_is_no_recommendation():
+    answer = answered({"ig": 0.47, "grad": 0.35})
+    assert answer.recommended is None
+    assert answer.sentence.startswith("No method can be recommended: none is better than the best network-free ranking")
+
+
+def test_a_control_is_never_recommended_and_never_a_method():
+    answer = answered({"gaussian(sobel)": 0.95, "ig": 0.8})
+    assert "gaussian(sobel)" in answer.controls
+    assert answer.methods == ("ig",)
+    assert answer.recommended is None
+
+
+def test_where_random_is_the_only_control_the_sentence_says_so():
+    answer = answer_of_scores(scores_of({"insertion": {"random": 0.3, "ig": 0.8}}))
+    assert answer.sentence.startswith("Use `ig`, which is better than a random ranking, the only control here;")
+
+
+def test_one_judge_against_the_bar_forbids_what_another_recommends():
+    levels = {"insertion": CONTROLS | {"ig": 0.8, "grad": 0.7}, "deletion": {"random": 0.6, "ig": 0.9, "grad": 0.3}}
+    answer = answer_of_scores(scores_of(levels))
+    assert answer.recommended == "grad"
+    assert "`ig` is no better than a random ranking" in answer.sentence
+
+
+@pytest.mark.parametrize(("metric", "kind"), [("randomisation", "fails sanity"), ("sensitivity_max", "unstable")])
+def test_flags_are_raised_by_whole_intervals_and_sanity_disqualifies(metric, kind):
+    flagged = {"random": 0.0, "ig": 1.5, "grad": 0.2, "lrp": 0.505 if metric == "randomisation" else 1.005}
+    levels = {"insertion": CONTROLS | {"ig": 0.9, "grad": 0.8, "lrp": 0.7}, metric: flagged}
+    answer = answer_of_scores(scores_of(levels))
+    assert {m: [flag.kind for flag in flags] for m, flags in answer.flags.items()} == {"ig": [kind]}
+    assert answer.recommended == ("grad" if kind == "fails sanity" else "ig")
+    words = {"fails sanity": "`ig` fails the sanity check", "unstable": "`ig` is unstable"}
+    assert words[kind] in answer.sentence
+
+
+def test_metrics_that_only_describe_or_localise_do_not_judge():
+    answer = answer_of_scores(scores_of({"sparseness": {"random": 0.1, "ig": 0.9}, "pointing_game": {"ig": 1.0}}))
+    assert not answer.judges
+    assert answer.sentence == "No method can be recommended: nothing that was run judges methods yet."
+
+
+def test_a_network_that_fails_on_any_filled_image_cannot_judge_by_filled_images():
+    made = scores_of({"deletion": {"random": 0.5, "ig": 0.1}}, curves=["deletion"])
+    answers = np.array([1.0, 0.1, 0.1, 0.1, 0.0])
+    curves = made.curves["deletion"]
+    line = replace(curves.lines["random"], mean=answers)
+    fragile = replace(made, curves={"deletion": replace(curves, lines={**curves.lines, "random": line})})
+    near = replace(curves, fractions=curves.fractions / 4)
+    fragile = replace(fragile, curves={"deletion": replace(near, lines={**curves.lines, "random": line})})
+    answer = answer_of_scores(fragile)
+    assert not answer.deciding
+    assert "the network loses the class when 3 % of the pixels, drawn at random, are filled" in answer.sentence
+
+
+def test_roar_and_kar_that_contradict_each_other_do_not_vote():
+    made = results(
+        cells("roar", {"random": 0.8, "grad": 0.9, "ig": 0.9}), cells("kar", {"random": 0.5, "grad": 0.7, "ig": 0.7})
+    )
+    answer = made.answer
+    assert [judge.votes for judge in answer.judges] == [False, False]
+    assert answer.recommended is None
+    assert "ROAR and KAR contradict each other on 2 of 2 methods" in answer.sentence
+    agreeing = results(cells("roar", {"random": 0.8, "grad": 0.6}), cells("kar", {"random": 0.5, "grad": 0.7}))
+    assert agreeing.answer.recommended == "grad"
+    assert agreeing.answer.sentence.endswith("judged by ROAR and KAR alone, no evaluator was run.")
+
+
+def test_the_most_trusted_kind_decides_and_the_others_are_shown():
+    levels = {"random": 0.8, "grad": 0.6, "ig": 0.7}
+    metric = scores_of({"insertion": CONTROLS | {"ig": 0.8, "grad": 0.7}})
+    made = results(cells("roar", levels))
+    made = Results(made.study, made.table, made.costs, made.protocols, metric_scores={(TASK, MODEL): metric})
+    answer = made.view(TASK, MODEL).answer
+    assert [judge.label for judge in answer.judges] == ["insertion", "ROAR"]
+    assert answer.recommended == "ig"
+    assert "Other judges disagree with `ig`: ROAR puts `grad` above it." in answer.details
+
+
+def test_a_study_of_several_networks_has_an_answer_for_each():
+    one = cells("roar", {"random": 0.8, "grad": 0.6})
+    made = results(one, one.assign(model="other"))
+    assert [answer.model for answer in made.answers] == [MODEL, "other"]
+    with pytest.raises(BadInput, match=r"use \.answers"):
+        _ = made.answer
+
+
+def test_what_is_open_says_how_many_images_would_tell_and_how_long_that_takes():
+    made = scores_of({"insertion": {"random": 0.30, "ig": 0.39}}, images=20, seconds=60.0, apart=0.1)
+    answer = answer_of_scores(made)
+    assert answer.recommended is None
+    assert "`ig` is ahead of every network-free ranking, but not decidedly with 20 images" in answer.sentence
+    assert answer.open is not None
+    assert (answer.open.method, answer.open.other) == ("ig", "random")
+    times = answer.open.n / 20
+    assert answer.open.seconds == pytest.approx(60 * (times - 1))
+    assert answer.would_tell.startswith(f"About {answer.open.n} images instead of 20 would tell `ig` from `random`")
+
+
+def test_so_many_images_decide_four_times_out_of_five():
+    draws, n, effect = np.random.default_rng(0), 25, 0.3
+    values = draws.normal(effect, 1, n)
+    error = values.std(ddof=1) / np.sqrt(n)
+    half = float(scipy.stats.t.ppf(0.975, n - 1) * error)
+    more = needed(effect, half, n - 1, n)
+    assert more is not None
+    spread = values.std(ddof=1)
+    samples = draws.normal(effect, spread, (4000, more))
+    power = (scipy.stats.ttest_1samp(samples, 0, axis=1).pvalue < 0.05).mean()
+    assert power == pytest.approx(0.8, abs=0.03)
+
+
+def test_a_judge_without_a_control_or_a_test_is_unable():
+    alone = Judge("x", "x", "filled", "model", {"ig": 1.0}, {}, "images", 5)
+    single = Judge("y", "y", "filled", "model", {"ig": 1.0, "random": 0.0}, {}, "images", 1)
+    assert [bool(judge.unable) for judge in checked([alone, single])] == [True, True]
+    assert checked([single])[0].unable == "1 image cannot be tested"
+
+
+def test_a_mask_that_encodes_the_class_is_flagged_and_disqualifies_where_retrained_networks_decide():
+    made = results(cells("roar", {"random": 0.8, "grad": 0.6, "ig": 0.7}))
+    answer = made.answer
+    flagged = replace(answer, flags={"grad": (Flag("grad", "encodes", "0.4 bits"),)})
+    assert (answer.recommended, flagged.recommended) == ("grad", "ig")
+    assert "`grad` encodes the class in its masks" in flagged.sentence
+    metric = answered({"ig": 0.8})
+    assert replace(metric, flags={"ig": (Flag("ig", "encodes", "0.4 bits"),)}).recommended == "ig"
+
+
+def test_the_evaluator_decides_before_all_others():
+    draws = np.random.default_rng(0)
+
+    def bits(level):
+        return draws.normal(level, 0.1, (3, 60))
+
+    costs = {"ig": 1.5, "grad": 0.5, "random": 0.0, "sobel": 0.5}
+    places = [(name, keeps) for name in costs for keeps in (False, True)]
+    own = {(name, keeps): bits(2.0 + (-costs[name] if keeps else costs[name])) for name, keeps in places}
+    shifted = {place: bits(2.0) for place in places}
+    kinds = {"ig": "method", "grad": "method", "random": "random", "sobel": "network-free"}
+    evaluations = {(TASK, MODEL, "label"): EvaluatorBits(own, shifted, kinds)}
+    made = results(cells("roar", {"random": 0.8, "grad": 0.6, "ig": 0.7, "sobel": 0.75}))
+    made = Results(made.study, made.table, made.costs, made.protocols, evaluations=evaluations)
+    answer = made.answer
+    assert [judge.label for judge in answer.deciding] == ["evaluator"]
+    assert answer.recommended == "ig"
+    assert "no evaluator" not in answer.sentence
+    assert answer.placing("grad", answer.judges[0]).level in ("unclear", "no better")

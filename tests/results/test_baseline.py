@@ -1,0 +1,146 @@
+"""Several random rankings per replicate: one baseline, the mean of them, wherever results are read."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.results.test_view import MODEL, TASK, cells, results
+from uproar.results.baseline import merge_baseline
+from uproar.results.controls import metric_controls, negative_control
+from uproar.scoring.evaluation import RESAMPLED, Evaluation, averaged
+from uproar.statistics.design import random_ranking
+from uproar.statistics.verdicts import compare
+
+RANKINGS = [random_ranking(draw) for draw in range(3)]
+LEVELS = {"random": 0.8, "grad": 0.6, "ig": 0.79, **dict.fromkeys(RANKINGS[1:], 0.8)}
+
+
+@pytest.fixture
+def made():
+    return results(cells("roar", LEVELS), random_rankings=3)
+
+
+def by_hand(table: pd.DataFrame) -> pd.DataFrame:
+    """The tidy table whose baseline is the mean over the rankings, without the code under test."""
+    points: dict[tuple, list[float]] = {}
+    for row in table[table["status"] == "done"].itertuples():
+        name = "random" if row.estimator.startswith("random") else row.estimator
+        points.setdefault((name, row.seed, row.fraction), []).append(row.accuracy)
+    rows = [(*place, math.fsum(values) / len(values)) for place, values in points.items()]
+    return pd.DataFrame(rows, columns=["estimator", "replicate", "fraction", "value"])
+
+
+def test_verdicts_are_those_against_the_mean_of_the_rankings(made):
+    again = compare(by_hand(made.table))
+    for column in ("advantage", "low", "high", "se", "df", "p", "p_holm"):
+        assert np.allclose(made.verdicts[column], again[column], rtol=1e-12), column
+    alone = compare(by_hand(made.table[~made.table["estimator"].isin(RANKINGS[1:])]))
+    assert not np.allclose(made.verdicts["advantage"], alone["advantage"], rtol=1e-6)
+    assert set(made.verdicts["random_rankings"]) == {3}
+
+
+def test_further_rankings_are_estimators_nowhere_but_in_the_table(made):
+    view = made.view(TASK, MODEL)
+    assert set(made.table["estimator"]) == set(LEVELS)
+    for frame in (view.table, view.cells, view.own_cells, view.curves("roar"), view.intervals["roar"]):
+        assert set(frame["estimator"]) == {"random", "grad", "ig"}
+    assert set(made.comparisons["better"]) | set(made.comparisons["worse"]) == {"grad", "ig"}
+    assert set(view.areas("roar").index) == {"random", "grad", "ig"}
+
+
+def test_rankings_that_failed_leave_the_mean_of_the_others(made):
+    broken = made.table.copy()
+    lost = (broken["estimator"] == "random") & (broken["seed"] == 1) | (
+        (broken["estimator"] == RANKINGS[2]) & (broken["fraction"] == 0.9)
+    )
+    broken.loc[lost & (broken["fraction"] > 0), ["status", "accuracy"]] = ["failed", np.nan]
+    again = results(broken, random_rankings=3)
+    expected = compare(by_hand(broken))
+    assert np.allclose(again.verdicts["p"], expected["p"], rtol=1e-12)
+    assert set(again.verdicts["random_rankings"]) == {2} and set(again.verdicts["n"]) == {4}
+
+
+def test_a_row_where_no_ranking_is_finished_stays_as_it_is():
+    rows = [
+        ("random", 0, "failed", np.nan, "why"),
+        ("random(draw=1)", 0, "missing", np.nan, ""),
+        ("grad", 0, "done", 0.5, ""),
+    ]
+    table = pd.DataFrame(rows, columns=["estimator", "seed", "status", "accuracy", "reason"])
+    merged = merge_baseline(table, RANKINGS[1:], ["accuracy"])
+    assert merged[["estimator", "status", "reason"]].to_numpy().tolist() == [
+        ["random", "failed", "why"],
+        ["grad", "done", ""],
+    ]
+
+
+def test_a_study_of_before_has_one_ranking():
+    before = results(cells("roar", {"random": 0.8, "grad": 0.6}))
+    assert before.further_rankings == () and set(before.verdicts["random_rankings"]) == {1}
+
+
+def test_metrics_of_several_random_maps_are_averaged_image_by_image():
+    def one(value, resampled):
+        arrays = {
+            "value": np.array(value),
+            "curve": np.array([[v, 1.0] for v in value]),
+            RESAMPLED: np.array(resampled),
+        }
+        return Evaluation(arrays, {"value": float(np.nanmean(value)), "n": 2, "nan": 0, "note": "", "tied": 0.0})
+
+    mean = averaged([one([0.2, 0.4], [0.1, 0.5]), one([0.4, np.nan], [0.3, 0.7])])
+    assert mean.arrays["value"].tolist() == pytest.approx([0.3, 0.4])
+    assert mean.arrays["curve"][:, 0].tolist() == pytest.approx([0.3, 0.4])
+    assert mean.arrays[RESAMPLED].tolist() == pytest.approx([0.2, 0.6])
+    assert mean.value == pytest.approx((0.3 + 0.4) / 2)
+    assert averaged([]) is None
+
+
+def frame(*rows):
+    return pd.DataFrame(rows, columns=["side", "high"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "room", "state"),
+    [
+        ([(1, 0.3), (-1, -0.1)], 0.5, "passed"),
+        ([(0, 0.3), (-1, -0.1)], 0.5, "failed"),  # random is among the best
+        ([(0, 0.04), (0, 0.02)], 0.5, "failed"),  # none can be better by a tenth of .5
+        ([(0, 0.06), (0, 0.02)], 0.5, "undecided"),
+        ([(0, np.nan), (0, 0.02)], 0.5, "undecided"),  # one without a test could be anything
+        ([(0, 0.04)], np.nan, "undecided"),
+    ],
+)
+def test_a_judge_that_cannot_tell_methods_from_random_is_marked(rows, room, state):
+    assert negative_control("deletion", frame(*rows), room).control == state
+
+
+def test_the_control_of_a_metric_is_read_from_its_pairs_with_random():
+    pairs = pd.DataFrame(
+        [
+            ("deletion", "random", "ig", -0.2, -0.3, -0.1, 1, True),
+            ("deletion", "grad", "random", -0.01, -0.03, 0.01, 0, True),
+            ("deletion", "grad", "ig", -0.21, -0.3, -0.1, 1, True),
+            ("insertion", "ig", "random", 0.2, 0.1, 0.3, 1, True),
+            ("insertion", "grad", "random", 0.1, -0.1, 0.3, 0, True),
+        ],
+        columns=["metric", "better", "worse", "difference", "low", "high", "side", "ranked"],
+    )
+    values = pd.DataFrame({"metric": ["deletion", "insertion"], "method": "random", "value": [0.3, 0.5]})
+    controls = metric_controls(pairs, values)
+    assert {name: (c.control, c.better, c.worse) for name, c in controls.items()} == {
+        "deletion": ("failed", 0, 1),
+        "insertion": ("passed", 1, 0),
+    }
+
+
+def test_a_view_says_which_protocols_cannot_judge(made):
+    assert made.view(TASK, MODEL).unable_to_judge == {} and set(made.verdicts["control"]) == {"passed"}
+    worse = results(cells("roar", {"random": 0.6, "grad": 0.8, "ig": 0.79}))
+    assert set(worse.view(TASK, MODEL).unable_to_judge) == {"roar"}
+    assert worse.negative_controls[["measure", "control", "worse"]].to_numpy().tolist() == [["roar", "failed", 2]]
+    assert set(worse.comparisons["control"]) == {"failed"}

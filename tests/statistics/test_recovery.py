@@ -1,0 +1,64 @@
+"""Recovery of known orders: by hand, for a judge that knows, one that is turned round, one that draws lots."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy
+
+from uproar.statistics.bootstrap import resampled_images
+from uproar.statistics.recovery import recovery_of_images
+
+
+def judged(means, n=80, spread=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.asarray(means)[:, None] + spread * rng.normal(size=(len(means), n))
+
+
+def test_a_judge_that_knows_gets_one_and_one_turned_round_minus_one():
+    values = judged([3, 2, 1, 0])
+    right, turned = recovery_of_images(values), recovery_of_images(-values)
+    assert (right.tau.value, right.right, right.wrong) == (1, 1, 0)
+    assert (turned.tau.value, turned.right, turned.wrong) == (-1, 0, 1)
+    assert math.isinf(turned.needed) and right.needed < 30
+    assert right.spread == pytest.approx(3, abs=0.5)
+
+
+def test_tau_is_the_mean_of_scipys_over_resamples():
+    for seed in range(3):
+        values = judged([0.2, 0.1, 0.0, -0.1, -0.2], seed=seed)
+        rows = resampled_images(80).numpy()
+        each = [scipy.stats.kendalltau(values[:, row].mean(1), [4, 3, 2, 1, 0]).statistic for row in rows]
+        found = recovery_of_images(values).tau
+        assert found.value == pytest.approx(np.mean(each))
+        assert (found.low, found.high) == pytest.approx(np.quantile(each, [0.025, 0.975]))
+
+
+def test_a_judge_that_draws_lots_is_at_zero_and_hardly_ever_confident():
+    found = [recovery_of_images(judged([0, 0, 0, 0], seed=seed)) for seed in range(60)]
+    assert abs(np.mean([one.tau.value for one in found])) < 0.1
+    assert np.mean([one.wrong for one in found]) < 0.06
+    assert np.mean([one.tau.low <= 0 <= one.tau.high for one in found]) > 0.9
+
+
+def test_a_blind_judge_has_no_order():
+    found = recovery_of_images(np.ones((4, 20)))
+    assert (found.tau.value, found.right, found.wrong, found.spread) == (0, 0, 0, 0)
+    assert math.isinf(found.needed)
+
+
+def test_undefined_values_are_no_order_and_left_out_of_means():
+    values = judged([2, 1, 0], spread=0.1)
+    values[0, ::2] = np.nan
+    assert recovery_of_images(values).tau.value == 1
+    values[0] = np.nan
+    assert recovery_of_images(values).tau.value == pytest.approx(1 / 3), "one of three pairs is left"
+
+
+def test_so_many_images_are_needed_as_a_power_analysis_says():
+    """Two levels, difference d and standard deviation s of differences: n = (2.8 s / d)²."""
+    values = judged([0.5, 0.0], n=4000)
+    expected = (2.8016 * math.sqrt(2) / 0.5) ** 2
+    assert recovery_of_images(values).needed == pytest.approx(expected, rel=0.25)

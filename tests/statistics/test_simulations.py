@@ -1,0 +1,44 @@
+"""`benchmarks/error_rates.py` in small: its nulls through the same functions, within the bounds that the page promises."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from uproar.statistics.multiple_testing import holm
+from uproar.statistics.twoway import contrasts
+
+FILE = Path(__file__).parents[2] / "benchmarks" / "error_rates.py"
+
+
+@pytest.fixture(scope="module")
+def program():
+    spec = importlib.util.spec_from_file_location("error_rates", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_wrong_verdicts_stay_within_bounds_in_every_null(program, n):
+    """Six percent, and three standard deviations of 1500 studies."""
+    for name, options in program.NULLS.items():
+        p = contrasts(program.null(np.random.default_rng(n), 1500, n, **options), 0).p[:, 1:]
+        assert (holm(p) <= 0.05).any(-1).mean() <= 0.06 + 3 * np.sqrt(0.05 * 0.95 / 1500), name
+
+
+def test_three_random_rankings_find_more_than_one(program):
+    found = []
+    for rankings in (1, 3):
+        areas = program.null(np.random.default_rng(0), 1500, 5, rankings=rankings)
+        areas[:, 1] += 3
+        found.append((holm(contrasts(areas, 0).p[:, 1:])[:, 0] <= 0.05).mean())
+    assert found[0] > 0.45 and found[1] > found[0] + 0.1
+
+
+def test_a_tidy_table_without_differences_gets_no_verdicts(program):
+    wrong = sum(program._any_wrong(np.random.default_rng(seed), np.ones(4), 3) for seed in range(8))
+    assert wrong <= 2

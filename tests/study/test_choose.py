@@ -1,0 +1,136 @@
+"""Choosing a method: known answers, networks that are not ours, methods that misbehave, little time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+import uproar
+from uproar.errors import BadInput
+from uproar.estimators.registry import estimator, estimators
+from uproar.report import read_scores, write_choice
+from uproar.report.headline import score_headline
+from uproar.results.judges import network_free
+from uproar.seeds import Draws
+from uproar.storage.store import Store
+from uproar.study.choose import CONTROLS, Chooser
+from uproar.study.maps import Subject
+
+PATCH = (slice(4, 7), slice(1, 4))
+"""The pixels that the network uses, off the centre and as bright as the others."""
+
+
+class PatchNetwork(nn.Module):
+    """Two classes: whether nine pixels are bright; nothing else counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weights = torch.zeros(2, 64)
+        inside = torch.zeros(8, 8)
+        inside[PATCH] = 1
+        weights[1], weights[0] = 2 * inside.flatten(), -2 * inside.flatten()
+        self.flat, self.linear = nn.Flatten(), nn.Linear(64, 2)
+        self.linear.weight.data, self.linear.bias.data = weights, torch.tensor([18.0, 0.0])
+
+    def forward(self, x):
+        return self.linear(self.flat(x))
+
+
+class Answers(nn.Module):
+    """A network that returns an object with logits."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return SimpleNamespace(logits=self.net(x))
+
+
+@pytest.fixture(scope="module")
+def images():
+    x = torch.rand(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    bright = torch.arange(120) % 2
+    x[:, 0, PATCH[0], PATCH[1]] = 0.3 * x[:, 0, PATCH[0], PATCH[1]] + 0.7 * bright[:, None, None]
+    return x, bright
+
+
+@pytest.fixture
+def own_methods():
+    """A method that raises, and one that points away from what counts."""
+
+    @estimator(passes=1)
+    def breaks(model, x, target):
+        """Raises."""
+        raise ValueError("no such layer")
+
+    @estimator(passes=1)
+    def points_away(model, x, target):
+        """Marks everything but what counts."""
+        maps = torch.rand(len(x), 1, 8, 8, generator=torch.Generator().manual_seed(1)).to(x) + 1
+        maps[:, :, PATCH[0], PATCH[1]] = 0
+        return maps
+
+    yield
+    for name in ("breaks", "points_away"):
+        del estimators._entries[name]
+
+
+def test_the_method_that_finds_what_the_network_uses_is_recommended_and_random_never(images, own_methods):
+    x, y = images
+    answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)", "points_away", "breaks"])
+    assert answer.recommended == "sq(grad)", answer.sentence
+    assert set(answer.methods) == {"sq(grad)", "points_away"}
+    assert all(network_free(name) for name in CONTROLS)
+    assert "`points_away` is no better than" in answer.sentence
+    assert "no such layer" in answer.left_out["breaks"]
+    assert "Not judged: `breaks` (" in " ".join(answer.details)
+    assert answer.costs["sq(grad)"].passes == 1 and answer.costs["sq(grad)"].seconds > 0
+
+
+@pytest.mark.parametrize("kind", ["double", "logits"])
+def test_a_network_that_is_not_ours_gets_the_same_answer(images, kind):
+    x, _ = images
+    net = PatchNetwork().double() if kind == "double" else Answers(PatchNetwork())
+    answer = uproar.choose(net, x, methods=["sq(grad)"])
+    assert answer.recommended == "sq(grad)"
+    assert next(net.parameters()).dtype == (torch.float64 if kind == "double" else torch.float32)
+
+
+def test_training_images_add_fine_tuned_judges_that_decide(images):
+    x, y = images
+    answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)"], train=x, train_labels=y)
+    assert {judge.label for judge in answer.deciding} <= {"ffid_plus", "idsds"}
+    assert {judge.kind for judge in answer.judges} == {"fine-tuned", "filled"}
+
+
+def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_path):
+    x, y = images
+    from uproar.estimators import Context
+
+    subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
+    scores = Chooser(subject, ["sq(grad)"], Store(tmp_path / "store")).scores()
+    page = write_choice(scores, tmp_path).read_text()
+    sentence = score_headline(scores)
+    lead, _, rest = sentence.partition("; ")
+    assert f"{lead.replace('`sq(grad)`', '<code>sq(grad)</code>')};" in page
+    assert rest.replace("`", "").split(",")[-1] in page
+    assert uproar.open(tmp_path).answer.sentence == read_scores(tmp_path).answer.sentence == sentence
+    assert '<section id="maps">' in page and '<section id="cost">' in page
+
+
+def test_too_little_time_leaves_expensive_methods_and_images_out_and_says_so(images):
+    x, y = images
+    many = torch.cat([x] * 20)
+    answer = uproar.choose(PatchNetwork(), many, torch.cat([y] * 20), methods=["sq(grad)", "sg_sq(ig)"], budget="1s")
+    assert answer.judges[0].images < len(many)
+    with pytest.raises(BadInput, match="give train= and train_labels="):
+        uproar.choose(PatchNetwork(), x, y, train=x)
+
+
+def test_nothing_to_choose_from_is_one_sentence(images, own_methods):
+    with pytest.raises(BadInput, match="No method explains this network: breaks: .*no such layer"):
+        uproar.choose(PatchNetwork(), images[0], methods=["breaks"])

@@ -1,0 +1,188 @@
+"""The evaluator in a study: its cells said again by hand, no maps of training images, the same in any process."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import uproar
+from tests.study.conftest import SMALL
+from uproar.protocols import protocol_named
+from uproar.protocols.evaluator import evaluator_scores
+from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
+from uproar.storage.store import Store
+from uproar.study import shards
+from uproar.study.bench import bench_for
+from uproar.study.cell import Cell
+from uproar.study.evaluators import FACTORS
+from uproar.study.plan import plan
+from uproar.study.run import run_study
+from uproar.study.settings import ImageRanking, Setting
+
+JUDGED = {**SMALL, "protocols": ["evaluator"], "estimators": ["random", "grad"], "seeds": 1}
+
+
+def study_with(**changes):
+    return uproar.study_of({**JUDGED, **changes})
+
+
+def bits_by_cell(study, root):
+    (setting,) = Setting.all_of(study)
+    bench = bench_for(setting, Store(root).root)
+    cells = [unit for unit in plan(study, Store(root)).cells if isinstance(unit, Cell)]
+    items = {cell: bench.store.find("cell", bench.keys.cell(cell)) for cell in cells}
+    return {cell: item.arrays["bits"] for cell, item in items.items() if item is not None}
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    root = tmp_path_factory.mktemp("judged")
+    study = study_with(protocols=["evaluator", "evaluator:model"])
+    return uproar.run(study, store=root, jobs=1), study, root
+
+
+def test_the_study_brings_controls(judged):
+    results, study, _ = judged
+    assert {p.name for p in study.protocol_list} == {
+        f"evaluator{target}{direction}{masks}"
+        for target in ("", ":model")
+        for direction in ("", ":keep")
+        for masks in ("", ":shifted")
+    }
+    assert set(results.table["estimator"]) == {"random", "grad", "centre", "brightness", "sobel", "block_random"}
+    assert (results.table["status"] == "done").all()
+
+
+def test_a_cell_is_what_the_evaluator_says_of_the_changed_images(judged):
+    """Said again: mask, place, fill, calibrated log-loss of the label and of the explained network's class."""
+    _, study, root = judged
+    (setting,) = Setting.all_of(study)
+    bench = bench_for(setting, Store(root).root)
+    network, item = bench.evaluators.get(0)
+    test, ranking = bench.task.test, ImageRanking(bench.chain("grad"), 0)
+    important = bench.rankings.important(ranking, 0.2, test)
+    x = test.read(slice(None))
+    answers = torch.from_numpy(bench.base_models.get(0)[1].arrays["test_scores"].argmax(1))
+    for name in ("evaluator", "evaluator:keep:shifted", "evaluator:model:shifted"):
+        protocol = protocol_named(name)
+        mask = moved_to(important, random_places(test, 0)) if "shifted" in name else important
+        gone = (~mask if protocol.keeps else mask)[:, None]
+        shown = torch.where(gone, bench.task.mean.view(1, -1, 1, 1), x)
+        target = int("model" in name)
+        scores = evaluator_scores(network, torch.cat([shown, gone.float()], 1))[:, :, target].double()
+        factor = torch.from_numpy(item.arrays[FACTORS])[fold_of(test, 0), target]
+        truth = answers if target else test.labels
+        expected = -(scores * factor[:, None]).log_softmax(1)[torch.arange(30), truth] / math.log(2)
+        kept = bench.store.find("cell", bench.keys.cell(Cell(*_place(study), "grad", name, 0.2, 0)))
+        np.testing.assert_allclose(kept.arrays["bits"][:, target], expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def _place(study):
+    return study.tasks[0], study.models[0]
+
+
+def test_training_images_are_not_explained(judged):
+    _, _, root = judged
+    store = Store(root)
+    assert list(store.keys("test_levels")) and not list(store.keys("levels"))
+
+
+def test_a_new_estimator_changes_nothing_that_is_there(judged, tmp_path):
+    _, study, root = judged
+    more = study.with_changes(estimators=["random", "grad", "ig"])
+    todo = plan(more, Store(root))
+    assert {job.kind for job in todo.jobs} == {"explain", "judge"}, "no network is trained"
+    assert {cell.estimator for job in todo.jobs for cell in job.cells} == {"ig"}
+
+
+def test_roar_takes_over_the_maps_of_test_images(tmp_path):
+    before, alone = tmp_path / "before", tmp_path / "alone"
+    both = study_with(protocols=["evaluator", "roar"])
+    run_study(both, before, 1)
+    run_study(study_with(protocols=["roar"]), alone, 1)
+    first, second = Store(before), Store(alone)
+    keys = list(second.keys("levels"))
+    assert keys and set(keys) <= set(first.keys("levels"))
+    for key in keys:
+        one, other = first.read("levels", key), second.read("levels", key)
+        assert one.arrays.keys() == other.arrays.keys()
+        assert all(np.array_equal(one.arrays[name], other.arrays[name]) for name in one.arrays)
+        assert {**one.facts, "seconds": 0} == {**other.facts, "seconds": 0}
+
+
+def test_processes_and_a_lost_cell_give_the_same_bits(judged, tmp_path):
+    _, study, root = judged
+    run_study(study, tmp_path, 2)
+    here, there = bits_by_cell(study, root), bits_by_cell(study, tmp_path)
+    assert here.keys() == there.keys() and len(here) == 6 * 2 * 8
+    assert all(np.array_equal(here[cell], there[cell]) for cell in here)
+    lost = next(iter(Store(tmp_path).keys("cell")))
+    (tmp_path / Store(tmp_path).name("cell", lost)).unlink()
+    run_study(study, tmp_path, 1)
+    again = bits_by_cell(study, tmp_path)
+    assert all(np.array_equal(here[cell], again[cell]) for cell in here)
+
+
+def test_the_evaluator_is_first(tmp_path):
+    kinds: list[str] = []
+    study = study_with(protocols=["roar", "evaluator"])
+    uproar.run(study, store=tmp_path, jobs=1, listen=lambda p: kinds.extend(j.kind for j in p.running))
+    assert kinds.index("judge") < kinds.index("retrain")
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    assert (results.table["status"] == "done").all()
+
+
+def test_encoding_is_what_a_reader_of_the_mask_adds(tmp_path):
+    """A mask at a place that tells the class encodes it; a random one does not."""
+    study = study_with(
+        task="planted(size=8, classes=3, train=240, test=240)",
+        protocols=["evaluator:encoding"],
+        estimators=["random", "label_cue(share=0.2)"],
+        fractions=[0.2],
+        target="label",
+    )
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    table = results.views[0].evaluator.encoding.set_index("estimator")
+    assert table.loc["label_cue(share=0.2)", "encoding"] > 0.3
+    assert bool(table.loc["label_cue(share=0.2)", "encodes"]) and not bool(table.loc["random", "encodes"])
+    assert abs(table.loc["random", "encoding"]) < 0.05
+
+
+def test_a_network_without_room_for_the_mask_sees_the_pixels_alone(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        "    return nn.Sequential(nn.Conv2d(1, 4, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3))\n"
+    )
+    study = study_with(models=[f"{tmp_path / 'net.py'}:build"])
+    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    assert (results.table["status"] == "done").all(), results.problems
+
+
+def test_an_evaluator_that_cannot_be_trained_is_a_reason(tmp_path):
+    study = study_with(recipe={"epochs": 1, "batch": 16, "lr": 1e30})
+    results = uproar.run(study, store=tmp_path, jobs=1)
+    assert set(results.table["status"]) == {"failed"}
+    assert results.table["reason"].str.contains("diverged").all()
+
+
+def test_shards_give_the_same_bits_and_serve_roar_later(judged, tmp_path, monkeypatch):
+    _, _, root = judged
+    study = study_with()
+    here = bits_by_cell(study, root)
+    monkeypatch.setattr(shards, "SHARD", 2**10)
+    bench_for.cache_clear()
+    run_study(study, tmp_path, 1)
+    there = bits_by_cell(study, tmp_path)
+    assert here.keys() == there.keys()
+    assert all(np.array_equal(here[cell], there[cell]) for cell in here)
+    assert list(Store(tmp_path).keys("shard")) and not list(Store(tmp_path).keys("levels"))
+    asked = uproar.run(study.with_changes(protocols=["roar", "evaluator:encoding"]), store=tmp_path, jobs=1)
+    bench_for.cache_clear()
+    table = asked.table.set_index("protocol")
+    assert (table.loc["roar", "status"] == "done").all()
+    assert set(table.loc["evaluator:encoding", "status"]) == {"skipped"}
+    assert table.loc["evaluator:encoding", "reason"].str.contains("fit in memory").all()

@@ -1,0 +1,156 @@
+"""Studies of tasks without classes of which one is right: losses, scores, verdicts, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import uproar
+from uproar.audits import audits
+from uproar.data.derived_tasks import as_one_label
+from uproar.errors import BadInput, BadShape
+from uproar.protocols import PROTOCOLS
+from uproar.training.task_scores import average_precision, mean_average_precision, r_squared, training_loss
+from uproar.types import KINDS
+
+SMALL = {
+    "models": "cnn-small(width=16)",
+    "estimators": ["random", "grad", "iba(steps=2, samples=2)"],
+    "protocols": ["roar"],
+    "metrics": ["deletion(steps=4)", "road", "relevance_mass"],
+    "fractions": [0.5],
+    "random_rankings": 1,
+    "seeds": 1,
+    "limit": 250,
+    "recipe": {"epochs": 10},
+}
+
+
+def test_average_precision_equals_its_definition():
+    rng = np.random.default_rng(0)
+    scores, truth = rng.normal(size=40).round(1), rng.integers(0, 2, 40)
+    total = 0.0
+    for threshold in sorted(set(scores), reverse=True):
+        chosen = scores >= threshold
+        new = (scores == threshold) & (truth == 1)
+        total += new.sum() * truth[chosen].mean()
+    assert average_precision(scores, truth) == pytest.approx(total / truth.sum())
+    assert mean_average_precision(np.stack([scores, truth], 1), np.stack([truth, truth], 1)) == pytest.approx(
+        (total / truth.sum() + 1) / 2
+    )
+
+
+def test_losses_are_those_of_their_kind():
+    z, y = torch.randn(6, 3), torch.randint(0, 2, (6, 3))
+    p = z.sigmoid()
+    expected = -(y * p.log() + (1 - y) * (1 - p).log()).mean()
+    torch.testing.assert_close(training_loss(z, y, "sigmoid"), expected)
+    torch.testing.assert_close(training_loss(z, y.float(), "regression"), (z - y).square().mean())
+    torch.testing.assert_close(
+        training_loss(z[:, :1], y[:, 0].float(), "regression"), (z[:, 0] - y[:, 0]).square().mean()
+    )
+    assert r_squared(np.ones((4, 1)), np.array([[0.0], [1.0], [2.0], [1.0]])) == 0
+
+
+def test_derived_tasks_have_the_labels_they_promise():
+    digits = uproar.load("digits")
+    bits = uproar.load("label-bits(digits)")
+    assert bits.kind == "sigmoid" and bits.classes == ("bit 0", "bit 1", "bit 2", "bit 3")
+    assert torch.equal((bits.test.labels * torch.tensor([1, 2, 4, 8])).sum(1), digits.test.labels)
+    value = uproar.load("half-brightness(digits)")
+    assert value.kind == "regression" and float(value.train.labels.mean()) == pytest.approx(0, abs=1e-4)
+    left = digits.test.read(slice(0, 20))[:, :, :, :4].mean((1, 2, 3))
+    assert float(torch.corrcoef(torch.stack([left, value.test.labels[:20]]))[0, 1]) == pytest.approx(1, abs=1e-4)
+    assert digits.fingerprint != bits.fingerprint and bits.limited(50).train.labels.shape == (50, 4)
+
+
+def test_labels_that_do_not_fit_are_one_sentence():
+    x = torch.rand(4, 1, 4, 4)
+
+    def task(labels, names=("a", "b")):
+        splits = [uproar.Split(name, x, labels) for name in ("train", "test")]
+        return uproar.Task("mine", *splits, names)
+
+    assert task(torch.tensor([[0, 1], [1, 0], [1, 1], [0, 0]])).kind == "sigmoid"
+    assert task(torch.rand(4), ("a",)).kind == "regression"
+    with pytest.raises(BadShape, match="train labels have 3 columns, but 2 names"):
+        task(torch.randint(0, 2, (4, 3)))
+    with pytest.raises(BadInput, match="several labels per image are 0 and 1"):
+        task(torch.tensor([[0, 2], [1, 0], [1, 1], [0, 0]]))
+    with pytest.raises(BadInput, match="NaN or infinite"):
+        task(torch.tensor([0.0, 1.0, torch.nan, 2.0]), ("a",))
+    with pytest.raises(BadInput, match="'b' is the same in all train images"):
+        task(torch.tensor([[0, 1], [1, 1], [1, 1], [0, 1]]))
+    with pytest.raises(BadShape, match=r"labels must be \(n,\) or \(n, k\)"):
+        uproar.Split("train", x, torch.zeros(4, 2, 2))
+
+
+@pytest.mark.parametrize(
+    ("task", "score"), [("label-bits(digits)", "mean average precision"), ("half-brightness(digits)", "R²")]
+)
+def test_a_study_of_labels_or_values_uses_their_loss_and_score(tmp_path, task, score):
+    slow = {"recipe": {"epochs": 10, "lr": 0.02}} if score == "R²" else {}  # an unbounded loss wants a lower rate
+    run = uproar.run({**SMALL, **slow, "tasks": task, "name": "kinds"}, store=tmp_path / "store", jobs=1)
+    cells = run.table
+    base = cells[(cells["estimator"] == "random") & (cells["protocol"] == "roar")]
+    assert set(base["status"]) == {"done"}
+    (quality,) = run.quality.values()
+    assert quality.score > 0.5 and score in quality.sentence and score in " ".join(run.notices)
+    assert quality.sentence.endswith(("outputs: sigmoid of each label.", "outputs: regression, values."))
+    iba = cells[(cells["estimator"].str.startswith("iba")) & (cells["fraction"] > 0)]
+    scores = run.scores.set_index(["metric", "estimator", "seed"])
+    deletion = scores.xs("deletion(steps=4)", level="metric")
+    if score == "R²":
+        assert (iba["status"] == "skipped").all() and iba["reason"].str.contains("iba serves softmax and sigmoid").all()
+        assert (scores.xs("road", level="metric")["status"] == "skipped").all()
+        mass = scores.xs("relevance_mass", level="metric")["value"].groupby("estimator").mean()
+        assert mass["grad"] > 0.6 > mass["random"]  # the left half is what the value is made of
+    else:
+        assert (iba["status"] == "done").all()
+        assert (scores.xs("road", level="metric")["status"] == "done").all()
+    done = deletion[deletion["status"] == "done"]["value"]
+    assert done.nunique() == len(done)
+    page = run.report(tmp_path / "page").read_text()
+    assert score in page
+
+
+def test_two_classes_and_one_logit_go_together(tmp_path):
+    file = tmp_path / "net.py"
+    file.write_text(
+        "from torch import nn\n\n\ndef build(shape):\n    return nn.Sequential(nn.Conv2d(shape[0], 8, 3, padding=1), "
+        "nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 1))\n"
+    )
+    asked = {
+        **SMALL, "tasks": "planted(size=8, classes=2, train=200, test=60)", "models": f"{file}:build",
+        "estimators": ["random", "grad"], "protocols": ["roar"], "output": "sigmoid",
+    }  # fmt: skip
+    run = uproar.run({**asked, "name": "one"}, store=tmp_path / "store", jobs=1)
+    assert set(run.table["status"]) == {"done"}
+    (quality,) = run.quality.values()
+    assert "sigmoid of one logit" in quality.sentence
+    values = run.scores.query("metric == 'deletion(steps=4)'")["value"]
+    assert values.notna().all() and values.nunique() == len(values)
+    with pytest.raises(BadInput, match="has 10 classes of which one is right"):
+        as_one_label(uproar.load("digits"))
+
+
+def test_protocols_and_audits_say_which_kinds_they_serve(tmp_path):
+    assert set(PROTOCOLS["roar"].kinds) == set(KINDS)
+    by_class = [p for p in PROTOCOLS.values() if "class" in (p.train.of, p.test.of)]
+    assert by_class and all(p.kinds == ("softmax",) for p in by_class)
+    assert all(set(audits[name].facts["kinds"]) <= set(KINDS) for name in audits)
+    asked = {
+        **SMALL,
+        "recipe": {"epochs": 2, "lr": 0.02},
+        "tasks": "half-brightness(digits)",
+        "estimators": ["random", "grad"],
+        "metrics": [],
+    }
+    asked |= {"protocols": ["roar", by_class[0].name], "audits": ["mistakes"], "fractions": [0.5]}
+    run = uproar.run({**asked, "name": "refused"}, store=tmp_path / "store", jobs=1)
+    cells = run.table
+    skipped = cells[(cells["protocol"] == by_class[0].name) & (cells["fraction"] > 0)]
+    assert (skipped["status"] == "skipped").all() and skipped["reason"].str.contains("serves softmax outputs").all()
+    (finding,) = run.findings
+    assert finding.state == "skipped" and "mistakes serves softmax outputs, not regression" in finding.reason

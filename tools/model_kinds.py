@@ -1,0 +1,214 @@
+"""Which estimator explains which kind of model: the table of docs/model-kinds.md, made by running all of them.
+
+`python tools/model_kinds.py > docs/model-kinds.md` writes it down. A map that is constant, or not finite, and any error
+that is not uproar's own sentence end the program: there is nothing between "works" and "refused".
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import uproar
+from uproar.audits import audits
+from uproar.errors import UproarError
+from uproar.estimators.registry import estimators
+from uproar.metrics import metrics
+from uproar.models import ModelSpec, make
+from uproar.protocols import PROTOCOLS
+from uproar.registry import Entry, Registry
+
+SIZE, IMAGES, CLASSES = 16, 3, 3
+QUICK = {
+    "rise": "masks=30",
+    "lime": "samples=40",
+    "kernel_shap": "samples=40",
+    "iba": "steps=2, samples=2",
+    "input_iba": "steps=2, feature_steps=2, samples=2, epochs=1, pool=8, batch=4",
+    "extremal_perturbation": "iterations=10",
+    "tame": "epochs=1",
+    "occlusion": "window=4",
+    "ig": "steps=8",
+    "deep_shap": "samples=4",
+    "grad_shap": "samples=4",
+}
+"""Options that make the slow ones quick; they decide nothing about what is refused."""
+
+
+class SmallNet(nn.Module):
+    """Two convolutions and a linear layer; `end` makes an answer of its outputs."""
+
+    def __init__(self, outputs: int, end: Callable[[Tensor], Any] = lambda z: z) -> None:
+        super().__init__()
+        self.conv, self.act = nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()
+        self.pool, self.next, self.last = nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()
+        self.mean, self.flat, self.head = nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, outputs)
+        self.end = end
+
+    def forward(self, x: Tensor) -> Any:
+        x = self.last(self.next(self.pool(self.act(self.conv(x)))))
+        return self.end(self.head(self.flat(self.mean(x))))
+
+
+class TwoInputs(SmallNet):
+    """A network of an image and of a number that is added to its scores."""
+
+    def forward(self, x: Tensor, number: Tensor) -> Any:
+        return super().forward(x) + number
+
+
+class WindowAttention(nn.Module):
+    """Self-attention within windows of 2×2 tokens, as in a Swin transformer, and two linear layers."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(width), nn.MultiheadAttention(width, 2, batch_first=True)
+        self.norm2, self.mlp = (
+            nn.LayerNorm(width),
+            nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, rows, columns, width = x.shape
+        y = self.norm1(x).view(n, rows // 2, 2, columns // 2, 2, width).transpose(2, 3).reshape(-1, 4, width)
+        y, _ = self.attention(y, y, y, need_weights=False)
+        y = y.view(n, rows // 2, columns // 2, 2, 2, width).transpose(2, 3).reshape(x.shape)
+        x = x + y
+        return x + self.mlp(self.norm2(x))
+
+
+class SmallSwin(nn.Module):
+    """Patches of 2×2 pixels, attention in windows, patches merged, attention again, their mean."""
+
+    def __init__(self, width: int = 12) -> None:
+        super().__init__()
+        self.embed, self.first = nn.Conv2d(3, width, 2, stride=2), WindowAttention(width)
+        self.merge, self.second = nn.Linear(4 * width, width), WindowAttention(width)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(self.embed(x).permute(0, 2, 3, 1))
+        n, rows, columns, width = x.shape
+        merged = x.view(n, rows // 2, 2, columns // 2, 2, width).transpose(2, 3).reshape(n, rows // 2, columns // 2, -1)
+        x = self.norm(self.second(self.merge(merged)))
+        return self.head(x.mean((1, 2)))
+
+
+@dataclass(frozen=True)
+class ModelKind:
+    """A kind of model: what it is called, how one is made, and what has to be said of it."""
+
+    title: str
+    make: Callable[[], nn.Module]
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+def _named(text: str) -> nn.Module:
+    grey = torch.full((3,), 0.5)
+    return make(ModelSpec.of(text), 0, (3, SIZE, SIZE), CLASSES, grey, grey)
+
+
+KINDS = (
+    ModelKind("CNN", lambda: SmallNet(CLASSES)),
+    ModelKind("ResNet", lambda: _named("resnet20(width=4)")),
+    ModelKind("ViT", lambda: _named("vit-small(width=16, depth=2, heads=2)")),
+    ModelKind("Swin-like", SmallSwin),
+    ModelKind("one logit", lambda: SmallNet(1), {"output": "sigmoid", "target": 1}),
+    ModelKind("multi-label", lambda: SmallNet(CLASSES), {"output": "sigmoid"}),
+    ModelKind("regression", lambda: SmallNet(2), {"output": "regression"}),
+    ModelKind("`.logits` object", lambda: SmallNet(CLASSES, lambda z: SimpleNamespace(logits=z))),
+    ModelKind(
+        "two inputs", lambda: TwoInputs(CLASSES), {"output": "softmax", "inputs": {"number": torch.tensor([[0.3]])}}
+    ),
+)
+
+
+def own(registry: Registry) -> dict[str, Entry]:
+    """What the package itself declares: nothing that a session or a plug-in added."""
+    return {entry.name: entry for entry in registry.values() if not entry.code}
+
+
+def names() -> list[str]:
+    """The estimators of the package that look at a model."""
+    return [
+        name for name, entry in own(estimators).items() if entry.facts["role"] == "estimator" and entry.facts["model"]
+    ]
+
+
+def outcome(name: str, kind: ModelKind) -> str:
+    """`works`, or the sentence that refuses the model."""
+    x = torch.rand(IMAGES, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(2))
+    text = f"{name}({QUICK[name]})" if name in QUICK else name
+    # a map of what speaks for a class is rightly empty where nothing does, as in some draws of the weights
+    for seed, target in itertools.product(range(1, 5), (0, 1)):
+        torch.manual_seed(seed)
+        known = {"target": target, "train": x, "mean": x.mean((0, 2, 3))}
+        try:
+            maps = uproar.explain(kind.make().eval(), x, text, **{**known, **kind.given})
+        except UproarError as refusal:
+            return str(refusal).rstrip(".")
+        if bool(maps.isfinite().all()) and float(maps.flatten(1).std(1).max()) > 0:
+            return "works"
+    raise AssertionError(f"{name} on {kind.title}: the map is constant or not finite")
+
+
+def outcomes(rows: Sequence[str], kinds: Sequence[ModelKind] = KINDS) -> dict[str, list[str]]:
+    """What becomes of each estimator on each kind of model."""
+    return {name: [outcome(name, kind) for kind in kinds] for name in rows}
+
+
+def to_markdown(found: dict[str, list[str]]) -> str:
+    """The page: a table, and below it the reasons by number."""
+    reasons: dict[str, int] = {}
+    lines = [f"| estimator | {' | '.join(kind.title for kind in KINDS)} |", f"|---|{'---|' * len(KINDS)}"]
+    for name, row in found.items():
+        cells = [one if one == "works" else f"refused {reasons.setdefault(one, len(reasons) + 1)}" for one in row]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    works = [sum(row[i] == "works" for row in found.values()) for i in range(len(KINDS))]
+    lines.append(f"| **{len(found)} in all** | {' | '.join(f'**{count}**' for count in works)} |")
+    numbered = "\n".join(f"{number}. {reason}." for reason, number in reasons.items())
+    return HEAD + "\n".join(lines) + "\n\n## Why\n\n" + numbered + "\n\n" + served() + "\n"
+
+
+def served() -> str:
+    """Which kinds of outputs metrics, protocols and audits serve, as they declare it."""
+    declared = {
+        "metrics": {name: entry.facts["kinds"] for name, entry in own(metrics).items()},
+        "protocols": {name: protocol.kinds for name, protocol in PROTOCOLS.items()},
+        "audits": {name: entry.facts["kinds"] for name, entry in own(audits).items()},
+    }
+    lines = ["## Metrics, protocols and audits", "", SERVED, ""]
+    for kind, of_all in declared.items():
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for name, kinds in of_all.items():
+            groups.setdefault(tuple(kinds), []).append(f"`{name}`")
+        lines += [f"- {kind} of {', '.join(kinds)}: {', '.join(names)}" for kinds, names in sorted(groups.items())]
+    return "\n".join(lines)
+
+
+SERVED = """What does not serve the outputs of a model or the labels of a task is refused by name, with the reason. On a
+regression, `road`, `soundness` and `completeness` need `by=probability`, since values have no accuracy."""
+
+
+HEAD = """# Estimators and kinds of models
+
+Written by `python tools/model_kinds.py > docs/model-kinds.md`, which runs every registered estimator that looks at a
+model on a small, untrained model of each kind. An estimator works, that is, gives finite maps that are not constant, or
+it is refused with a sentence; the numbers are those of the sentences below. Anything else ends the program.
+
+The ViT is `vit-small`; the Swin-like network has attention in windows (`nn.MultiheadAttention`) and merges patches. One
+logit and several labels are said to be `output="sigmoid"`, values `output="regression"`; the two inputs are an image
+and a number held fixed, `inputs=[number]` ([models](models.md)).
+
+"""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(to_markdown(outcomes(sys.argv[1:] or names())))
