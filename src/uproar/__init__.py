@@ -19,7 +19,7 @@ from typing import Any as _Any
 from uproar.lazy import lazy_names as _lazy_names
 
 if _CHECKING:
-    from uproar.api import build, explain, fill, removed
+    from uproar.api import build, explain, fill, layers, removed
     from uproar.data.registry import load
     from uproar.data.task import Split, Task
     from uproar.errors import BadInput, NotApplicable, UproarError
@@ -59,6 +59,7 @@ _load = _lazy_names(
         "fill": "uproar.api",
         "fit": "uproar.training",
         "judge": "uproar.runs.judge",
+        "layers": "uproar.api",
         "load": "uproar.data.registry",
         "metric": "uproar.metrics",
         "open": "uproar.runs.open",
@@ -105,6 +106,7 @@ __all__ = [
     "fill",
     "fit",
     "judge",
+    "layers",
     "load",
     "metric",
     "open",

@@ -1,9 +1,9 @@
-"""The Python interface for tensors: build, explain, removed, fill."""
+"""The Python interface for tensors: build, explain, layers, removed, fill."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,7 @@ from uproar.estimators import (
 )
 from uproar.estimators.chain import Chain, Channels, Sign
 from uproar.estimators.explain import BATCH, check_kind, output_for
+from uproar.estimators.layer_candidates import chosen_layers, layer_candidates
 from uproar.expression import Call, parse
 from uproar.models import MemoryBudget, ModelSpec, borrowed
 from uproar.models import build as build_model
@@ -52,6 +53,9 @@ from uproar.removal import FillContext, filled, ranks, removed_at
 from uproar.seeds import Draws
 from uproar.training import predict
 from uproar.types import Images, Labels
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Estimator = str | Callable[..., Tensor]
 
@@ -125,6 +129,39 @@ def explain(
     with holding(model, held):
         maps = _by_image(held, chains, some) if held is not None and held.by_image else some(slice(0, len(x)))
     return {c.name: a for c, a in zip(chains, maps, strict=True)} if several else maps[0]
+
+
+@outside_inference_mode()
+def layers(
+    model: nn.Module,
+    x: Tensor,
+    estimator: Estimator | None = None,
+    *,
+    output: Output = "auto",
+    inputs: GivenInputs = None,
+) -> pd.DataFrame:
+    """The layers of a model that methods can look at, one row each: name, module, output's shape, places, default_of.
+
+    With `estimator`, only those that it looks at in these images: named in it, or found by its rule. `output` and
+    `inputs` are those of `explain`.
+    """
+    import pandas as pd  # explaining needs none of it
+
+    check_model(model)
+    check_images(x)
+    check_output(output)
+    few = in_single(plain(x[:2]))
+    chains = [] if estimator is None else [_chain(estimator, "none", "sum")]
+    held = None if inputs is None else HeldInputs.of(inputs, len(x))
+    with holding(model, held), assuming_output(output_for(model, few, chains, len(few), output)):
+        found, _ = layer_candidates(model, few)
+        names = chosen_layers(model, few, chains).get(chains[0].name, ()) if chains else None
+    rows = [
+        {"layer": c.name, "module": c.module, "shape": c.shape, "places": c.grid, "default_of": ", ".join(c.default_of)}
+        for c in found
+        if names is None or c.name in names
+    ]
+    return pd.DataFrame(rows, columns=["layer", "module", "shape", "places", "default_of"])
 
 
 def _by_image(held: HeldInputs, chains: Sequence[Chain], some: Callable[[slice], list[Tensor]]) -> list[Tensor]:

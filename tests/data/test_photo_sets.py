@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from PIL import Image
@@ -216,6 +218,62 @@ def test_a_table_gives_files_labels_splits_and_boxes(here):
     assert not task.test.truth(slice(2, 3)).any()
     with pytest.raises(BadInput, match="has no column 'image' but file, kind, .*image="):
         load("folder(root=photos, csv=list.csv)")
+
+
+TABLE = [
+    "p0,1,0,2.5,cat",
+    "p1,0,yes,-1,dog;cat",
+    "p2,1,1,0.25,",
+    "p3,0,0,4,dog",
+    "p4,1,no,7,cat",
+    "p5,0,1,1e1,cat; dog",
+]
+
+
+@pytest.fixture
+def listed(here):
+    for i in range(6):
+        write_picture(here / "photos" / f"p{i}.png", 20 * i)
+    write_lines(
+        here / "photos" / "list.csv",
+        "image,round,red,age,label,split",
+        *(f"{r},{s}" for r, s in zip(TABLE, SPLITS, strict=True)),
+    )
+    return here
+
+
+SPLITS = ["train", "test", "train", "test", "test", "train"]
+
+
+def test_a_table_may_hold_several_labels_or_values_of_a_picture(listed):
+    task = load("folder(root=photos, csv=list.csv, labels=[round, red], size=16)")
+    assert (task.kind, task.classes) == ("sigmoid", ("round", "red"))
+    assert task.train.labels.tolist() == [[1, 0], [1, 1], [0, 1]]
+    assert task.test.labels.tolist() == [[0, 1], [0, 0], [1, 0]]
+    same = load('folder(root=photos, csv=list.csv, separator=";", size=16)')
+    assert (same.kind, same.classes) == ("sigmoid", ("cat", "dog"))
+    assert same.test.labels.tolist() == [[1, 1], [0, 1], [1, 0]]
+    values = load("folder(root=photos, csv=list.csv, values=[age], size=16, test=2)")
+    assert (values.kind, values.classes) == ("regression", ("age",))
+    assert values.train.labels.tolist() == [[2.5], [0.25], [10.0]]
+    assert values.test.labels.tolist() == [[-1.0], [4.0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("labels=[round, age]", "line 2: the label 'age' must be 0 or 1, not '2.5'"),
+        ("values=[red]", "line 3: 'red' must be a number, not 'yes'"),
+        ("labels=[blue]", "has no column 'blue' but image, round, red, age, label, split; say which with labels="),
+        ("labels=[red], values=[age]", "labels= and values= say different things of the labels"),
+        ('separator=" "', "separator= is what parts the labels"),
+    ],
+)
+def test_columns_that_are_no_labels_are_refused_in_a_sentence(listed, options, message):
+    with pytest.raises(BadInput, match=re.escape(message)):
+        load(f"folder(root=photos, csv=list.csv, size=16, {options})")
+    with pytest.raises(BadInput, match="say what the columns of a table are"):
+        load("folder(root=photos, labels=[red])")
 
 
 def test_labels_of_a_given_network_are_numbers_and_may_be_few(here):

@@ -8,7 +8,8 @@ from torch import nn
 
 from uproar.errors import BadInput, NotApplicable
 from uproar.estimators import estimators
-from uproar.estimators.cam import grad_cam, hires_cam, xgrad_cam
+from uproar.estimators.cam import grad_cam, grad_cam_pp, hires_cam, xgrad_cam
+from uproar.estimators.full_gradient import fullgrad
 from uproar.estimators.layers import default_layer, last_conv_layer, layer_gradient
 from uproar.estimators.perturbed_cam import ablation_cam, eigen_cam, features_at_layer, guided_grad_cam
 from uproar.estimators.token_grid import grid_of, token_rows_and_columns
@@ -30,6 +31,40 @@ def test_maps_are_those_of_pytorch_grad_cam(golden, tiny32, name):
     # its masks of Score-CAM are enlarged with corners aligned
     tolerance = 0.01 if name == "score_cam" else 2e-4
     assert (maps - theirs).abs().max() <= tolerance * theirs.abs().max()
+
+
+def test_grad_cam_plus_plus_is_that_of_pytorch_grad_cam(golden, tiny32):
+    """With scores a hundred times as large, beside which a constant that theirs adds below the line is nothing."""
+    data = golden("cam_family")
+    x, y = data["images"], data["labels"].long()
+    model = nn.Sequential(tiny32.requires_grad_(False), Times())
+    maps = grad_cam_pp(model, x, y, layer="0.relu2")
+    theirs = data["grad_cam_pp_100"][:, None]
+    theirs = nn.functional.interpolate(theirs, x.shape[2:], mode="bilinear", align_corners=False)
+    assert (maps - theirs).abs().max() <= 2e-4 * theirs.abs().max()
+
+
+class Times(nn.Module):
+    def forward(self, scores):
+        return 100 * scores
+
+
+def test_fullgrad_by_channel_is_that_of_pytorch_grad_cam(golden, tiny32):
+    data = golden("cam_family")
+    x, y = data["images"], data["labels"].long()
+    maps = fullgrad(tiny32.requires_grad_(False), x, y, scale="channel")[:, 0]
+    low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
+    assert ((maps - low) / (high - low) - data["fullgrad"]).abs().max() <= 2e-3  # theirs divides by 1e-7 more
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_guided_grad_cam_is_that_of_captum(golden, tiny32):
+    captum = pytest.importorskip("captum.attr")
+    x, y = golden("cam_family")["images"], golden("cam_family")["labels"].long()
+    ours = guided_grad_cam(tiny32.requires_grad_(False), x, y, layer="relu2")
+    method = captum.GuidedGradCam(tiny32, tiny32.relu2)
+    theirs = method.attribute(x.clone().requires_grad_(), target=y, interpolate_mode="bilinear")
+    torch.testing.assert_close(ours, theirs.detach(), rtol=1e-4, atol=1e-6)
 
 
 def test_the_first_component_is_that_of_pytorch_grad_cam_up_to_its_sign(golden, tiny32):

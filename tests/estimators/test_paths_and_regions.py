@@ -82,6 +82,22 @@ def test_regions_are_areas_of_one_colour():
     assert len(np.unique(felzenszwalb(image, 50.0, 8))) == 2  # the small one joins its surroundings
 
 
+def test_regions_are_those_of_scikit_image(golden):
+    """Felzenszwalb's regions without smoothing, for the scales and smallest sizes that the file was made with."""
+    data = golden("path_methods")
+    image = 255 * data.numpy("xrai_image")
+    for theirs, (scale, least) in zip(data.numpy("xrai_regions"), ((25, 2), (50, 2), (125, 5), (250, 8)), strict=True):
+        ours = felzenszwalb(image, scale, least)
+        pairs = set(zip(ours.ravel().tolist(), theirs.ravel().tolist(), strict=True))
+        assert len(pairs) == len(np.unique(ours)) == len(np.unique(theirs))
+
+
+def test_regions_are_ranked_as_by_saliency(golden):
+    data = golden("path_methods")
+    masks = [labels == number for labels in data.numpy("xrai_regions") for number in np.unique(labels)]
+    np.testing.assert_allclose(_ranked(masks, data.numpy("xrai_attribution")), data.numpy("xrai"), rtol=1e-9)
+
+
 def test_regions_are_taken_by_the_mean_of_what_is_still_free():
     values = np.array([[4.0, 0.0], [1.0, 1.0]])
     left, top, all_ = np.array([[1, 0], [1, 0]]), np.array([[1, 1], [0, 0]]), np.ones((2, 2))

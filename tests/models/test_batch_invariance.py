@@ -61,6 +61,8 @@ def test_the_numbers_are_those_of_the_layers_up_to_rounding():
     asked = [
         lambda: linear(x),
         lambda: x[0] @ linear.weight.T,
+        lambda: x @ x.transpose(1, 2),
+        lambda: tokens @ tokens.transpose(1, 2)[:, None],
         lambda: pixel(wide),
         lambda: attention(tokens, tokens, tokens)[0],
         lambda: torch.sigmoid(channels_last),

@@ -46,6 +46,15 @@ def test_answers_and_maps_are_the_same_for_any_batch():
         assert torch.equal(uproar.explain(model, x, "ig(steps=3)", target=target, batch_size=size), maps)
 
 
+@pytest.mark.parametrize("name", ["grad", "grad_attention", "fullgrad"])
+def test_maps_do_not_depend_on_where_an_image_stands_in_memory(name):
+    """Matrices of 37 tokens do not end at a cache line, so each image's begin elsewhere beside other images."""
+    model, x, target = vit("", (3, 12, 12)), torch.rand(9, 3, 12, 12), torch.arange(9) % 3
+    maps = uproar.explain(model, x, name, target=target)
+    for rows in ([7, 2, 5, 0], [3, 4, 5], [8]):
+        assert torch.equal(uproar.explain(model, x[rows], name, target=target[rows], index=rows), maps[rows])
+
+
 def test_it_learns_digits_with_its_recipe():
     task = load("digits")
     model = build(ModelSpec.of("vit-small(width=32, depth=2)"), task, 0)

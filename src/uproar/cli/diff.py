@@ -57,7 +57,9 @@ def _print_verdicts(found: Difference) -> None:
     if not len(found.decisive):
         return
     columns = ("protocol", "estimator", "before", "after", ">advantage before", ">after")
-    shown = table("Verdicts that changed (area against random, in accuracy points)", *columns)
+    shown = table(
+        "Verdicts that changed (area against random, in points of accuracy, mean average precision or R²)", *columns
+    )
     several = len(found.verdicts[["task", "model"]].drop_duplicates()) > 1
     for row in found.decisive.itertuples():
         where = f"{row.protocol} on {row.task} with {row.model}" if several else row.protocol

@@ -135,10 +135,11 @@ def explain(
     with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, kept_maps, watch)
         subject = make_subject(chosen, model, weights, target, seed, watch, answers)  # type: ignore[arg-type]
-        maps, quality = _explained(subject, chosen, chains, kept_maps, out, watch)
+        maps, quality, layers = _explained(subject, chosen, chains, kept_maps, out, watch)
     _note_undefined(maps)
     note(*kept_maps.faults.take_notices())
     _print_quality(quality)
+    _print_layers(layers)
     print_file("Picture", out)
     if save is not None:
         _save(save, maps, subject, chosen)
@@ -180,8 +181,8 @@ def _check_options(
 
 def _explained(
     subject: Subject, images: ImageSet, chains: list[Chain], store: Store, out: Path, watch: Watch
-) -> tuple[dict[str, Tensor], NetworkQuality]:
-    """The maps of the images, of which some are drawn, and the quality of the network on them."""
+) -> tuple[dict[str, Tensor], NetworkQuality, dict[str, str]]:
+    """The maps of the images, of which some are drawn, the quality of the network on them, and the layers looked at."""
     from uproar.cli.mapping_progress import MapProgress
     from uproar.study.maps import pieces_of, stored_maps
 
@@ -193,8 +194,19 @@ def _explained(
     classes = () if images.bench is None else images.bench.task.classes
     arrays = {name: a.numpy() for name, a in maps.items()}
     captions = _captions(images.titles, outputs, classes, subject.target.numpy(), subject.output)
-    _draw(out, subject.x, arrays, captions, quality)
-    return maps, quality
+    layers = _layers(subject, chains)
+    _draw(out, subject.x, arrays, captions, quality, layers)
+    return maps, quality, layers
+
+
+def _layers(subject: Subject, chains: list[Chain]) -> dict[str, str]:
+    """By method, where it looks at layers of the network: their names."""
+    from uproar.estimators.layer_candidates import chosen_layers
+    from uproar.models.output_kind import assuming_output
+
+    with assuming_output(subject.output):
+        found = chosen_layers(subject.model, subject.x, chains)
+    return {name: ", ".join(layers) for name, layers in found.items()}
 
 
 def _save(file: Path, maps: dict[str, Tensor], subject: Subject, images: ImageSet) -> None:
@@ -281,11 +293,18 @@ def _files(save: Path, chains: list[Chain]) -> list[Path]:
     return files
 
 
-def _draw(out: Path, x: Tensor, maps: dict[str, Any], captions: list[str], quality: NetworkQuality) -> None:
+def _draw(
+    out: Path,
+    x: Tensor,
+    maps: dict[str, Any],
+    captions: list[str],
+    quality: NetworkQuality,
+    layers: dict[str, str] | None = None,
+) -> None:
     from uproar.report.mapsheet import write_map_sheet  # plots load slowly
 
     few = {name: a[:SHOWN] for name, a in maps.items()}
-    write_map_sheet(out, x[:SHOWN].numpy(), few, captions[:SHOWN], quality)
+    write_map_sheet(out, x[:SHOWN].numpy(), few, captions[:SHOWN], quality, layers)
 
 
 def _outputs(model: nn.Module, x: Tensor, kind: OutputKind) -> np.ndarray:
@@ -320,6 +339,16 @@ def _print_quality(quality: NetworkQuality) -> None:
     output.print(escape(quality.sentence), soft_wrap=True)
     if quality.warning:
         note(quality.warning)
+
+
+def _print_layers(layers: dict[str, str]) -> None:
+    """A line for each layer, with the methods that look at it."""
+    by_layer: dict[str, list[str]] = {}
+    for name, layer in layers.items():
+        by_layer.setdefault(layer, []).append(name)
+    for layer, methods in by_layer.items():
+        word = "Layers" if ", " in layer else "Layer"
+        output.print(escape(f"{word} {layer}: {', '.join(methods)}"), soft_wrap=True, highlight=False)
 
 
 def _note_undefined(maps: dict[str, Tensor]) -> None:

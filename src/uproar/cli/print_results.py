@@ -66,6 +66,11 @@ def _without_retraining(results: Run) -> list[str]:
     return [name for name, protocol in results.protocols.items() if protocol.variant and not protocol.retrains]
 
 
+def _score(results: Run, task: str) -> str:
+    """What networks of a task are judged by."""
+    return results.score_names.get(task, "accuracy")
+
+
 def _print_verdicts(results: Run) -> None:
     verdicts = results.verdicts
     if verdicts.empty:
@@ -77,7 +82,7 @@ def _print_verdicts(results: Run) -> None:
         if protocol in _without_retraining(results):
             continue
         shown_table = table(
-            f"{protocol.upper()} on {task} with {model}: area against random, in accuracy points",
+            f"{protocol.upper()} on {task} with {model}: area against random, in {_score(results, task)} points",
             "estimator",
             ">advantage",
             ">95 % interval",

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from uproar.data.cropping import CentreCrop
+from uproar.data.label_columns import LabelColumns, Row, flags, numbers, separated
 from uproar.data.locations import roots
 from uproar.data.options import Count, Shorter, Size
 from uproar.data.photographs import (
@@ -39,6 +40,9 @@ def folder_task(
     csv: str | None = None,
     image: str = "image",
     label: str = "label",
+    labels: tuple[str, ...] = (),
+    values: tuple[str, ...] = (),
+    separator: str = "",
     split: str = "split",
     classes: Annotated[int, Field(ge=0)] = 0,
     first: Annotated[int, Field(ge=0, le=1)] = 0,
@@ -52,23 +56,47 @@ def folder_task(
 
     Class folders may lie below train/ and test/ (or val/). A table may have columns `split`, x0, y0, x1, y1. Without a
     split, `share` of each class becomes the test split. `classes=N` says that labels are the numbers, counted from
-    `first`, of the outputs of a given network; then not every class needs a picture.
+    `first`, of the outputs of a given network; then not every class needs a picture. `labels` names columns of 0 and 1,
+    one for each of several labels that a picture may have; `separator` parts several in the one column; `values`
+    names columns of numbers, which are then learned.
     """
     place = folder_place(root)
     crop, counts = CentreCrop(size, shorter), (train, test)
     noted = _noted(share)
     if csv is not None:
-        rows = _Rows.read(place, _table(place, csv), image, label, split)
-        known = _numbered(rows, classes, first) if classes else _named(rows)
-        listings = _listed(place, rows, known, share, by_class=not classes)
-        titles = [str(i) for i in range(classes)] if classes else list(known)
+        rows = _Rows.read(place, _table(place, csv), image, split)
+        if labels or values or separator:
+            columns = _label_columns(rows, label, labels, values, separator, bool(classes))
+            listings, titles = _listed(place, rows, columns.rows, share, by_class=False), list(columns.names)
+        else:
+            texts = rows.texts(label, "label")
+            known = _numbered(rows.file, texts, classes, first) if classes else _named(rows.file, texts)
+            listings = _listed(place, rows, [known[text] for text in texts], share, by_class=not classes)
+            titles = [str(i) for i in range(classes)] if classes else list(known)
         task = photo_task("folder", listings, titles, crop, counts, sparse=bool(classes))
         return noted(task) if rows.splits is None else task
+    if labels or values or separator:
+        raise BadOption("folder: labels=, values= and separator= say what the columns of a table are: give csv=….")
     if classes:
         raise BadOption("folder: classes=N needs a table (csv=…) whose labels are numbers.")
     two, titles, listings = _tree(place, share)
     task = photo_task("folder", listings, titles, crop, counts)
     return task if two else noted(task)
+
+
+def _label_columns(
+    rows: _Rows, label: str, labels: tuple[str, ...], values: tuple[str, ...], separator: str, numbered: bool
+) -> LabelColumns:
+    """Several labels or values of each picture."""
+    given = [f"{name}=" for name, one in (("labels", labels), ("values", values), ("separator", separator)) if one]
+    if len(given) > 1 or numbered:
+        both = [*given, *(["classes="] if numbered else [])]
+        raise BadOption(f"folder: {' and '.join(both)} say different things of the labels; give one of them.")
+    if labels:
+        return flags(rows.file, labels, lambda column: rows.texts(column, "labels"))
+    if values:
+        return numbers(rows.file, values, lambda column: rows.texts(column, "values"))
+    return separated(rows.texts(label, "label", empty=True), separator)
 
 
 def _noted(share: float) -> Callable[[Task], Task]:
@@ -140,7 +168,7 @@ def _divided(whole: FileList, share: float, by_class: bool = True) -> tuple[File
     Which ones is drawn by name, so that a file more or less moves hardly any other to the other side.
     """
     here = whole.without(excluded_files(whole.folder))
-    groups: dict[int, list[int]] = {}
+    groups: dict[int | Row, list[int]] = {}
     for row, label in enumerate(here.labels):
         groups.setdefault(label if by_class else 0, []).append(row)
     in_test: set[int] = set()
@@ -158,12 +186,13 @@ class _Rows:
 
     file: Path
     names: list[str]
-    labels: list[str]
+    lines: list[dict[str, str]]
+    header: list[str]
     splits: list[str] | None
     boxes: dict[str, FileBoxes] | None
 
     @classmethod
-    def read(cls, place: Path, file: Path, image: str, label: str, split: str) -> _Rows:
+    def read(cls, place: Path, file: Path, image: str, split: str) -> _Rows:
         """The table, whose columns have these names."""
         try:
             with file.open(encoding="utf-8-sig", newline="") as lines:
@@ -173,16 +202,25 @@ class _Rows:
             raise BadInput(f"There is no table {file}.") from None
         except (OSError, UnicodeDecodeError, tables.Error) as error:
             raise BadInput(f"{file} cannot be read as a table: {error}.") from None
-        for option, name in (("image", image), ("label", label)):
-            if name not in header:
-                raise BadInput(f"{file} has no column {name!r} but {', '.join(header)}; say which with {option}=…")
+        _check_column(file, header, image, "image")
         names = [_file_in(place, file, row[image], n) for n, row in enumerate(rows, 2)]
-        labels = [(row[label] or "").strip() for row in rows]
-        if "" in labels:
-            raise BadInput(f"{file}, line {labels.index('') + 2}: there is no label.")
         splits = [row[split] for row in rows] if split in header else None
         boxes = _boxes(file, names, rows) if set(_CORNERS) <= set(header) else None
-        return cls(file, names, labels, splits, boxes)
+        return cls(file, names, rows, header, splits, boxes)
+
+    def texts(self, column: str, option: str, empty: bool = False) -> list[str]:
+        """What stands in a column, which `option` names; an empty place is refused unless it may be `empty`."""
+        _check_column(self.file, self.header, column, option)
+        found = [(row[column] or "").strip() for row in self.lines]
+        if "" in found and not empty:
+            what = "label" if option == "label" else repr(column)
+            raise BadInput(f"{self.file}, line {found.index('') + 2}: there is no {what}.")
+        return found
+
+
+def _check_column(file: Path, header: Sequence[str], name: str, option: str) -> None:
+    if name not in header:
+        raise BadInput(f"{file} has no column {name!r} but {', '.join(header)}; say which with {option}=…")
 
 
 def _file_in(place: Path, table: Path, name: str | None, line: int) -> str:
@@ -204,30 +242,32 @@ def _boxes(file: Path, names: Sequence[str], rows: Sequence[dict[str, str]]) -> 
     return boxes
 
 
-def _named(rows: _Rows) -> dict[str, int]:
+def _named(file: Path, labels: Sequence[str]) -> dict[str, int]:
     """Labels as names of classes, in rising order; numbers by value."""
-    distinct = set(rows.labels)
+    distinct = set(labels)
     if len(distinct) < 2:
-        raise BadInput(f"{rows.file} has {len(distinct)} classes; a task needs at least two.")
+        raise BadInput(f"{file} has {len(distinct)} classes; a task needs at least two.")
     whole = all(label.isdigit() for label in distinct)
     return {name: i for i, name in enumerate(sorted(distinct, key=int if whole else None))}
 
 
-def _numbered(rows: _Rows, classes: int, first: int) -> dict[str, int]:
+def _numbered(file: Path, labels: Sequence[str], classes: int, first: int) -> dict[str, int]:
     """Labels as the numbers of a network's outputs."""
     last = first + classes - 1
-    for line, label in enumerate(rows.labels, 2):
+    for line, label in enumerate(labels, 2):
         if not label.isdigit() or not first <= int(label) <= last:
             hint = " Are they counted from 1? Then give first=1." if label == str(classes) else ""
-            raise BadInput(f"{rows.file}, line {line}: the label {label!r} is not one of {first} to {last}.{hint}")
-    return {label: int(label) - first for label in set(rows.labels)}
+            raise BadInput(f"{file}, line {line}: the label {label!r} is not one of {first} to {last}.{hint}")
+    return {label: int(label) - first for label in set(labels)}
 
 
-def _listed(place: Path, rows: _Rows, known: dict[str, int], share: float, by_class: bool) -> tuple[FileList, FileList]:
+def _listed(
+    place: Path, rows: _Rows, labels: Sequence[int | Row], share: float, by_class: bool
+) -> tuple[FileList, FileList]:
     boxed = None if rows.boxes is None else rows.boxes.get
     whole = FileList(place, boxed=boxed)
-    for name, label in zip(rows.names, rows.labels, strict=True):
-        whole.add(name, known[label])
+    for name, label in zip(rows.names, labels, strict=True):
+        whole.add(name, label)
     if rows.splits is None:
         return _divided(whole, share, by_class)
     in_test = [_is_test(rows.file, line, split) for line, split in enumerate(rows.splits, 2)]

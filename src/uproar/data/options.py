@@ -48,11 +48,13 @@ def subsample(task: Task, train: int | None, test: int | None) -> Task:
 def subsample_rows(
     task: str, split: str, labels: Tensor, classes: int, count: int | None, sparse: bool = False
 ) -> Tensor:
-    """Which images `count` of a split are, classes balanced; none means all."""
+    """Which images `count` of a split are, classes balanced, or the first where there are none; none means all."""
     if count is None:
         return torch.arange(len(labels))
     if count > len(labels):
         raise BadOption(f"{task}: {split}={count} asks for more than the {len(labels)} {split} images.")
+    if labels.dim() > 1:
+        return torch.arange(count)
     if count < classes and not sparse:
         raise BadOption(f"{task}: {split}={count} is fewer than one image for each of the {classes} classes.")
     return balanced_rows(labels, count)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from PIL import Image, UnidentifiedImageError
@@ -51,10 +51,11 @@ class FileList:
 
     folder: Path
     names: list[str] = field(default_factory=list)
-    labels: list[int] = field(default_factory=list)
+    labels: list[Any] = field(default_factory=list)
+    """Of each file: the number of its class, or a tuple of labels 0 and 1, or of values."""
     boxed: Callable[[str], FileBoxes | None] | None = None
 
-    def add(self, name: str, label: int) -> None:
+    def add(self, name: str, label: int | tuple[float, ...]) -> None:
         """One more file; a name from a list must stay below the folder."""
         parts = PurePosixPath(name)
         if parts.is_absolute() or ".." in parts.parts:
@@ -108,7 +109,7 @@ def photo_task(
     splits = []
     for split, listing, count in zip(("train", "test"), listings, counts, strict=True):
         here = listing.without(excluded_files(listing.folder))
-        labels = torch.tensor(here.labels, dtype=torch.long)
+        labels = torch.tensor(here.labels)
         rows = subsample_rows(name, split, labels, len(classes), count, sparse)
         splits.append(here.take(rows.tolist()).split(split, crop))
     return Task(name, splits[0], splits[1], tuple(classes), sparse)

@@ -20,6 +20,7 @@ from uproar.batches import in_batches, spans
 from uproar.data.task import Split
 from uproar.estimators.class_scores import class_scores, rows_for
 from uproar.estimators.featuremaps import (
+    bottleneck_layers,
     channels_last,
     features_at,
     middle_feature_map,
@@ -103,6 +104,7 @@ def prepare_iba(
     softmax=True,
     kinds=WITH_PROBABILITIES,
     prepare=prepare_iba,
+    default_layers=bottleneck_layers,
     needs="convolutions; training images",
     paper="Schulz et al. 2020",
     formula="Σ_channels KL(λr + (1 − λ)ε ‖ ε) in bits per pixel, λ minimising CE + β · mean KL",

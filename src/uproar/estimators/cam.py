@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uproar.estimators.layers import LayerName, layer_gradient
+from uproar.estimators.layers import LayerName, cam_layers, layer_gradient
 from uproar.estimators.registry import estimator
 from uproar.types import Images, Labels, RawMaps
 
@@ -18,6 +18,7 @@ _NEEDS = "a convolution, or a transformer's tokens"
 @estimator(
     passes=1,
     needs=_NEEDS,
+    default_layers=cam_layers,
     channels=False,
     formula="up(max(Σ_k w_k A_k, 0)), w_k = mean over places of ∂f_c / ∂A_k",
     paper="Selvaraju et al. 2017",
@@ -49,6 +50,7 @@ def grad_cam(
 @estimator(
     passes=1,
     needs=_NEEDS,
+    default_layers=cam_layers,
     channels=False,
     formula="up(max(Σ_k w_k A_k, 0)), w_k = Σ α max(g, 0), α = g² / (2g² + g³ Σ A_k), g = ∂f_c / ∂A_k",
     paper="Chattopadhyay et al. 2018",
@@ -74,6 +76,7 @@ def grad_cam_pp(
 @estimator(
     passes=1,
     needs=_NEEDS,
+    default_layers=cam_layers,
     channels=False,
     formula="up(max(Σ_k w_k A_k, 0)), w_k = Σ g A_k / Σ A_k, g = ∂f_c / ∂A_k",
     paper="Fu et al. 2020",
@@ -95,6 +98,7 @@ def xgrad_cam(
 @estimator(
     passes=1,
     needs=_NEEDS,
+    default_layers=cam_layers,
     channels=False,
     formula="up(max(Σ_k g ⊙ A_k, 0)), g = ∂f_c / ∂A_k",
     paper="Draelos and Carin 2020",
@@ -111,6 +115,7 @@ def hires_cam(
 @estimator(
     passes=1,
     needs=_NEEDS,
+    default_layers=cam_layers,
     channels=False,
     formula="up(max(Σ_k max(g, 0) ⊙ A_k, 0)), g = ∂f_c / ∂A_k",
     paper="Jiang et al. 2021",

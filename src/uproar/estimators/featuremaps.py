@@ -82,6 +82,16 @@ def middle_feature_map(model: nn.Module, x: Images) -> FeatureMap:
     return deepest
 
 
+def bottleneck_layers(model: nn.Module, x: Images) -> list[str]:
+    """The one layer that information bottlenecks are put behind where none is named."""
+    return [middle_feature_map(model, x).name]
+
+
+def pyramid_layers(model: nn.Module, x: Images) -> list[str]:
+    """The layers that a branch learns from where none are named."""
+    return [each.name for each in pyramid(model, x, 3)]
+
+
 def pyramid(model: nn.Module, x: Images, levels: int) -> list[FeatureMap]:
     """The deepest feature map of each resolution, finest first: the coarsest `levels`.
 

@@ -27,23 +27,31 @@ from uproar.types import Images, Labels, RawMaps
     paper="Srinivas and Fleuret 2019",
     fails="all signs are lost; biases of layers without places (the classifier) are left out",
 )
-def fullgrad(model: nn.Module, x: Images, target: Labels, *, scale: Literal["unit", "none"] = "unit") -> RawMaps:
+def fullgrad(
+    model: nn.Module, x: Images, target: Labels, *, scale: Literal["layer", "channel", "none"] = "layer"
+) -> RawMaps:
     """FullGrad: gradient times input, and gradient times bias of every layer, enlarged to the image and added.
 
     In a network of convolutions, norms, ReLUs and pooling, gradient · x and all gradient · bias, those of the
-    classifier too, sum to the score. `scale="unit"` stretches each layer's part of an image to [0, 1] first, as
-    the paper does; `none` adds the sizes as they are.
+    classifier too, sum to the score. `scale="layer"` stretches each layer's part of an image to [0, 1] before parts are
+    added, `channel` that of each channel, as the paper's formula and pytorch-grad-cam have it; `none` adds the sizes as
+    they are.
     """
     pixels, parts = bias_gradients(model, x, target)
-    stretch = _unit if scale == "unit" else (lambda a: a)
-    total = stretch(pixels.abs().sum(1, keepdim=True))
+    total = _part(pixels.abs(), x, scale)
     sizes = _conv_sizes(model, x)
     for part in parts:
         grid = grid_of(part, len(x), (x.shape[2], x.shape[3]), *sizes)
         if grid is not None and grid.rows * grid.columns > 1:
-            maps = upsample(grid.maps(part).abs(), x).sum(1, keepdim=True)
-            total = total + stretch(maps)
+            total = total + _part(grid.maps(part).abs(), x, scale)
     return total
+
+
+def _part(maps: Tensor, x: Images, scale: str) -> Tensor:
+    """What the pixels or one layer add to the map, (n, 1, h, w)."""
+    maps = _unit(maps, (2, 3)) if scale == "channel" else maps
+    added = upsample(maps, x).sum(1, keepdim=True)
+    return _unit(added, (1, 2, 3)) if scale == "layer" else added
 
 
 def bias_gradients(model: nn.Module, x: Images, target: Labels) -> tuple[Tensor, list[Tensor]]:
@@ -120,6 +128,6 @@ def _conv_sizes(model: nn.Module, x: Images) -> tuple[Any, Any]:
     return record.sizes, record.extra_tokens(tokens[-1]) if tokens else None
 
 
-def _unit(maps: Tensor) -> Tensor:
-    low, high = maps.amin((1, 2, 3), keepdim=True), maps.amax((1, 2, 3), keepdim=True)
+def _unit(maps: Tensor, over: tuple[int, ...]) -> Tensor:
+    low, high = maps.amin(over, keepdim=True), maps.amax(over, keepdim=True)
     return (maps - low) / torch.where(high > low, high - low, 1)

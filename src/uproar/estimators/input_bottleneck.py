@@ -30,6 +30,7 @@ from uproar.estimators.bottleneck import (
     step_noise,
 )
 from uproar.estimators.class_scores import rows_for
+from uproar.estimators.featuremaps import bottleneck_layers
 from uproar.estimators.layers import LayerName
 from uproar.estimators.registry import Context, estimator
 from uproar.estimators.wasserstein import FeatureMatching, GanSettings, fit_mask
@@ -74,6 +75,7 @@ def _passes(
     softmax=True,
     kinds=WITH_PROBABILITIES,
     prepare=prepare_input_iba,
+    default_layers=bottleneck_layers,
     needs="convolutions; training images",
     paper="Zhang et al. 2021",
     formula="λ of λx + (1 − λ)ε minimising CE + β · mean KL to a generated prior",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from uproar.errors import NotApplicable
-from uproar.estimators.featuremaps import middle_feature_map, pyramid
-from uproar.estimators.layers import default_layer, first_tensor, recorded, two_versions
+from uproar.estimators.chain import Chain
+from uproar.estimators.featuremaps import bottleneck_layers, pyramid_layers
+from uproar.estimators.layers import cam_layers, first_tensor, recorded, two_versions
+from uproar.estimators.registry import estimators
 from uproar.estimators.token_grid import grid_of
+from uproar.expression import Call
 from uproar.models.borrow import borrowed
 from uproar.types import Images
 
@@ -27,10 +31,10 @@ class Candidate:
     default_of: tuple[str, ...] = ()
 
 
-FAMILIES: dict[str, Callable[[nn.Module, Images], list[str]]] = {
-    "CAM": lambda model, x: [default_layer(model, x)],
-    "iba": lambda model, x: [middle_feature_map(model, x[:2]).name],
-    "tame": lambda model, x: [each.name for each in pyramid(model, x[:2], 3)],
+FAMILIES: dict[str, Callable[[nn.Module, Images], Sequence[str]]] = {
+    "CAM": cam_layers,
+    "iba": bottleneck_layers,
+    "tame": pyramid_layers,
 }
 """By family of methods: the layers it takes where none is named."""
 
@@ -58,7 +62,33 @@ def _defaults(model: nn.Module, x: Images) -> tuple[dict[str, list[str]], dict[s
     names, refusals = {}, {}
     for family, choose in FAMILIES.items():
         try:
-            names[family] = choose(model, x)
+            names[family] = list(choose(model, x[:2]))
         except NotApplicable as reason:
             refusals[family] = str(reason)
     return names, refusals
+
+
+def chosen_layers(model: nn.Module, x: Images, chains: Sequence[Chain]) -> dict[str, tuple[str, ...]]:
+    """By chain: the layers that its estimators look at, named in it or found by their rule; only chains that do."""
+
+    @functools.cache
+    def found_by(rule: Callable[[nn.Module, Images], Sequence[str]]) -> tuple[str, ...]:
+        with borrowed(model):
+            return tuple(rule(model, x[:2]))
+
+    layers = {chain.name: [n for leaf in chain.leaves for n in _of_leaf(leaf, found_by)] for chain in chains}
+    return {name: tuple(dict.fromkeys(found)) for name, found in layers.items() if found}
+
+
+def _of_leaf(leaf: Call, found_by: Callable[..., tuple[str, ...]]) -> tuple[str, ...]:
+    """The layers of one estimator; none where it does not look at layers, or where its rule finds none."""
+    rule, options = estimators[leaf.name].facts.get("default_layers"), dict(leaf.options)
+    if rule is None:
+        return ()
+    named = options.get("layer") or options.get("layers")
+    if named:
+        return (str(named),) if isinstance(named, str | int) else tuple(map(str, named))  # type: ignore[arg-type]
+    try:
+        return found_by(rule)
+    except NotApplicable:
+        return ()

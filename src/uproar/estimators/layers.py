@@ -151,6 +151,11 @@ def default_layer(model: nn.Module, x: Images) -> str:
     return name or _last_conv_layer(record, reached)
 
 
+def cam_layers(model: nn.Module, x: Images) -> list[str]:
+    """The one layer that the CAM family looks at where none is named."""
+    return [default_layer(model, x)]
+
+
 def last_conv_layer(model: nn.Module, x: Images) -> str:
     """Name of the module whose output is that of the last convolutional block (the rule is on top of the file)."""
     record, reached = recorded(model, x[:2])

@@ -14,6 +14,7 @@ from uproar.estimators.class_scores import rows_for, target_scores
 from uproar.estimators.gradient import guided_backprop
 from uproar.estimators.layers import (
     LayerName,
+    cam_layers,
     captured,
     default_layer,
     first_tensor,
@@ -35,6 +36,7 @@ _CHANNELS = 64
 @estimator(
     passes=_CHANNELS / 2,
     needs=_NEEDS,
+    default_layers=cam_layers,
     channels=False,
     formula="up(max(Σ_k w_k A_k, 0)), w = softmax over k of f_c(x ⊙ up(A_k) stretched to [0, 1])",
     paper="Wang et al. 2020",
@@ -56,6 +58,7 @@ def score_cam(
 @estimator(
     passes=_CHANNELS / 2,
     needs=_NEEDS,
+    default_layers=cam_layers,
     channels=False,
     formula="up(max(Σ_k w_k A_k, 0)), w_k = (f_c(x) − f_c without A_k) / f_c(x)",
     paper="Desai and Ramaswamy 2020",
@@ -79,6 +82,7 @@ def ablation_cam(
 @estimator(
     passes=0.5,
     needs=_NEEDS,
+    default_layers=cam_layers,
     channels=False,
     by_class=False,
     formula="up(max((A − mean A) · v, 0)), v = first right singular vector of A as places × feature maps",
@@ -100,6 +104,7 @@ def eigen_cam(
 @estimator(
     passes=2,
     needs="ReLUs; a convolution",
+    default_layers=cam_layers,
     formula="guided_backprop ⊙ grad_cam",
     paper="Selvaraju et al. 2017",
     fails="its fine structure is that of guided_backprop, which is close to an edge detector",

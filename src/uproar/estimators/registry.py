@@ -89,6 +89,7 @@ def estimator(
     model: bool = True,
     of: str | None = None,
     prepare: Callable[..., dict[str, Tensor]] | None = None,
+    default_layers: Callable[[nn.Module, Tensor], Sequence[str]] | None = None,
     formula: str = "",
     paper: str = "",
     fails: str = "",
@@ -102,13 +103,14 @@ def estimator(
 ) -> Callable[[Callable], Callable]:
     """Declare `(model, x, target, ...) -> map` under the function's name.
 
-    `passes` is the cost per image in forward-and-backward passes, a number or a function of the options; `needs`
-    says what the model must have; `channels` whether the map has one value per channel; `model=False` marks a
-    control that never looks at the model, `informed=True` one that is told the class or the important pixels; `fails`
-    names known failure modes; `softmax` says that it asks for class probabilities whatever its options; `kinds` are the
-    kinds of model outputs that it serves; `by_class=False` says that its map is the same for every class; `version` is
-    raised when the numbers change, so that stored results of the old code are not taken for new ones; `added_options`
-    are no part of its identity at their defaults.
+    `passes` is the cost per image in forward-and-backward passes, a number or a function of the options; `needs` says
+    what the model must have; `channels` whether the map has one value per channel; `model=False` marks a control that
+    never looks at the model, `informed=True` one that is told the class or the important pixels; `fails` names known
+    failure modes; `default_layers(model, images)` names the layers that it looks at where its option `layer` or
+    `layers` names none; `softmax` says that it asks for class probabilities whatever its options; `kinds` are the kinds
+    of model outputs that it serves; `by_class=False` says that its map is the same for every class; `version` is raised
+    when the numbers change, so that stored results of the old code are not taken for new ones; `added_options` are no
+    part of its identity at their defaults.
     """
     facts = {"role": "estimator"} | locals()  # all arguments
     del facts["name"]

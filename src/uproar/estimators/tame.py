@@ -13,7 +13,14 @@ from torch import Tensor, nn
 from uproar.batches import spans
 from uproar.data.task import Split
 from uproar.estimators.class_scores import class_scores
-from uproar.estimators.featuremaps import FeatureMap, channels_last, named_feature_map, outputs_kept, pyramid
+from uproar.estimators.featuremaps import (
+    FeatureMap,
+    channels_last,
+    named_feature_map,
+    outputs_kept,
+    pyramid,
+    pyramid_layers,
+)
 from uproar.estimators.layers import LayerName
 from uproar.estimators.registry import Context, estimator
 from uproar.models.borrow import borrowed, device_of
@@ -82,6 +89,7 @@ def prepare_tame(
     softmax=True,
     kinds=WITH_PROBABILITIES,
     prepare=prepare_tame,
+    default_layers=pyramid_layers,
     needs="convolutions; training images",
     paper="Ntrougkas et al. 2022",
     formula="attention map of the class, before the sigmoid",

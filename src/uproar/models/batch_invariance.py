@@ -19,6 +19,8 @@ from torch.overrides import TorchFunctionMode
 
 FEWEST, MOST = 16, 128
 """Rows of one matrix product."""
+LINE = 16
+"""Numbers in a cache line, in single precision."""
 LANES = 64
 """Numbers that fill whole vector registers, twice, in any precision."""
 
@@ -31,6 +33,8 @@ class BatchInvariant(TorchFunctionMode):
         if args and isinstance(args[0], Tensor) and args[0].device.type == "cpu":
             if func in _PRODUCTS and _is_layer(func, args):
                 return _in_blocks(func, args[0], args[1:], kwargs)
+            if func in _PRODUCTS and not kwargs and _is_of_images(*args):
+                return _aligned(func, *args)
             if func in _CONVOLUTIONS and _is_product(*args):
                 return _as_linear(*args[:3])
             if func is F.multi_head_attention_forward and _is_narrow(args, kwargs):
@@ -59,6 +63,19 @@ def _is_layer(func: Callable, args: tuple) -> bool:
     if len(args) < 2 or args[0].dim() < 2 or not args[0].is_floating_point():
         return False
     return func is F.linear or (isinstance(args[1], nn.Parameter) and args[1].dim() == 2)
+
+
+def _is_of_images(a: Tensor, b: Any = None, *more: Any) -> bool:
+    """Whether every image has two matrices of its own that are multiplied, as queries and keys in attention."""
+    return isinstance(b, Tensor) and min(a.dim(), b.dim()) > 2 and a.is_floating_point() and a.dtype == b.dtype
+
+
+def _aligned(func: Callable, a: Tensor, b: Tensor) -> Tensor:
+    """A product of many matrices, each of which begins at a cache line: kernels go by the place in memory too."""
+    inner, outer = -a.shape[-1] % LINE, -b.shape[-1] % LINE
+    if not inner and not outer:
+        return func(a.contiguous(), b.contiguous())
+    return func(F.pad(a, (0, inner)), F.pad(b, (0, outer, 0, inner)))[..., : b.shape[-1]]
 
 
 def _is_product(x: Tensor, weight: Any = None, bias: Any = None, stride: Any = 1, padding: Any = 0, *more: Any) -> bool:

@@ -145,7 +145,9 @@ def score_chapter(scores: Scores) -> Chapter:
     metrics = metric_part(scores)
     styles = metrics.table.styles
     pictures = () if scores.costs.empty else _gallery(scores)
-    section = Section("", "", none, none, {}, {}, {}, scores.costs, pictures, {}, styles, None, (), none)
+    section = Section(
+        "", "", none, none, {}, {}, {}, scores.costs, pictures, {}, styles, None, (), none, layers=scores.layers
+    )
     return Chapter(
         "",
         "",

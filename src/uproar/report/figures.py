@@ -13,7 +13,7 @@ A `Figure` is one file and one card of the page. It has one plot or several smal
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -158,6 +158,8 @@ class Pictures:
     subject: str = ""
     x_label: str = ""
     """What the heads of the columns mean."""
+    notes: tuple[str, ...] = ()
+    """Below the heads, e.g. the layer that a method looks at; none, or one for each."""
 
 
 Plot = Chart | Forest | HeatMap | Pictures
@@ -192,6 +194,21 @@ class Figure:
     def series(self) -> tuple[Series, ...]:
         """Of all charts."""
         return tuple(series for chart in self.charts for series in chart.series)
+
+
+def layer_notes(names: Iterable[str], layers: Mapping[str, str]) -> tuple[str, ...]:
+    """What stands below the name of each method: the layers it looks at; nothing where no method looks at any.
+
+    >>> layer_notes(["grad", "grad_cam"], {"grad_cam": "layer4"})
+    ('', 'layer layer4')
+    """
+    notes = tuple(layers_in_words(layers.get(name, "")) for name in names)
+    return notes if any(notes) else ()
+
+
+def layers_in_words(layers: str) -> str:
+    """Layers as they are named beside a map."""
+    return f"layer{'s' if ', ' in layers else ''} {layers}" if layers else ""
 
 
 def number_or_none(value: Any) -> float | None:

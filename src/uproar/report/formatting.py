@@ -118,6 +118,15 @@ def count(size: int, noun: str, plural: str | None = None) -> str:
     return f"{size} {noun if size == 1 else plural or noun + 's'}"
 
 
+def capital(text: str) -> str:
+    """A text with a capital first letter, the rest as it is.
+
+    >>> capital("mean average precision"), capital("R²")
+    ('Mean average precision', 'R²')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def listed(names: Sequence[str], most: int = 4) -> str:
     """Names in a sentence; beyond `most`, the rest is counted.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from uproar.report.document import Chapter, MetricPart, chapters_of, score_chapter
-from uproar.report.formatting import NOTHING, p_value, points, score, score_span, slug, span
+from uproar.report.formatting import NOTHING, capital, p_value, points, score, score_span, slug, span
 from uproar.report.latex import code, escaped, latex_document, latex_table
 from uproar.report.metric_guide import Metric
 from uproar.report.pairs import Pair, PairTable
@@ -68,8 +68,8 @@ def _chapter_tables(chapter: Chapter) -> dict[str, str]:
         ]
         heads = ["estimator", ">advantage", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
         caption = _caption(
-            f"{one.figure.title}. Accuracy points against a random ranking ({where}); n counts replicates, p is "
-            f"adjusted by Holm's method over {len(rows)} comparisons.",
+            f"{one.figure.title}. {capital(chapter.section.score)} points against a random ranking ({where}); "
+            f"n counts replicates, p is adjusted by Holm's method over {len(rows)} comparisons.",
             chapter.quality,
         )
         tables[f"tables/{name}.tex"] = latex_table(heads, rows, caption, name)
@@ -83,7 +83,7 @@ def _chapter_tables(chapter: Chapter) -> dict[str, str]:
 
 def _pairs_table(table: PairTable, name: str, where: str, quality: NetworkQuality | None) -> str:
     caption = _caption(
-        f"{table.title}. Accuracy points by which the first method leads under {table.protocol.label} "
+        f"{table.title}. {capital(table.score)} points by which the first method leads under {table.protocol.label} "
         f"({where}); paired t-tests over n replicates, p adjusted by Holm's method over {len(table.pairs)} pairs.",
         quality,
     )

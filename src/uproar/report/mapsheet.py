@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from uproar.errors import BadInput, StoreError
-from uproar.report.figures import Figure, PictureRow, Pictures, Tile
+from uproar.report.figures import Figure, PictureRow, Pictures, Tile, layer_notes
 from uproar.report.images import as_bytes, map_colours, scaled_map
 from uproar.report.printing import draw
 from uproar.results.quality import NetworkQuality
@@ -25,10 +25,12 @@ def write_map_sheet(
     maps: Mapping[str, np.ndarray],
     titles: Sequence[str],
     quality: NetworkQuality | None = None,
+    layers: Mapping[str, str] | None = None,
 ) -> Path:
     """The images (n, c, h, w) beside their maps (n, h, w), red for and blue against, each scaled alone.
 
-    `titles` stand beside the images; how good the network is stands above them.
+    `titles` stand beside the images, how good the network is above them, and the layers that methods look at, by
+    method, below their names.
     """
     file = Path(path)
     if file.suffix not in ENDINGS:
@@ -44,7 +46,8 @@ def write_map_sheet(
         )
         for place, title in enumerate(titles)
     )
-    figure = Figure((Pictures(tuple(maps), rows),), 1, "maps", "" if as_page else " ".join(head))
+    plot = Pictures(tuple(maps), rows, notes=layer_notes(maps, layers or {}))
+    figure = Figure((plot,), 1, "maps", "" if as_page else " ".join(head))
     content = draw(figure, kinds=(kind,)).files[f"maps.{kind}"]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -42,6 +42,8 @@ class PairTable:
     title: str
     methods: dict[str, Style]
     pairs: tuple[Pair, ...]
+    score: str = "accuracy"
+    """What differences are of."""
 
     def between(self, first: str, second: str) -> Pair | None:
         """The pair of two methods, whichever is better."""
@@ -71,7 +73,7 @@ def _pair_table(section: Section, protocol: str) -> PairTable:
     title = f"{section.label(protocol)}: {pairs_sentence(frame, 'replicates')}"
     names = {name for pair in pairs for name in (pair.better, pair.worse)}
     methods = {e: section.styles[e] for e in _best_first(section, protocol) if e in names}
-    return PairTable(section.protocols[protocol], title, methods, pairs)
+    return PairTable(section.protocols[protocol], title, methods, pairs, section.score)
 
 
 def _best_first(section: Section, protocol: str) -> list[str]:

@@ -23,6 +23,8 @@ def draw_pictures(figure: Figure) -> Canvas:
     """Names at the left, heads on top, the image itself in the first column, what is said of a tile above it."""
     (plot,) = (plot for plot in figure.plots if isinstance(plot, Pictures))
     heads = [wrap(shortened(name, 30), 15) for name in ("image", *plot.heads)]
+    notes = ["", *(plot.notes or [""] * len(plot.heads))]
+    heads = [head + wrap(shortened(note, 40), 17) for head, note in zip(heads, notes, strict=True)]
     top = 0.13 * max(map(len, heads)) + 0.1
     above = 0.2 if any(tile.words for row in plot.rows for tile in row.tiles) else 0.0
     names = max(label_width([row.label for row in plot.rows], 1.8), 0.3)

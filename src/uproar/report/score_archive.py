@@ -50,6 +50,7 @@ def archive_files(scores: Scores) -> dict[str, bytes]:
         "predictions": [asdict(one) for one in scores.predictions],
         "costs": scores.costs.to_dict("records"),
         "left_out": dict(scores.left_out),
+        "layers": dict(scores.layers),
         "seconds": scores.seconds,
         "evaluators": [_evaluator_facts(place, *one, arrays) for place, one in enumerate(scores.evaluations.items())],
     }
@@ -106,6 +107,7 @@ def _scores(
         predictions=tuple(Prediction(**one) for one in facts["predictions"]),
         costs=pd.DataFrame(facts.get("costs", [])),
         left_out=facts.get("left_out", {}),
+        layers=facts.get("layers", {}),
         seconds=facts.get("seconds"),
         evaluations={one["target"]: _evaluator_bits(one, arrays) for one in facts.get("evaluators", [])},
     )

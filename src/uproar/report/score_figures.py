@@ -15,6 +15,7 @@ from uproar.report.figures import (
     Pictures,
     Series,
     Tile,
+    layer_notes,
     limits_of,
     number_or_none,
     numbers,
@@ -212,7 +213,8 @@ def _disagreement(table: ScoreTable, scores: Scores, metric: Metric, stem: str, 
         f"for this page. Above each map its value for this image, {metric.direction}; the best is bold. "
         "Red: positive, blue: negative, each map scaled alone. These are the extremes, not typical images."
     )
-    return Figure((Pictures(table.methods, rows),), 1, f"{stem}-disagreement", title, reading, metric.name)
+    plot = Pictures(table.methods, rows, notes=layer_notes(table.methods, scores.layers))
+    return Figure((plot,), 1, f"{stem}-disagreement", title, reading, metric.name)
 
 
 def _tiles(table: ScoreTable, metric: Metric, values: np.ndarray, image: int) -> tuple[Tile, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -50,6 +50,10 @@ class Section:
     """Why a protocol has curves but no verdicts."""
     spent: pd.DataFrame
     """Replicates by protocol and estimator, where the study ran until it was decided."""
+    layers: Mapping[str, str] = field(default_factory=dict)
+    """By estimator, where it looks at layers of the network: their names."""
+    score: str = "accuracy"
+    """What networks are judged by: accuracy, mean average precision or R²."""
 
     @property
     def name(self) -> str:
@@ -142,7 +146,15 @@ def _section(view: StudyView, by_estimator: Mapping[str, Style]) -> Section:
         view.chance,
         tuple(f"{results.protocols[protocol].label}: {reason}" for protocol, reason in view.remarks.items()),
         _named(view.own(results.spent)),
+        _layers(_named(view.own(results.costs))),
+        view.score_name,
     )
+
+
+def _layers(costs: pd.DataFrame) -> dict[str, str]:
+    """By estimator: the layers it looks at."""
+    named = costs[costs["layers"] != ""] if "layers" in costs else costs[:0]
+    return {row["estimator"]: clean(row["layers"]) for row in named.to_dict("records")}
 
 
 def _named(frame: pd.DataFrame) -> pd.DataFrame:

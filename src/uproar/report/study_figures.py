@@ -15,15 +15,18 @@ from uproar.report.figures import (
     Forest,
     ForestRow,
     HeatMap,
+    Limits,
     PictureRow,
     Pictures,
     Series,
     Tile,
+    layer_notes,
+    limits_of,
     number_or_none,
     numbers,
     share_limits,
 )
-from uproar.report.formatting import LEVEL, clean, known, number, percent, points
+from uproar.report.formatting import LEVEL, capital, clean, known, number, percent, points
 from uproar.report.images import map_colours
 from uproar.report.section import Section
 from uproar.report.style import REFERENCE, Style
@@ -57,11 +60,12 @@ def _curves(section: Section, protocol: str) -> Figure:
         "",
         series,
         x_label(section, protocol),
-        "test accuracy after retraining" if section.protocols[protocol].retrains else "test accuracy",
-        share_limits(series, section.chance),
+        f"test {section.score}{' after retraining' if section.protocols[protocol].retrains else ''}",
+        _limits(section, series),
         level=section.chance,
         level_label="chance",
         done=section.protocols[protocol].fraction_means,
+        noun=section.score,
     )
     reading = (
         f"{'The higher' if keeps else 'The lower'} the line, the better the estimator "
@@ -70,6 +74,13 @@ def _curves(section: Section, protocol: str) -> Figure:
     )
     title = verdict_title(section, protocol)
     return Figure((chart,), 3, f"{_stem(section, protocol)}-curves", title, reading, protocol, shared_legend=True)
+
+
+def _limits(section: Section, series: Sequence[Series]) -> Limits:
+    """Where an axis of scores ends: R² may lie below zero."""
+    if section.score == "R²":
+        return limits_of(value for one in series for value in one.y)
+    return share_limits(series, section.chance)
 
 
 def series_of(section: Section, protocol: str, estimator: str) -> Series:
@@ -98,8 +109,9 @@ def retraining_figures(section: Section) -> list[Figure]:
 def _retraining(section: Section, protocol: str, without: str) -> Figure:
     both = section.drawn(without)
     lines = {e: _two_lines(section, protocol, without, e) for e in section.drawn(protocol) if e in both}
-    limits = share_limits([series for two in lines.values() for series in two], None)
-    charts = tuple(Chart(e, two, x_label(section, protocol), "test accuracy", limits) for e, two in lines.items())
+    limits = _limits(replace(section, chance=None), [series for two in lines.values() for series in two])
+    words = x_label(section, protocol), f"test {section.score}"
+    charts = tuple(Chart(e, two, *words, limits, noun=section.score) for e, two in lines.items())
     reading = (
         "Solid: a network that learned the changed images. Dotted: the original network, which never "
         "saw such images. The gap is what learning brings back: information that was there all along, "
@@ -165,14 +177,14 @@ def _verdict_rows(section: Section, protocol: str) -> tuple[Mapping[str, Any], .
 def _verdict_table(section: Section, protocol: str, rows: Sequence[Mapping[str, Any]], limit: float) -> VerdictTable:
     declared = section.protocols[protocol]
     reading = (
-        f"Accuracy points {'gained' if declared.higher_is_better else 'lost'} against a random ranking, "
-        f"averaged over the fractions: right of the line is better. Bars: {LEVEL} interval of each estimator alone; "
-        f"the verdict is stricter, since it allows for all {len(rows)} comparisons."
+        f"{capital(section.score)} points {'gained' if declared.higher_is_better else 'lost'} against a random "
+        f"ranking, averaged over the fractions: right of the line is better. Bars: {LEVEL} interval of each "
+        f"estimator alone; the verdict is stricter, since it allows for all {len(rows)} comparisons."
     )
     forest = Forest(
         tuple(_forest_row(row) for row in rows),
         (-100 * limit, 100 * limit),
-        "← worse than random    advantage in accuracy points    better than random →",
+        f"← worse than random    advantage in {section.score} points    better than random →",
         zero=True,
     )
     title = verdict_title(section, protocol)
@@ -294,7 +306,7 @@ def _pictures(section: Section, picture: Picture, protocol: str, place: int) -> 
         for e in names
     )
     reading = (
-        f"Above each image: test accuracy of networks trained on images changed this way, "
+        f"Above each image: test {section.score} of networks trained on images changed this way, "
         f"mean over replicates. {'Higher' if keeps else 'Lower'} is better; the best of each column is "
         "bold. The image itself comes from the first replicate."
     )
@@ -346,7 +358,8 @@ def gallery_figure(section: Section) -> Figure | None:
         "Red: positive, ranked first; white: zero; blue: negative, ranked last. Each map is scaled by "
         "its own largest size, so colours compare the pixels of one map, not one map with another."
     )
-    return Figure((Pictures(tuple(names), rows),), 1, "maps", gallery_title(signed, len(names)), reading)
+    plot = Pictures(tuple(names), rows, notes=layer_notes(names, section.layers))
+    return Figure((plot,), 1, "maps", gallery_title(signed, len(names)), reading)
 
 
 def _ordered(section: Section, names: Sequence[str]) -> list[str]:

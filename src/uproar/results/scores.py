@@ -123,6 +123,8 @@ class Scores:
     """Methods that were asked for and could not be scored, with the reason."""
     evaluations: Mapping[str, EvaluatorBits] = field(default_factory=dict)
     """By target (label or answer): what evaluators say, where there were training images for them."""
+    layers: Mapping[str, str] = field(default_factory=dict)
+    """By method, where it looks at layers of the network: their names."""
     seconds: float | None = None
     """What explaining and scoring all images took, where it was measured."""
 

@@ -33,7 +33,8 @@ COLUMNS = {
     "fraction": "share removed (roar) or kept (kar)",
     "seed": "replicate",
     "status": "done, skipped, failed or missing",
-    "accuracy": "share of test images classified right (`:find-mask`: area under the ROC curve)",
+    "accuracy": "share of test images classified right; mean average precision of several labels, R² of values "
+    "(`:find-mask`: area under the ROC curve)",
     "bits": "mean negative log-likelihood of the right class in bits, calibrated on the other half of the test images",
     "images": "number of test images",
     "ties": "mean share of features that only the tie-break ordered at this fraction",
@@ -114,7 +115,7 @@ class Results:
     table: pd.DataFrame
     """One row per cell; see COLUMNS."""
     costs: pd.DataFrame
-    """One row per task, model and estimator: passes per image, seconds to explain, constant maps."""
+    """One row per task, model and estimator: passes per image, seconds to explain, constant maps, layers looked at."""
     protocols: Mapping[str, Protocol]
     """By name; they say which direction is good, whether they retrain and at which fraction they are plain."""
     pictures: tuple[Picture, ...] = ()
@@ -178,6 +179,12 @@ class Results:
         """The numbers of replicates at which a sequential study was planned to be analysed, the last is its end."""
         seeds = self.study.get("seeds")
         return (planned_analyses(len(seeds)) if seeds else ()) or INTERIM_ANALYSES
+
+    @property
+    def score_names(self) -> Mapping[str, str]:
+        """By task: what the column `accuracy` holds where it is not accuracy: mean average precision, or R²."""
+        names: Mapping[str, str] = self.provenance.get("score_names", {})
+        return names
 
     @property
     def further_rankings(self) -> tuple[str, ...]:

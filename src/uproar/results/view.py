@@ -284,8 +284,15 @@ class StudyView:
         return (part.task, part.model) == (self.task, self.model)
 
     @property
+    def score_name(self) -> str:
+        """What the column `accuracy` holds here: accuracy, or of labels mean average precision, or of values R²."""
+        return self.results.score_names.get(self.task, "accuracy")
+
+    @property
     def chance(self) -> float | None:
         """The accuracy of guessing, where the number of classes is known."""
+        if self.score_name != "accuracy":
+            return None
         classes = self.results.provenance.get("classes")
         size = classes.get(self.task) if isinstance(classes, Mapping) else None
         return 1 / size if isinstance(size, int) and size > 1 else None

@@ -67,6 +67,7 @@ def collect(
         provenance={
             **provenance(study, {bench.setting.task: bench.task.fingerprint for bench in benches}),
             "classes": {bench.setting.task: len(bench.task.classes) for bench in benches},
+            **_score_names(benches),
             **(facts or {}),
         },
         scores=pd.DataFrame([row for part in parts for row in part.score_rows], columns=list(SCORE_COLUMNS)),
@@ -224,6 +225,7 @@ class _Setting:
             "milliseconds_per_image": 1e3 * float(np.median(seconds)) if seconds else np.nan,
             "constant_maps": sum(f["constant"] for f in facts),
             "explained_images": sum(images),
+            "layers": ", ".join(dict.fromkeys(layer for f in facts for layer in f.get("layers", ()))),
         }
 
 
@@ -278,12 +280,18 @@ def _task_notes(benches: Sequence[Bench]) -> list[str]:
     return list(dict.fromkeys(note for bench in benches for note in (*bench.task.notes, *_score_note(bench.task))))
 
 
+def _score_names(benches: Sequence[Bench]) -> dict[str, dict[str, str]]:
+    """What stands in the place of accuracy, by task, where something does."""
+    tasks = {bench.setting.task: bench.task.kind for bench in benches if bench.task.kind != "softmax"}
+    return {"score_names": {name: SCORE_NAMES[kind] for name, kind in tasks.items()}} if tasks else {}
+
+
 def _score_note(task: Task) -> list[str]:
     if task.kind == "softmax":
         return []
     return [
-        f"{task.name} has no classes of which one is right: what is called accuracy here is the "
-        f"{SCORE_NAMES[task.kind]} of a network on the test images, and networks learn by {LOSS_NAMES[task.kind]}."
+        f"{task.name} has no classes of which one is right: networks learn by {LOSS_NAMES[task.kind]} and are judged "
+        f"by {SCORE_NAMES[task.kind]} on the test images, which is what the column accuracy holds in tables."
     ]
 
 

@@ -15,6 +15,7 @@ from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BrokenRule, NotApplicable, SideEffect, one_line
 from uproar.estimators import Chain, Context, estimators, explain_chains, raw_maps
 from uproar.estimators.contract import FEW_IMAGES, contract_violation, user_chains
+from uproar.estimators.layer_candidates import chosen_layers
 from uproar.models import MemoryBudget
 from uproar.protocols.mask_assignment import fold_of
 from uproar.seeds import Draws
@@ -163,6 +164,7 @@ class Explainer:
         builders: Sequence[LevelsBuilder | ShardBuilder],
     ) -> None:
         split, seed = self.inputs.split(shard.split), rankings[0].seed
+        self._note_layers(models[0][0], rankings, builders)
         fold = fold_of(split, seed) if len(models) > 1 else None
         for part in shard.parts(min(CHUNK, split.rows_at_once)):
             rows = torch.arange(part.start, part.stop)
@@ -177,6 +179,15 @@ class Explainer:
             for builder, ranking, *pieces in zip(builders, rankings, *made, strict=True):
                 maps = pieces[0] if fold is None else torch.cat(pieces)[place]
                 builder.add(maps, draws, fractions, ranking.chain.name)
+
+    def _note_layers(
+        self, model: nn.Module, rankings: Sequence[ImageRanking], builders: Sequence[LevelsBuilder | ShardBuilder]
+    ) -> None:
+        """Let builders know the layers that their estimators look at."""
+        probe = self.inputs.task.test.read(slice(0, 2)).to(self.inputs.device)
+        found = chosen_layers(model, probe, [ranking.chain for ranking in rankings])
+        for ranking, builder in zip(rankings, builders, strict=True):
+            builder.layers = found.get(ranking.chain.name, ())
 
     def maps(
         self, model: nn.Module, rankings: Sequence[ImageRanking], split: Split, rows: Tensor, states: dict[str, Any]

@@ -25,6 +25,8 @@ class LevelsBuilder:
         self.ranks: list[np.ndarray] = []
         self.maps: list[np.ndarray] = []
         self.constant = 0
+        self.layers: tuple[str, ...] = ()
+        """The layers that the estimator looks at, where it looks at some."""
 
     def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
         """Rank some more images."""
@@ -58,7 +60,7 @@ def _mean_shares(split: LevelsBuilder) -> list[float]:
 def levels_item(train: LevelsBuilder, test: Item, fractions: Sequence[float], chain: Chain, seconds: float) -> Item:
     """Both splits as they are kept: the packed levels of the training images beside what is kept of the test images."""
     facts = {
-        **_about(fractions, chain, seconds),
+        **_about(fractions, chain, seconds, train.layers),
         "ties_train": _mean_shares(train),
         "ties_test": test.facts["ties_test"],
         "constant": train.constant + test.facts["constant"],
@@ -73,9 +75,14 @@ def test_levels_item(test: LevelsBuilder, fractions: Sequence[float], chain: Cha
         "test_ranks": np.concatenate(test.ranks),
         "test_maps": np.concatenate(test.maps),
     }
-    facts = {**_about(fractions, chain, seconds), "ties_test": _mean_shares(test), "constant": test.constant}
+    facts = {
+        **_about(fractions, chain, seconds, test.layers),
+        "ties_test": _mean_shares(test),
+        "constant": test.constant,
+    }
     return Item(arrays, facts)
 
 
-def _about(fractions: Sequence[float], chain: Chain, seconds: float) -> dict[str, Any]:
-    return {"fractions": sorted(fractions), "chain": chain.name, "passes": chain.passes, "seconds": seconds}
+def _about(fractions: Sequence[float], chain: Chain, seconds: float, layers: Sequence[str]) -> dict[str, Any]:
+    facts = {"fractions": sorted(fractions), "chain": chain.name, "passes": chain.passes, "seconds": seconds}
+    return {**facts, "layers": list(layers)} if layers else facts

@@ -93,6 +93,8 @@ class ShardBuilder:
         self.maps: list[bytes] = []
         self.ties = [0.0] * len(self.fractions)
         self.constant = 0
+        self.layers: tuple[str, ...] = ()
+        """The layers that the estimator looks at, where it looks at some."""
 
     def add(self, maps: Tensor, draws: Draws, fractions: Sequence[float], name: str) -> None:
         """Rank some more images."""
@@ -113,6 +115,7 @@ class ShardBuilder:
             "seconds": seconds,
             "ties": self.ties,
             "constant": self.constant,
+            **({"layers": list(self.layers)} if self.layers else {}),
         }
         ends = np.cumsum([0, *map(len, self.levels)])
         arrays = {"levels": np.frombuffer(b"".join(self.levels), np.uint8), "ends": ends}
@@ -124,18 +127,20 @@ class ShardBuilder:
 def join_shards(parts: Mapping[Shard, Mapping[str, Any]], chain: Chain) -> Item:
     """What is known of the levels of all images, from the facts of their shards."""
     shares: dict[str, list[float]] = {}
+    first = next(iter(parts.values()))
     for name in dict.fromkeys(shard.split for shard in parts):
         mine = [facts for shard, facts in parts.items() if shard.split == name]
         images = sum(facts["images"] for facts in mine)
         total = np.sum([facts["ties"] for facts in mine], axis=0)
         shares[f"ties_{name}"] = (total / images).tolist()
     facts = {
-        "fractions": next(iter(parts.values()))["fractions"],
+        "fractions": first["fractions"],
         "chain": chain.name,
         "passes": chain.passes,
         "seconds": sum(facts["seconds"] for facts in parts.values()),
         **shares,
         "constant": sum(facts["constant"] for facts in parts.values()),
+        **({"layers": first["layers"]} if "layers" in first else {}),
         "shards": [[shard.split, shard.start, shard.stop] for shard in parts],
     }
     return Item({}, facts)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from uproar.estimators import Chain, explain_chains
+from uproar.estimators.layer_candidates import chosen_layers
+from uproar.models.output_kind import assuming_output
 from uproar.results.scores import Scores
 from uproar.scoring import score_all
 from uproar.seeds import Draws
@@ -23,7 +25,7 @@ def subject_scores(
     n = min(len(a) for a in maps.values()) if maps else 0
     truth, samples = subject.context.truth, subject.context.samples
     boxes = None if samples is None else samples.boxes
-    return score_all(
+    scores = score_all(
         subject.model,
         subject.x[:n],
         subject.target[:n],
@@ -35,6 +37,9 @@ def subject_scores(
         explain={chain.name: _explainer(chain, subject) for chain in chains if not chain.files},
         **options,
     )
+    with assuming_output(subject.output):
+        layers = chosen_layers(subject.model, subject.x, [chain for chain in chains if chain.name in maps])
+    return replace(scores, layers={name: ", ".join(found) for name, found in layers.items()})
 
 
 def _explainer(chain: Chain, subject: Subject) -> Any:
