@@ -46,8 +46,8 @@ class Draws:
         """Draws for samples 0..index-1, or for the samples listed."""
         if isinstance(index, Tensor):
             index = index.tolist()
-        numbers = range(index) if isinstance(index, int) else index
-        return cls(seed, tuple((int(i),) for i in numbers), split)
+        numbers = range(index) if isinstance(index, int) else map(int, index)
+        return cls(seed, tuple(zip(numbers, strict=True)), split)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -41,7 +41,16 @@ class Normalise(nn.Module):
         self.register_buffer("std", torch.where(std > 1e-6, std, 1.0).view(1, -1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / self.std
+        if x.requires_grad or x.is_contiguous() or not x.is_contiguous(memory_format=torch.channels_last):
+            return (x - self.mean) / self.std
+        return self._by_image(x)
+
+    def _by_image(self, x: Tensor) -> Tensor:
+        """The same for images laid out channels last: one colour after the other would be a loop over very few."""
+        n, c, h, w = x.shape
+        mean, std = (colours.flatten().repeat(h * w) for colours in (self.mean, self.std))
+        pixels = x.permute(0, 2, 3, 1).reshape(n, -1)
+        return ((pixels - mean) / std).view(n, h, w, c).permute(0, 3, 1, 2)
 
 
 class NetworkNormalise(Normalise):

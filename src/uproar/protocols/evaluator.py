@@ -30,11 +30,18 @@ from uproar.seeds import Draws, generator
 from uproar.training import Recipe
 from uproar.types import Images
 
-VERSION = 2
+VERSION = 3
 """Raised when evaluators, or the masks that they are asked about, become others."""
 
 PASSES = 2
 """Epochs of an evaluator, as a multiple of the recipe's: it has more to learn than one network of ROAR."""
+
+TINY = 10 * 10
+"""Pixels of an image up to which a step of training is nearly all overhead."""
+TINY_PASSES = 2.5
+"""Epochs of an evaluator of such images, whose batches are larger: as good as the usual ones in half of the time."""
+LARGER = 4
+"""How many times as many images a batch has then; the learning rate grows with it."""
 
 LARGE = 64 * 64
 """Pixels of an image above which an evaluator begins as the explained network."""
@@ -140,7 +147,8 @@ def build_evaluator(spec: ModelSpec, task: Task, channels: int, seed: int) -> Ev
 
 def evaluator_scores(network: nn.Module, x: Tensor) -> Tensor:
     """The scores of some images, (n, classes, targets), asked where the network is, which is put in evaluation."""
-    network.eval()
+    if network.training:
+        network.eval()
     with torch.inference_mode():
         given = x.to(device_of(network)).contiguous(memory_format=torch.channels_last)
         scores: Tensor = raw_output(network, given).float().cpu()
@@ -160,7 +168,8 @@ def begins_explained(shape: tuple[int, int, int]) -> bool:
 
 def evaluator_epochs(recipe: Recipe, shape: tuple[int, int, int]) -> int:
     """How often an evaluator sees every training image, each time with another mask."""
-    return math.ceil(SHARE * recipe.epochs) if begins_explained(shape) else PASSES * recipe.epochs
+    share = SHARE if begins_explained(shape) else PASSES if shape[1] * shape[2] > TINY else TINY_PASSES
+    return math.ceil(share * recipe.epochs)
 
 
 def begin_as(network: EvaluatorNetwork, explained: nn.Module) -> None:
@@ -179,6 +188,11 @@ def begin_as(network: EvaluatorNetwork, explained: nn.Module) -> None:
     network.body.load_state_dict(own)
 
 
-def evaluator_recipe(recipe: Recipe) -> Recipe:
-    """One pass over all masked images, without label smoothing, which would bend the probabilities."""
-    return recipe.model_copy(update={"epochs": 1, "label_smoothing": 0.0})
+def evaluator_recipe(recipe: Recipe, tiny: bool = False) -> Recipe:
+    """One pass over all masked images, without label smoothing, which would bend the probabilities.
+
+    `tiny`: small networks on tiny images, as are trained as a stack elsewhere, see more images at a time.
+    """
+    times = LARGER if tiny else 1
+    larger = {"batch": times * recipe.batch, "lr": times * recipe.lr}
+    return recipe.model_copy(update={"epochs": 1, "label_smoothing": 0.0, **larger})

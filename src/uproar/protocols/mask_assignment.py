@@ -55,13 +55,42 @@ def moved_to(masks: Tensor, places: Tensor) -> Tensor:
     A displacement that is uniform on the torus would cut masks at the border and put them where a mask of their size
     cannot lie: then even random blocks seem to find something, since they lie nearer to the middle than their control.
     """
+    own, area = _centres(masks)
+    return moved(masks, (block_centres(places.double(), area, *masks.shape[-2:]) - own).round().long())
+
+
+def _centres(masks: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the centre of each mask lies, (n, 2), and how many pixels it has, (n,)."""
     h, w = masks.shape[-2:]
-    flat = masks.reshape(len(masks), -1, h, w).sum(1).double()
-    size = flat.sum((1, 2)).clamp_min(1)
-    own = [(flat.sum(across) * (torch.arange(length) + 0.5)).sum(1) / size for across, length in ((2, h), (1, w))]
-    whole = max(1, masks[0].numel() // (h * w))
-    there = block_centres(places.double(), size / whole, h, w)
-    return moved(masks, (there - torch.stack(own, 1)).round().long())
+    flat = masks.reshape(len(masks), -1, h, w).sum(1, dtype=torch.int32)
+    by_row, by_column = flat.sum(2).double(), flat.sum(1).double()
+    size = by_row.sum(1).clamp_min(1)
+    own = [(sums * (torch.arange(sums.shape[1]) + 0.5)).sum(1) / size for sums in (by_row, by_column)]
+    return torch.stack(own, 1), size / max(1, masks[0].numel() // (h * w))
+
+
+class RandomBlocks:
+    """A random block of any size for every image of a split, to whose centre masks are moved (`moved_to`).
+
+    All masks of a fraction have one size, whichever estimator made them: their places are found once.
+    """
+
+    def __init__(self, split: Split, seed: int) -> None:
+        self.places = random_places(split, seed)
+        self._centres: dict[tuple[float, int, int], Tensor] = {}
+
+    def moved(self, masks: Tensor, rows: Tensor) -> Tensor:
+        """The masks of some images of the split, moved."""
+        own, area = _centres(masks)
+        if not len(masks) or bool((area != area[0]).any()):
+            return moved_to(masks, self.places[rows])
+        return moved(masks, (self._there(float(area[0]), *masks.shape[-2:])[rows] - own).round().long())
+
+    def _there(self, area: float, h: int, w: int) -> Tensor:
+        if (area, h, w) not in self._centres:
+            same = torch.full((len(self.places),), area, dtype=torch.float64)
+            self._centres[area, h, w] = block_centres(self.places.double(), same, h, w)
+        return self._centres[area, h, w]
 
 
 def block_centres(places: Tensor, area: Tensor, h: int, w: int) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from uproar.batches import in_batches
 from uproar.data import Split
 from uproar.errors import BadInput
+from uproar.models.folding import folded
 from uproar.protocols import Protocol
 from uproar.protocols.evaluator import (
     TARGETS,
@@ -43,8 +44,10 @@ from uproar.training.evaluate import BATCH
 
 FACTORS = "inverse_temperatures"
 """The array of an evaluator's item that holds what its scores are multiplied with, by half of the images and target."""
-BATCH_PIXELS = 2**16
+BATCH_PIXELS = 2**18
 """Pixels of the images that an evaluator is asked about at a time, at least."""
+HELD = 2**24
+"""Numbers of all masked training images up to which they are made at once, not batch by batch."""
 MASKS = 2
 """Masks of each test image that the temperature is fitted with."""
 
@@ -66,8 +69,11 @@ class Evaluators:
         network = self._fresh(seed)
         weights = {n: torch.from_numpy(a.copy()) for n, a in item.arrays.items() if n != FACTORS}
         network.load_state_dict(weights)
-        self._last = (key, (channels_last(network.to(self.inputs.device)).eval(), item))
+        self._last = (key, (self._for_judging(network), item))
         return self._last[1]
+
+    def _for_judging(self, network: nn.Module) -> nn.Module:
+        return channels_last(folded(network).to(self.inputs.device))
 
     def _fresh(self, seed: int) -> EvaluatorNetwork:
         """An untrained evaluator that sees the mask; where the network takes no more channels, the pixels alone."""
@@ -88,14 +94,12 @@ class Evaluators:
         answers = predict(base, changed_images(task.train)).argmax(1)
         labels = torch.stack([task.train.labels, answers], 1)
         images = MaskedImages(task.train, pool, times, seed, self.shown(seed, "evaluator training"))
-        fit(
-            network.to(self.inputs.device),
-            self._fitting(network, images),
-            labels.repeat(times, 1),
-            evaluator_recipe(recipe),
-            seed,
-        )
-        factors = self._calibrated(network, pool, base_item, seed)
+        shown = self._fitting(network, images)
+        if len(images) * math.prod(task.shape) <= HELD and not task.train.streams:
+            shown = shown[:]
+        tiny = evaluator_recipe(recipe, self.inputs.stacks)
+        fit(network.to(self.inputs.device), shown, labels.repeat(times, 1), tiny, seed)
+        factors = self._calibrated(self._for_judging(network), pool, base_item, seed)
         arrays = {**kept_weights(network), FACTORS: factors}
         return Item(arrays, {"seconds": time.perf_counter() - started, "device": str(self.inputs.device)})
 

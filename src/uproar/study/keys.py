@@ -14,12 +14,12 @@ from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
 from uproar.models.weights import weights_hash
-from uproar.protocols import Protocol, protocol_named
+from uproar.protocols import Protocol, protocol_named, protocols
 from uproar.protocols.evaluator import VERSION, evaluator_epochs
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.protocols.mask_detector import detector_recipe
 from uproar.protocols.mask_reader import VERSION as READER
-from uproar.removal.fill import fill_code
+from uproar.removal.fill import fill_code, fills
 from uproar.storage.store import key_of
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.inputs import Inputs
@@ -36,6 +36,8 @@ class Keys:
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.setting = inputs, inputs.setting
         self._rankings: dict[tuple[ImageRanking, int], str] = {}
+        self._cells: dict[tuple[Cell, int, int, int], str] = {}
+        self._evaluators: dict[tuple[int, int], str] = {}
 
     @functools.cached_property
     def _data(self) -> dict[str, Any]:
@@ -99,6 +101,12 @@ class Keys:
 
     def cell(self, cell: Cell) -> str:
         """One accuracy of the study: what the network learned, and what it was tested with."""
+        known = cell, estimators.revision, fills.revision, protocols.revision
+        if known not in self._cells:
+            self._cells[known] = self._cell(cell)
+        return self._cells[known]
+
+    def _cell(self, cell: Cell) -> str:
         protocol, (train, test) = protocol_named(cell.protocol), self.inputs.rankings_of(cell)
         inputs = self._removal(cell, protocol, train if protocol.retrains else test)
         if protocol.evaluator:  # both targets are kept in one result
@@ -115,6 +123,12 @@ class Keys:
 
     def evaluator(self, seed: int) -> str:
         """The network that judges all estimators of a replicate: no estimator is part of it."""
+        known = seed, fills.revision
+        if known not in self._evaluators:
+            self._evaluators[known] = self._evaluator(seed)
+        return self._evaluators[known]
+
+    def _evaluator(self, seed: int) -> str:
         inputs = {
             "fill": self.setting.fill,
             **fill_code(self.setting.fill),

@@ -18,7 +18,7 @@ from uproar.models import build, build_for_input
 from uproar.models.forward import read_by
 from uproar.models.output_kind import require_kind
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
-from uproar.protocols.mask_assignment import mask_donors, moved_to, random_places
+from uproar.protocols.mask_assignment import RandomBlocks, mask_donors
 from uproar.protocols.mask_detector import detection_auc, detector_recipe, mask_detector, pixel_scores
 from uproar.removal import FillContext
 from uproar.removal.order import count
@@ -45,6 +45,8 @@ class Cells:
         self.evaluators, self.fill_contexts = evaluators, evaluators.fill_contexts
         self.readers = MaskReaders(inputs, keys, rankings, evaluators)
         self.setting, self.store = inputs.setting, inputs.store
+        self._blocks: tuple[tuple[str, int], RandomBlocks] | None = None
+        self._masks: dict[tuple[str, float, str], Tensor] = {}
 
     def around(self, draws: Draws) -> FillContext:
         """What the study's fill may know besides the images."""
@@ -69,14 +71,29 @@ class Cells:
         if masks.of == "none":
             return lambda rows: torch.zeros(len(rows), *self.inputs.features, dtype=torch.bool)
         donors = mask_donors(split, masks, cell.seed)
-
-        places = random_places(split, cell.seed) if masks.of == "shifted" else None
+        blocks = self._random_blocks(split, cell.seed) if masks.of == "shifted" else None
 
         def important(rows: Tensor) -> Tensor:
             own = self.rankings.important(ranking, cell.fraction, split, rows if donors is None else donors[rows])
-            return own if places is None else moved_to(own, places[rows])
+            return own if blocks is None else blocks.moved(own, rows)
 
-        return important
+        if training or split.streams or not protocol.evaluator:
+            return important
+        name = self.keys.ranking(ranking), cell.fraction, masks.of
+        return lambda rows: self._held_masks(name, important, split)[rows]
+
+    def _random_blocks(self, split: Split, seed: int) -> RandomBlocks:
+        """The blocks of a split to which masks are moved; the last ones are held."""
+        if self._blocks is None or self._blocks[0] != (split.name, seed):
+            self._blocks = (split.name, seed), RandomBlocks(split, seed)
+        return self._blocks[1]
+
+    def _held_masks(self, name: tuple[str, float, str], make: Callable[[Tensor], Tensor], split: Split) -> Tensor:
+        """The masks of all images of a split; the last two sets are held, as removing and keeping need the same."""
+        if name not in self._masks:
+            self._masks = dict([*self._masks.items()][-1:])
+            self._masks[name] = make(torch.arange(len(split)))
+        return self._masks[name]
 
     def removed(self, cell: Cell, split: Split) -> Tensor:
         """The mask of removed pixels for every image of a split, as bool images."""
@@ -96,7 +113,7 @@ class Cells:
             self.rankings.explainer.check_features(self.inputs.chain(name))
         fresh = {self.keys.training(c): c for c in missing if protocol_named(c.protocol).retrains}
         networks, training = self._retrained(fresh)
-        for cell in dict.fromkeys([*missing, *self._companions(fresh)]):
+        for cell in dict.fromkeys([*sorted(missing, key=_mask_of), *self._companions(fresh)]):
             started = time.perf_counter()
             again = protocol_named(cell.protocol).retrains
             item = self._tested(networks[self.keys.training(cell)] if again else None, cell)
@@ -187,6 +204,11 @@ class Cells:
         with read_by(None):
             scores = kept_scores(predict(model, images), kind)
         return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0, kind))
+
+
+def _mask_of(cell: Cell) -> tuple[str, float]:
+    """What the masks of a cell are made of: cells that share it come one after the other, else as they were."""
+    return cell.estimator, cell.fraction if protocol_named(cell.protocol).evaluator else 0.0
 
 
 def _network(cell: Cell) -> tuple[str, str]:
