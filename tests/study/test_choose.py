@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 from torch import nn
 
 import uproar
@@ -15,8 +17,9 @@ from uproar.report import read_scores, write_choice
 from uproar.report.headline import score_headline
 from uproar.results.judges import network_free
 from uproar.seeds import Draws
+from uproar.statistics.design import ALPHA
 from uproar.storage.store import Store
-from uproar.study.choose import CONTROLS, Chooser
+from uproar.study.choose import CONTROLS, TIMES, Chooser, planned_looks
 from uproar.study.maps import Subject
 
 PATCH = (slice(4, 7), slice(1, 4))
@@ -120,6 +123,32 @@ def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_pat
     assert rest.replace("`", "").split(",")[-1] in page
     assert uproar.open(tmp_path).answer.sentence == read_scores(tmp_path).answer.sentence == sentence
     assert '<section id="maps">' in page and '<section id="cost">' in page
+
+
+def test_every_planned_look_spends_an_equal_share_of_the_error_rate(images, tmp_path):
+    from uproar.estimators import Context
+
+    x, y = images
+    subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
+    looks = planned_looks(len(x), 64)
+    assert looks == (64, 120) and all(b <= TIMES * a for a, b in zip(looks, looks[1:], strict=False))
+    scores = Chooser(subject, ["sq(grad)", "grad"], Store(tmp_path)).scores()
+    pairs = scores.comparisons[scores.comparisons["ranked"]]
+    assert (pairs["side"].eq(1) == (pairs["p_holm"] <= ALPHA / len(looks))).all() and pairs["side"].any()
+    decided = {(row.better, row.worse) for row in pairs[pairs["side"] == 1].itertuples()}
+    assert decided == {pair for judge in scores.answer.judges for pair, one in judge.pairs.items() if one.decided}
+
+
+def test_looking_often_at_methods_that_are_equal_errs_no_more_often_than_once():
+    """Two methods whose scores are the same noise: how often any look, at its share, calls one of them better."""
+    rng, looks = np.random.default_rng(0), planned_looks(500, 64)
+    wrong = {"whole": 0, "shares": 0}
+    for _ in range(400):
+        gains = rng.normal(size=500)
+        p = [stats.ttest_1samp(gains[:n], 0).pvalue for n in looks]
+        wrong["whole"] += min(p) <= ALPHA
+        wrong["shares"] += min(p) <= ALPHA / len(looks)
+    assert wrong["shares"] <= 400 * ALPHA < wrong["whole"]
 
 
 def test_too_little_time_leaves_expensive_methods_and_images_out_and_says_so(images):

@@ -179,6 +179,18 @@ def comparisons_with(frame: pd.DataFrame, name: str, of: str, alpha: float = ALP
     return _with_verdicts(own.reset_index(drop=True), of, alpha, reasons)
 
 
+def comparisons_at(frame: pd.DataFrame, of: str, alpha: float) -> pd.DataFrame:
+    """The pairs of one protocol or metric with their verdicts at another error rate, e.g. that of one of several looks.
+
+    >>> frame = pd.DataFrame({"better": ["a"], "worse": ["b"], "p": [0.03], "ranked": True, "verdict": "a better",
+    ...     "n": 64, "replicates": 1})
+    >>> comparisons_at(frame, "images", 0.05 / 3)["verdict"].item()
+    'cannot tell with 64 images'
+    """
+    reasons = [("" if row.ranked else row.verdict) for row in frame.itertuples()]
+    return _with_verdicts(frame.reset_index(drop=True), of, alpha, reasons)
+
+
 def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
     """Who beats most others, and how many pairs are decided; `of` says what was paired."""
     methods = len({*frame["better"], *frame["worse"]})

@@ -9,7 +9,9 @@ labelled training images fine-tuned copies of the network judge beside them (F-F
 methods: maps that stay the same for a network with fresh weights, and maps that noise nobody sees changes.
 
 Some images come first, then four times as many, until the answer stays the same, no images are left, or the time is
-over. A method that fails is left out with its reason; no other notices.
+over. Who looks several times errs more often: each planned look spends an equal share of the error rate, so that all
+together err no more often than one, whenever they stop. A method that fails is left out with its reason; no other
+notices.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from uproar.results.answer import Answer
 from uproar.results.judges import IN_DOMAIN, in_domain_share
 from uproar.results.scores import Scores
 from uproar.seeds import Draws
-from uproar.statistics.design import BASELINE, NETWORK_FREE
+from uproar.statistics.comparisons import comparisons_at
+from uproar.statistics.design import ALPHA, BASELINE, NETWORK_FREE
 from uproar.storage.store import Store
 from uproar.study.maps import MapMaker, Subject, pieces_of, stored_maps
 from uproar.study.subject_scores import subject_scores
@@ -98,13 +101,16 @@ class Chooser:
         """The scores of as many images as make the answer stable, or as there is time for."""
         chains = self._affordable(self._applicable())
         judges = self._judges()
-        n = min(len(self.subject.x), self._first_round(chains))
-        found = self._round(n, chains, judges)
+        n, *later = looks = planned_looks(len(self.subject.x), self._first_round(chains))
+        alpha = ALPHA / len(looks)
+        found = self._round(n, chains, judges, alpha)
         checks = self._checks(found, chains)
-        while n < len(self.subject.x) and not self._over(TIMES):
-            more = self._round(min(TIMES * n, len(self.subject.x)), chains, judges)
+        for n_next in later:
+            if self._over(TIMES):
+                break
+            more = self._round(n_next, chains, judges, alpha)
             stable = _same(found.answer, more.answer) and more.answer.recommended is not None
-            found, n = more, min(TIMES * n, len(self.subject.x))
+            found, n = more, n_next
             if stable:
                 break
         if n < len(self.subject.x):
@@ -197,8 +203,11 @@ class Chooser:
         filled = [f"{name}(by=probability, fractions=[{fractions}])" for name in ("road", "road_lerf")]
         return [*filled, *(FINE_TUNED if self.fine_tuner is not None else ())]
 
-    def _round(self, n: int, chains: list[Chain], judges: Sequence[str]) -> Scores:
-        """The scores of the first images; a method that fails on one of them is left out from now on."""
+    def _round(self, n: int, chains: list[Chain], judges: Sequence[str], alpha: float) -> Scores:
+        """The scores of the first images, with verdicts at this look's share of the error rate.
+
+        A method that fails on one of them is left out from now on.
+        """
         part = _first(self.subject, n)
         maps: dict[str, Tensor] = {}
         for group in families(chains):
@@ -209,7 +218,7 @@ class Chooser:
             raise BadInput("No method could explain these images; see what each says: " + _listed(self.left_out) + ".")
         self.tell(f"judging {len(maps)} methods on {n} images")
         ordered = {chain.name: maps[chain.name] for chain in chains}
-        return self._scored(part, ordered, chains, judges)
+        return _spending(self._scored(part, ordered, chains, judges), alpha)
 
     def _explained(self, part: Subject, group: Sequence[Chain]) -> dict[str, Tensor]:
         """The maps of methods that share passes; where they fail together, each alone."""
@@ -330,6 +339,26 @@ def _first(subject: Subject, n: int) -> Subject:
     """The first images of a subject."""
     rows = slice(0, n)
     return replace(subject, x=subject.x[rows], target=subject.target[rows], context=subject.context[rows])
+
+
+def planned_looks(images: int, first: int) -> tuple[int, ...]:
+    """How many images each look at them may have: `first`, then four times as many, until there are no more.
+
+    >>> planned_looks(500, 64), planned_looks(40, 64)
+    ((64, 256, 500), (40,))
+    """
+    looks = [min(first, images)]
+    while looks[-1] < images:
+        looks.append(min(TIMES * looks[-1], images))
+    return tuple(looks)
+
+
+def _spending(scores: Scores, alpha: float) -> Scores:
+    """Scores whose pairs are decided at an error rate."""
+    if scores.comparisons.empty:
+        return scores
+    parts = [comparisons_at(own, "images", alpha) for _, own in scores.comparisons.groupby("metric", sort=False)]
+    return replace(scores, comparisons=pd.concat(parts, ignore_index=True))
 
 
 def _same(before: Answer, after: Answer) -> bool:
