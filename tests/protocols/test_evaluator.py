@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from uproar.data import load
+from uproar.data import Split, load
 from uproar.estimators.control import block_random
 from uproar.estimators.registry import Context
 from uproar.models import ModelSpec, build
@@ -18,7 +18,7 @@ from uproar.protocols.evaluator import (
     families_for,
     mask_pool,
 )
-from uproar.protocols.mask_assignment import block_centres, moved_to
+from uproar.protocols.mask_assignment import RandomBlocks, block_centres, moved_to, random_places
 from uproar.protocols.mask_reader import added_share
 from uproar.seeds import Draws
 
@@ -122,3 +122,14 @@ def test_a_reader_that_is_no_help_is_not_listened_to():
     known = torch.nn.functional.one_hot(labels, 4).double()
     assert added_share(known, -known, labels) == 0.0
     assert added_share(known, known, labels) == 1.0
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_places_that_are_found_once_are_those_found_for_each_mask(same):
+    split = Split("test", torch.zeros(20, 1, 9, 7), torch.zeros(20).long())
+    blocks, draw = RandomBlocks(split, 3), torch.Generator().manual_seed(0)
+    for _ in range(2):
+        order = torch.rand(20, 63, generator=draw).argsort(1).argsort(1).view(20, 9, 7)
+        masks = order < (12 if same else torch.arange(20).view(-1, 1, 1))
+        rows = torch.tensor([4, 0, 17])
+        assert torch.equal(blocks.moved(masks[rows], rows), moved_to(masks[rows], random_places(split, 3)[rows]))

@@ -187,7 +187,7 @@ def make(shape, classes):
 
 
 def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, small, monkeypatch):
-    """Train, explain, retrain, evaluate, score; a model and estimators in files; results on a stand-in for S3."""
+    """Train, explain, retrain, evaluate, judge, score; a model and estimators in files; a stand-in for S3."""
     import objects
 
     (tmp_path / "plug.py").write_text(PLUGIN.replace("WHERE", str(tmp_path / "where")))
@@ -201,9 +201,11 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
         model=f"{tmp_path}/net.py:make",
         estimators=["grad", "sobel", "carried"],
         metrics=["deletion(steps=4)"],
+        protocols=["roar", "roar:no-retrain", "evaluator"],
         seeds=1,
     )
-    assert {job.kind for job in plan(study, Store("s3://bucket/x")).jobs} >= {"train", "score"}
+    kinds = {job.kind for job in plan(study, Store("s3://bucket/x")).jobs}
+    assert kinds == {"train", "explain", "retrain", "evaluate", "evaluator", "judge", "score"}
     apart = uproar.run(study, store="s3://bucket/x", ray=joined)
     assert set(apart.table["status"]) == {"done"}
     used = Path((tmp_path / "where").read_text())
@@ -211,6 +213,8 @@ def test_every_kind_of_job_gives_the_numbers_of_one_process(joined, tmp_path, sm
     here = uproar.run(study, store=tmp_path / "store", jobs=1)
     pd.testing.assert_frame_equal(numbers(apart), numbers(here))
     pd.testing.assert_series_equal(apart.scores["value"], here.scores["value"])
+    assert apart.table["bits"].notna().any()
+    pd.testing.assert_series_equal(apart.table["bits"], here.table["bits"])
 
 
 HELD = """
