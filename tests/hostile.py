@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
@@ -324,15 +323,14 @@ class Elements(HTMLParser):
 
 def pages(trials: int, seed: int, folder: Path) -> Iterator[tuple[str, str]]:
     """Reports and score pages whose names, labels, reasons and notes are markup: which page, and what went wrong."""
-    with mock.patch("uproar.report.page.get_plotlyjs", return_value="window.Plotly = {};"):
-        for number in range(trials):
-            kind = ("report of a run", "page of scores")[number % 2]
-            draw = random.Random(seed + number)
-            write = _report if kind == "report of a run" else _scores
-            plain = Elements(write(folder / "plain", lambda i: f"name{i}"))
-            chosen = draw.sample(MARKUP, len(MARKUP))
-            hostile = Elements(write(folder / "hostile", lambda i, names=chosen: f"{names[i % len(names)]}{i}"))
-            yield kind, _added(plain, hostile)
+    for number in range(trials):
+        kind = ("report of a run", "page of scores")[number % 2]
+        draw = random.Random(seed + number)
+        write = _report if kind == "report of a run" else _scores
+        plain = Elements(write(folder / "plain", lambda i: f"name{i}"))
+        chosen = draw.sample(MARKUP, len(MARKUP))
+        hostile = Elements(write(folder / "hostile", lambda i, names=chosen: f"{names[i % len(names)]}{i}"))
+        yield kind, _added(plain, hostile)
 
 
 def _added(plain: Elements, hostile: Elements) -> str:

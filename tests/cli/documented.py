@@ -102,6 +102,7 @@ COMPUTED = {
     "uproar claims runs/x --claims li2024,song2023:blocks": [],
     "uproar report runs/x --markdown docs/results": [],
     "uproar report runs/digits --latex paper": [],
+    "uproar view runs/digits --out site/": [],
     "uproar results docs/results": [],
     "uproar explain --split both --task digits --estimators grad --save grad.safetensors": ["--limit", "40"],
 }
@@ -119,6 +120,7 @@ ONLY_READ = {
     "uproar new study": NEW,
     "uproar diff runs/a runs/b": NEW,
     "uproar merge runs/a runs/b --out runs/both": NEW,
+    "uproar view runs/digits": "serves until Ctrl-C; tried in tests/viewer/test_server.py",
     "uproar run": "minutes of work; as `make demo`, which is tried with a smaller study",
     "uproar run --protocols evaluator:encoding": "as with evaluator",
     "uproar validate hooker2019-paper": "as `uproar validate study.toml`",

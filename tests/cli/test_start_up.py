@@ -15,7 +15,7 @@ from tests.cli.test_help import LINES
 from uproar.cli.ls import LISTINGS, Kind
 from uproar.expression import parse
 
-HEAVY = ("torch", "pandas", "plotly", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy")
+HEAVY = ("torch", "pandas", "matplotlib", "scipy", "numba", "captum", "pyarrow", "PIL", "numpy")
 
 
 def _imported(*lines: list[str]) -> dict[str, list[str]]:
@@ -89,7 +89,7 @@ def test_a_plug_in_is_listed_beside_what_the_package_declares(tmp_path, capsys):
     "line", ["run --estimators x", "explain --estimators x", "score --estimators x", "run --audits x"]
 )
 def test_a_command_that_needs_torch_imports_no_tables_or_plots_before_it_works(line):
-    later = ("pandas.core", "plotly", "matplotlib", "scipy.stats", "scipy.sparse", "numba", "captum")
+    later = ("pandas.core", "matplotlib", "scipy.stats", "scipy.sparse", "numba", "captum")
     code = (
         "import sys\nfrom uproar.cli import main\n"
         f"try:\n    main({line.split()!r})\nexcept SystemExit as end:\n    assert end.code == 2\n"

@@ -15,6 +15,7 @@ from PIL import Image
 from uproar.report import write_report, write_scores
 from uproar.report.style import HUES
 from uproar.results.quality import NetworkQuality
+from webdriver import DRIVER, MISSING, Browser
 
 from .test_score_report import PLAIN, scores_of
 
@@ -28,7 +29,7 @@ const original = console.error;
 console.error = (...words) => { seen.push(words.join(" ")); original(...words); };
 setTimeout(() => parent.postMessage({
   seen, wide: document.documentElement.scrollWidth - innerWidth,
-  drawn: document.querySelectorAll(".js-plotly-plot").length, plots: document.querySelectorAll(".plot").length,
+  drawn: document.querySelectorAll(".plot.drawn").length, plots: document.querySelectorAll(".plot").length,
   sideways: document.querySelectorAll(".scroll.wide").length,
 }, "*"), 2500);
 </script>"""
@@ -127,6 +128,44 @@ def test_on_paper_every_chart_has_its_place(folder, tmp_path):
         ]
         assert all(x1 <= wide + 1 for _, _, x1, _ in words), "words beyond the paper"
         assert overlaps(words) <= 1, "words on words"
+
+
+@pytest.mark.skipif(DRIVER is None, reason=MISSING)
+def test_values_are_read_lines_hidden_parts_enlarged_and_text_copied(folder):
+    """By pointer and by keyboard, in a page of under two megabytes that asks for nothing else."""
+    page = folder / "run" / "report.html"
+    assert page.stat().st_size < 2_000_000
+    with Browser() as browser:
+        browser.resize(1400)
+        browser.open(page.as_uri())
+        lines = "return document.querySelectorAll('.plot.drawn:not(.small) .series').length"
+        all_lines = browser.run(lines)
+        browser.run("document.querySelector('.legend [data-series]').click()")
+        assert 0 < browser.run(lines) < all_lines
+        browser.run("document.querySelector('[data-all=true]').click()")
+        assert browser.run(lines) == all_lines
+        browser.run(
+            "const p = document.querySelector('.plot.drawn'); p.scrollIntoView({behavior: 'instant'}); p.focus()"
+        )
+        browser.press("\ue014", "\ue014")
+        told = browser.text(".readout").splitlines()
+        assert told[0] in browser.run("return [...document.querySelectorAll('.legend code')].map((c) => c.textContent)")
+        assert any(line.startswith("accuracy ") for line in told) and any(line.startswith("n = ") for line in told)
+        ticks = (
+            "return [...document.querySelector('.plot.drawn').querySelectorAll('.axes text')].map((t) => t.textContent)"
+        )
+        before = browser.run(ticks)
+        box = browser.run(
+            "const b = document.querySelector('.plot.drawn .chart').getBoundingClientRect(); return [b.x, b.y, b.width, b.height]"
+        )
+        browser.drag((box[0] + 0.4 * box[2], box[1] + 0.2 * box[3]), (box[0] + 0.7 * box[2], box[1] + 0.6 * box[3]))
+        assert browser.run(ticks) != before
+        browser.click(".whole-view")
+        assert browser.run(ticks) == before
+        browser.click("[data-copy=paste-1]")
+        browser.wait("return document.querySelector('[data-copy=paste-1]').textContent === 'copied'")
+        assert browser.errors() == []
+        assert [one for one in browser.requests() if not one.startswith(("file:", "data:"))] == []
 
 
 def overlaps(boxes: list[tuple[float, ...]]) -> int:

@@ -29,6 +29,7 @@ from uproar.cli import (
     store,
     try_estimator,
     validate,
+    view,
 )
 from uproar.cli.console import errors, output
 from uproar.cli.interrupt import (
@@ -69,6 +70,7 @@ def options(
 
 app.command("run", cls=Command)(run.run)
 app.command("report", cls=Command)(report.report)
+app.command("view", cls=Command)(view.view)
 app.command("validate", cls=Command)(validate.validate)
 app.command("audit", cls=Command)(audit.audit)
 app.command("claims", cls=Command)(claims.claims)

@@ -105,7 +105,7 @@ def doctor() -> int:
     from uproar.study.executors import default_jobs
 
     shown = table("uproar", "what", "found")
-    for name in ("uproar", "torch", "numpy", "scipy", "pandas", "plotly", "captum", "ray"):
+    for name in ("uproar", "torch", "numpy", "scipy", "pandas", "matplotlib", "captum", "ray"):
         try:
             shown.add_row(name, metadata.version(name))
         except metadata.PackageNotFoundError:

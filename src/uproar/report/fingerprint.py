@@ -23,7 +23,7 @@ from uproar.protocols import Protocol
 from uproar.report.files import write_files
 
 RECORD = "report.json"
-DRAWN_BY = ("uproar", "jinja2", "matplotlib", "numpy", "pandas", "plotly", "pillow")
+DRAWN_BY = ("uproar", "jinja2", "matplotlib", "numpy", "pandas", "pillow")
 """Packages whose versions decide what a report looks like."""
 WRITTEN = "written"
 """When results were collected: no reason to draw them again."""

@@ -1,4 +1,4 @@
-"""Figures for the script of the page, which draws them with Plotly."""
+"""Figures for the script of the page, which draws them (templates/charts.js)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from uproar.report.formatting import NOTHING, capital, p_value, points, score, s
 from uproar.report.latex import code, escaped, latex_document, latex_table
 from uproar.report.metric_guide import Metric
 from uproar.report.pairs import Pair, PairTable
-from uproar.report.printing import draw
+from uproar.report.printing import Drawing, draw, pdf_pages
 from uproar.report.score_figures import stems
 from uproar.report.score_findings import metric_title
 from uproar.report.score_table import Cell, Mark, ScoreTable
@@ -19,6 +19,8 @@ from uproar.results.study import Results
 
 MAIN = "report.tex"
 """The document that takes everything in."""
+ALL_FIGURES = "figures.pdf"
+"""Every figure, a page each."""
 PAIR_HEADS = ["method", "against", ">difference", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
 
 
@@ -34,17 +36,19 @@ def score_latex_files(scores: Scores) -> dict[str, bytes]:
 
 def _files(title: str, chapters: Sequence[Chapter]) -> dict[str, bytes]:
     tables: dict[str, str] = {}
-    figures: dict[str, bytes] = {}
+    drawings: list[Drawing] = []
     captions: dict[str, str] = {}
     for chapter in chapters:
         tables |= _chapter_tables(chapter)
         for name, figure in chapter.figures():
             captions[f"figures/{name}.pdf"] = figure.title
-            figures |= {f"figures/{file}": content for file, content in draw(figure, name, ("pdf",)).files.items()}
+            drawings.append(draw(figure, name, ("pdf",)))
     remarks = [line for chapter in chapters for line in _network(chapter.quality)]
     main = latex_document(title, remarks, list(tables), captions)
     encoded = {file: (content + "\n").encode() for file, content in tables.items()}
-    return {**encoded, **figures, MAIN: main.encode()}
+    figures = {f"figures/{file}": content for one in drawings for file, content in one.files.items()}
+    together = {ALL_FIGURES: pdf_pages(drawings)} if drawings else {}
+    return {**encoded, **figures, **together, MAIN: main.encode()}
 
 
 def _network(quality: NetworkQuality | None) -> list[str]:

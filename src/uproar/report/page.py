@@ -1,10 +1,7 @@
-"""A report as one HTML page that needs no network: text, tables, pictures, Plotly and all."""
+"""A report as one HTML page that needs no network: text, tables, pictures, charts and the script that draws them."""
 
 from __future__ import annotations
 
-import base64
-import functools
-import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,9 +11,9 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
-from plotly.offline import get_plotlyjs
 
 from uproar.report import formatting
+from uproar.report.abstract import score_abstract, study_abstract
 from uproar.report.answer import as_html, lead_as_html
 from uproar.report.audits import trust_of
 from uproar.report.canvas import dark_colours
@@ -74,6 +71,7 @@ def study_page(results: Results, chapters: list[Chapter], drawings: Mapping[str,
         settings=flat_facts(results.study),
         provenance=flat_facts(results.provenance),
         files=FILES | (METRIC_FILES if len(results.scores) else {}),
+        abstract=study_abstract(results),
     )
 
 
@@ -89,6 +87,7 @@ def score_page(scores: Scores, chapter: Chapter, drawings: Mapping[str, Drawing]
         notices=scores.notices,
         provenance=flat_facts(scores.provenance),
         files=SCORE_FILES,
+        abstract=score_abstract(scores),
     )
 
 
@@ -127,22 +126,26 @@ def _rendered(chapters: list[Chapter], drawings: Mapping[str, Drawing], **values
         "decisions": _decisions,
         "NOTHING": NOTHING,
     }
-    texts = {name: (TEMPLATES / f"report.{name}").read_text(encoding="utf-8") for name in ("css", "js")}
     return environment.get_template("page.html").render(
         **values,
         chapters=chapters,
         inline={name: drawing.inline for name, drawing in drawings.items()},
         figures=_json(script_data(chapters)),
-        style=Markup(texts["css"].replace("/* colours of drawings */", dark_colours())),
-        script=Markup(texts["js"]),
-        plotly=Markup(_packed(get_plotlyjs())),
+        style=Markup(_template("report.css").replace("/* colours of drawings */", dark_colours())),
+        script=Markup(charts_script() + _template("report.js")),
     )
 
 
-@functools.cache
-def _packed(script: str) -> str:
-    """A script compressed and as letters, which the page unpacks: it would be nine tenths of the page."""
-    return base64.b64encode(gzip.compress(script.encode(), 9, mtime=0)).decode()
+def charts_script() -> str:
+    """The script that draws charts, with the markers and dashes of all figures."""
+    text = _template("charts.js")
+    for mark, table in (("marker paths", MARKER_PATHS), ("dash arrays", DASH_ARRAYS)):
+        text = text.replace(f"{{}} /* {mark} */", json.dumps(table))
+    return text
+
+
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _json(data: Any) -> Markup:
@@ -204,7 +207,7 @@ def _leaks(chapters: list[Chapter]) -> list[str]:
 
 def _study_links(chapters: list[Chapter]) -> list[tuple[str, str]]:
     """The small table of contents on top: the parts of the only chapter, or the chapters."""
-    end = [("problems", "Problems"), ("study", "Study")]
+    end = [*([("paper", "For a paper")] if chapters else []), ("problems", "Problems"), ("study", "Study")]
     caveats = [("caveats", "Caveats")] if any(chapter.retrains for chapter in chapters) else []
     if len(chapters) != 1:
         return [*((c.id, c.section.name) for c in chapters), *caveats, *end]
@@ -238,6 +241,7 @@ def _score_links(chapter: Chapter) -> list[tuple[str, str]]:
         ("images", "Per image", metrics.spread),
         ("disagreements", "Disagreements", metrics.disagreements),
         ("metrics", "Metrics", metrics.table.metrics),
+        ("paper", "For a paper", True),
         ("record", "Notices", True),
     ]
     return [(anchor, text) for anchor, text, there in parts if there]

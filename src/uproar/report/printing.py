@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, cast
@@ -11,6 +12,7 @@ from typing import Any, cast
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.ticker import MaxNLocator
 
@@ -54,6 +56,8 @@ class Drawing:
 
     files: dict[str, bytes]
     inline: str = ""
+    canvas: Canvas | None = None
+    """What it was drawn on, where a PDF was asked for: a page of a document with all figures."""
 
 
 def draw(figure: Figure, name: str = "", kinds: Sequence[str] = ("svg", "png")) -> Drawing:
@@ -70,7 +74,20 @@ def draw(figure: Figure, name: str = "", kinds: Sequence[str] = ("svg", "png")) 
         made = drawers[type(figure.plots[0])](figure)
         files = {f"{name}.{kind}": made.file(kind) for kind in kinds}
         svg = files.get(f"{name}.svg")
-        return Drawing(files, made.inline(svg, name, not figure.shared_legend) if svg else "")
+        inline = made.inline(svg, name, not figure.shared_legend) if svg else ""
+        return Drawing(files, inline, made if "pdf" in kinds else None)
+
+
+def pdf_pages(drawings: Iterable[Drawing]) -> bytes:
+    """One PDF with a page per figure, its title on top."""
+    content = io.BytesIO()
+    with mpl.rc_context(cast(Any, SETTINGS)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        with PdfPages(content, metadata={"CreationDate": None}) as pages:
+            for page in (drawing.canvas for drawing in drawings if drawing.canvas is not None):
+                page.figure.texts[0].set_visible(True)
+                pages.savefig(page.figure, bbox_inches="tight", pad_inches=0.3)
+    return content.getvalue()
 
 
 # charts
