@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,7 @@ class Content:
     def _of_setting(self, name: str) -> dict[str, Any] | None:
         place, _, rest = name.removeprefix("s").partition("-")
         kind, *numbers = rest.split("-")
-        makers = {
+        makers: dict[str, Callable[..., dict[str, Any]]] = {
             "base": _base,
             "answers": _answers,
             "values": _values,

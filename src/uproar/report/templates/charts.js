@@ -70,7 +70,7 @@ const charts = (() => {
     const left = wide + (small ? 8 : 14) + (small || !chart.y_label ? 0 : 20);
     const slant = Math.max(0, ...names.map((t) => t.length)) * 4.6 + 8;
     const bottom = (small ? 20 : chart.kind === "bars" ? slant : 24) + (small || !chart.x_label ? 0 : 22);
-    const box = { left, top: small ? 6 : 12, right: size.width - (small ? 6 : 12), bottom: size.height - bottom };
+    const box = { left, top: small ? 6 : 12, right: size.width - (small ? 6 : 12), bottom: size.height - bottom, foot: size.height };
     const scale = (domain, from, to) => (v) => from + ((v - domain[0]) / (domain[1] - domain[0])) * (to - from);
     const unscale = (domain, from, to) => (p) => domain[0] + ((p - from) / (to - from)) * (domain[1] - domain[0]);
     const across = [box.left, box.right], upright = [box.bottom, box.top];
@@ -103,7 +103,7 @@ const charts = (() => {
 
   function titles(chart, { box }) {
     const found = [];
-    if (chart.x_label) found.push(element("text", { class: "title", x: (box.left + box.right) / 2, y: box.bottom + (chart.kind === "bars" ? 0 : 40), "text-anchor": "middle" }, chart.x_label));
+    if (chart.x_label) found.push(element("text", { class: "title", x: (box.left + box.right) / 2, y: box.foot - 6, "text-anchor": "middle" }, chart.x_label));
     if (chart.y_label) found.push(element("text", { class: "title", transform: `translate(13 ${(box.top + box.bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, chart.y_label));
     return found;
   }
@@ -217,7 +217,7 @@ const charts = (() => {
       chart.columns.forEach((column, j) => {
         const v = chart.values[i][j], share = v === null ? 0 : Math.round(Math.min(1, Math.abs(v) / top) * 100), x = left + j * wide;
         made.push(element("rect", { class: `cell ${v === null ? "none" : v < 0 ? "low" : "high"}`, style: `--share:${share}%`, x: x + 1, y: y + 1, width: Math.max(wide - 2, 1), height: Math.max(high - 2, 1) }),
-          element("text", { class: share > 60 ? "cell-text strong" : "cell-text", x: x + wide / 2, y: y + high / 2 + 4, "text-anchor": "middle", "font-size": Math.min(12, Math.max(7, wide / (chart.words[i][j].length * 0.62 + 0.5))) }, chart.words[i][j]));
+          element("text", { class: share > 60 ? "cell-text strong" : "cell-text", x: x + wide / 2, y: y + high / 2 + 4, "text-anchor": "middle", style: `font-size:${Math.min(12.5, Math.max(7, wide / (chart.words[i][j].length * 0.62 + 0.5))).toFixed(1)}px` }, chart.words[i][j]));
         place.points.push({ px: x + wide / 2, py: y + high / 2, lines: [row, column, chart.words[i][j]], reach: Math.max(wide, high) });
       });
     });
