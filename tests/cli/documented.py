@@ -47,6 +47,7 @@ EVERYWHERE = {
     "uproar doctor": [],
     "uproar validate study.toml": ["--jobs", "1"],
     "uproar report runs/digits": [],
+    "uproar clean": ["runs/digits"],
 }
 """Those that compute nothing, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
 
@@ -111,6 +112,8 @@ their results. Line, words added; for `make demo` its command."""
 
 NO_NETWORK = "needs a network"
 NEW = "tried in tests/cli/test_new.py"
+JSON = "tried in tests/cli/test_json.py"
+SLURM = "tried in tests/study/test_submitit.py"
 CLUSTER = "needs a cluster or a bucket"
 PAGE = "the example of its page is run by a test of its own"
 LIKE_RUN = "the command `uproar run study.toml` with other options"
@@ -127,6 +130,14 @@ ONLY_READ = {
     "uproar validate hooker2019-paper --protocols evaluator": "as `uproar validate study.toml`",
     "uproar run study.toml --until-decided": LIKE_RUN,
     "uproar run study.toml --ray auto": CLUSTER,
+    "uproar run study.toml --slurm partition=gpu,time=4h": SLURM,
+    "uproar run study.toml --slurm partition=gpu,time=4h,memory=16GB,gpus=1,workers=32 --out /shared/runs/study": SLURM,
+    "uproar run study.toml --json": JSON,
+    "uproar report runs/digits --json": JSON,
+    "uproar ls metrics --json": JSON,
+    "uproar clean runs --yes": "in tests/cli/test_store_command.py",
+    "uproar --install-completion": "changes the shell of who runs it; tests/cli/test_completion.py",
+    "uproar --show-completion": "asks which shell it is in; tests/cli/test_completion.py",
     "uproar run study.toml --ray auto --store /shared/study": CLUSTER,
     'uproar run study.toml --ray "$address:$port" --store /shared/runs/study/store --out /shared/runs/study': CLUSTER,
     "uproar run study.toml --store s3://bucket/study --collect": CLUSTER,

@@ -69,11 +69,12 @@ class Commands:
         term: str = "xterm-256color",
         keys: Sequence[tuple[str, str]] = (),
         timeout: float = 240,
+        variables: dict[str, str] | None = None,
     ) -> Shown:
         """A command on a terminal; when text that matches a pattern of `keys` was shown, its keys are typed."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        pid = self._start(arguments, folder, {"TERM": term}, [theirs, theirs, theirs])
+        pid = self._start(arguments, folder, {"TERM": term, **(variables or {})}, [theirs, theirs, theirs])
         os.close(theirs)
         shown = Shown(-1, "")
         typed = list(keys)
@@ -96,12 +97,13 @@ class Commands:
         term: str = "xterm-256color",
         interrupt: str = "",
         timeout: float = 240,
+        variables: dict[str, str] | None = None,
     ) -> Shown:
         """A command whose output and errors go into pipes; `interrupt` is a pattern in the errors to stop it at."""
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         nothing = os.open(os.devnull, os.O_RDONLY)
-        pid = self._start(arguments, folder, {"TERM": term}, [nothing, out_end, err_end])
+        pid = self._start(arguments, folder, {"TERM": term, **(variables or {})}, [nothing, out_end, err_end])
         for handle in (nothing, out_end, err_end):
             os.close(handle)
         shown = Shown(-1, "")

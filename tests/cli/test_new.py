@@ -18,7 +18,7 @@ def test_a_new_study_is_valid_and_a_file_that_is_there_is_left_alone(commands: C
     assert "uproar run study.toml" in text
     from uproar.study.spec import study_of
 
-    assert study_of(tmp_path / "study.toml").protocols == ("roar", "kar")
+    assert study_of(tmp_path / "study.toml").protocols == ("evaluator", "roar", "kar")
     again = commands.piped(["new", "study"], tmp_path)
     assert again.code == 2 and "study.toml is there already" in again.errors
     assert (tmp_path / "study.toml").read_text() == text

@@ -104,3 +104,39 @@ def test_clean_lists_first_and_removes_only_what_no_run_needs(run, capsys):
     assert own.exists() and not aside.exists() and not begun.exists() and not hidden.exists()
     assert _exit_code(["store", "clean", str(run)]) == 0
     assert "Nothing to remove" in capsys.readouterr().out
+
+
+def test_clean_lists_what_no_study_needs_and_removes_it_only_when_told(run, capsys):
+    store = Store(run / "store")
+    store.write("cell", "f" * 40, Item({}, {}))
+    (unneeded,) = (run / "store").rglob("f" * 40 + "*")
+    before = {path for path in run.rglob("*") if path.is_file()}
+    assert _exit_code(["clean", str(run.parent)]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing was removed; --yes" in said
+    assert {path for path in run.rglob("*") if path.is_file()} == before
+    assert _exit_code(["clean", str(run.parent), "--yes"]) == 0
+    assert "Removed 1 files" in capsys.readouterr().out
+    assert {path for path in run.rglob("*") if path.is_file()} == before - {unneeded}
+    assert _exit_code(["report", str(run)]) == 0
+
+
+def test_clean_leaves_the_store_of_a_run_alone_that_it_cannot_read(run, capsys):
+    Store(run / "store").write("cell", "f" * 40, Item({}, {}))
+    (run / "run.json").write_text("{}")
+    before = {path for path in run.rglob("*") if path.is_file()}
+    assert _exit_code(["clean", str(run.parent), "--yes"]) == 0
+    assert "is left alone" in " ".join(capsys.readouterr().err.split())
+    assert {path for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_clean_takes_kept_maps_only_when_asked(tmp_path, capsys):
+    store = Store(tmp_path / "score" / "store")
+    store.begin()
+    store.write("maps", "a" * 40, Item({}, {}))
+    assert _exit_code(["clean", str(tmp_path), "--yes"]) == 0
+    assert "Nothing to remove." in capsys.readouterr().out
+    assert _exit_code(["clean", str(tmp_path), "--maps", "--yes"]) == 0
+    assert not list(store.keys("maps"))
+    assert _exit_code(["clean", str(tmp_path / "nowhere")]) == 2
+    assert "is not a folder" in capsys.readouterr().err

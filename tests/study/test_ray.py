@@ -27,7 +27,7 @@ from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.cell import Done
 from uproar.study.plan import plan
 from uproar.study.ray_executor import Ray
-from uproar.study.ray_token import Token
+from uproar.study.run_token import Token
 from uproar.study.trials import plan_trials
 
 ray = pytest.importorskip("ray", reason="needs uproar[ray]")

@@ -15,6 +15,7 @@ from uproar.cli import (
     audit,
     choose,
     claims,
+    clean,
     data,
     diff,
     explain,
@@ -41,6 +42,7 @@ from uproar.cli.interrupt import (
     lost_output,
     what_is_kept,
 )
+from uproar.cli.json_output import with_json
 from uproar.cli.options import Command, Group
 from uproar.errors import CODE_ERRORS, StoreError, UproarError, one_line, plainly, shortened
 from uproar.paths import check_working_folder
@@ -68,24 +70,25 @@ def options(
     """Which attribution method can you trust on your model and data, and can the benchmark itself be trusted?"""
 
 
-app.command("run", cls=Command)(run.run)
-app.command("report", cls=Command)(report.report)
-app.command("view", cls=Command)(view.view)
-app.command("validate", cls=Command)(validate.validate)
-app.command("audit", cls=Command)(audit.audit)
-app.command("claims", cls=Command)(claims.claims)
-app.command("results", cls=Command)(report.results)
-app.command("choose", cls=Command)(choose.choose)
-app.command("explain", cls=Command)(explain.explain)
-app.command("score", cls=Command)(score.score)
-app.command("try", cls=Command)(try_estimator.try_estimators)
-app.command("judge", cls=Command)(judge.judge)
-app.command("new", cls=Command)(new.new)
-app.command("diff", cls=Command)(diff.diff)
-app.command("merge", cls=Command)(merge.merge)
-app.command("layers", cls=Command)(layers.layers)
-app.command("ls", cls=Command)(ls.ls)
-app.command("doctor", cls=Command)(ls.doctor)
+app.command("run", cls=Command)(with_json(run.run))
+app.command("report", cls=Command)(with_json(report.report))
+app.command("view", cls=Command)(with_json(view.view))
+app.command("validate", cls=Command)(with_json(validate.validate))
+app.command("audit", cls=Command)(with_json(audit.audit))
+app.command("claims", cls=Command)(with_json(claims.claims))
+app.command("results", cls=Command)(with_json(report.results))
+app.command("choose", cls=Command)(with_json(choose.choose))
+app.command("explain", cls=Command)(with_json(explain.explain))
+app.command("score", cls=Command)(with_json(score.score))
+app.command("try", cls=Command)(with_json(try_estimator.try_estimators))
+app.command("judge", cls=Command)(with_json(judge.judge))
+app.command("new", cls=Command)(with_json(new.new))
+app.command("diff", cls=Command)(with_json(diff.diff))
+app.command("merge", cls=Command)(with_json(merge.merge))
+app.command("layers", cls=Command)(with_json(layers.layers))
+app.command("clean", cls=Command)(with_json(clean.clean))
+app.command("ls", cls=Command)(with_json(ls.ls))
+app.command("doctor", cls=Command)(with_json(ls.doctor))
 app.add_typer(data.app, name="data")
 app.add_typer(store.app, name="store")
 
@@ -122,6 +125,8 @@ def _exit_code(arguments: list[str] | None) -> int:
     except CODE_ERRORS as error:
         if lost_output(error):
             return end_output(error)
+        if isinstance(error, SystemExit) and not line_in_file(error):  # of the library that completes words for shells
+            return error.code if isinstance(error.code, int) else int(error.code is not None)
         if isinstance(error, OSError) and error.filename is not None and not line_in_file(error):
             return _refused(shortened(f"Cannot use {error.filename}: {error.strerror}."), 3)
         where = line_in_file(error)

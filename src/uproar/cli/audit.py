@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from rich.markup import escape
@@ -11,7 +12,8 @@ from uproar.cli.checks import check_run
 from uproar.cli.console import output, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
-from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, Stored, Trust, flag
+from uproar.cli.json_output import add_to_json
+from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, Slurm, Stored, Trust, flag
 from uproar.cli.options import names as names_option
 from uproar.cli.progress import of_study, watched
 from uproar.remaining_time import about, duration
@@ -24,9 +26,12 @@ if TYPE_CHECKING:
 
 def audit(
     folder: RunFolder,
-    names: Annotated[list[str] | None, names_option("--audits", text="See uproar ls audits", default="all")] = None,
+    names: Annotated[
+        list[str] | None, names_option("--audits", kind="audits", text="See uproar ls audits", default="all")
+    ] = None,
     jobs: Jobs = None,
     ray: RayAddress = None,
+    slurm: Slurm = None,
     cost: Annotated[bool, flag("--cost", panel=HOW, text="Say what it would cost, and stop")] = False,
     weights: Moved = None,
     plugin: Plugins = None,
@@ -48,6 +53,7 @@ def audit(
     chosen = tuple(some("--audits", names, audits))
     count = workers(jobs, study.device)
     planned = _planned(study, chosen, () if names is None else chosen, root, count)
+    add_to_json(planned=[asdict(one) for one in planned])
     output.print(
         f"{len(planned)} audit{'s' * (len(planned) != 1)}: {sum(one.cells for one in planned)} new cells, at most "
         f"about {duration(max(1, sum(one.seconds for one in planned)))} with {count} process{'es' * (count > 1)}."
@@ -59,7 +65,7 @@ def audit(
         return 0
     study = study.with_changes(audits=[one.audit for one in planned])
     with watched("planning") as watch, kept(f"Finished cells are in {public(root)}; {AGAIN}"):
-        done = completed(study, root, jobs, of_study(watch), ray)
+        done = completed(study, root, jobs, of_study(watch), ray, slurm=slurm)
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts)
         watch.say("drawing the report")

@@ -15,6 +15,7 @@ from rich.markup import escape
 from uproar.cli.checks import check_classes, check_folder
 from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
+from uproar.cli.default_folder import default_folder
 from uproar.cli.interrupt import AGAIN, NOTHING, kept
 from uproar.cli.next_steps import command, opened, print_next, same_subject
 from uproar.cli.options import (
@@ -31,7 +32,7 @@ from uproar.cli.options import (
     names,
     option,
 )
-from uproar.cli.print_results import print_answers, print_headline
+from uproar.cli.print_results import add_scores_to_json, print_answers, print_headline
 from uproar.cli.progress import Watch, of_study, watched
 from uproar.errors import BadInput
 from uproar.remaining_time import duration, seconds_of
@@ -40,6 +41,8 @@ from uproar.storage.urls import public_command
 if TYPE_CHECKING:
     from uproar.results.scores import Scores
 
+FOLDER = Path("runs/choose")
+"""Where an answer goes that was not told where; its maps are kept in its store, also by others with a number."""
 LIMIT = 500
 METHODS = "ten usual ones, cheap ones first"
 
@@ -54,7 +57,8 @@ def choose(
         ),
     ] = None,
     methods: Annotated[
-        list[str] | None, names(text="Methods to choose from, see uproar ls estimators", default=METHODS)
+        list[str] | None,
+        names(kind="estimators", text="Methods to choose from, see uproar ls estimators", default=METHODS),
     ] = None,
     task: Task = "digits",
     model: Model = "cnn-small",
@@ -83,13 +87,22 @@ def choose(
     ] = None,
     weights: Weights = None,
     out: Annotated[
-        Path, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/choose")
-    ] = Path("runs/choose"),
+        Path | None,
+        option(
+            panel=WHERE,
+            takes="FOLDER",
+            text="The report goes here",
+            default="runs/choose; runs/choose-2, … if that holds the answer to another command",
+        ),
+    ] = None,
     data_root: DataRoot = None,
 ) -> int:
     """Say which attribution method to use for a network, and which ones not: explains, judges, checks, answers."""
     check_size(size, images)
     check_classes(classes, images)
+    asked_by = public_command(["uproar", *sys.argv[1:]])
+    kept_maps = (FOLDER if out is None else out) / "store"
+    out = default_folder(FOLDER, asked_by) if out is None else out
     check_folder(out)
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
@@ -105,8 +118,8 @@ def choose(
 
     for file in plugin or ():
         load_plugin(file)
-    asked, place, began = some("--methods", methods, USUAL), Store(out / "store"), time.perf_counter()
-    with watched("reading the images") as watch, kept(_left(out)):
+    asked, place, began = some("--methods", methods, USUAL), Store(kept_maps), time.perf_counter()
+    with watched("reading the images") as watch, kept(_left(kept_maps)):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
         subject, labelled = labelled_subject(chosen, None, model, weights, seed, watch)
         tuner = None if images is None else fine_tuner_of(subject, chosen, seed, place)
@@ -124,7 +137,7 @@ def choose(
                 model,
                 weights,
                 seed,
-                out,
+                kept_maps,
                 None if seconds is None else seconds - chooser.spent,
                 watch,
             )
@@ -132,9 +145,10 @@ def choose(
         from uproar.report import write_choice  # tables and plots load slowly
         from uproar.report.headline import score_headline
 
-        facts = {"command": public_command(["uproar", *sys.argv[1:]]), "seed": seed}
+        facts = {"command": asked_by, "seed": seed}
         page = write_choice(replace(scores, provenance=facts), out)
     note(*place.faults.take_notices(), *scores.notices)
+    add_scores_to_json(scores, page)
     if scores.quality is not None:
         output.print(escape(scores.quality.sentence), soft_wrap=True)
     print_answers([scores.answer])
@@ -163,7 +177,7 @@ def _evaluated(
     model: str,
     weights: str | None,
     seed: int,
-    out: Path,
+    store: Path,
     budget: float | None,
     watch: Watch,
 ) -> Scores:
@@ -177,10 +191,10 @@ def _evaluated(
         return replace(scores, notices=(*scores.notices, "No evaluator was asked: the time was over."))
     watch.note("asking evaluators")
     names = list(dict.fromkeys(scores.table["method"]))
-    found, why = evaluations_of(task, model, weights, names, seed, str(out / "store"), budget, of_study(watch))
+    found, why = evaluations_of(task, model, weights, names, seed, str(store), budget, of_study(watch))
     return replace(scores, evaluations=found, notices=(*scores.notices, *([why] if why else [])))
 
 
-def _left(out: Path) -> Callable[[], str]:
+def _left(store: Path) -> Callable[[], str]:
     """What is left of a choice that was stopped."""
-    return lambda: f"Finished maps are in {out / 'store'}; {AGAIN}" if (out / "store" / "maps").is_dir() else NOTHING
+    return lambda: f"Finished maps are in {store}; {AGAIN}" if (store / "maps").is_dir() else NOTHING

@@ -23,8 +23,13 @@ class Screen(Console):
     A path is never broken: it can be copied. Through pipes a sentence is one line.
     """
 
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a person reads it; with FORCE_COLOR a pipe is coloured like a terminal, but is none."""
+        return self.is_terminal and self.file.isatty()
+
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
-        if soft_wrap and self.is_terminal:
+        if soft_wrap and self.on_terminal:
             rendering: dict[str, Any] = {name: options.get(name) for name in ("markup", "highlight")}
             texts = [self.render_str(o, **rendering) if isinstance(o, str) else o for o in objects]
             objects = tuple(broken(o, self.width) if isinstance(o, Text) else o for o in texts)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from uproar.cli.completion import complete_names
 from uproar.cli.console import errors, output, print_file
 from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.json_output import add_to_json, with_json
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, WHERE, Command, Group, flag, option
 from uproar.cli.progress import Watch, watched
@@ -45,8 +47,14 @@ app = typer.Typer(help="Download and check data sets.", no_args_is_help=True, cl
 
 
 @app.command("get", cls=Command)
+@with_json
 def get_set(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="Data set, e.g. cifar10", show_default=False, autocompletion=complete_names("tasks")
+        ),
+    ],
     data_root: DataRoot = None,
 ) -> int:
     """Download a data set; stopped half-way, the same command goes on from there."""
@@ -56,14 +64,21 @@ def get_set(
     known = public_dataset(name)
     with watched(f"asking for {name}") as watch, kept("What was downloaded is kept; " + AGAIN):
         folder, note = get(known, download_root(), _listener(watch))
+    add_to_json(name=name, folder=folder, note=note)
     output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)
     print_next(f"{command('data', 'verify', name)} checks it; {command('run', '--task', name)} uses it")
     return 0
 
 
 @app.command("verify", cls=Command)
+@with_json
 def verify_set(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Data set, e.g. cifar10 or folder(root=photos)")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="Data set, e.g. cifar10 or folder(root=photos)", autocompletion=complete_names("tasks")
+        ),
+    ],
     leave: Annotated[
         bool, flag("--leave-out", panel=HOW, text="List unreadable pictures as left out of the set")
     ] = False,
@@ -74,6 +89,13 @@ def verify_set(
 
     with watched(f"looking for {name}") as watch:
         verification = verify(name, watch.counting("pictures", f"reading {name}"))
+    add_to_json(
+        name=name,
+        folder=verification.folder,
+        facts=verification.facts,
+        faults=verification.faults,
+        unreadable=[{"picture": picture, "reason": reason} for picture, reason in verification.unreadable.items()],
+    )
     place = "" if verification.folder is None else f" in {verification.folder}"
     facts = "; ".join(verification.facts) or "cannot be loaded"
     output.print(escape(f"{name}{place}: {facts}."), soft_wrap=True)

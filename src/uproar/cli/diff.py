@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,16 +10,28 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_run
+from uproar.cli.completion import complete_runs
 from uproar.cli.console import output, table
 from uproar.cli.data import DataRoot
+from uproar.cli.json_output import add_to_json
 from uproar.cli.options import Trust
 from uproar.cli.progress import watched
 
 if TYPE_CHECKING:
     from uproar.results.difference import Difference
 
-Before = Annotated[Path, typer.Argument(metavar="BEFORE", help="Folder of a run, e.g. runs/a", show_default=False)]
-After = Annotated[Path, typer.Argument(metavar="AFTER", help="Folder of another, e.g. runs/b", show_default=False)]
+Before = Annotated[
+    Path,
+    typer.Argument(
+        metavar="BEFORE", help="Folder of a run, e.g. runs/a", show_default=False, autocompletion=complete_runs
+    ),
+]
+After = Annotated[
+    Path,
+    typer.Argument(
+        metavar="AFTER", help="Folder of another, e.g. runs/b", show_default=False, autocompletion=complete_runs
+    ),
+]
 
 
 def diff(before: Before, after: After, trust: Trust = False, data_root: DataRoot = None) -> int:
@@ -30,6 +43,14 @@ def diff(before: Before, after: After, trust: Trust = False, data_root: DataRoot
 
     with watched("collecting the results"):
         found = compare_runs(open_folder(before, trust=trust), open_folder(after, trust=trust))
+    add_to_json(
+        settings=[{"setting": name, "before": a, "after": b} for name, (a, b) in found.settings.items()],
+        cells=asdict(found.cells),
+        scores=asdict(found.scores),
+        verdicts=found.verdicts,
+        matters=len(found.decisive) > 0,
+        sentence=found.sentence,
+    )
     _print_settings(found)
     output.print(f"Cells: {found.cells.sentence}.", highlight=False, soft_wrap=True)
     if found.scores.common or found.scores.added or found.scores.removed:

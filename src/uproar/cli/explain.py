@@ -12,6 +12,7 @@ from uproar.cli.checks import check_classes, check_file, check_output_option
 from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import command, opened, print_next, same_subject
 from uproar.cli.options import (
     WHAT,
@@ -64,7 +65,8 @@ def explain(
         ),
     ] = None,
     estimators: Annotated[
-        list[str] | None, names(text="Methods to show, see uproar ls estimators", default=", ".join(DEFAULT))
+        list[str] | None,
+        names(kind="estimators", text="Methods to show, see uproar ls estimators", default=", ".join(DEFAULT)),
     ] = None,
     task: Task = "digits",
     model: Model = "cnn-small",
@@ -140,6 +142,7 @@ def explain(
     note(*kept_maps.faults.take_notices())
     _print_quality(quality)
     _print_layers(layers)
+    add_to_json(picture=out, arrays=save, quality=quality.sentence, estimators=list(maps))
     print_file("Picture", out)
     if save is not None:
         _save(save, maps, subject, chosen)
@@ -271,6 +274,7 @@ def _explain_both(
         _draw(out, images, shown, _captions(titles, outputs, bench.task.classes, labels.numpy(), SOFTMAX), quality)
     _print_quality(quality)
     note(*bench.store.faults.take_notices())
+    add_to_json(picture=out, arrays=dict(zip([c.name for c in chains], stored, strict=True)), quality=quality.sentence)
     print_file("Picture", out)
     for chain, name in zip(chains, stored, strict=True):
         print_file(chain.name, name)

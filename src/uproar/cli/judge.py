@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from uproar.cli.completion import complete_names
 from uproar.cli.console import note, output, table
+from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import print_next
 from uproar.cli.options import HOW, WHAT, WHERE, Plugins, option
 from uproar.errors import BadInput
@@ -30,6 +32,7 @@ def judge(
             metavar="METRIC|PROTOCOL|FILE",
             help="Names, or a file that declares metrics; without any, what the board says",
             show_default=False,
+            autocompletion=complete_names("metrics", "protocols"),
         ),
     ] = None,
     task: Annotated[
@@ -134,6 +137,7 @@ def _print_board() -> int:
 
 
 def _print(every: list[JudgeRecovery], title: str) -> None:
+    add_to_json(judges=[_row(one) for one in every])
     shown = table(title, "judge", ">recovery", ">95 % interval", "trusted", "blind to", "rewards")
     for one in every:
         r = one.recovery
@@ -141,6 +145,21 @@ def _print(every: list[JudgeRecovery], title: str) -> None:
         trusted = "wrong in sign" if one.turned else "yes" if one.trusted else "no"
         shown.add_row(one.judge, f"{r.value:.2f}", interval, trusted, ", ".join(one.blind), ", ".join(one.rewards))
     output.print(shown)
+
+
+def _row(one: JudgeRecovery) -> dict[str, object]:
+    """What is known of a judge, for programs."""
+    return {
+        "judge": one.judge,
+        **one.recovery.as_row("recovery", with_n=True),
+        "trusted": one.trusted,
+        "wrong_in_sign": one.turned,
+        "wrong": one.wrong,
+        "images_needed": one.needed,
+        "blind_to": one.blind,
+        "rewards": one.rewards,
+        "by_kind": one.by_kind,
+    }
 
 
 def _write_board(found: pd.DataFrame, board: Path, seconds: float) -> None:

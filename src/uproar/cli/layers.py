@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from uproar.cli.completion import complete_names
 from uproar.cli.console import note, output, table
+from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import print_next
 from uproar.cli.options import Plugins
 
 
 def layers(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="vit-small, net.py:build, timm:NAME, ...", show_default=False)
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="vit-small, net.py:build, timm:NAME, ...",
+            show_default=False,
+            autocompletion=complete_names("models"),
+        ),
     ],
-    task: Annotated[str, typer.Option("--task", metavar="NAME", help="The task whose images it sees")] = "digits",
+    task: Annotated[
+        str,
+        typer.Option(
+            "--task", metavar="NAME", help="The task whose images it sees", autocompletion=complete_names("tasks")
+        ),
+    ] = "digits",
     weights: Annotated[
         str | None, typer.Option("--weights", metavar="FILE", help="Weights, safetensors or a table of tensors")
     ] = None,
@@ -35,6 +49,7 @@ def layers(
     network = build(ModelSpec.of(model), chosen, 0)
     network = network if weights is None else load_weights(network, weights)
     found, refusals = layer_candidates(network.eval(), chosen.test.read(slice(0, 2)))
+    add_to_json(layers=[asdict(each) for each in found], refusals=refusals)
     shown = table(f"Layers of {model} on {task}", "layer", "module", "output of an image", "places", "default of")
     for each in found:
         shape, places = " × ".join(map(str, each.shape)), " × ".join(map(str, each.grid))

@@ -12,7 +12,8 @@ from typing import Any
 
 from uproar.audits import audits
 from uproar.claims import claims_named, papers_with_claims
-from uproar.cli.ls import LISTINGS, Kind
+from uproar.cli.completion import LISTINGS
+from uproar.cli.ls import Kind
 from uproar.data import tasks
 from uproar.estimators import estimators
 from uproar.expression import shown_value

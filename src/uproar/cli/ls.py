@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from uproar.cli.completion import LISTINGS
 from uproar.cli.console import output, table
 from uproar.cli.data import DataRoot
+from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import print_next
 from uproar.cli.options import Plugins
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.locations import find
-
-LISTINGS = Path(__file__).with_name("listings.json")
-"""What the package itself declares; written by `python -m uproar.cli.listings`, and a test says if it is old."""
 
 
 class Kind(StrEnum):
@@ -58,15 +56,19 @@ def ls(
     data_root: DataRoot = None,
 ) -> int:
     """List what there is, with options and their defaults."""
+    found: list[dict[str, str]] = []
     for listing in _tables(kind.value, plugin or []):
         columns, rows = listing["columns"], listing["rows"]
         if kind is Kind.tasks:
             columns = [columns[0], "where", *columns[1:]]
             rows = [[name, _where(name), *rest] for name, *rest in rows]
+        names = [column.replace(" ", "_") for column in columns]
+        found += [{"group": listing["title"], **dict(zip(names, row, strict=True))} for row in rows]
         shown = table(listing["title"], *columns)
         for row in rows:
             shown.add_row(*map(escape, row))
         output.print(shown)
+    add_to_json(**{kind.value: found})
     print_next(NEXT[kind.value])
     return 0
 
@@ -104,18 +106,22 @@ def doctor() -> int:
     from uproar import devices
     from uproar.study.executors import default_jobs
 
-    shown = table("uproar", "what", "found")
-    for name in ("uproar", "torch", "numpy", "scipy", "pandas", "matplotlib", "captum", "ray"):
+    found: dict[str, str] = {}
+    for name in ("uproar", "torch", "numpy", "scipy", "pandas", "matplotlib", "captum", "ray", "submitit"):
         try:
-            shown.add_row(name, metadata.version(name))
+            found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            shown.add_row(name, "[dim]not installed (optional)[/]")
-    shown.add_row("python", f"{platform.python_version()} on {platform.platform()}")
-    shown.add_row("processes by default", f"{default_jobs('auto')} ({os.cpu_count()} cores)")
-    shown.add_row("torch threads", str(torch.get_num_threads()))
-    shown.add_row("devices", ", ".join(devices.available()))
+            found[name] = "not installed (optional)"
+    found["python"] = f"{platform.python_version()} on {platform.platform()}"
+    found["processes by default"] = f"{default_jobs('auto')} ({os.cpu_count()} cores)"
+    found["torch threads"] = str(torch.get_num_threads())
+    found["devices"] = ", ".join(devices.available())
     here = [name for name, known in CATALOGUE.items() if find(known) is not None]
-    shown.add_row("data sets found", ", ".join(here) or "none: see uproar ls tasks")
+    found["data sets found"] = ", ".join(here) or "none: see uproar ls tasks"
+    shown = table("uproar", "what", "found")
+    for name, value in found.items():
+        shown.add_row(name, f"[dim]{value}[/]" if value.endswith("(optional)") else escape(value))
+    add_to_json(doctor=[{"what": name, "found": value} for name, value in found.items()])
     output.print(shown)
     print_next("uproar run compares ten estimators on the built-in digits")
     return 0

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from uproar.cli.checks import check_folder, check_run
+from uproar.cli.completion import complete_runs
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import kept
 from uproar.cli.next_steps import command
@@ -20,7 +21,12 @@ from uproar.storage.urls import public_command
 def merge(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER FOLDER…", show_default=False, help="Folders of runs, e.g. runs/a runs/b"),
+        typer.Argument(
+            metavar="FOLDER FOLDER…",
+            show_default=False,
+            help="Folders of runs, e.g. runs/a runs/b",
+            autocompletion=complete_runs,
+        ),
     ],
     out: Annotated[Path, option(panel=WHERE, takes="FOLDER", text="The merged run goes here, a new folder")],
     trust: Trust = False,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from uproar.cli.console import print_file
+from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import command, print_next
 from uproar.errors import BadInput, StoreError
 from uproar.storage.backends import write_file
@@ -51,6 +52,7 @@ def new(
         write_file(target, starter.read_text(encoding="utf-8").replace("FILE", str(target)).encode())
     except OSError as error:
         raise StoreError(f"Cannot write {target}: {error.strerror or error}.") from None
+    add_to_json(kind=str(kind), file=target)
     print_file(f"New {kind}", target)
     print_next(_next(kind, target))
     return 0

@@ -12,6 +12,8 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
+from uproar.cli.completion import complete_names, complete_runs
+
 WHAT = "What to run"
 HOW = "How to run it"
 WHERE = "Where things are"
@@ -29,9 +31,10 @@ def flag(name: str, *, panel: str, text: str, **more: Any) -> Any:
     return typer.Option(name, metavar="", help=escape(text), rich_help_panel=panel, **more)
 
 
-def names(*names: str, panel: str = WHAT, text: str, default: str | None = None) -> Any:
-    """An option that lists names, separated by commas or given several times."""
-    return option(*names, panel=panel, takes="A,B,…", text=text, default=default)
+def names(*names: str, kind: str, panel: str = WHAT, text: str, default: str | None = None) -> Any:
+    """An option that lists names of a kind (as `uproar ls` has them), separated by commas or given several times."""
+    offered = complete_names(kind)
+    return option(*names, panel=panel, takes="A,B,…", text=text, default=default, autocompletion=offered)
 
 
 class _PlainHelp:
@@ -56,7 +59,10 @@ class Group(_PlainHelp, TyperGroup):
 
 
 RunFolder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Folder of a run, e.g. runs/digits", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="FOLDER", help="Folder of a run, e.g. runs/digits", show_default=False, autocompletion=complete_runs
+    ),
 ]
 Weights = Annotated[
     str | None, option(panel=WHERE, takes="FILE", text="Trained weights of the base model", default="it is trained")
@@ -91,9 +97,20 @@ Plugins = Annotated[
     list[str] | None,
     option(panel=WHAT, takes="FILE.py", text="A file that declares estimators, metrics, … of your own"),
 ]
-Task = Annotated[str, option(panel=WHAT, takes="NAME", text="Data set, see uproar ls tasks", default="digits")]
+Task = Annotated[
+    str,
+    option(
+        panel=WHAT,
+        takes="NAME",
+        text="Data set, see uproar ls tasks",
+        default="digits",
+        autocompletion=complete_names("tasks"),
+    ),
+]
 NETWORK = "Network, see uproar ls models, or FILE.py:FACTORY"
-Model = Annotated[str, option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small")]
+Model = Annotated[
+    str, option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small", autocompletion=complete_names("models"))
+]
 Classes = Annotated[
     int | None,
     option(panel=WHAT, takes="N", text="Number of classes, for images of your own", default="what the model has"),
@@ -115,6 +132,16 @@ PictureSize = Annotated[
 ]
 Seed = Annotated[int, option(panel=HOW, takes="N", text="Seed of the network and of all draws", default="0")]
 Jobs = Annotated[int | None, option(panel=HOW, takes="N", text="Processes at a time", default="one per core")]
+Slurm = Annotated[
+    str | None,
+    option(
+        panel=HOW,
+        takes="auto|KEY=VALUE,…",
+        text="Run on this SLURM cluster: partition, account, qos, constraint, exclude, time, memory, cpus, gpus, "
+        "workers, logs",
+        default="this machine",
+    ),
+]
 RayAddress = Annotated[
     str | None, option(panel=HOW, takes="auto|HOST:PORT", text="Run on this Ray cluster", default="this machine")
 ]

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from uproar.cli.console import errors, output, table
+from uproar.cli.json_output import add_to_json, json_wanted
 from uproar.cli.next_steps import RESUME, after_run, print_next
 from uproar.cli.options import HOW, option
 from uproar.errors import BadInput
@@ -314,6 +315,7 @@ def finish(results: Run, page: Path, folder: Path, resume: str = RESUME) -> int:
     """
     from uproar.report.headline import headlines
 
+    _add_run_to_json(results, page)
     print_answers(results.answers)
     for headline, answer in zip(headlines(results), results.answers, strict=True):
         print_headline(headline, answer.details)
@@ -332,3 +334,40 @@ def finish(results: Run, page: Path, folder: Path, resume: str = RESUME) -> int:
     output.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
     print_next(*after_run(results, page, folder, resume))
     return 1 if failed or missing or results.lost else 0
+
+
+def _add_run_to_json(results: Run, page: Path) -> None:
+    """The tables of a run as its CSV files have them, the answers, what is missing or failed, and the report."""
+    if not json_wanted():
+        return
+    from uproar.report.headline import headlines
+    from uproar.report.tables import run_tables
+
+    add_to_json(
+        report=page,
+        answers=[
+            _answer(answer, headline) for answer, headline in zip(results.answers, headlines(results), strict=True)
+        ],
+        **run_tables(results, results.verdicts),
+        problems=results.problems,
+    )
+
+
+def add_scores_to_json(scores: Scores, page: Path) -> None:
+    """The tables of scores as their CSV files have them, the answer, and the report."""
+    if not json_wanted():
+        return
+    from uproar.report.headline import score_headline
+
+    add_to_json(
+        report=page,
+        answers=[_answer(scores.answer, score_headline(scores))],
+        scores=scores.table,
+        comparisons=scores.comparisons,
+    )
+
+
+def _answer(answer: Answer, headline: str) -> dict[str, object]:
+    """Which method to use, in a sentence, by name and as a table of all methods."""
+    about = {name: getattr(answer, name) for name in ("task", "model", "recommended", "details")}
+    return {**about, "sentence": headline, "methods": answer.table}

@@ -149,8 +149,8 @@ def shortened(text: str, width: int) -> str:
 
 
 def redrawn() -> bool:
-    """Whether standard error is a terminal whose lines can be drawn again."""
-    return errors.is_terminal and not errors.is_dumb_terminal
+    """Whether standard error is a terminal whose lines can be drawn again; FORCE_COLOR makes no terminal of a pipe."""
+    return errors.on_terminal and not errors.is_dumb_terminal
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from uproar.cli.checks import check_folder, check_run
 from uproar.cli.console import output, print_file
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import kept
+from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import opened, print_next
 from uproar.cli.options import WHERE, Moved, RunFolder, Stored, Trust, option
-from uproar.cli.print_results import Compare, check_compared, print_comparisons
+from uproar.cli.print_results import Compare, add_scores_to_json, check_compared, print_comparisons
 from uproar.cli.progress import machine_lines, watched
 from uproar.errors import BadInput
 
@@ -84,6 +85,7 @@ def _report_scores(folder: Path, out: Path, latex: Path | None, compare: str | N
         check_compared(compare, scores.table["method"])
     with watched("drawing the report"), kept(UNCHANGED):
         page = write_scores(scores, out) if latex is None else write_latex(scores, latex)
+    add_scores_to_json(scores, page)
     print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
     print_file("Report", page)
     return 0
@@ -121,6 +123,7 @@ def results(
     from uproar.report import write_overview  # tables load slowly
 
     page = write_overview(folder)
+    add_to_json(overview=page)
     print_file("Overview", page)
     print_next(opened(page))
     return 0

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uproar.cli.checks import check_folder
+from uproar.cli.completion import complete_names
 from uproar.cli.console import note, output
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
-from uproar.cli.options import HOW, WHERE, Jobs, RayAddress, flag, option
+from uproar.cli.next_steps import command
+from uproar.cli.options import HOW, WHERE, Jobs, RayAddress, Slurm, flag, option
 from uproar.cli.print_results import Compare, check_compared
 from uproar.cli.progress import of_study, watched
 from uproar.cli.report import write_and_print
 from uproar.cli.study_options import Changes, changing
+from uproar.errors import BadInput
 from uproar.remaining_time import duration, seconds_of
 from uproar.storage.urls import public, public_command
 
@@ -30,6 +33,7 @@ File = Annotated[
         help="A study file (TOML) or name (uproar ls studies), whose settings the options replace; "
         "without one, ROAR and KAR on digits",
         show_default=False,
+        autocompletion=complete_names("studies"),
     ),
 ]
 Out = Annotated[Path | None, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/NAME")]
@@ -48,6 +52,7 @@ def run(
     changes: Changes,
     jobs: Jobs = None,
     ray: RayAddress = None,
+    slurm: Slurm = None,
     until_decided: Annotated[
         bool, flag("--until-decided", panel=HOW, text="Add replicates (3, 5, 8, 13, 20) only where verdicts are open")
     ] = False,
@@ -71,6 +76,7 @@ def run(
     if compare is not None:
         check_compared(compare, [chain.name for chain in chosen.chains])
     folder, root = folder_and_store(chosen, out, store)
+    chosen = _with_audits(chosen, folder)
     facts: dict[str, Any] = {"command": public_command(["uproar", *sys.argv[1:]])}
     if collect:
         from uproar.runs.open import open_store
@@ -82,7 +88,7 @@ def run(
     chosen.check_files()
     if len(chosen.seeds) < 2 and chosen.protocols:
         note("One replicate gives no verdicts, only curves: for those, give --seeds 2 or more.")
-    return _run(chosen, study, root, folder, facts, jobs, ray, limit_seconds, compare)
+    return _run(chosen, study, root, folder, facts, jobs, ray, slurm, limit_seconds, compare)
 
 
 def folder_and_store(study: Study, out: Path | None, store: str | None) -> tuple[Path, str]:
@@ -100,6 +106,25 @@ def _with_replicates(changes: Changes, study: Study, until_decided: bool) -> Stu
     return study.with_changes(until_decided=True, seeds=INTERIM_ANALYSES[-1] if changes.seeds is None else None)
 
 
+def _with_audits(study: Study, folder: Path) -> Study:
+    """The study with the audits that `uproar audit` added to the same one, so that its page keeps them."""
+    from uproar.runs.record import read_record
+
+    try:
+        before = read_record(folder).study
+    except BadInput:  # nothing was run there
+        return study
+    added = [name for name in before.get("audits", ()) if name not in study.audits]
+    if not added:
+        return study
+    settings = study.model_dump(mode="json")
+    if all(before.get(name) == value for name, value in settings.items() if name not in ("audits", "resources")):
+        return study.with_changes(audits=(*study.audits, *added))
+    again = command("audit", folder, "--audits", ",".join(added))
+    note(f"The study is another one than that in {folder}: what audits found there leaves the page; {again} asks anew.")
+    return study
+
+
 def _run(
     study: Study,
     file: str | None,
@@ -108,6 +133,7 @@ def _run(
     facts: dict[str, Any],
     jobs: int | None,
     ray: str | None,
+    slurm: str | None,
     limit_seconds: float | None,
     compare: str | None,
 ) -> int:
@@ -124,12 +150,12 @@ def _run(
     before = earlier_facts(folder)
     wall = before["wall"]
     facts |= {**environment(), "wall": {**wall, "begun": wall["begun"] + 1}}
-    facts["executor"] = _executor_name(jobs, ray, study.device)
+    facts["executor"] = _executor_name(jobs, ray, slurm, study.device)
     with watched("planning") as watch, kept(f"Finished cells are in {public(root)}; {AGAIN}"):
         compile_imputer(study.fill, study.metrics, watch)
         watch.say("planning")
         listen = kept_in(folder, of_study(watch), lambda: write_run(folder, study, root, facts, text))
-        done = completed(study, root, jobs, listen, ray, limit_seconds)
+        done = completed(study, root, jobs, listen, ray, limit_seconds, slurm)
     state, spent = done.progress, done.seconds
     new = state.total - state.cached
     wall = {**facts["wall"], "seconds": round(wall["seconds"] + spent, 1), "ended": wall["ended"] + 1}
@@ -146,9 +172,11 @@ def _run(
     return finish(results, page, folder)
 
 
-def _executor_name(jobs: int | None, ray: str | None, device: str) -> str:
+def _executor_name(jobs: int | None, ray: str | None, slurm: str | None, device: str) -> str:
     if ray is not None:
         return f"Ray cluster ({ray})"
+    if slurm is not None:
+        return f"SLURM through submitit ({slurm})"
     from uproar.study.executors import workers
 
     count = workers(jobs, device)

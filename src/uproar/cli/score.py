@@ -15,6 +15,7 @@ from rich.markup import escape
 from uproar.cli.checks import check_classes, check_folder, check_output_option
 from uproar.cli.console import check_size, errors, note, output, print_file, some
 from uproar.cli.data import DataRoot
+from uproar.cli.default_folder import default_folder
 from uproar.cli.interrupt import AGAIN, NOTHING, kept
 from uproar.cli.next_steps import command, opened, print_next, same_subject
 from uproar.cli.options import (
@@ -35,6 +36,7 @@ from uproar.cli.options import (
 )
 from uproar.cli.print_results import (
     Compare,
+    add_scores_to_json,
     check_compared,
     print_answers,
     print_comparisons,
@@ -51,6 +53,8 @@ from uproar.storage.urls import public_command
 if TYPE_CHECKING:
     from uproar.results.scores import Scores
 
+FOLDER = Path("runs/score")
+"""Where scores go that were not told where; their maps are kept in its store, also by others with a number."""
 DEFAULT_METRICS = ("insertion", "deletion", "road", "average_drop")
 DEFAULT_ESTIMATORS = ("grad", "ig", "sg_sq(grad)")
 """Scored beside all others unless told not to."""
@@ -71,12 +75,13 @@ def score(
     estimators: Annotated[
         list[str] | None,
         names(
+            kind="estimators",
             text="Also make maps with these, see uproar ls estimators",
             default=f"{', '.join(DEFAULT_ESTIMATORS)}; none with --maps",
         ),
     ] = None,
     metrics: Annotated[
-        list[str] | None, names(text="See uproar ls metrics", default=", ".join(DEFAULT_METRICS))
+        list[str] | None, names(kind="metrics", text="See uproar ls metrics", default=", ".join(DEFAULT_METRICS))
     ] = None,
     task: Task = "digits",
     model: Model = "cnn-small",
@@ -116,9 +121,15 @@ def score(
         ),
     ] = None,
     weights: Weights = None,
-    out: Annotated[Path, option(panel=WHERE, takes="FOLDER", text="The report goes here", default="runs/score")] = Path(
-        "runs/score"
-    ),
+    out: Annotated[
+        Path | None,
+        option(
+            panel=WHERE,
+            takes="FOLDER",
+            text="The report goes here",
+            default="runs/score; runs/score-2, … if that holds the scores of another command",
+        ),
+    ] = None,
     data_root: DataRoot = None,
 ) -> int:
     """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
@@ -127,6 +138,9 @@ def score(
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     check_classes(classes, images)
+    asked_by = public_command(["uproar", *sys.argv[1:]])
+    kept_maps = (FOLDER if out is None else out) / "store"
+    out = default_folder(FOLDER, asked_by) if out is None else out
     check_folder(out)
     from uproar.cli.imputer import compile_imputer  # torch loads slowly
     from uproar.cli.mapping_progress import ScoreProgress
@@ -149,14 +163,14 @@ def score(
     if fine_tuned and images is not None and train is None:
         raise BadInput(f"{fine_tuned[0]} asks a fine-tuned copy of the network: give --train, {WAYS}.")
     began, seconds = time.perf_counter(), None if budget is None else seconds_of(budget)
-    place = Store(out / "store")
+    place = Store(kept_maps)
     given = read_maps(maps)
     made = some("--estimators", estimators, () if maps else DEFAULT_ESTIMATORS)
     own = [name for maps_of in given.values() for name in maps_of]
     chains = require_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
-    with watched("reading the images") as watch, kept(_left(out)):
+    with watched("reading the images") as watch, kept(_left(kept_maps)):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
         arrays = cut(given, chosen.x)
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
@@ -177,9 +191,10 @@ def score(
         from uproar.report import write_scores  # tables and plots load slowly
         from uproar.report.headline import score_headline
 
-        facts = {"command": public_command(["uproar", *sys.argv[1:]]), "seed": seed}
+        facts = {"command": asked_by, "seed": seed}
         page = write_scores(replace(scores, provenance=facts), out)
     note(*place.faults.take_notices(), *scores.notices)
+    add_scores_to_json(scores, page)
     _print(scores, compare)
     print_answers([scores.answer])
     print_headline(score_headline(scores), scores.answer.details)
@@ -201,12 +216,10 @@ def _with_control(names: list[str], given: Collection[str], wanted: bool) -> lis
     return [BASELINE, *rest] if wanted and BASELINE not in given else rest
 
 
-def _left(out: Path) -> Callable[[], str]:
+def _left(store: Path) -> Callable[[], str]:
     """What is left of scores that were stopped: their maps, as far as there were any."""
     return lambda: (
-        f"Finished maps are in {out / 'store'}, scores are not kept; {AGAIN}"
-        if (out / "store" / "maps").is_dir()
-        else NOTHING
+        f"Finished maps are in {store}, scores are not kept; {AGAIN}" if (store / "maps").is_dir() else NOTHING
     )
 
 

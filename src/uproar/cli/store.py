@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from uproar.cli.completion import complete_runs
 from uproar.cli.console import errors, note, output, table
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.json_output import add_to_json, json_wanted, with_json
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, Command, Group, Jobs, Moved, Trust, flag
 from uproar.cli.progress import of_study, watched
@@ -32,15 +34,19 @@ app = typer.Typer(help="Check, repair and clean the files behind a run.", no_arg
 Run = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", show_default=False, help="Folder of a run, e.g. runs/digits, or a store: folder or URL"
+        metavar="RUN",
+        show_default=False,
+        help="Folder of a run, e.g. runs/digits, or a store: folder or URL",
+        autocompletion=complete_runs,
     ),
 ]
 
 
 @app.command("verify", cls=Command)
+@with_json
 def verify(run: Run, trust: Trust = False) -> int:
     """Read every file and say what is there and what is damaged; nothing is changed. Exit 1 if something is."""
-    store, _ = _opened(run, trust=trust)
+    store, _ = opened_store(run, trust=trust)
     inventory = _verified(store)
     _print_damaged(inventory)
     if inventory.damaged:
@@ -51,6 +57,7 @@ def verify(run: Run, trust: Trust = False) -> int:
 
 
 @app.command("repair", cls=Command)
+@with_json
 def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = False, data_root: DataRoot = None) -> int:
     """Set damaged files aside and make again whatever the run lacks; its report is written anew."""
     from uproar.cli.print_results import finish
@@ -64,7 +71,7 @@ def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = Fa
             f"{run} is not the folder of a run, so that nobody knows what to make: give one with a run.json."
         )
     study, place, facts = read_run(folder, weights, trust=trust)
-    store, _ = _opened(run, weights, trust)
+    store, _ = opened_store(run, weights, trust)
     inventory = _verified(store)
     _print_damaged(inventory)
     set_aside(store, inventory)
@@ -77,11 +84,15 @@ def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = Fa
 
 
 @app.command("clean", cls=Command)
+@with_json
 def clean(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN…", show_default=False, help="Folders of all runs that use the store; or the store itself"
+            metavar="RUN…",
+            show_default=False,
+            help="Folders of all runs that use the store; or the store itself",
+            autocompletion=complete_runs,
         ),
     ],
     yes: Annotated[bool, flag("--yes", panel=HOW, text="Remove without asking")] = False,
@@ -95,16 +106,18 @@ def clean(
     """
     from uproar.storage.inventory import listed
 
-    opened = [_opened(run, weights, trust) for run in runs]
+    opened = [opened_store(run, weights, trust) for run in runs]
     store = opened[0][0]
     if any(other.root != store.root for other, _ in opened):
         raise BadInput(f"{' and '.join(runs)} use different stores: clean one after the other.")
     inventory = listed(store)
-    needed = _needed([study for _, study in opened if study is not None], store)
+    needed = needed_by([study for _, study in opened if study is not None], store)
     unneeded = {
         store.name(*item): size for item, size in inventory.items.items() if needed is not None and not needed(item)
     }
-    if not unneeded and not inventory.leftovers:
+    removable = {**unneeded, **inventory.leftovers}
+    add_to_json(store=public(store.root), removable=_rows(removable), removed=False)
+    if not removable:
         output.print(f"Nothing to remove from {escape(public(store.root))}.", soft_wrap=True)
         return 0
     if unneeded:
@@ -114,20 +127,29 @@ def clean(
             "Studies of other folders that use this store may need them: name those folders too.", style="yellow"
         )
     _print_files("Files set aside or left unfinished", inventory.leftovers)
-    if not yes and not (sys.stdin.isatty() and typer.confirm("Remove them?")):
-        output.print("Nothing was removed; --yes removes without asking.")
+    if not confirmed(yes):
         return 0
-    for name in (*unneeded, *inventory.leftovers):
+    for name in removable:
         store.backend.remove(name)
-    total = sum(unneeded.values()) + sum(inventory.leftovers.values())
-    output.print(
-        f"Removed {len(unneeded) + len(inventory.leftovers)} files, {_size(total)}, from {escape(public(store.root))}.",
-        soft_wrap=True,
-    )
+    add_to_json(removed=True)
+    total = size_text(sum(removable.values()))
+    output.print(f"Removed {len(removable)} files, {total}, from {escape(public(store.root))}.", soft_wrap=True)
     return 0
 
 
-def _opened(run: str, weights: str | None = None, trust: bool = False) -> tuple[Store, Study | None]:
+def confirmed(yes: bool) -> bool:
+    """Whether what was listed may be removed: said beforehand, or asked for on a terminal; a program is not asked."""
+    if yes or (sys.stdin.isatty() and not json_wanted() and typer.confirm("Remove them?")):
+        return True
+    output.print("Nothing was removed; --yes removes without asking.")
+    return False
+
+
+def _rows(files: Mapping[str, int]) -> list[dict[str, object]]:
+    return [{"file": name, "bytes": size} for name, size in files.items()]
+
+
+def opened_store(run: str, weights: str | None = None, trust: bool = False) -> tuple[Store, Study | None]:
     """The store of a run with its study, or the store at an address without one."""
     from uproar.storage.store import MARKER, Store
 
@@ -146,7 +168,7 @@ def _opened(run: str, weights: str | None = None, trust: bool = False) -> tuple[
     return store, None
 
 
-def _needed(studies: list[Study], store: Store) -> Callable[[tuple[str, str]], bool] | None:
+def needed_by(studies: list[Study], store: Store) -> Callable[[tuple[str, str]], bool] | None:
     """Whether an item is needed by some study; None without any, for then nobody knows."""
     if not studies:
         return None
@@ -163,11 +185,17 @@ def _verified(store: Store) -> Inventory:
     with watched("verifying") as watch, kept("Nothing was changed."):
         inventory = verified(store, watch.counting("files", "verifying"))
     shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
-    for kind, (files, total) in inventory.kinds().items():
-        shown.add_row(kind, str(files), _size(total))
+    rows = [(kind, files, total) for kind, (files, total) in inventory.kinds().items()]
     for title, others in (("older format", inventory.outdated), ("set aside or unfinished", inventory.leftovers)):
         if others:
-            shown.add_row(f"[dim]{title}[/]", str(len(others)), _size(sum(others.values())))
+            rows.append((title, len(others), sum(others.values())))
+    for kind, files, total in rows:
+        shown.add_row(kind, str(files), size_text(total))
+    add_to_json(
+        store=public(store.root),
+        kinds=[{"kind": kind, "files": files, "bytes": total} for kind, files, total in rows],
+        damaged=[{"file": name, "reason": reason} for name, reason in inventory.damaged.items()],
+    )
     output.print(shown)
     return inventory
 
@@ -185,12 +213,13 @@ def _print_damaged(inventory: Inventory) -> None:
 def _print_files(title: str, files: Mapping[str, int]) -> None:
     if not files:
         return
-    output.print(f"{title}: {len(files)} files, {_size(sum(files.values()))}")
+    output.print(f"{title}: {len(files)} files, {size_text(sum(files.values()))}")
     for name in list(files)[:SHOWN]:
         output.print(f"  {escape(name)}", soft_wrap=True)
     if len(files) > SHOWN:
         output.print(f"  and {len(files) - SHOWN} more")
 
 
-def _size(count: int) -> str:
+def size_text(count: float) -> str:
+    """Bytes as people read them."""
     return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"

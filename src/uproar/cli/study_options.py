@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
+from uproar.cli.completion import complete_names
 from uproar.cli.console import listed
 from uproar.cli.options import HOW, NETWORK, WHAT, WHERE, Plugins, Weights, names, option
 from uproar.errors import BadInput
@@ -25,12 +26,23 @@ class Changes:
     """
 
     task: Annotated[
-        str | None, option(panel=WHAT, takes="NAME", text="Data set, see uproar ls tasks", default="digits")
+        str | None,
+        option(
+            panel=WHAT,
+            takes="NAME",
+            text="Data set, see uproar ls tasks",
+            default="digits",
+            autocompletion=complete_names("tasks"),
+        ),
     ] = None
-    model: Annotated[str | None, option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small")] = None
+    model: Annotated[
+        str | None,
+        option(panel=WHAT, takes="NAME", text=NETWORK, default="cnn-small", autocompletion=complete_names("models")),
+    ] = None
     estimators: Annotated[
         list[str] | None,
         names(
+            kind="estimators",
             text="Methods to compare, see uproar ls estimators",
             default="random, block_random, sobel, grad, guided_backprop, ig, sq(grad), sg(grad), sg_sq(grad), "
             "var(grad)",
@@ -39,15 +51,18 @@ class Changes:
     protocols: Annotated[
         list[str] | None,
         names(
+            kind="protocols",
             text="What is done with the ranked pixels, see uproar ls protocols",
             default="evaluator, roar, kar, roar:no-retrain, kar:no-retrain",
         ),
     ] = None
     metrics: Annotated[
-        list[str] | None, names(text="Scores of the maps without retraining, see uproar ls metrics", default="none")
+        list[str] | None,
+        names(kind="metrics", text="Scores of the maps without retraining, see uproar ls metrics", default="none"),
     ] = None
     audits: Annotated[
-        list[str] | None, names(text="Questions about the benchmark itself, see uproar ls audits", default="none")
+        list[str] | None,
+        names(kind="audits", text="Questions about the benchmark itself, see uproar ls audits", default="none"),
     ] = None
     fractions: Annotated[
         list[str] | None,
@@ -72,7 +87,13 @@ class Changes:
     ] = None
     fill: Annotated[
         str | None,
-        option(panel=WHAT, takes="NAME", text="What removed pixels become, see uproar ls fills", default="mean"),
+        option(
+            panel=WHAT,
+            takes="NAME",
+            text="What removed pixels become, see uproar ls fills",
+            default="mean",
+            autocompletion=complete_names("fills"),
+        ),
     ] = None
     limit: Annotated[
         int | None, option(panel=WHAT, takes="N", text="At most so many images per split", default="all")
@@ -81,7 +102,11 @@ class Changes:
     recipe: Annotated[
         str | None,
         option(
-            panel=HOW, takes="NAME", text="How networks are trained, see uproar ls recipes", default="SGD, one cycle"
+            panel=HOW,
+            takes="NAME",
+            text="How networks are trained, see uproar ls recipes",
+            default="SGD, one cycle",
+            autocompletion=complete_names("recipes"),
         ),
     ] = None
     epochs: Annotated[int | None, option(panel=HOW, takes="N", text="Epochs of every training", default="12")] = None

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from uproar.cli.completion import complete_names
 from uproar.cli.console import output, some, table
+from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import Model, Plugins
 from uproar.cli.options import names as names_option
@@ -20,9 +22,17 @@ from uproar.statistics.design import BASELINE
 
 def try_estimators(
     what: Annotated[
-        str, typer.Argument(metavar="FILE|EXPRESSION", help="my_method.py, or e.g. sg(grad)", show_default=False)
+        str,
+        typer.Argument(
+            metavar="FILE|EXPRESSION",
+            help="my_method.py, or e.g. sg(grad)",
+            show_default=False,
+            autocompletion=complete_names("estimators"),
+        ),
     ],
-    estimators: Annotated[list[str] | None, names_option(text="Which ones of the file", default="all")] = None,
+    estimators: Annotated[
+        list[str] | None, names_option(kind="estimators", text="Which ones of the file", default="all")
+    ] = None,
     model: Model = "cnn-small",
     plugin: Plugins = None,
 ) -> int:
@@ -34,6 +44,7 @@ def try_estimators(
         load_plugin(file)
     names = _of_file(what) if _is_file(what) else [what]
     broken = 0
+    clauses: list[dict[str, object]] = []
     chosen = some("--estimators", estimators, names)
     for name in chosen:
         with watched(f"checking {name} on {model}") as watch:
@@ -42,11 +53,13 @@ def try_estimators(
         for check in checks:
             holds = "[green]yes[/]" if check.holds else "[bold red]no[/]"
             shown.add_row(check.clause, holds, escape(check.message))
+            clauses.append({"estimator": name, "clause": check.clause, "holds": check.holds, "seen": check.message})
         output.print(shown)
         failed = sum(not check.holds for check in checks)
         broken += failed > 0
         verdict = f"breaks {failed} clause{'s' if failed > 1 else ''}" if failed else "satisfies the contract"
         output.print(f"{escape(name)} {verdict}.")
+    add_to_json(clauses=clauses)
     files = [*(plugin or ()), *([what] if _is_file(what) else ())]
     if broken:
         print_next("mend what breaks a clause, then the same command again (docs/add-an-estimator.md)")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
+from uproar.cli.completion import complete_names
 from uproar.cli.console import errors, output, table
 from uproar.cli.data import DataRoot
+from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import Jobs
 from uproar.cli.progress import watched
@@ -17,6 +20,7 @@ from uproar.cli.study_options import Changes, changing
 from uproar.remaining_time import about
 
 if TYPE_CHECKING:
+    from uproar.study.cost_estimate import CostEstimate
     from uproar.study.outline import Outline
     from uproar.study.spec import Study
 
@@ -29,6 +33,7 @@ def validate(
             metavar="STUDY…",
             help="Study files or names, whose settings the options replace; without one, ROAR and KAR on digits",
             show_default=False,
+            autocompletion=complete_names("studies"),
         ),
     ] = None,
     *,
@@ -47,14 +52,19 @@ def validate(
 
     given: list[str | None] = [*(studies or (None,))]
     missing = False
+    found: list[dict[str, object]] = []
     for chosen in [changes.study(text) for text in given]:
         count = workers(jobs, chosen.device)
         with watched(f"counting {chosen.name}"):
             size = outline(chosen)
         _print_outline(chosen, size)
+        found.append({"study": chosen.name, **asdict(size), "gpu_hours": size.gpu_hours})
         if not size.missing:
-            _print_estimate(chosen, folder_and_store(chosen, out, store)[1], count)
+            cost = _print_estimate(chosen, folder_and_store(chosen, out, store)[1], count)
+            jobs_by_kind = [{"kind": kind, "jobs": n, "seconds": each} for kind, (n, each) in cost.jobs.items()]
+            found[-1]["to_do"] = {**asdict(cost), "jobs": jobs_by_kind}
         missing = missing or bool(size.missing)
+    add_to_json(studies=found)
     runs = [command("run", text) for text in given]
     if missing:
         print_next("the same command again when nothing is missing")
@@ -63,8 +73,8 @@ def validate(
     return 0
 
 
-def _print_estimate(study: Study, root: str, count: int) -> None:
-    """What is still to be done and how long it would take on this machine; audits apart."""
+def _print_estimate(study: Study, root: str, count: int) -> CostEstimate:
+    """Print what is still to be done and how long it would take on this machine; audits apart."""
     from uproar.storage.store import Store
     from uproar.study.cost_estimate import estimate
     from uproar.study.grid import check_fractions
@@ -85,6 +95,7 @@ def _print_estimate(study: Study, root: str, count: int) -> None:
         f"{about(cost.seconds).capitalize()} with {count} process{'es' if count > 1 else ''}, "
         f"{cost.megabytes:.0f} MB for the store."
     )
+    return cost
 
 
 def _print_outline(study: Study, size: Outline) -> None:

@@ -12,6 +12,7 @@ from uproar.cli.checks import check_folder, check_run
 from uproar.cli.console import output, print_file
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import kept
+from uproar.cli.json_output import add_to_json, json_wanted
 from uproar.cli.next_steps import opened, print_next
 from uproar.cli.options import HOW, WHERE, Moved, RunFolder, Stored, Trust, flag, option
 from uproar.cli.progress import watched
@@ -43,6 +44,8 @@ def view(
     data_root: DataRoot = None,
 ) -> int:
     """Show a run in the browser, also while it runs: method, fraction, image, map, what every network said of it."""
+    if json_wanted() and out is None:
+        raise BadInput("--json goes with --out FOLDER: a viewer that is served has only its address to tell.")
     _check(folder, out, images, port)
     from uproar.runs.folder import read_run  # torch loads slowly
 
@@ -73,6 +76,7 @@ def _write(folder: Path, study: Study, root: str, facts: dict[str, Any], out: Pa
 
     with watched("collecting the results") as watch, kept("What was written is there; the same command goes on."):
         page = write_folder(content_of(run_in(folder, study, root, facts), images), out, watch.say)
+    add_to_json(viewer=page)
     print_file("Viewer", page)
     print_next(opened(page))
     return 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from uproar.report.document import Chapter
 from uproar.report.formatting import slug
+from uproar.results.finding import Finding
 from uproar.results.judgement import claims_table
 from uproar.results.scores import Scores
 from uproar.results.study import Results
@@ -23,26 +24,40 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     `scores.csv` and `scores.parquet` (a row per replicate), `per_image.parquet`, and over all replicates
     `metric_values.csv` and `metric_comparisons.csv`; with claims `claims.csv`, a row per number behind each.
     """
-    files = {
-        "results.csv": _csv(results.table),
-        "results.parquet": _parquet(results.table),
-        "verdicts.csv": _csv(verdict_table(chapters)),
-        "comparisons.csv": _csv(results.comparisons),
-        "negative_controls.csv": _csv(results.negative_controls),
+    files = {f"{name}.csv": _csv(frame) for name, frame in run_tables(results, verdict_table(chapters)).items()}
+    files["results.parquet"] = _parquet(results.table)
+    if results.findings:
+        files |= _audit_tables(results)
+    if len(results.scores):
+        files |= {"scores.parquet": _parquet(results.scores), "per_image.parquet": _parquet(results.image_scores)}
+    return files
+
+
+def run_tables(results: Results, verdicts: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The tables of a run that are written as CSV, by the name of the file; those of single audits apart."""
+    tables = {
+        "results": results.table,
+        "verdicts": verdicts,
+        "comparisons": results.comparisons,
+        "negative_controls": results.negative_controls,
     }
     if results.findings:
-        files |= {"trust.csv": _csv(results.trust), **_audit_tables(results)}
+        tables |= {"trust": results.trust, "audits": findings_table(results.findings)}
     if results.claims:
-        files["claims.csv"] = _csv(claims_table(results.claims))
+        tables["claims"] = claims_table(results.claims)
     if len(results.scores):
-        files |= {
-            "scores.csv": _csv(results.scores),
-            "scores.parquet": _parquet(results.scores),
-            "per_image.parquet": _parquet(results.image_scores),
-            "metric_values.csv": _csv(_over_settings(results, lambda scores: scores.table)),
-            "metric_comparisons.csv": _csv(_over_settings(results, lambda scores: scores.comparisons)),
+        tables |= {
+            "scores": results.scores,
+            "metric_values": _over_settings(results, lambda scores: scores.table),
+            "metric_comparisons": _over_settings(results, lambda scores: scores.comparisons),
         }
-    return files
+    return tables
+
+
+def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
+    """What each audit found, a row each."""
+    columns = ("task", "model", "audit", "question", "state", "sentence")
+    return pd.DataFrame([{name: getattr(one, name) for name in columns} for one in findings], columns=list(columns))
 
 
 def score_table_files(scores: Scores) -> dict[str, bytes]:
@@ -55,16 +70,14 @@ def score_table_files(scores: Scores) -> dict[str, bytes]:
 
 
 def _audit_tables(results: Results) -> dict[str, bytes]:
-    """Every table of every audit, in a folder of its own, and what each found in one table."""
+    """Every table of every audit, in a folder of its own."""
     several = len({(one.task, one.model) for one in results.findings}) > 1
     files = {}
     for one in results.findings:
         where = [one.task, one.model] if several else []
         for title, frame in one.tables.items():
             files[f"audits/{slug([*where, one.audit, title])}.csv"] = _csv(frame)
-    columns = ("task", "model", "audit", "question", "state", "sentence")
-    rows = [{name: getattr(one, name) for name in columns} for one in results.findings]
-    return {**files, "audits.csv": _csv(pd.DataFrame(rows))}
+    return files
 
 
 def _over_settings(results: Results, part: Callable[[Scores], pd.DataFrame]) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uproar.errors import BadInput
 from uproar.study.progress import Listener, Progress
 from uproar.study.run import run_study
+from uproar.study.slurm_settings import SlurmRequest
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def run(
     jobs: int | None = None,
     device: str | None = None,
     ray: str | None = None,
+    slurm: SlurmRequest | None = None,
     budget: float | None = None,
     listen: Listener = lambda _: None,
 ) -> Run:
@@ -32,11 +35,12 @@ def run(
 
     `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
     the same call again only reads them. `jobs` is the number of processes, `device` where networks run; `ray` ("auto"
-    or "HOST:PORT") runs the jobs on a cluster instead. After `budget` seconds nothing new is begun.
+    or "HOST:PORT") runs the jobs on a Ray cluster instead, `slurm` ("partition=gpu,time=4h" or a mapping) in tasks of a
+    SLURM cluster. After `budget` seconds nothing new is begun.
     """
     study = study_of(study).with_changes(device=device)
     place = str(store if store is not None else Path("runs") / study.name / "store")
-    return completed(study, place, jobs, listen, ray, budget).results
+    return completed(study, place, jobs, listen, ray, budget, slurm).results
 
 
 def audit(
@@ -45,21 +49,40 @@ def audit(
     jobs: int | None = None,
     device: str | None = None,
     ray: str | None = None,
+    slurm: SlurmRequest | None = None,
     listen: Listener = lambda _: None,
 ) -> list[Finding]:
     """Ask whether a run's own scores mislead: one finding per audit, task and model.
 
-    `names` are audits such as `"blur"` or `"leakage"`; without any, all are asked. Only what the store does not have
-    yet is run.
+    `names` are audits such as `"blur"` or `"leakage"`; without any, all are asked for which no network is trained, and
+    a warning names the others. Only what the store does not have yet is run.
     """
-    from uproar.audits import audits
 
     if not hasattr(run, "place"):
         raise BadInput(
             f"audit takes what uproar.run or uproar.open returned, and names of audits; not {type(run).__name__}."
         )
-    study = study_of(run.study).with_changes(audits=names or tuple(audits), device=device)
-    return list(completed(study, run.place, jobs, listen, ray).results.findings)
+    study = study_of(run.study).with_changes(device=device)
+    study = study.with_changes(audits=names or _without_training(study, run.place))
+    return list(completed(study, run.place, jobs, listen, ray, slurm=slurm).results.findings)
+
+
+def _without_training(study: Study, store: str) -> list[str]:
+    """The audits for which no network is trained; who asks for all of them by no name does not expect hours."""
+    from uproar.audits import audits
+    from uproar.storage.store import Store
+    from uproar.study.cost_estimate import audit_trainings
+
+    trained = {name: audit_trainings(study, name, Store(store)) for name in audits}
+    left_out = {name: count for name, count in trained.items() if count and name not in study.audits}
+    if left_out:
+        listed = ", ".join(f"{name} ({count})" for name, count in left_out.items())
+        warnings.warn(
+            f"Audits that would train networks (how many) are not asked: {listed}. Ask for them by name, e.g. "
+            f'uproar.audit(run, "{next(iter(left_out))}").',
+            stacklevel=3,
+        )
+    return [name for name in audits if name not in left_out]
 
 
 ROUNDS = 10
@@ -86,13 +109,14 @@ def completed(
     listen: Listener = lambda _: None,
     ray: str | None = None,
     budget: float | None = None,
+    slurm: SlurmRequest | None = None,
 ) -> Completed:
     """Run a study and its audits and collect what they found; what the store has lost is made again and collected anew.
 
     Collecting reads and verifies every result, so that it finds what is damaged, or was taken away since it was made.
     """
     began = time.perf_counter()
-    progress = run_study(study, store, jobs, listen, ray, budget)
+    progress = run_study(study, store, jobs, listen, ray, budget, slurm=slurm)
     seconds = time.perf_counter() - began
     # tables and plots load as long as a small study runs: not before its workers have started
     from uproar.runs.run import collected
@@ -103,7 +127,7 @@ def completed(
             break
         began = time.perf_counter()
         rest = None if budget is None else budget - seconds
-        later = run_study(study, store, jobs, listen, ray, rest, progress.outcomes)
+        later = run_study(study, store, jobs, listen, ray, rest, progress.outcomes, slurm)
         seconds += time.perf_counter() - began
         progress = progress.then(later)
         results = collected(study, store, progress)

@@ -15,7 +15,7 @@ from uproar.storage.store import Store
 from uproar.study.audit import audit_requests, needed_studies, needed_trials
 from uproar.study.bench import Bench, bench_for
 from uproar.study.job import Job
-from uproar.study.plan import plan, trainings
+from uproar.study.plan import Plan, plan, trainings
 from uproar.study.settings import Setting
 from uproar.study.shards import PACKED_BYTES
 from uproar.study.spec import Study
@@ -67,8 +67,12 @@ def estimate(study: Study, store: Store, workers: int, rates: dict[Setting, floa
         {kind: (len(each), sum(each) / len(each)) for kind, each in times.items()},
         total / workers + (START if workers > 1 and total else 0),
         size / 1e6,
-        sum(trainings(job, bench_for(job.setting, store.root)) for job in todo.jobs),
+        _trainings(todo, store),
     )
+
+
+def _trainings(todo: Plan, store: Store) -> int:
+    return sum(trainings(job, bench_for(job.setting, store.root)) for job in todo.jobs)
 
 
 def seconds_per_image(bench: Bench) -> float:
@@ -147,6 +151,12 @@ def audit_costs(study: Study, store: Store, workers: int) -> Iterator[AuditCost]
             seconds += todo.cost * seconds_per_trial(trials) / workers if todo.jobs else 0.0
         refused = "; ".join(dict.fromkeys(one.refused for one in requests if one.refused))
         yield AuditCost(name, new, seconds, refused, networks)
+
+
+def audit_trainings(study: Study, audit: str, store: Store) -> int:
+    """How many networks an audit of a study would train that the store does not have."""
+    parts = needed_studies(audit_requests(study.with_changes(audits=[audit]), [audit])).values()
+    return sum(_trainings(plan(part, store), store) for part in parts)
 
 
 def retrains(study: Study) -> bool:

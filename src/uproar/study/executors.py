@@ -1,4 +1,4 @@
-"""Where jobs run: here, in processes, or on a cluster (`ray_executor`). A study cannot tell which it has.
+"""Where jobs run: here, in processes, or on a cluster (`ray_executor`, `submitit_executor`). A study cannot tell which.
 
 submit(job)     hand over a job whose needs are met
 next()          wait for any job to end: its Report; None if there is only news of where jobs run
@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Protocol, runtime_checkable
 
@@ -174,9 +175,7 @@ class Processes:
             self.waiting.appendleft(job)
             return None
         reason = f"its process died {ATTEMPTS} times, last with {_exit_name(code)}"
-        units: list[str | Unit] = [*job.names, *job.cells] or ["base"]
-        outcomes: dict[str | Unit, Outcome] = {unit: Failed(reason) for unit in units}
-        return Report(job, outcomes, 0.0)
+        return failed(job, reason)
 
     def withdraw(self) -> list[Job]:
         return taken(self.waiting)
@@ -184,6 +183,13 @@ class Processes:
     def close(self) -> None:
         for worker in self.pool:
             worker.stop()
+
+
+def failed(job: Job, reason: str, notices: Sequence[str] = ()) -> Report:
+    """The report of a job whose process could not tell how it ended."""
+    alone: str | Unit = {"evaluator": "evaluator", "fine-tune": job.id}.get(job.kind, "base")
+    outcomes: dict[str | Unit, Outcome] = dict.fromkeys([*job.names, *job.cells] or [alone], Failed(reason))
+    return Report(job, outcomes, 0.0, list(notices))
 
 
 def workers(jobs: int | None, device: str) -> int:

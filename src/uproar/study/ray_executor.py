@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -18,18 +17,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from uproar.data.locations import VARIABLE, roots
 from uproar.errors import BadInput, UproarError
-from uproar.plugins.loading import bundle
 from uproar.storage.backends import is_private
 from uproar.study.bench import bench_for
-from uproar.study.cell import Failed, Outcome, Unit
-from uproar.study.executors import taken
+from uproar.study.executors import failed, taken
 from uproar.study.job import Job
 from uproar.study.ray_cluster import connect, imported, sentence
-from uproar.study.ray_token import Token
-from uproar.study.ray_worker import JobStarted, NodeUnfit, WorkerSetup, serve
+from uproar.study.ray_worker import JobStarted, serve
+from uproar.study.remote_worker import NodeUnfit, worker_setup
 from uproar.study.run_job import Report
+from uproar.study.run_token import Token
 from uproar.study.settings import Setting
 from uproar.study.spec import Study
 
@@ -82,7 +79,7 @@ class Ray:
         try:
             self.workers = self._places()
             self.token.write()
-            self.setup = self.ray.put(_worker_setup(self.ray, self.root, self.token.name, studies))
+            self.setup = self.ray.put(worker_setup(self.root, self.token.name, studies, self.ray.put))
         except BaseException:
             self.close()
             raise
@@ -231,10 +228,8 @@ class Ray:
             self.waiting.appendleft(given.job)
             return None
         reason = f"its worker died {past.deaths} times, last{where}: {sentence(error)}"
-        units: list[str | Unit] = [*given.job.names, *given.job.cells] or ["base"]
-        outcomes: dict[str | Unit, Outcome] = {unit: Failed(reason) for unit in units}
         notices, self.notices = self.notices, []
-        return Report(given.job, outcomes, 0.0, notices)
+        return failed(given.job, reason, notices)
 
     def _avoid(self, given: _RemoteJob, reason: str) -> None:
         """Leave a node alone that cannot do the study's jobs; when none is left, say why."""
@@ -271,29 +266,3 @@ def _cannot_serve(error: Exception) -> UproarError:
         f"A node of the Ray cluster could not take a job ({sentence(error)}). What was finished is kept; the same "
         "command goes on from there."
     )
-
-
-def _worker_setup(ray: Any, root: str, token: str, studies: Sequence[Study]) -> WorkerSetup:
-    files = dict.fromkeys(name for study in studies for name in _files(study))
-    places = os.pathsep.join(str(place.resolve()) for place in roots() if place.is_dir())
-    return WorkerSetup(
-        root,
-        token,
-        os.getcwd(),
-        plugins=tuple(dict.fromkeys(file for study in studies for file in study.plugins)),
-        files={name: ray.put(bundle(name)) for name in files},
-        version=metadata.version("uproar"),
-        environment={VARIABLE: places, **_uproar_variables()},
-    )
-
-
-def _files(study: Study) -> list[str]:
-    """The files a study names: plug-ins, models, weights and maps."""
-    models = [model.partition(":")[0] for model in study.models if ".py:" in model]
-    weights = [file for file in (study.weights, study.pretrained) if file is not None]
-    maps = [stored.path for chain in study.chains for stored in chain.files]
-    return [*study.plugins, *models, *weights, *maps]
-
-
-def _uproar_variables() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if k.startswith("UPROAR_") and k != VARIABLE}

@@ -18,7 +18,9 @@ from uproar.study.progress import Listener, Progress
 from uproar.study.ray_executor import Ray
 from uproar.study.run_job import Report
 from uproar.study.schedule import Deadline, ExpectedWork, Queue
+from uproar.study.slurm_settings import SlurmRequest
 from uproar.study.spec import Study
+from uproar.study.submitit_executor import Submitit
 
 
 def run_study(
@@ -29,13 +31,14 @@ def run_study(
     ray: str | None = None,
     budget: float | None = None,
     settled: Collection[Unit] = (),
+    slurm: SlurmRequest | None = None,
 ) -> Progress:
     """Do everything a study and its audits ask for that the store does not have yet.
 
     Results go to the store as they are made: stopping at any moment loses only what is under way. The progress is
     that of the study; the outcomes are also those of its audits. `ray` is the address of a cluster that does the jobs
-    instead of processes of this machine. After `budget` seconds nothing new is begun. What is `settled` has ended
-    without a result before and is not tried again.
+    instead of processes of this machine, `slurm` what tasks of a SLURM cluster ask for that do them. After `budget`
+    seconds nothing new is begun. What is `settled` has ended without a result before and is not tried again.
     """
     if budget is not None and not budget > 0:
         raise BadInput(f"budget is a time in seconds above 0, not {budget}.")
@@ -43,7 +46,7 @@ def run_study(
     whole = Progress(study=study.name)
     deadline = Deadline(budget)
     made_first = 0
-    with _workers(study, store, jobs, ray) as runner:
+    with _workers(study, store, jobs, ray, slurm) as runner:
         whole.pace = Pace(runner.workers)
         expected = ExpectedWork(whole.pace)
         for name, todo in _plans(study, store, settled, expected):
@@ -131,13 +134,17 @@ def _evaluator_part(study: Study) -> tuple[Study | None, Study | None]:
 
 
 @contextmanager
-def _workers(study: Study, store: str | Path, jobs: int | None, ray: str | None) -> Iterator[Executor]:
+def _workers(
+    study: Study, store: str | Path, jobs: int | None, ray: str | None, slurm: SlurmRequest | None
+) -> Iterator[Executor]:
     """Where jobs run; nothing is left running."""
-    if ray is not None and jobs is not None:
-        raise BadInput("Give --jobs for this machine or --ray for a cluster, not both.")
+    if sum(way is not None for way in (jobs, ray, slurm)) > 1:
+        raise BadInput("Give --jobs for this machine, --ray or --slurm for a cluster; not more than one of them.")
     root = Store(store).root
     if ray is not None:
         runner: Executor = Ray(root, ray, [study])
+    elif slurm is not None:
+        runner = Submitit(root, slurm, [study])
     else:
         runner = executor(root, workers(jobs, study.device), study.plugins)
     try:

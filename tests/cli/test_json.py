@@ -1,0 +1,112 @@
+"""`--json`: standard output is one JSON object whose tables are those of the CSV files."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.main import get_command
+
+from uproar.cli.app import _exit_code, app
+from uproar.cli.json_output import as_json
+from uproar.cli.ls import Kind
+
+RUN = (
+    "run --task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators random;grad;sobel "
+    "--protocols roar --metrics deletion --fractions 0.5 --seeds 2 --epochs 1 --jobs 1 --json --out"
+).replace(";", ",")
+SCORE = (
+    "score --task planted(size=8,classes=3,train=24,test=12) --model cnn-small(width=2) --estimators grad "
+    "--metrics deletion --json --out"
+)
+
+
+def commands(group, before=()):
+    for name, one in group.commands.items():
+        yield from commands(one, (*before, name)) if hasattr(one, "commands") else [((*before, name), one)]
+
+
+def test_every_command_has_it():
+    for words, command in commands(get_command(app)):
+        assert "--json" in {option for parameter in command.params for option in parameter.opts}, words
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return tmp_path_factory.mktemp("json") / "run"
+
+
+def printed(capsys, *words):
+    """The object that a command prints, with its exit code; anything else on standard output is an error."""
+    capsys.readouterr()
+    code = _exit_code([str(word) for word in words])
+    return json.loads(capsys.readouterr().out), code
+
+
+def test_the_tables_of_a_run_are_those_of_its_csv_files(made, capsys):
+    found, code = printed(capsys, *RUN.split(), made)
+    assert code == 0 and found["report"] == str(made / "report.html")
+    tables = {file.stem: pd.read_csv(file) for file in made.glob("*.csv")}
+    assert {"verdicts", "comparisons", "results", "scores", "metric_values", "negative_controls"} <= set(tables)
+    for name, table in tables.items():
+        read = pd.read_csv(io.StringIO(pd.DataFrame(found[name], columns=table.columns).to_csv(index=False)))
+        pd.testing.assert_frame_equal(read, table, check_dtype=False, rtol=0, atol=0)
+        assert all(list(row) == list(table.columns) for row in found[name])
+    assert {row["estimator"] for row in found["verdicts"]} == {"grad", "sobel"}
+    (answer,) = found["answers"]
+    assert answer["task"].startswith("planted") and answer["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("line", "keys"),
+    [
+        ("report RUN", {"verdicts", "answers", "report"}),
+        ("claims RUN", {"claims"}),
+        ("diff RUN RUN", {"settings", "cells", "verdicts", "matters"}),
+        ("audit RUN --cost --audits blur", {"planned"}),
+        ("store verify RUN", {"kinds", "damaged", "store"}),
+        ("store clean RUN", {"removable", "removed"}),
+        ("clean RUN", {"stores", "removed"}),
+        ("doctor", {"doctor"}),
+        ("layers cnn-small", {"layers"}),
+        ("validate hooker2019-laptop --task not_there", None),
+        ("try grad --model cnn-small(width=2)", {"clauses"}),
+    ],
+)
+def test_commands_that_print_tables_print_them_as_json(made, capsys, line, keys):
+    if not (made / "run.json").exists():
+        assert _exit_code([*RUN.split(), str(made)]) == 0
+        capsys.readouterr()
+    words = [word.replace("RUN", str(made)) for word in line.split()]
+    if keys is None:
+        assert _exit_code([*words, "--json"]) == 2
+        said = capsys.readouterr()
+        assert not said.out and said.err.startswith("Error: ")
+        return
+    found, code = printed(capsys, *words, "--json")
+    assert code == 0 and keys <= set(found)
+
+
+def test_scores_and_studies_as_json(tmp_path, capsys):
+    found, code = printed(capsys, *SCORE.split(), tmp_path / "scores")
+    assert code == 0 and {row["method"] for row in found["scores"]} == {"random", "grad"}
+    assert list(found["scores"][0]) == list(pd.read_csv(tmp_path / "scores" / "scores.csv").columns)
+    found, code = printed(capsys, "validate", *RUN.split()[1:-2], "--json", "--out", tmp_path / "run")
+    (study,) = found["studies"]
+    assert study["to_do"]["cells"] > 0 and study["to_do"]["jobs"][0]["jobs"] == 2
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_lists_as_json_have_a_row_per_name(capsys, kind):
+    found, code = printed(capsys, "ls", kind, "--json")
+    assert code == 0 and len({row["name"] for row in found[kind]}) == len(found[kind]) > 2
+    assert all(" " not in column for row in found[kind] for column in row)
+
+
+def test_numbers_of_arrays_are_plain_and_what_json_lacks_is_null():
+    frame = pd.DataFrame({"n": np.array([1, 2]), "value": [np.inf, 0.5], "side": np.array([True, False])})
+    assert as_json(frame) == [{"n": 1, "value": None, "side": True}, {"n": 2, "value": 0.5, "side": False}]
+    assert json.dumps(as_json({"f": np.float32(0.5), "i": np.int64(3)})) == '{"f": 0.5, "i": 3}'
