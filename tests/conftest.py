@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,9 +14,13 @@ import pytest
 import torch
 from torch import nn
 
+from tests.cli.terminal import Commands
+
 collect_ignore = ["misbehaving.py"]  # loading it declares what a plug-in may not do
 
 torch.set_num_threads(1)
+sys.dont_write_bytecode = False  # the programs that tests start need not compile the package each time
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="uproar-tests-")  # the user's own key is left alone
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
@@ -68,6 +73,14 @@ def _tiny(name: str) -> Tiny:
     weights = {key.replace(".", "_"): key for key in model.state_dict()}
     model.load_state_dict({key: stored[flat] for flat, key in weights.items()})
     return model.eval()
+
+
+@pytest.fixture(scope="session")
+def commands():
+    """Commands of the program on a terminal and through pipes, each in a process of its own."""
+    running = Commands()
+    yield running
+    running.close()
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -273,12 +271,15 @@ def test_every_claim_of_a_paper_is_asked_by_one_of_its_tiny_studies(paper):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
-def test_tiny_studies_run_whole(name, tmp_path):
-    """As a person runs them: every cell is done, every claim has its number or a reason, on screen, in the table, on the page."""
-    command = [sys.executable, "-m", "uproar", "run", STUDIES[name], "--jobs", "1", "--out", tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    said = re.sub(r"\s+", " ", done.stdout)
+def test_tiny_studies_run_whole(name, tmp_path, commands):
+    """As a person runs them, with fewer images, epochs and replicates.
+
+    Every cell is done, every claim has its number or a reason, on screen, in the table, on the page.
+    """
+    less = ["--limit", "100", "--epochs", "1", "--seeds", str(min(2, len(study_named(name).seeds)))]
+    done = commands.piped(["run", name, *less, "--jobs", "1", "--out", "."], tmp_path)
+    assert done.code == 0, done.errors
+    said = re.sub(r"\s+", " ", done.text)
     paper = name.partition("-")[0]
     assert re.search(rf"\d+ claims of {re.escape(PAPERS[paper])}: ", said)
 

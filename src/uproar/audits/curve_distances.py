@@ -39,6 +39,15 @@ def altered(estimator: str, how: str, scheme: str, clip: bool) -> str:
     return read_chain(str(Call(how, (parse(estimator),), tuple(sorted(options.items()))))).name
 
 
+def changed_chains(estimator: str, scheme: str, clip: bool) -> dict[str, str]:
+    """The chains of the plain map, of it with values removed and with values introduced."""
+    return {
+        "plain": estimator,
+        "removed": altered(estimator, "remove_values", scheme, clip),
+        "introduced": altered(estimator, "introduce_values", scheme, clip),
+    }
+
+
 def variants() -> Iterator[tuple[str, bool]]:
     """The schemes, each cut to [0, 1] or not; setting pixels to values of the map leaves nothing to cut."""
     for scheme in SCHEMES:
@@ -53,6 +62,7 @@ class ChangedCurves:
     def __init__(self, part: StudyEvidence) -> None:
         self.part = part
         self._responses = functools.cache(part.responses)
+        self._call, self._chains = functools.cache(read_metric), functools.cache(changed_chains)
 
     def table(self, estimators: Sequence[str]) -> pd.DataFrame:
         """The smallest distance of the three curves by metric, estimator, scheme and replicate.
@@ -95,11 +105,7 @@ class ChangedCurves:
         self, metric: str, estimator: str, scheme: str, clip: bool, seed: int, images: NDArray[np.int64] | None = None
     ) -> dict[str, Points] | None:
         """The curves of the plain map, of it with values removed and with values introduced; None if one is missing."""
-        chains = {
-            "plain": estimator,
-            "removed": altered(estimator, "remove_values", scheme, clip),
-            "introduced": altered(estimator, "introduce_values", scheme, clip),
-        }
+        chains = self._chains(estimator, scheme, clip)
         try:
             return {name: self.points(metric, chain, seed, images) for name, chain in chains.items()}
         except NotApplicable:
@@ -110,7 +116,7 @@ class ChangedCurves:
 
         Soundness against the accuracy reached; the others against their fraction or threshold.
         """
-        call = read_metric(metric)
+        call = self._call(metric)
         responses = self._responses(metric, estimator, seed)
         if images is not None:
             n = len(responses["value"])

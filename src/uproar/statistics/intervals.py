@@ -305,14 +305,14 @@ def satterthwaite(*parts: tuple[ArrayLike, ArrayLike]) -> tuple[Numbers, Numbers
 
 def t_quantile(df: ArrayLike, level: float = LEVEL) -> Numbers:
     """Half width, in standard errors, of a two-sided t-interval; NaN without degrees of freedom."""
-    return np.asarray(scipy.stats.t.isf((1 - level) / 2, _positive(df)))
+    return np.asarray(-scipy.special.stdtrit(_positive(df), (1 - level) / 2))
 
 
 def two_sided_p(difference: ArrayLike, error: ArrayLike, df: ArrayLike) -> Numbers:
     """Two-sided p of a t-test; NaN without a standard error or degrees of freedom."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.abs(difference) / np.asarray(error, dtype=float)
-    return np.asarray(2 * scipy.stats.t.sf(t, _positive(df)))
+    return np.asarray(2 * scipy.special.stdtr(_positive(df), -t))
 
 
 def nanmean(values: ArrayLike, axis: int = 0) -> Numbers:
