@@ -107,8 +107,8 @@ COMPUTED = {
     "uproar results docs/results": [],
     "uproar explain --split both --task digits --estimators grad --save grad.safetensors": ["--limit", "40"],
 }
-"""Those that compute something, tried in the same four: the first time they compute, in turn in each of the four, then they find
-their results. Line, words added; for `make demo` its command."""
+"""Those that compute something, in turn in one of the four, and find their results again on a terminal of 80 columns. Line, words
+added; for `make demo` its command."""
 
 NO_NETWORK = "needs a network"
 NEW = "tried in tests/cli/test_new.py"

@@ -152,13 +152,20 @@ def _pieces(handles: list[int], pid: int, timeout: float) -> Iterator[tuple[int,
                 waiting.remove(handle)
 
 
-def _serve(handle: int) -> None:
-    import uproar.audits
-    import uproar.claims
-    import uproar.cli.app
-    import uproar.report
-    import uproar.runs.run  # noqa: F401
+def _load_everything() -> None:
+    """Import what commands import when they need it, so that no command has to."""
+    import scipy.stats  # noqa: F401
 
+    import uproar.report.page
+    import uproar.report.printing
+    import uproar.runs.run  # noqa: F401
+    from uproar.cli.listings import listings_text
+
+    listings_text()  # loads every estimator, metric, audit, claim, …
+
+
+def _serve(handle: int) -> None:
+    _load_everything()
     place = socket.socket(fileno=handle)
     while True:
         content, handles, _, _ = socket.recv_fds(place, 1 << 16, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,8 +92,9 @@ def score_page(scores: Scores, chapter: Chapter, drawings: Mapping[str, Drawing]
     )
 
 
-def _rendered(chapters: list[Chapter], drawings: Mapping[str, Drawing], **values: Any) -> str:
-    """The template as one page with style, scripts and the data of its figures inside; names are escaped."""
+@functools.cache
+def _environment() -> jinja2.Environment:
+    """The templates with their filters, compiled once; names are escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -126,7 +128,13 @@ def _rendered(chapters: list[Chapter], drawings: Mapping[str, Drawing], **values
         "decisions": _decisions,
         "NOTHING": NOTHING,
     }
-    return environment.get_template("page.html").render(
+    return environment
+
+
+def _rendered(chapters: list[Chapter], drawings: Mapping[str, Drawing], **values: Any) -> str:
+    """The template as one page with style, scripts and the data of its figures inside; names are escaped."""
+    template = _environment().get_template("page.html")
+    return template.render(
         **values,
         chapters=chapters,
         inline={name: drawing.inline for name, drawing in drawings.items()},
