@@ -50,7 +50,7 @@ class Normalise(nn.Module):
         n, c, h, w = x.shape
         mean, std = (colours.flatten().repeat(h * w) for colours in (self.mean, self.std))
         pixels = x.permute(0, 2, 3, 1).reshape(n, -1)
-        return ((pixels - mean) / std).view(n, h, w, c).permute(0, 3, 1, 2)
+        return (pixels - mean).div_(std).view(n, h, w, c).permute(0, 3, 1, 2)
 
 
 class NetworkNormalise(Normalise):

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from uproar.containment import guarded_call
@@ -199,6 +198,12 @@ class Protocol:
 
 
 def beside_mask(x: Images, removed: Tensor) -> Tensor:
-    """Images with the mask of what is removed behind their channels: 1 where a pixel, or a channel value, is gone."""
-    mask = removed.to(x.dtype)
-    return torch.cat([x, mask if mask.dim() == 4 else mask[:, None]], 1)
+    """Images with the mask of what is removed behind their channels: 1 where a pixel, or a channel value, is gone.
+
+    They are laid out channels last, as networks take them.
+    """
+    mask = removed if removed.dim() == 4 else removed[:, None]
+    (n, c, h, w), more = x.shape, mask.shape[1]
+    out = x.new_empty(n, h, w, c + more).permute(0, 3, 1, 2)
+    out[:, :c], out[:, c:] = x, mask
+    return out
