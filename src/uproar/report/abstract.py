@@ -123,7 +123,7 @@ def _judged(answer: Answer) -> list[str]:
     names = _series([f"{judge.label} ({_behind(judge)})" for judge in voting])
     asked = answer.deciding[0]
     return [
-        f"Judges were {names}; {_series([judge.label for judge in answer.deciding])} decided, which asks "
+        f"Judges were {names}; {_series([judge.label for judge in answer.deciding])} decided, asking "
         f"{QUESTIONS[asked.question]}.",
         f"The bar was the best of the rankings that never look at the network ({_series(answer.controls)}).",
         f"Differences are paired, intervals hold 95 %, p is adjusted by Holm's procedure over the pairs of each judge "

@@ -26,7 +26,7 @@ from uproar.report.section import sections_of
 from uproar.runs.run import Run
 from uproar.study.image_evidence import ImageEvidence
 from uproar.viewer.index import setting_index
-from uproar.viewer.packing import THUMBNAIL, column, script, sheet, shrunk, signed_bytes
+from uproar.viewer.packing import THUMBNAIL, bits_column, column, script, sheet, shrunk, signed_bytes
 
 CHUNK, CHUNK_BYTES = 256, 2**21
 """Images in a file: so many, or as many as have so many bytes."""
@@ -133,12 +133,12 @@ def has_thumbnails(one: ImageEvidence) -> bool:
 
 def _base(one: ImageEvidence) -> dict[str, Any]:
     said, bits = one.base_answers()
-    return {"labels": column(one.labels), "titles": one.titles, "classes": column(said), "bits": column(bits)}
+    return {"labels": column(one.labels), "titles": one.titles, "classes": column(said), "bits": bits_column(bits)}
 
 
 def _answers(one: ImageEvidence, protocol: int, method: int) -> dict[str, Any]:
     said, bits = one.answers(one.protocols[protocol], one.methods[method])
-    return {"classes": column(said), "bits": column(bits)} if np.isfinite(bits).any() else ABSENT
+    return {"classes": column(said), "bits": bits_column(bits)} if np.isfinite(bits).any() else ABSENT
 
 
 def _values(one: ImageEvidence, method: int) -> dict[str, Any]:

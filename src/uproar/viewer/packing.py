@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+NONE = 65535
+"""In columns of two bytes: no number."""
 THUMBNAIL = 48
 """Longest side of a picture in a list."""
 
@@ -39,6 +41,14 @@ def column(values: np.ndarray) -> dict[str, Any]:
     """Numbers as little-endian bytes, with their type and shape."""
     little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
     return {"type": values.dtype.name, "shape": list(values.shape), "bytes": _text(little.tobytes())}
+
+
+def bits_column(bits: np.ndarray) -> dict[str, Any]:
+    """Bits in thousandths, two bytes each; `NONE` for what is not a number."""
+    finite = np.isfinite(bits)
+    return column(
+        np.where(finite, np.clip(np.round(1000 * np.where(finite, bits, 0)), 0, NONE - 1), NONE).astype(np.uint16)
+    )
 
 
 def sheet(pictures: np.ndarray) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from uproar.errors import BadInput
+from uproar.errors import BadInput, UproarError, one_line
 from uproar.viewer.folder import FILES, page_file
 from uproar.viewer.live import LiveRun
 
@@ -27,6 +28,11 @@ class Server(ThreadingHTTPServer):
         except OSError as error:
             raise BadInput(f"Cannot serve on port {port}: {error.strerror}. Give another --port, or none.") from None
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing where the browser has gone away; else what went wrong, as usual."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
     @property
     def address(self) -> str:
         """What to open."""
@@ -42,7 +48,10 @@ class Handler(BaseHTTPRequestHandler):
         name = self.path.partition("?")[0].lstrip("/") or "index.html"
         if self.headers.get("Host", "") not in {f"{host}:{self.server.server_port}" for host in (HOST, "localhost")}:
             return self.send_error(HTTPStatus.FORBIDDEN)  # another page that calls this address by another name
-        content = self._content(name)
+        try:
+            content = self._content(name)
+        except UproarError as error:  # e.g. a store that has gone
+            return self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, explain=one_line(error))
         return self.send_error(HTTPStatus.NOT_FOUND) if content is None else self._answer(name, content)
 
     def _content(self, name: str) -> bytes | None:

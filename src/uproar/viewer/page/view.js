@@ -1,7 +1,7 @@
 // The viewer: state in the address, data in scripts that are loaded when they are asked for, pictures on canvas.
 (() => {
   "use strict";
-  const NO_CLASS = 65535, PER_PAGE = 60, KEPT = 80;
+  const NONE = 65535, BIT = 1000, PER_PAGE = 60, KEPT = 120;
   const get = (id) => document.getElementById(id);
   const TYPES = { uint8: Uint8Array, uint16: Uint16Array, float32: Float32Array };
   const NAMES = ["setting", "method", "against", "protocol", "fraction", "replicate", "class", "mistakes", "disagreement", "order", "image", "page"];
@@ -27,7 +27,12 @@
     return asked;
   }
 
-  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  function bytes(text) {
+    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+    const letters = atob(text), found = new Uint8Array(letters.length);
+    for (let i = 0; i < found.length; i += 1) found[i] = letters.charCodeAt(i);
+    return found;
+  }
 
   async function decoded(content) {
     if (content.png) return sheet(content);
@@ -70,14 +75,15 @@
     return render();
   }
 
-  const setting = () => index.settings[Number(state.setting) || 0];
+  const settingNumber = () => (index.settings[Number(state.setting)] ? Number(state.setting) : 0);
+  const setting = () => index.settings[settingNumber()];
   const at = (list, name) => Math.max(0, list.findIndex((one) => one.name === name));
   const method = () => at(setting().methods, state.method || firstMethod());
   const against = () => setting().methods.findIndex((one) => one.name === state.against);
   const protocol = () => at(setting().protocols, state.protocol);
   const fraction = () => Math.max(0, setting().fractions.indexOf(Number(state.fraction)));
   const replicate = () => Math.max(0, setting().seeds.indexOf(Number(state.replicate)));
-  const place = () => `s${Number(state.setting) || 0}`;
+  const place = () => `s${settingNumber()}`;
 
   function firstMethod() {
     const methods = ordered();
@@ -85,7 +91,7 @@
   }
 
   // the best group first, then what never looks at the network
-  const ordered = () => [...setting().methods].sort((a, b) => (a.group || 1e6) - (b.group || 1e6) || (a.standing === "use" ? -1 : 0));
+  const ordered = () => [...setting().methods].sort((a, b) => (a.group || 1e6) - (b.group || 1e6) || (b.standing === "use") - (a.standing === "use"));
 
   // small helpers for elements: text is always text, never markup
 
@@ -101,8 +107,9 @@
 
   const sentence = (text) => text.split("`").map((part, i) => (i % 2 ? made("code", {}, part) : part));
   const percent = (share, digits = 1) => (share === null || share === undefined || Number.isNaN(share) ? "–" : `${(100 * share).toFixed(digits)} %`);
+  const share = (t) => `${Number((100 * t).toPrecision(6))} %`;
   const number = (value) => (value === null || value === undefined || Number.isNaN(value) ? "–" : String(Number(value.toPrecision(3))).replace("-", "−"));
-  const className = (k) => (k === NO_CLASS ? "–" : setting().classes[k] ?? String(k));
+  const className = (k) => (k === NONE ? "–" : setting().classes[k] ?? String(k));
 
   function patch(one) {
     const dot = made("i", { class: "patch" });
@@ -122,11 +129,14 @@
   const answers = (p, m) => (setting().protocols.length ? load(`${place()}-answers-${p}-${m}`) : Promise.resolve(missing));
   const base = () => load(`${place()}-base`);
 
-  function said(column, r, f, i) {
+  function cell(column, r, f, i) {
     const [, fractions, images] = column.shape;
     return column.values[(r * fractions + f) * images + i];
   }
 
+  const said = (one, r, f, i) => cell(one.classes, r, f, i);
+  const inBits = (value) => (value === NONE ? NaN : value / BIT);
+  const bitsOf = (one, r, f, i) => inBits(cell(one.bits, r, f, i));
   const saidBefore = (column, r, i) => column.values[r * column.shape[1] + i];
 
   // what the networks of a protocol are asked for: the label, or the answer of the explained network
@@ -147,14 +157,17 @@
       const values = state.order.startsWith("metric:") ? await load(`${place()}-values-${method()}`) : null;
       if (mine !== turn) return;
       found = chosen(known, own, other, rest, values);
-      await showGrid(known, own, mine);
+      showGrid(known, own, mine);
       if (mine === turn) await showEvidence(known, mine);
       if (mine === turn) { get("problem").hidden = true; document.body.dataset.shown = location.hash; }
     } catch (error) {
-      if (mine !== turn) return;
-      get("problem").textContent = error.message;
-      get("problem").hidden = false;
+      if (mine === turn) complain(error);
     }
+  }
+
+  function complain(error) {
+    get("problem").textContent = error.message;
+    get("problem").hidden = false;
   }
 
   function showVerdict() {
@@ -162,7 +175,7 @@
     document.title = `${index.study}: ${state.image === "" ? "images" : `image ${state.image}`}, ${setting().methods[method()].name}`;
     get("study").textContent = index.study;
     get("setting-choice").hidden = index.settings.length < 2;
-    fillSelect("setting", index.settings.map((one, k) => [String(k), `${one.task}, ${one.model}`]), String(Number(state.setting) || 0));
+    fillSelect("setting", index.settings.map((one, k) => [String(k), `${one.task}, ${one.model}`]), String(settingNumber()));
     get("verdict").replaceChildren(...sentence(here.sentence));
     get("details").replaceChildren(...here.details.map((line) => made("li", {}, ...sentence(line))));
     get("network").textContent = [here.network, here.warning].filter(Boolean).join(" ");
@@ -174,7 +187,7 @@
       ? `Methods with one group number cannot be told apart. Under the judges: against the best ranking that never looks at the network. Numbers: mean accuracy of the networks of ${p.label} with that share of the pixels ${p.keeps ? "kept" : "removed"}; ${p.higher_is_better ? "higher" : "lower"} is better.`
       : "No network of this run says a class: maps, changed images and metrics are shown.";
     const heads = [made("th", { scope: "col", class: "number" }, "group"), made("th", { scope: "col", class: "name" }, "method"), made("th", { scope: "col" }, "compare"),
-      ...judges.map(([judge, able, why]) => made("th", { scope: "col", title: able ? null : why }, able ? judge : `${judge}: unable`)), ...(p ? here.fractions.map((t) => made("th", { scope: "col", class: "number" }, percent(t, 0))) : []), made("th", { scope: "col" }, "flags")];
+      ...judges.map(([judge, able, why]) => made("th", { scope: "col", title: able ? null : why }, able ? judge : `${judge}: unable`)), ...(p ? here.fractions.map((t) => made("th", { scope: "col", class: "number" }, share(t))) : []), made("th", { scope: "col" }, "flags")];
     let before = null;
     const rows = ordered().map((one) => {
       const begins = before !== null && before !== one.group;
@@ -200,17 +213,17 @@
   }
 
   function accuracyButton(one, p, m, f, t) {
-    const share = p.accuracy[m][f];
-    if (share === null) return "–";
+    const accuracy = p.accuracy[m][f];
+    if (accuracy === null) return "–";
     const here = m === method() && f === fraction();
-    return made("button", { type: "button", "aria-pressed": String(here), "aria-label": `${one.name} at ${percent(t, 0)}: accuracy ${percent(share)}`, "data-cell": `${one.name}/${t}`, onclick: () => go({ method: one.name, fraction: t, page: "" }) }, percent(share));
+    return made("button", { type: "button", "aria-pressed": String(here), "aria-label": `${one.name} at ${share(t)}: accuracy ${percent(accuracy)}`, "data-cell": `${one.name}/${t}`, onclick: () => go({ method: one.name, fraction: t, page: "" }) }, percent(accuracy));
   }
 
   function showControls() {
     const here = setting();
     fillSelect("protocol", here.protocols.map((p) => [p.name, p.label]), here.protocols[protocol()]?.name ?? "");
     get("protocol").title = here.protocols[protocol()]?.summary ?? "";
-    fillSelect("fraction", here.fractions.map((t) => [String(t), percent(t, 0)]), String(here.fractions[fraction()] ?? ""));
+    fillSelect("fraction", here.fractions.map((t) => [String(t), share(t)]), String(here.fractions[fraction()] ?? ""));
     fillSelect("replicate", here.seeds.map((seed) => [String(seed), `seed ${seed}`]), String(here.seeds[replicate()]));
     fillSelect("against", [["", "no other method"], ...here.methods.filter((_, m) => m !== method()).map((one) => [one.name, one.name])], against() >= 0 ? state.against : "");
     fillSelect("class", [["", "all classes"], ...here.classes.map((name, k) => [String(k), name])], state.class);
@@ -240,9 +253,9 @@
     }[state.mistakes] || (() => true);
     const differ = {
       "": () => true,
-      replicates: (i) => !own.absent && new Set(setting().seeds.map((_, k) => said(own.classes, k, f, i))).size > 1,
-      methods: (i) => other !== null && !other.absent && !own.absent && said(own.classes, r, f, i) !== said(other.classes, r, f, i),
-      protocols: (i) => new Set(rest.filter((one) => !one.absent).map((one) => said(one.classes, r, f, i))).size > 1,
+      replicates: (i) => !own.absent && new Set(setting().seeds.map((_, k) => said(own, k, f, i))).size > 1,
+      methods: (i) => other !== null && !other.absent && !own.absent && said(own, r, f, i) !== said(other, r, f, i),
+      protocols: (i) => new Set(rest.filter((one) => !one.absent).map((one) => said(one, r, f, i))).size > 1,
     }[state.disagreement] || (() => true);
     for (let i = 0; i < setting().images; i += 1) {
       if (state.class !== "" && known.labels.values[i] !== Number(state.class)) continue;
@@ -252,14 +265,14 @@
     return key ? list.map((i) => [key(i), i]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).map((pair) => pair[1]) : list;
   }
 
-  const isWrong = (known, own, p, r, f, i) => said(own.classes, r, f, i) !== truth(known, p, r, i);
+  const isWrong = (known, own, p, r, f, i) => said(own, r, f, i) !== truth(known, p, r, i);
 
   // what images are ordered by, the smallest first; what is not known comes last
   function sortKey(own, other, values, r, f) {
     const last = (value) => (Number.isNaN(value) ? Infinity : value);
-    if (state.order === "unsure" && !own.absent) return (i) => last(-said(own.bits, r, f, i));
-    if (state.order === "sure" && !own.absent) return (i) => last(said(own.bits, r, f, i));
-    if (state.order === "gap" && other && !other.absent && !own.absent) return (i) => last(-Math.abs(said(own.bits, r, f, i) - said(other.bits, r, f, i)));
+    if (state.order === "unsure" && !own.absent) return (i) => last(-bitsOf(own, r, f, i));
+    if (state.order === "sure" && !own.absent) return (i) => last(bitsOf(own, r, f, i));
+    if (state.order === "gap" && other && !other.absent && !own.absent) return (i) => last(-Math.abs(bitsOf(own, r, f, i) - bitsOf(other, r, f, i)));
     if (state.order.startsWith("metric:") && values && !values.absent) {
       const k = setting().metrics.findIndex((one) => `metric:${one.name}` === state.order), up = setting().metrics[k]?.higher_is_better ? -1 : 1;
       return k < 0 ? null : (i) => last(up * meanValue(values, k, i));
@@ -277,25 +290,27 @@
   const thumbs = () => (Math.max(...setting().shape.slice(0, 2)) > 48 ? "thumbs" : "images");
   const chunkOf = (i) => Math.floor(i / setting().chunk);
 
-  async function showGrid(known, own, mine) {
+  function showGrid(known, own, mine) {
     const pages = Math.max(1, Math.ceil(found.length / PER_PAGE)), page = Math.min(Math.max(1, Number(state.page) || 1), pages);
     const shown = found.slice((page - 1) * PER_PAGE, page * PER_PAGE), here = setting();
     const total = here.images < here.images_in_run ? `${here.images} images (of ${here.images_in_run} in the run)` : `${here.images} images`;
-    get("count").textContent = `${found.length} of ${total}` + (here.protocols.length ? `; border and second line: what the network of ${here.protocols[protocol()].label} says with ${percent(here.fractions[fraction()], 0)} ${here.protocols[protocol()].keeps ? "kept" : "removed"} by ${here.methods[method()].name}, seed ${here.seeds[replicate()]}.` : ".");
+    get("count").textContent = `${found.length} of ${total}` + (here.protocols.length ? `; border and second line: what the network of ${here.protocols[protocol()].label} says with ${share(here.fractions[fraction()])} ${here.protocols[protocol()].keeps ? "kept" : "removed"} by ${here.methods[method()].name}, seed ${here.seeds[replicate()]}.` : ".");
     get("page-number").textContent = `page ${page} of ${pages}`;
     get("earlier").disabled = page <= 1;
     get("later").disabled = page >= pages;
     const items = shown.map((i) => [i, tile(known, own, i)]);
     get("grid").replaceChildren(...items.map(([, item]) => item));
-    const sheets = new Map();
-    for (const chunk of new Set(shown.map(chunkOf))) sheets.set(chunk, await load(`${place()}-${thumbs()}-${chunk}`));
-    if (mine !== turn) return;
-    for (const [i, item] of items) paint(item.querySelector("canvas"), picture(sheets.get(chunkOf(i)), i % setting().chunk));
+    const paintChunk = async (chunk) => {
+      const sheets = await load(`${place()}-${thumbs()}-${chunk}`);
+      if (mine !== turn) return;
+      for (const [i, item] of items) if (chunkOf(i) === chunk) paint(item.querySelector("canvas"), picture(sheets, i % setting().chunk));
+    };
+    Promise.all([...new Set(shown.map(chunkOf))].map(paintChunk)).catch(complain); // words first, pictures as they come
   }
 
   function tile(known, own, i) {
     const r = replicate(), f = fraction(), label = labelOf(known, i);
-    const word = own.absent ? null : said(own.classes, r, f, i), says = word === null || word === NO_CLASS ? null : className(word);
+    const word = own.absent ? null : said(own, r, f, i), says = word === null || word === NONE ? null : className(word);
     const right = says === null ? null : !isWrong(known, own, protocol(), r, f, i);
     return made("li", {}, made("button", { type: "button", "data-image": i, "data-right": right === null ? null : right ? "yes" : "no", "aria-current": String(i) === state.image ? "true" : null,
       "aria-label": `image ${i}, ${label}${says === null ? "" : `, the network says ${says}, ${right ? "right" : "wrong"}`}`, onclick: () => open(i) },
@@ -322,7 +337,7 @@
     if (!there) return;
     const here = setting(), p = here.protocols[protocol()], t = here.fractions[fraction()];
     get("evidence-title").textContent = `Image ${i}: ${labelOf(known, i)}`;
-    get("evidence-reading").textContent = `With ${percent(t, 0)} of the pixels removed or kept, seed ${here.seeds[replicate()]}; map: red speaks for the class, blue against it, each scaled alone; removed pixels are filled: ${here.fill.name}.` + (p && !p.own_mask ? ` Networks of ${p.label} see another mask than the image's own, which is drawn here.` : "");
+    get("evidence-reading").textContent = `With ${share(t)} of the pixels removed or kept, seed ${here.seeds[replicate()]}; map: red speaks for the class, blue against it, each scaled alone; removed pixels are filled: ${here.fill.name}.` + (p && !p.own_mask ? ` Networks of ${p.label} see another mask than the image's own, which is drawn here.` : "");
     const position = found.indexOf(i);
     get("previous").disabled = position <= 0;
     get("next").disabled = position < 0 || position >= found.length - 1;
@@ -340,7 +355,7 @@
   async function strip(m, i) {
     const here = setting(), chunk = chunkOf(i), inChunk = i % here.chunk, s = place(), r = replicate();
     const [images, maps, levels] = await Promise.all([load(`${s}-images-${chunk}`), load(`${s}-maps-${m}-${r}-${chunk}`), load(`${s}-levels-${m}-${r}-${chunk}`)]);
-    const whole = picture(images, inChunk), t = percent(here.fractions[fraction()], 0);
+    const whole = picture(images, inChunk), t = share(here.fractions[fraction()]);
     const map = maps.absent ? null : mapColours(picture(maps, inChunk));
     const shown = (keeps) => (here.fill.colour ? (levels.absent ? null : composed(whole, picture(levels, inChunk), keeps)) : changedSheet(m, i, keeps));
     const [removed, kept] = await Promise.all([shown(false), shown(true)]);
@@ -389,15 +404,15 @@
   }
 
   function answerCell(known, one, p, r, f, i) {
-    const word = one.absent ? NO_CLASS : said(one.classes, r, f, i);
-    if (word === NO_CLASS) return made("td", {}, made("span", { class: "absent" }, "not run"));
-    const bits = said(one.bits, r, f, i), target = truth(known, p, r, i);
+    const word = one.absent ? NONE : said(one, r, f, i);
+    if (word === NONE) return made("td", {}, made("span", { class: "absent" }, "not run"));
+    const bits = bitsOf(one, r, f, i), target = truth(known, p, r, i);
     return made("td", {}, mark(word === target, className(word), `p(${className(target)}) ${percent(2 ** -bits, 0)}, ${number(bits)} bits`));
   }
 
   function showOverFractions(known, methods, answered, i) {
     const here = setting(), p = protocol();
-    const heads = here.fractions.map((t, f) => made("th", { scope: "col" }, made("button", { type: "button", "aria-pressed": String(f === fraction()), "data-fraction": t, onclick: () => go({ fraction: t }) }, percent(t, 0))));
+    const heads = here.fractions.map((t, f) => made("th", { scope: "col" }, made("button", { type: "button", "aria-pressed": String(f === fraction()), "data-fraction": t, onclick: () => go({ fraction: t }) }, share(t))));
     const rows = methods.map((m, k) => made("tr", {}, made("th", { scope: "row", class: "name" }, patch(here.methods[m]), here.methods[m].name),
       ...here.fractions.map((_, f) => made("td", {}, rightOf(known, answered[k][p], p, f, i)))));
     get("over-fractions").replaceChildren(made("caption", { hidden: true }, "Replicates whose network is right, by fraction"), made("thead", {}, made("tr", {}, made("th", { scope: "col" }, here.protocols[p] ? `networks of ${here.protocols[p].label} that are right` : ""), ...heads)), made("tbody", {}, ...rows));
@@ -405,13 +420,13 @@
 
   function rightOf(known, one, p, f, i) {
     if (!one || one.absent) return "–";
-    const there = setting().seeds.map((_, r) => [said(one.classes, r, f, i), truth(known, p, r, i)]).filter(([word]) => word !== NO_CLASS);
+    const there = setting().seeds.map((_, r) => [said(one, r, f, i), truth(known, p, r, i)]).filter(([word]) => word !== NONE);
     return there.length ? `${there.filter(([word, target]) => word === target).length} of ${there.length}` : "–";
   }
 
   function showSaid(known, methods, answered, i) {
     const here = setting(), several = methods.length > 1;
-    get("said-reading").textContent = `At ${percent(here.fractions[fraction()], 0)}. Class, probability of the class asked for, and its negative logarithm in bits, calibrated.`;
+    get("said-reading").textContent = `At ${share(here.fractions[fraction()])}. Class, probability of the class asked for, and its negative logarithm in bits, calibrated.`;
     const heads = methods.flatMap((m) => here.seeds.map((seed) => made("th", { scope: "col" }, several ? `${here.methods[m].name}, seed ${seed}` : `seed ${seed}`)));
     const before = made("tr", {}, made("th", { scope: "row", class: "name" }, "unchanged image, explained network"), ...methods.flatMap(() => here.seeds.map((_, r) => beforeCell(known, r, i))));
     const rows = here.protocols.map((one, p) => made("tr", { class: p === protocol() ? "chosen" : null }, made("th", { scope: "row", class: "name", title: one.summary }, one.label),
@@ -421,8 +436,8 @@
 
   function beforeCell(known, r, i) {
     const word = saidBefore(known.classes, r, i);
-    if (word === NO_CLASS) return made("td", {}, made("span", { class: "absent" }, "not run"));
-    const bits = saidBefore(known.bits, r, i), label = known.labels.values[i];
+    if (word === NONE) return made("td", {}, made("span", { class: "absent" }, "not run"));
+    const bits = inBits(saidBefore(known.bits, r, i)), label = known.labels.values[i];
     return made("td", {}, mark(word === label, className(word), `p(${className(label)}) ${percent(2 ** -bits, 0)}, ${number(bits)} bits`));
   }
 
@@ -500,8 +515,9 @@
   load("index").then((content) => {
     index = content;
     state = readAddress();
+    if (!index.settings.length) throw new Error("This run has no cells yet.");
     listen();
     render();
     if (index.live) watch();
-  }).catch((error) => { get("problem").textContent = error.message; get("problem").hidden = false; });
+  }).catch(complain);
 })();
