@@ -1,13 +1,16 @@
 # make demo   create the environment, run remove-and-retrain on digits, say where the report is
 # make test-fast   a part of the tests
 # make test   create the environment, check style, types and layers, run all tests
+# make docs   build the documentation site into build/docs, offline once its tools are installed
+# make wheel-test   build wheel and source distribution, install each in a fresh environment, run the smoke tests
+# make notebooks   run the notebooks and store their outputs
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # one OpenMP thread per process: several processes share the cores
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-fast check bench lock clean
+.PHONY: demo test test-fast check bench docs notebooks wheel-test clean
 
 demo: $(VENV)/.demo
 	$(BIN)/uproar run --out runs/demo
@@ -33,6 +36,17 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/roar_vs_plain.py
 	$(BIN)/python benchmarks/start_up.py
 
+docs: $(VENV)/.docs
+	$(BIN)/codespell
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "The site: build/docs/index.html"
+
+notebooks: $(VENV)/.docs
+	$(BIN)/python tools/notebook_pages.py --execute examples/notebooks
+
+wheel-test:
+	PYTHON=$(PYTHON) tools/wheel_test.sh
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -46,5 +60,9 @@ $(VENV)/.dev: $(VENV)/.demo requirements-dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-dev.lock
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.demo requirements-docs.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-docs.lock
+	@touch $@
+
 clean:
-	rm -rf $(VENV) runs build dist
+	rm -rf $(VENV) runs build dist docs/reference docs/notebooks

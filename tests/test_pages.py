@@ -66,8 +66,38 @@ def test_every_kind_has_a_page_and_every_page_is_linked():
         assert f"(docs/{page.name})" in readme
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md"), key=lambda page: page.name), ids=lambda p: p.stem)
+ROOT = DOCS.parent
+WRITTEN = [page for pattern in ("*.md", "docs/*.md", "docs/results/*.md") for page in sorted(ROOT.glob(pattern))]
+MADE = ("reference/", "notebooks/")
+"""Folders of pages that `make docs` makes, and checks."""
+
+
+def prose(page: Path) -> str:
+    """A page without its code."""
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    return re.sub(r"`[^`\n]*`", "`code`", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as code hosts and the documentation site name them."""
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.M)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT).with_suffix("")))
 def test_links_between_pages_lead_somewhere(page):
-    text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([\w./-]+\.md)(?:#[\w-]*)?\)", text):
-        assert (page.parent / target).is_file(), target
+    for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
+        if target.startswith(MADE):
+            continue
+        place = page.parent / target if target else page
+        assert place.exists(), target
+        if anchor and place.suffix == ".md":
+            assert anchor in anchors(place), f"{target}#{anchor}"
+
+
+def test_every_page_is_in_the_contents_of_the_site():
+    listed = re.findall(r"^[\w/-]+$", (DOCS / "index.md").read_text(encoding="utf-8"), flags=re.M)
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("results/*.md"), *DOCS.glob("project/*.md")]
+    assert {str(page.relative_to(DOCS).with_suffix("")) for page in pages} - {*listed, "index"} == set()

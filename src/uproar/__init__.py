@@ -26,6 +26,7 @@ if _CHECKING:
     from uproar.estimators.registry import direct, estimator
     from uproar.metrics.registry import metric
     from uproar.models.preprocessing import preprocessed
+    from uproar.report.mapsheet import show
     from uproar.runs.execute import audit, run
     from uproar.runs.judge import judge
     from uproar.runs.open import open  # noqa: A004
@@ -68,6 +69,7 @@ _load = _lazy_names(
         "removed": "uproar.api",
         "run": "uproar.runs.execute",
         "score": "uproar.scoring.score",
+        "show": "uproar.report.mapsheet",
         "study_of": "uproar.study.spec",
     },
 )
@@ -115,5 +117,6 @@ __all__ = [
     "removed",
     "run",
     "score",
+    "show",
     "study_of",
 ]

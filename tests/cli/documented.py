@@ -118,6 +118,14 @@ CLUSTER = "needs a cluster or a bucket"
 PAGE = "the example of its page is run by a test of its own"
 LIKE_RUN = "the command `uproar run study.toml` with other options"
 ONLY_READ = {
+    "uproar choose --task digits --budget 2m": "as `uproar choose --task digits`",
+    'uproar explain --task digits --estimators "ig,sg_sq(grad),grad" --out maps.png': "as with other estimators",
+    "uproar run --out runs/demo --seeds 3": "as `make demo`",
+    "uproar new estimator my_method.py": NEW,
+    "uproar explain --plugin my_method.py --estimators my_method,grad,ig --out maps.png": "as with other estimators",
+    "uproar score --plugin my_method.py --estimators my_method,grad,ig,random --limit 100": "as with other estimators",
+    "uproar choose --task digits --plugin my_method.py --methods my_method,grad,ig --budget 3m": "as with other methods",
+    "uproar run --plugin my_method.py --estimators random,my_method,grad,ig --seeds 3 --compare my_method": LIKE_RUN,
     "uproar choose photos/ --model net.py:build --weights net.safetensors --train training/": "as without --train",
     'uproar choose --task digits --methods "ig,grad_cam,sg_sq(grad)" --budget 10m': "as `uproar choose --task digits`",
     "uproar new study": NEW,

@@ -34,6 +34,7 @@ from uproar.cli.options import (
 )
 from uproar.cli.print_results import add_scores_to_json, print_answers, print_headline
 from uproar.cli.progress import Watch, of_study, watched
+from uproar.cli.report import written
 from uproar.errors import BadInput
 from uproar.remaining_time import duration, seconds_of
 from uproar.storage.urls import public_command
@@ -146,7 +147,7 @@ def choose(
         from uproar.report.headline import score_headline
 
         facts = {"command": asked_by, "seed": seed}
-        page = write_choice(replace(scores, provenance=facts), out)
+        page = written(lambda: write_choice(replace(scores, provenance=facts), out))
     note(*place.faults.take_notices(), *scores.notices)
     add_scores_to_json(scores, page)
     if scores.quality is not None:

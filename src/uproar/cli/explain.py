@@ -121,7 +121,10 @@ def explain(
     check_output_option(answers)
     from uproar.estimators import read_chain, require_maps  # torch loads slowly
     from uproar.extend import load_plugin
+    from uproar.report.libraries import missing_libraries, require_libraries
 
+    if save is None:
+        require_libraries("A picture of maps (with --save FILE arrays are written without one)")
     for file in plugin or ():
         load_plugin(file)
     chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
@@ -142,8 +145,10 @@ def explain(
     note(*kept_maps.faults.take_notices())
     _print_quality(quality)
     _print_layers(layers)
-    add_to_json(picture=out, arrays=save, quality=quality.sentence, estimators=list(maps))
-    print_file("Picture", out)
+    drawn = not missing_libraries()
+    add_to_json(picture=out if drawn else None, arrays=save, quality=quality.sentence, estimators=list(maps))
+    if drawn:
+        print_file("Picture", out)
     if save is not None:
         _save(save, maps, subject, chosen)
     again = same_subject(images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root)
@@ -305,7 +310,11 @@ def _draw(
     quality: NetworkQuality,
     layers: dict[str, str] | None = None,
 ) -> None:
+    from uproar.report.libraries import missing_libraries
     from uproar.report.mapsheet import write_map_sheet  # plots load slowly
+
+    if missing_libraries():
+        return
 
     few = {name: a[:SHOWN] for name, a in maps.items()}
     write_map_sheet(out, x[:SHOWN].numpy(), few, captions[:SHOWN], quality, layers)

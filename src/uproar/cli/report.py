@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_folder, check_run
-from uproar.cli.console import output, print_file
+from uproar.cli.console import note, output, print_file
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import kept
 from uproar.cli.json_output import add_to_json
@@ -91,6 +93,18 @@ def _report_scores(folder: Path, out: Path, latex: Path | None, compare: str | N
     return 0
 
 
+def written(write: Callable[[], Path]) -> Path:
+    """What writes a page, called; where the libraries for it are missing, a note says so. The path of what it wrote."""
+    from uproar.report.libraries import MissingLibraries, missing_libraries, tables_only
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingLibraries)
+        page = write()
+    if missing := missing_libraries():
+        note(tables_only(missing))
+    return page
+
+
 def write_and_print(
     study: Study, root: str, folder: Path, out: Path, facts: dict[str, Any], compare: str | None
 ) -> int:
@@ -103,7 +117,7 @@ def write_and_print(
     with watched("collecting the results") as watch, kept(UNCHANGED):
         results = run_in(folder, study, root, facts)
         watch.say("drawing the report")
-        page = results.report(out)
+        page = written(lambda: results.report(out))
     print_results(results, compare)
     if state is not None and state.done < state.total:
         output.print(f"The run was at {state.done} of {state.total} cells when it was last heard of.")

@@ -17,7 +17,7 @@ from uproar.cli.next_steps import command
 from uproar.cli.options import HOW, WHERE, Jobs, RayAddress, Slurm, flag, option
 from uproar.cli.print_results import Compare, check_compared
 from uproar.cli.progress import of_study, watched
-from uproar.cli.report import write_and_print
+from uproar.cli.report import write_and_print, written
 from uproar.cli.study_options import Changes, changing
 from uproar.errors import BadInput
 from uproar.remaining_time import duration, seconds_of
@@ -165,7 +165,7 @@ def _run(
     with watched("drawing the report"), kept(f"All cells are kept; the report is written by: uproar report {folder}"):
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts, text)
-        page = results.report(folder)
+        page = written(lambda: results.report(folder))
     note(*results.notices)
     print_results(results, compare)
     output.print(f"{state.total} cells, {new} of them new, in {duration(spent)}.")

@@ -45,6 +45,7 @@ from uproar.cli.print_results import (
     print_unable,
 )
 from uproar.cli.progress import watched
+from uproar.cli.report import written
 from uproar.errors import BadInput
 from uproar.remaining_time import seconds_of
 from uproar.statistics.design import BASELINE
@@ -192,7 +193,7 @@ def score(
         from uproar.report.headline import score_headline
 
         facts = {"command": asked_by, "seed": seed}
-        page = write_scores(replace(scores, provenance=facts), out)
+        page = written(lambda: write_scores(replace(scores, provenance=facts), out))
     note(*place.faults.take_notices(), *scores.notices)
     add_scores_to_json(scores, page)
     _print(scores, compare)

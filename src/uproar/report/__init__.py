@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uproar.paths import user_path
 from uproar.report.files import remove_files, write_files
+from uproar.report.libraries import MissingLibraries, missing_libraries, require_libraries, tables_only
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 
@@ -33,8 +35,13 @@ def write_report(results: Results, folder: str | Path) -> Path:
     """Write the page, the figures and the tables into a folder; the page's path.
 
     Each file appears as a whole, the page last: who can open the page finds everything it links to. Where the folder
-    has the report of the same results already, nothing is drawn.
+    has the report of the same results already, nothing is drawn. Without the libraries of the extra `report` only
+    tables are written, which a warning says, and the path is that of `results.csv`.
     """
+    if missing := missing_libraries():
+        from uproar.report.tables import csv_files
+
+        return _only_tables(csv_files(results), folder, missing) / "results.csv"
     from uproar.report.fingerprint import write_once
 
     return write_once(results, lambda: _study_files(results), folder) / "report.html"
@@ -42,11 +49,17 @@ def write_report(results: Results, folder: str | Path) -> Path:
 
 def write_scores(scores: Scores, folder: str | Path) -> Path:
     """Write the page, the figures and the tables of scores into a folder, the page last; the page's path."""
+    if missing := missing_libraries():
+        from uproar.report.tables import score_csv_files
+
+        return _only_tables(score_csv_files(scores), folder, missing) / "scores.csv"
     return write_files(_score_files(scores), folder) / "scores.html"
 
 
 def write_choice(scores: Scores, folder: str | Path) -> Path:
     """Write the page of a choice of method, `report.html`, with its figures and tables; the page's path."""
+    if missing_libraries():
+        return write_scores(scores, folder)
     files = _score_files(scores)
     files["report.html"] = files.pop("scores.html")
     return write_files(files, folder) / "report.html"
@@ -54,6 +67,7 @@ def write_choice(scores: Scores, folder: str | Path) -> Path:
 
 def read_scores(folder: str | Path) -> Scores:
     """The scores whose page is in a folder."""
+    require_libraries("Opening the folder of scores")
     from uproar.report.score_archive import read_archive
 
     return read_archive(Path(folder))
@@ -61,6 +75,7 @@ def read_scores(folder: str | Path) -> Scores:
 
 def write_latex(results: Results | Scores, folder: str | Path) -> Path:
     """Write tables for LaTeX and figures as PDF into a folder; the path of a document that takes them in."""
+    require_libraries("A report for LaTeX")
     from uproar.report.latex_files import MAIN, latex_files, score_latex_files
 
     files = score_latex_files(results) if isinstance(results, Scores) else latex_files(results)
@@ -72,6 +87,7 @@ def write_results(results: Results, study: StudyText, folder: str | Path) -> Pat
 
     What an earlier page of the run linked to and this one does not is removed, and the overview is made again.
     """
+    require_libraries("A Markdown page with figures")
     from uproar.report.result_page import linked_files, result_files
 
     files = result_files(results, study)
@@ -87,6 +103,12 @@ def write_overview(folder: str | Path) -> Path:
     from uproar.report.overview import INDEX, overview
 
     return write_files({INDEX: overview(folder)}, folder) / INDEX
+
+
+def _only_tables(files: Mapping[str, bytes], folder: str | Path, missing: list[str]) -> Path:
+    """Write tables where nothing can be drawn, and say so; the folder."""
+    warnings.warn(tables_only(missing), MissingLibraries, stacklevel=3)
+    return write_files(files, folder)
 
 
 def _study_files(results: Results) -> dict[str, bytes]:

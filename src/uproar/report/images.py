@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 
-import matplotlib as mpl
 import numpy as np
 from PIL import Image
 
@@ -15,6 +14,8 @@ LARGEST = 112
 
 def map_colours(values: np.ndarray) -> np.ndarray:
     """A map in [-1, 1] as (h, w, 3) bytes: blue below zero, white at zero, red above, grey for NaN."""
+    import matplotlib as mpl  # tables are made without it
+
     values = np.asarray(values, dtype=float)
     shades = mpl.colormaps["RdBu_r"]((np.clip(np.nan_to_num(values), -1, 1) + 1) / 2, bytes=True)
     colours = np.array(shades)[..., :3]

@@ -5,18 +5,22 @@ from __future__ import annotations
 import base64
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
-from uproar.errors import BadInput, StoreError
+from uproar.errors import BadInput, BadShape, StoreError
 from uproar.report.figures import Figure, PictureRow, Pictures, Tile, layer_notes
 from uproar.report.images import as_bytes, map_colours, scaled_map
-from uproar.report.printing import draw
+from uproar.report.libraries import require_libraries
 from uproar.results.quality import NetworkQuality
 from uproar.storage.backends import write_file
 
 ENDINGS = (".png", ".svg", ".html")
+SHOWN = 8
+"""Images that `show` draws, if nobody says how many."""
 
 
 def write_map_sheet(
@@ -38,6 +42,73 @@ def write_map_sheet(
     head = [] if quality is None else [quality.sentence, *([quality.warning] if quality.warning else [])]
     as_page = file.suffix == ".html"
     kind = "png" if as_page else file.suffix.removeprefix(".")
+    content = _drawn(images, maps, titles, kind, "" if as_page else " ".join(head), layers)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, _page(content, maps, head) if as_page else content)
+    except OSError as error:
+        raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
+    return file
+
+
+def show(
+    images: Tensor | np.ndarray,
+    maps: Tensor | np.ndarray | Mapping[str, Tensor | np.ndarray],
+    titles: Sequence[str] | None = None,
+    *,
+    limit: int = SHOWN,
+) -> MapSheet:
+    """Images (n, c, h, w) beside their maps (n, h, w), or several maps by name: a notebook shows them as a picture.
+
+    Red speaks for the class, blue against it, and each map is scaled alone. `titles` stand beside the images, of which
+    the first `limit` are drawn; `.save("maps.png")` (or .svg, .html) writes them to a file.
+    """
+    pixels = _array(images)[:limit]
+    named = maps if isinstance(maps, Mapping) else {"map": maps}
+    own = {name: _array(each)[:limit] for name, each in named.items()}
+    for name, each in own.items():
+        if pixels.ndim != 4 or each.shape != (len(pixels), *pixels.shape[2:]):
+            raise BadShape(
+                f"Maps {name!r} of shape {each.shape} do not fit images of shape {pixels.shape}: "
+                "images are (n, c, h, w), their maps (n, h, w)."
+            )
+    words = [f"image {place}" for place in range(len(pixels))] if titles is None else list(titles)[: len(pixels)]
+    if len(words) < len(pixels):
+        raise BadShape(f"There are {len(pixels)} images and {len(words)} titles: give one title per image.")
+    return MapSheet(pixels, own, tuple(words))
+
+
+@dataclass(frozen=True)
+class MapSheet:
+    """Images beside their maps; a notebook shows it as a picture."""
+
+    images: np.ndarray
+    maps: Mapping[str, np.ndarray]
+    titles: tuple[str, ...]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture to a .png, .svg or .html file; its path."""
+        return write_map_sheet(path, self.images, self.maps, self.titles)
+
+    def _repr_png_(self) -> bytes:
+        return _drawn(self.images, self.maps, self.titles)
+
+
+def _array(values: Tensor | np.ndarray) -> np.ndarray:
+    return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+
+
+def _drawn(
+    images: np.ndarray,
+    maps: Mapping[str, np.ndarray],
+    titles: Sequence[str],
+    kind: str = "png",
+    head: str = "",
+    layers: Mapping[str, str] | None = None,
+) -> bytes:
+    require_libraries("A picture of maps")
+    from uproar.report.printing import draw  # plots load slowly
+
     rows = tuple(
         PictureRow(
             title.replace("\n", ", "),
@@ -47,14 +118,7 @@ def write_map_sheet(
         for place, title in enumerate(titles)
     )
     plot = Pictures(tuple(maps), rows, notes=layer_notes(maps, layers or {}))
-    figure = Figure((plot,), 1, "maps", "" if as_page else " ".join(head))
-    content = draw(figure, kinds=(kind,)).files[f"maps.{kind}"]
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_file(file, _page(content, maps, head) if as_page else content)
-    except OSError as error:
-        raise StoreError(f"Cannot write {file}: {error.strerror or error}.") from None
-    return file
+    return draw(Figure((plot,), 1, "maps", head), kinds=(kind,)).files[f"maps.{kind}"]
 
 
 def _page(png: bytes, maps: Mapping[str, np.ndarray], head: Sequence[str]) -> bytes:

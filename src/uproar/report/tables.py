@@ -60,6 +60,18 @@ def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
     return pd.DataFrame([{name: getattr(one, name) for name in columns} for one in findings], columns=list(columns))
 
 
+def csv_files(results: Results) -> dict[str, bytes]:
+    """The tables of a study that need no library beside the core, by file name: where no page can be drawn."""
+    tables = {**run_tables(results, results.verdicts), "per_image": results.image_scores}
+    return {f"{name}.csv": _csv(frame) for name, frame in tables.items() if len(frame) or name == "results"}
+
+
+def score_csv_files(scores: Scores) -> dict[str, bytes]:
+    """The tables of scores that need no library beside the core, by file name."""
+    tables = {"scores": scores.table, "comparisons": scores.comparisons, "per_image": scores.per_image}
+    return {f"{name}.csv": _csv(frame) for name, frame in tables.items()}
+
+
 def score_table_files(scores: Scores) -> dict[str, bytes]:
     """The tables of scores alone: `scores.csv`, `comparisons.csv` and `per_image.parquet`."""
     return {

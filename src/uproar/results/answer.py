@@ -220,6 +220,11 @@ class Answer:
     def __str__(self) -> str:
         return self.sentence
 
+    def _repr_html_(self) -> str:
+        from uproar.results.html import answer_html
+
+        return answer_html(self)
+
 
 def answer_of_scores(scores: Scores) -> Answer:
     """The answer that scores give."""

@@ -93,3 +93,8 @@ class Finding:
     """Why it was skipped; empty for every other state."""
     flags: tuple[Flag, ...] = ()
     """What it holds against estimators themselves, whatever judges them."""
+
+    def _repr_html_(self) -> str:
+        from uproar.results.html import finding_html
+
+        return finding_html(self)

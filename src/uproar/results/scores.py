@@ -137,3 +137,8 @@ class Scores:
     def answer(self) -> Answer:
         """Which method to use, as far as the metrics can tell."""
         return answer_of_scores(self)
+
+    def _repr_html_(self) -> str:
+        from uproar.results.html import scores_html
+
+        return scores_html(self)

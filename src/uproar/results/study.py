@@ -287,6 +287,11 @@ class Results:
         groups = rest.groupby(["status", "estimator", "reason"], dropna=False, sort=False)
         return groups.size().rename("cells").reset_index()
 
+    def _repr_html_(self) -> str:
+        from uproar.results.html import results_html
+
+        return results_html(self)
+
 
 def _joined(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Frames that have rows, one below the other."""

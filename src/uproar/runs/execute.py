@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from uproar.errors import BadInput
-from uproar.study.progress import Listener, Progress
+from uproar.study.progress import Listener, Progress, notebook_listener
 from uproar.study.run import run_study
 from uproar.study.slurm_settings import SlurmRequest
 from uproar.study.spec import Study, study_of
@@ -29,18 +29,19 @@ def run(
     ray: str | None = None,
     slurm: SlurmRequest | None = None,
     budget: float | None = None,
-    listen: Listener = lambda _: None,
+    listen: Listener | None = None,
 ) -> Run:
     """Run a study and its audits, or what is missing of them, and collect the results.
 
     `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
     the same call again only reads them. `jobs` is the number of processes, `device` where networks run; `ray` ("auto"
     or "HOST:PORT") runs the jobs on a Ray cluster instead, `slurm` ("partition=gpu,time=4h" or a mapping) in tasks of a
-    SLURM cluster. After `budget` seconds nothing new is begun.
+    SLURM cluster. After `budget` seconds nothing new is begun. `listen` is called with the `Progress` whenever something
+    ends; without it, a notebook shows the progress below its cell.
     """
     study = study_of(study).with_changes(device=device)
     place = str(store if store is not None else Path("runs") / study.name / "store")
-    return completed(study, place, jobs, listen, ray, budget, slurm).results
+    return completed(study, place, jobs, listen or notebook_listener(), ray, budget, slurm).results
 
 
 def audit(
@@ -50,7 +51,7 @@ def audit(
     device: str | None = None,
     ray: str | None = None,
     slurm: SlurmRequest | None = None,
-    listen: Listener = lambda _: None,
+    listen: Listener | None = None,
 ) -> list[Finding]:
     """Ask whether a run's own scores mislead: one finding per audit, task and model.
 
@@ -64,7 +65,7 @@ def audit(
         )
     study = study_of(run.study).with_changes(device=device)
     study = study.with_changes(audits=names or _without_training(study, run.place))
-    return list(completed(study, run.place, jobs, listen, ray, slurm=slurm).results.findings)
+    return list(completed(study, run.place, jobs, listen or notebook_listener(), ray, slurm=slurm).results.findings)
 
 
 def _without_training(study: Study, store: str) -> list[str]:

@@ -17,7 +17,7 @@ from uproar.study.adaptive import interim_studies
 from uproar.study.audit import audit_requests, findings
 from uproar.study.collect import collect
 from uproar.study.grid import units_of
-from uproar.study.progress import Listener, Progress
+from uproar.study.progress import Listener, Progress, notebook_listener
 from uproar.study.spec import Study, study_of
 
 
@@ -59,7 +59,7 @@ class Run(Results):
         jobs: int | None = None,
         device: str | None = None,
         ray: str | None = None,
-        listen: Listener = lambda _: None,
+        listen: Listener | None = None,
     ) -> Run:
         """The run with the answers of audits among its findings, in addition to those that were asked before.
 
@@ -71,7 +71,8 @@ class Run(Results):
 
         study = study_of(self.study)
         every = tuple(dict.fromkeys((*study.audits, *(names or audits))))
-        results = completed(study.with_changes(audits=every, device=device), self.place, jobs, listen, ray).results
+        asked = study.with_changes(audits=every, device=device)
+        results = completed(asked, self.place, jobs, listen or notebook_listener(), ray).results
         return replace(results.with_facts(self.provenance), folder=self.folder)
 
 

@@ -30,6 +30,7 @@ from uproar.checks import check_images, check_model, classes_of, in_single, plai
 from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BadInput, UproarError, one_line
 from uproar.estimators import Chain, Context, families, read_chain, require_maps
+from uproar.notebook import NotebookLine
 from uproar.remaining_time import duration, seconds_of
 from uproar.results.answer import Answer
 from uproar.results.judges import IN_DOMAIN, in_domain_share
@@ -324,8 +325,11 @@ def choose(
         place = Store(store or temporary)
         subject = Subject(model, images, target, context)
         tuner = None if split is None else _fine_tuner(split, colour, seed)
-        chooser = Chooser(subject, methods, place, y is not None, seed, output, tuner, budget=seconds)
-        return chooser.scores().answer
+        line = NotebookLine()
+        chooser = Chooser(subject, methods, place, y is not None, seed, output, tuner, budget=seconds, tell=line.say)
+        answer = chooser.scores().answer
+        line.say(f"{len(methods)} methods judged in {duration(chooser.spent)}", last=True)
+        return answer
 
 
 def _fine_tuner(train: Split, mean: Tensor, seed: int) -> Any:

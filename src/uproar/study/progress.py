@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from uproar.remaining_time import Pace
+from uproar.notebook import NotebookLine
+from uproar.remaining_time import Pace, duration
 from uproar.storage.backends import write_file
 from uproar.study.cell import Failed, Outcome, Skipped, Unit
 from uproar.study.job import Job
@@ -89,6 +90,21 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
+
+
+def notebook_listener() -> Listener:
+    """A listener that shows how far a run is below the cell of a notebook, and nothing anywhere else."""
+    line = NotebookLine()
+
+    def listen(progress: Progress) -> None:
+        ended = progress.done == progress.total
+        rest = "" if ended or progress.left is None else f", {duration(progress.left)} left"
+        doing = "; ".join(map(str, progress.running))
+        share = progress.done / progress.total if progress.total else None
+        text = f"{progress.done}/{progress.total} cells{rest}{doing and ', ' + doing}"
+        line.say(text, share, last=ended)
+
+    return listen
 
 
 def kept_in(folder: Path, listen: Listener, begin: Callable[[], None]) -> Listener:
