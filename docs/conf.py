@@ -30,11 +30,6 @@ html_theme = "furo"
 html_title = f"{project} {release}"
 html_show_copyright = False
 html_copy_source = False
-html_theme_options = {
-    "source_repository": f"{_project['urls']['Repository']}/",
-    "source_branch": "main",
-    "source_directory": "docs/",
-}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 

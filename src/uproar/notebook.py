@@ -36,7 +36,7 @@ class NotebookLine:
         if not in_notebook() or (now - self._last < EVERY and not last):
             return
         self._last = now
-        display = sys.modules["IPython"].display  # type: ignore[attr-defined]
+        display = sys.modules["IPython"].display
         content = display.HTML(line_html(text, share))
         if self._shown is None:
             self._shown = display.display(content, display_id=True)

@@ -119,7 +119,7 @@ PAGE = "the example of its page is run by a test of its own"
 LIKE_RUN = "the command `uproar run study.toml` with other options"
 ONLY_READ = {
     "uproar choose --task digits --budget 2m": "as `uproar choose --task digits`",
-    'uproar explain --task digits --estimators "ig,sg_sq(grad),grad" --out maps.png': "as with other estimators",
+    'uproar explain --task digits --estimators "grad,ig,sg_sq(grad),lrp,grad_cam" --out maps.png': "as with other estimators",
     "uproar run --out runs/demo --seeds 3": "as `make demo`",
     "uproar new estimator my_method.py": NEW,
     "uproar explain --plugin my_method.py --estimators my_method,grad,ig --out maps.png": "as with other estimators",

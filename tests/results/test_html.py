@@ -76,6 +76,15 @@ def test_a_finding_shows_question_state_sentence_and_tables():
     assert "areas" in shown.text and "0.123" in shown.text
 
 
+def test_on_a_terminal_each_is_one_line_with_its_sentence():
+    scores = scores_of({"insertion": {"random": 0.3, "ig": 0.8}})
+    made = results(cells("roar", LEVELS))
+    assert repr(scores) == f"<Scores of 2 methods by 1 metrics: {scores.answer.sentence}>"
+    assert repr(scores.answer) == f"<Answer: {scores.answer.sentence}>"
+    assert repr(made) == f"<Results, 36 of 36 cells done: {made.answer.sentence}>"
+    assert repr(Finding("holds", "It does.", audit="blur")) == "<Finding of blur, holds: It does.>"
+
+
 def test_a_long_table_is_cut_and_says_so():
     assert "and 2 more rows" in table_html(pd.DataFrame({"n": range(ROWS + 2)}))
     assert "more rows" not in table_html(pd.DataFrame({"n": range(ROWS)}))

@@ -240,7 +240,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 def print_claims(judgements: Sequence[Judgement]) -> None:
     """The tables of claims, by paper, task and model; then what could not be asked, by reason."""
-    from uproar.report.result_page import tally  # reports load slowly
+    from uproar.results.judgement import tally  # tables load slowly
 
     several = len({(one.task, one.model) for one in judgements}) > 1
     for paper in dict.fromkeys(one.paper for one in judgements):

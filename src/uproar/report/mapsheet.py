@@ -90,6 +90,9 @@ class MapSheet:
         """Write the picture to a .png, .svg or .html file; its path."""
         return write_map_sheet(path, self.images, self.maps, self.titles)
 
+    def __repr__(self) -> str:
+        return f"<MapSheet of {len(self.images)} images: {', '.join(self.maps)}>"
+
     def _repr_png_(self) -> bytes:
         return _drawn(self.images, self.maps, self.titles)
 

@@ -20,8 +20,8 @@ from uproar.claims.registry import IN_PART, claims_named, in_part, papers_with_c
 from uproar.errors import BadInput
 from uproar.report.formatting import NOTHING
 from uproar.report.markdown import anchor, code, table, text
-from uproar.report.result_page import FACTS, duration, effect, tally
-from uproar.results.judgement import OUTCOMES, sample_text
+from uproar.report.result_page import FACTS, duration, effect
+from uproar.results.judgement import OUTCOMES, sample_text, tally
 from uproar.statistics.design import LEVEL
 from uproar.statistics.intervals import Interval
 

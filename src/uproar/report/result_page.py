@@ -25,7 +25,7 @@ from uproar.report.page import TEMPLATES
 from uproar.report.printing import draw
 from uproar.report.score_table import Cell
 from uproar.report.tables import table_files
-from uproar.results.judgement import OUTCOMES
+from uproar.results.judgement import tally
 from uproar.results.study import Results
 from uproar.statistics.intervals import Interval
 
@@ -200,17 +200,6 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def tally(outcomes: Sequence[str]) -> str:
-    """How many claims came to what.
-
-    >>> tally(["holds", "undecided", "holds"]), tally(["does not hold here"])
-    ('2 hold, 1 undecided', '1 does not hold here')
-    """
-    several = {"holds": "hold", "does not hold here": "do not hold here"}
-    counts = {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
-    return ", ".join(f"{n} {several.get(o, o) if n > 1 else o}" for o, n in counts.items() if n)
 
 
 def effect(interval: Interval) -> str:

@@ -220,6 +220,9 @@ class Answer:
     def __str__(self) -> str:
         return self.sentence
 
+    def __repr__(self) -> str:
+        return f"<Answer: {self.sentence}>"
+
     def _repr_html_(self) -> str:
         from uproar.results.html import answer_html
 

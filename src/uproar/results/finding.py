@@ -94,6 +94,9 @@ class Finding:
     flags: tuple[Flag, ...] = ()
     """What it holds against estimators themselves, whatever judges them."""
 
+    def __repr__(self) -> str:
+        return f"<Finding of {self.audit}, {self.state}: {self.sentence or self.reason}>"
+
     def _repr_html_(self) -> str:
         from uproar.results.html import finding_html
 

@@ -18,6 +18,17 @@ Outcome = Literal["holds", "does not hold here", "undecided", "not asked"]
 OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold here", "undecided", "not asked")
 
 
+def tally(outcomes: Sequence[str]) -> str:
+    """How many claims came to what.
+
+    >>> tally(["holds", "undecided", "holds"]), tally(["does not hold here"])
+    ('2 hold, 1 undecided', '1 does not hold here')
+    """
+    several = {"holds": "hold", "does not hold here": "do not hold here"}
+    counts = {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
+    return ", ".join(f"{n} {several.get(o, o) if n > 1 else o}" for o, n in counts.items() if n)
+
+
 class Range(TypedDict, total=False):
     """Where a claim says that a number lies."""
 

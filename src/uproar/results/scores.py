@@ -138,6 +138,10 @@ class Scores:
         """Which method to use, as far as the metrics can tell."""
         return answer_of_scores(self)
 
+    def __repr__(self) -> str:
+        methods, metrics = self.table["method"].nunique(), self.table["metric"].nunique()
+        return f"<Scores of {methods} methods by {metrics} metrics: {self.answer.sentence}>"
+
     def _repr_html_(self) -> str:
         from uproar.results.html import scores_html
 

@@ -287,6 +287,10 @@ class Results:
         groups = rest.groupby(["status", "estimator", "reason"], dropna=False, sort=False)
         return groups.size().rename("cells").reset_index()
 
+    def __repr__(self) -> str:
+        done = f"{len(self.done)} of {len(self.table)} cells done"
+        return f"<{type(self).__name__}, {done}: {' '.join(answer.sentence for answer in self.answers)}>"
+
     def _repr_html_(self) -> str:
         from uproar.results.html import results_html
 

@@ -21,7 +21,7 @@ from uproar.study.progress import Listener, Progress, notebook_listener
 from uproar.study.spec import Study, study_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(Results):
     """The results of a run: `.table`, `.verdicts`, `.findings`, `.claims`, `.report(folder)`, `.audit(name)`."""
 
