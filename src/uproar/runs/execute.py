@@ -36,8 +36,8 @@ def run(
     `store` is where results are kept, a folder or an fsspec URL (`s3://bucket/study`), `runs/<name>/store` by default;
     the same call again only reads them. `jobs` is the number of processes, `device` where networks run; `ray` ("auto"
     or "HOST:PORT") runs the jobs on a Ray cluster instead, `slurm` ("partition=gpu,time=4h" or a mapping) in tasks of a
-    SLURM cluster. After `budget` seconds nothing new is begun. `listen` is called with the `Progress` whenever something
-    ends; without it, a notebook shows the progress below its cell.
+    SLURM cluster. After `budget` seconds nothing new is begun. `listen` is called with the `Progress` whenever
+    something ends; without it, a notebook shows the progress below its cell.
     """
     study = study_of(study).with_changes(device=device)
     place = str(store if store is not None else Path("runs") / study.name / "store")
