@@ -21,6 +21,7 @@ from uproar.statistics.design import ALPHA
 from uproar.storage.store import Store
 from uproar.study.choose import CONTROLS, TIMES, Chooser, planned_looks
 from uproar.study.maps import Subject
+from uproar.study.subjects import images_of_files, subject_of_images
 
 PATCH = (slice(4, 7), slice(1, 4))
 """The pixels that the network uses, off the centre and as bright as the others."""
@@ -158,6 +159,19 @@ def test_too_little_time_leaves_expensive_methods_and_images_out_and_says_so(ima
     assert answer.judges[0].images < len(many)
     with pytest.raises(BadInput, match="give train= and train_labels="):
         uproar.choose(PatchNetwork(), x, y, train=x)
+
+
+def test_a_network_that_must_be_told_the_classes_has_as_many_as_the_training_images(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n\ndef build(shape, classes):\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n"
+    )
+    x = np.random.default_rng(0).random((6, 1, 8, 8), dtype=np.float32)
+    np.savez(tmp_path / "images.npz", images=x)
+    np.savez(tmp_path / "train.npz", images=x, labels=np.array([0, 1, 4, 2, 3, 0]))
+    model = f"{tmp_path}/net.py:build"
+    own = images_of_files(str(tmp_path / "images.npz"), model, None, None, 6, train=str(tmp_path / "train.npz"))
+    subject = subject_of_images(own, model, None, "predicted", 0)
+    assert subject.model(subject.x).shape == (6, 5)
 
 
 def test_nothing_to_choose_from_is_one_sentence(images, own_methods):

@@ -90,7 +90,7 @@ def make(
     offered = {"shape": shape, "classes": classes, "mean": mean, "std": std}
     accepted = inspect.signature(factory).parameters
     given = {name: value for name, value in offered.items() if name in accepted}
-    if given.get("classes", 0) is None and accepted["classes"].default is inspect.Parameter.empty:
+    if classes is None and needs_classes(spec):
         raise BadInput(f"The model {spec.name} needs the number of classes: give --classes.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
@@ -106,6 +106,12 @@ def make(
     if not isinstance(model, nn.Module):
         raise BadInput(f"{spec.name} must return a torch.nn.Module, not {type(model).__name__}.")
     return model
+
+
+def needs_classes(spec: ModelSpec) -> bool:
+    """Whether a network must be told how many classes there are."""
+    told = inspect.signature(_factory(spec)[0]).parameters.get("classes")
+    return told is not None and told.default is inspect.Parameter.empty
 
 
 def check_output(model: nn.Module, task: Task, sample: Tensor, name: str) -> None:

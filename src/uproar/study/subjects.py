@@ -17,6 +17,7 @@ from uproar.estimators import Context
 from uproar.models import ModelSpec, make
 from uproar.models.output_kind import Output, OutputKind, assuming_output, predicted_target
 from uproar.models.recognise_output import recognise_output, sum_tolerance
+from uproar.models.registry import needs_classes
 from uproar.models.weights import load_weights
 from uproar.plugins.loading import file_at
 from uproar.seeds import Draws
@@ -141,10 +142,17 @@ def _network(images: ImageSet, model: str, weights: str | None, seed: int) -> tu
     """The network for images of the user's own, and what it is made of."""
     x, spec = images.x, ModelSpec.of(model)
     c, h, w = x.shape[1:]
-    net = make(spec, seed, (c, h, w), images.classes, x.mean((0, 2, 3)), x.std((0, 2, 3)))
+    net = make(spec, seed, (c, h, w), _classes(images, spec), x.mean((0, 2, 3)), x.std((0, 2, 3)))
     if weights is not None:
         load_weights(net, weights)
     return net, spec.identity
+
+
+def _classes(images: ImageSet, spec: ModelSpec) -> int | None:
+    """How many classes a network is made for: as given; for one that must be told, as many as training images have."""
+    if images.classes is None and images.train is not None and images.train.labels.dim() == 1 and needs_classes(spec):
+        return int(images.train.labels.max()) + 1
+    return images.classes
 
 
 def _targets(answers: Tensor, kind: OutputKind, labels: Tensor | None, target: str) -> Tensor:
