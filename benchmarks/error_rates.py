@@ -1,6 +1,7 @@
 """How often the tests of `uproar.statistics` err, and what they find: simulated studies without and with differences.
 
-    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about six minutes
+    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about ten minutes of one core
+    python benchmarks/error_rates.py single     # some of them: against, power, interim, pairs, metrics, single, pipeline
     python benchmarks/error_rates.py --quick    # a tenth of the simulations
 
 Every table has our test beside the paired t-test of each row alone, both with Holm's procedure. "Any" is the share of
@@ -24,7 +25,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.results.study import Results
 from uproar.statistics.comparisons import compare_methods
 from uproar.statistics.design import ALPHA, INTERIM_ANALYSES, random_ranking
-from uproar.statistics.intervals import Measurements, crossed_mean, two_sided_p
+from uproar.statistics.intervals import Measurements, half_width, logit_mean, t_quantile, two_sided_p
 from uproar.statistics.multiple_testing import holm, interim_alpha
 from uproar.statistics.sequential import allow_for_stopping
 from uproar.statistics.twoway import components, contrasts, pair_variance
@@ -201,7 +202,7 @@ def _pair_tests(areas: Array) -> tuple[Array, Array]:
     parts, ours, paired = components(areas), [], []
     for i, j in itertools.combinations(range(areas.shape[1]), 2):
         gap = areas[:, i] - areas[:, j]
-        variance, df = pair_variance(parts, gap)
+        variance, df = pair_variance(parts, gap, (i, j))
         ours.append(two_sided_p(gap.mean(1), np.sqrt(variance), df))
         paired.append(scipy.stats.ttest_1samp(gap, 0, axis=1).pvalue)
     return np.stack(ours, 1), np.stack(paired, 1)
@@ -233,23 +234,55 @@ def metrics(rng: np.random.Generator, studies: int) -> None:
     print_table("Metrics: any wrong verdict / miss of a pair on average, %", heads, rows)
 
 
+BOUNDED = ("bounded at 0 and 1", "ties (0 or 1)")
+RARE: Mapping[str, Callable[[Array], Array]] = {
+    "bounded, mean .04": lambda x: 1 / (1 + np.exp(6 - 3 * x)),
+    "0 or 1, mean .05": lambda x: (x > 1.6).astype(float),
+}
+"""Values between 0 and 1, near 0 but for a few images."""
+VALUES: Mapping[str, Callable[[Array], Array]] = {**KINDS, **RARE}
+
+
 def single_values(rng: np.random.Generator, studies: int) -> None:
     """Intervals of single metric values: how often they miss the truth, by how much the replicates vary."""
-    rows = []
-    for n, images in ((3, 20), (3, 200), (5, 20), (5, 200)):
-        for name, kind in KINDS.items():
-            truth = float(kind(rng.standard_normal(2_000_000)).mean())
-            cells = []
-            for between in (0.1, 0.2, 0.3, 0.5):
-                missed = [
-                    abs(found.value - truth) > found.half_width
-                    for _ in range(studies)
-                    if (found := crossed_mean(kind(_values(rng, np.full((1, 1, 1), between), n, images))[0]))
-                ]
-                cells.append(f"{100 * np.mean(missed):.1f}")
-            rows.append([str(n), str(images), name, *cells])
-    heads = ["replicates", "images", "values", *(f"replicates vary by {b}" for b in (0.1, 0.2, 0.3, 0.5))]
-    print_table("Intervals of single metric values that miss, %", heads, rows)
+    spreads, rows = (0.1, 0.2, 0.3, 0.5), []
+    for n, images in ((3, 20), (3, 200), (5, 20), (5, 200), (1, 20), (1, 200)):
+        for name in VALUES:
+            seen = [_missed_text(rng, name, b, n, images, studies) for b in spreads[: 4 if n > 1 else 1]]
+            rows.append([str(n), str(images), name, *seen, *["–"] * (4 - len(seen))])
+    heads = ["replicates", "images", "values", *(f"replicates vary by {b}" for b in spreads)]
+    print_table("Intervals of single metric values that miss, % (of t-intervals)", heads, rows)
+    sizes = ((3, 20), (3, 200), (5, 200), (8, 200))
+    hard = [
+        [name, *(_missed_text(rng, name, 0.8, *size, studies) for size in sizes)] for name in VALUES if _bounded(name)
+    ]
+    heads = ["replicates vary by 0.8", *(f"{n} × {images} images" for n, images in sizes)]
+    print_table("Replicates that vary more than images and noise together: miss, % (of t-intervals)", heads, hard)
+
+
+def _bounded(name: str) -> bool:
+    return name in (*BOUNDED, *RARE)
+
+
+def _missed_text(rng: np.random.Generator, name: str, spread: float, n: int, images: int, studies: int) -> str:
+    ours, plain = missed(rng, name, spread, n, images, studies)
+    return f"{100 * ours:.1f} ({100 * plain:.1f})" if _bounded(name) else f"{100 * ours:.1f}"
+
+
+def missed(
+    rng: np.random.Generator, name: str, spread: float, n: int, images: int, studies: int
+) -> tuple[float, float]:
+    """How often the interval of a mean of such values misses the truth, and how often that of Student's t does."""
+    kind, ours, plain = VALUES[name], [], []
+    truth = float(kind(scipy.special.ndtri((np.arange(200_000) + 0.5) / 200_000)).mean())
+    for start in range(0, studies, 500):
+        values = kind(_values(rng, np.full((min(500, studies - start), 1, 1), spread), n, images))
+        by_replicate, variance = values.mean(2).T, values.mean(1).var(1, ddof=1) / images
+        plain.append(np.abs(by_replicate.mean(0) - truth) > half_width(by_replicate, variance, images))
+        if _bounded(name):
+            centre, error, df = logit_mean(by_replicate, variance, images)
+            ours.append(np.abs(centre - scipy.special.logit(truth)) > t_quantile(df) * error)
+    return float(np.mean(ours or plain)), float(np.mean(plain))
 
 
 def pipeline(rng: np.random.Generator, studies: int) -> None:
@@ -298,21 +331,29 @@ def _metric_table(
     return compare_methods({f"m{k}": Measurements(v) for k, v in enumerate(values)}, True)
 
 
+TABLES: Mapping[str, tuple[Callable[[np.random.Generator, int], None], float]] = {
+    "against": (against_random, 1),
+    "power": (power, 1),
+    "interim": (interim, 1 / 2),
+    "pairs": (pairs, 1),
+    "metrics": (metrics, 1 / 40),
+    "single": (single_values, 2 / 5),
+    "pipeline": (pipeline, 1 / 200),
+}
+"""By name: what makes a table, and how many studies it takes of those asked for."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", choices=[[], *TABLES], help="some of the tables; all unless named")
     parser.add_argument("--quick", action="store_true", help="a tenth of the simulations")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     studies = 1000 if arguments.quick else 10_000
-    rng = np.random.default_rng(arguments.seed)
-    print(f"{studies} simulated studies per number, a fortieth of that for metrics.")
-    against_random(rng, studies)
-    power(rng, studies)
-    interim(rng, studies // 2)
-    pairs(rng, studies // 2)
-    metrics(rng, studies // 40)
-    single_values(rng, studies // 10)
-    pipeline(rng, studies // 40)
+    for name in arguments.tables or TABLES:
+        make, share = TABLES[name]
+        print(f"\n{name}: {round(studies * share)} simulated studies per number.")
+        make(np.random.default_rng(arguments.seed), round(studies * share))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,24 @@ PIXELS = {0.3: [0.90, 0.91, 0.89], 0.7: [0.80, 0.81, 0.79]}
 def test_the_gap_decides(gap, expected, says):
     blocks = {t: [a + d for a, d in zip(PIXELS[t], gap, strict=True)] for t in PIXELS}
     made = {("roar", "random"): PIXELS, ("roar", "block_random"): blocks}
-    found = geometry(Handed(shapes=Handmade(accuracies=made)))
+    part = Handmade(accuracies=made)
+    found = geometry(Handed(study=part, shapes=part))
     assert found.state == expected, found.sentence
     assert says in found.sentence
+
+
+def test_a_study_that_compares_blocks_with_pixels_itself_is_quoted():
+    """Its verdict pools the variance of other estimators: the audit must not print a second interval beside it."""
+    pixels = {t: [*PIXELS[t]] for t in PIXELS}
+    blocks = {t: [a - d for a, d in zip(PIXELS[t], (0.1, 0.12, 0.11), strict=True)] for t in PIXELS}
+    made = {("roar", "random"): pixels, ("roar", "block_random"): blocks}
+    others = {
+        ("roar", name): {t: [a - s * d for a, d in zip(PIXELS[t], (0.1, 0.13, 0.1), strict=True)] for t in PIXELS}
+        for s, name in enumerate(("grad", "ig"))
+    }
+    study = Handmade(accuracies={**made, **others})
+    row = study.verdicts("roar").loc["block_random"]
+    found = geometry(Handed(study=study, shapes=Handmade(accuracies=made)))
+    assert (
+        f"{100 * row['advantage']:.1f} ± {100 * (row['high'] - row['low']) / 2:.1f} accuracy points" in found.sentence
+    )

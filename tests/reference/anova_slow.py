@@ -22,7 +22,8 @@ def curve_areas(rows, fractions):
 
 
 def fit(areas):
-    """(effect of each replicate, pooled residual variance, its degrees of freedom, rows with two values or more).
+    """(effect of each replicate, pooled residual variance, its degrees of freedom, {row: (variance around the mean of
+    the rows, degrees of freedom)} of rows with two values or more).
 
     `areas` holds the estimators that are compared, without the baseline. The degrees of freedom are those of the
     residuals, times (sum of the rows' variances)^2 / (rows * sum of their squares): one where all rows vary alike.
@@ -38,16 +39,17 @@ def fit(areas):
     coefficients, _, rank, _ = np.linalg.lstsq(design, y, rcond=1e-10)
     left = {cell: value - design[row] @ coefficients for row, (cell, value) in enumerate(zip(cells, y, strict=True))}
     network = {s: coefficients[len(names) + k] for k, s in enumerate(replicates)}
-    variances = []
+    rows = {}
     for name in names:
         mine = [left[e, s] for e, s in cells if e == name]
         if len(mine) > 1:
-            variances.append(sum(r * r for r in mine) / (len(mine) - 1))
+            rows[name] = (sum(r * r for r in mine) / (len(mine) - 1), len(mine) - 1)
     df = len(cells) - int(rank)
     if df == 0:
-        return network, 0.0, 0.0, len(variances)
+        return network, 0.0, 0.0, rows
+    variances = [v for v, _ in rows.values()]
     alike = sum(variances) ** 2 / (len(variances) * sum(v * v for v in variances))
-    return network, sum(r * r for r in left.values()) / df, df * alike, len(variances)
+    return network, sum(r * r for r in left.values()) / df, df * alike, rows
 
 
 def variance(values):
@@ -56,31 +58,43 @@ def variance(values):
     return sum((v - mean) ** 2 for v in values) / (len(values) - 1)
 
 
+def added(*parts):
+    """The sum of variances, each with its degrees of freedom, and Satterthwaite's of the sum."""
+    total = sum(v for v, _ in parts)
+    return total, total**2 / sum(v**2 / df for v, df in parts if v)
+
+
+def largest(pooled, single, own):
+    """(variance, degrees of freedom) of the one that is largest."""
+    chosen = pooled
+    if single[0] > pooled[0] * (1 + 1e-12):
+        chosen = (single[0], min(single[1], pooled[1]))
+    return own if own[0] > chosen[0] * (1 + 1e-12) else chosen
+
+
 def contrast(areas, estimator, baseline):
     """(difference, standard error, degrees of freedom) of an estimator minus the baseline."""
     others = {cell: value for cell, value in areas.items() if cell[0] != baseline}
     network, residual, residual_df, rows = fit(others)
     shared = [network[s] - areas[baseline, s] for s in network if (baseline, s) in areas]
-    between, between_df = variance(shared), len(shared) - 1
-    within = residual * (rows - 1) / rows
-    split = between + within
-    parts = between**2 / between_df + (within**2 / residual_df if within else 0.0)
+    between = (variance(shared), len(shared) - 1)
     own = [areas[estimator, s] - areas[baseline, s] for s in network if {(estimator, s), (baseline, s)} <= set(areas)]
     n = len(own)
-    if variance(own) > split * (1 + 1e-12):
-        return sum(own) / n, math.sqrt(variance(own) / n), n - 1
-    return sum(own) / n, math.sqrt(split / n), split**2 / parts
+    pooled = added(between, (residual * (len(rows) - 1) / len(rows), residual_df))
+    chosen, df = largest(pooled, added(between, rows[estimator]), (variance(own), n - 1))
+    return sum(own) / n, math.sqrt(chosen / n), df
 
 
 def pair(areas, first, second):
     """(difference, standard error, degrees of freedom) of two rows, neither of them the baseline, which is not there."""
-    _, residual, residual_df, _ = fit(areas)
+    _, residual, residual_df, rows = fit(areas)
     replicates = sorted({s for e, s in areas if e == first} & {s for e, s in areas if e == second})
     own = [areas[first, s] - areas[second, s] for s in replicates]
     n = len(own)
-    if variance(own) > 2 * residual * (1 + 1e-12):
-        return sum(own) / n, math.sqrt(variance(own) / n), n - 1
-    return sum(own) / n, math.sqrt(2 * residual / n), residual_df
+    whole = len(rows) / (len(rows) - 1)  # of a row's variance around a mean that it is in
+    single = added(*((whole * v, df) for v, df in (rows[first], rows[second])))
+    chosen, df = largest((2 * residual, residual_df), single, (variance(own), n - 1))
+    return sum(own) / n, math.sqrt(chosen / n), df
 
 
 def holm(p):

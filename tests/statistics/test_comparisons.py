@@ -138,7 +138,7 @@ def test_false_verdicts_of_pairs_stay_within_bounds(name, tails, n):
     p = []
     for i, j in itertools.combinations(range(len(spread)), 2):
         gap = areas[:, i] - areas[:, j]
-        variance, df = pair_variance(parts, gap)
+        variance, df = pair_variance(parts, gap, (i, j))
         p.append(2 * stats.t.sf(np.abs(gap.mean(1)) / np.sqrt(variance), df))
     limit = 3 * math.sqrt(0.05 * 0.95 / sims)
     assert (np.min(p, axis=0) <= 0.05 / len(p)).mean() < 0.06 + limit

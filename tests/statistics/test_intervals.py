@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uproar.statistics.intervals import cautious_df, crossed_mean, half_width, replicated_interval, satterthwaite
+from reference.bounded_slow import bounded_mean
+from uproar.statistics.intervals import (
+    Measurements,
+    bounded_interval,
+    cautious_df,
+    crossed_mean,
+    half_width,
+    replicated_interval,
+    satterthwaite,
+)
 
 
 def drawn(replicates, images, between, among, noise, seed, mean=0.0):
@@ -74,3 +83,34 @@ def test_degrees_of_freedom_lie_between_those_of_the_parts():
     assert float(cautious_df((1.0, 2), (0.0, 50))) == pytest.approx(2)
     assert float(cautious_df((0.0, 2), (1.0, 50))) == pytest.approx(50)
     assert 2 < float(cautious_df((1.0, 2), (1.0, 50))) < float(satterthwaite((1.0, 2), (1.0, 50))[1])
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+@pytest.mark.parametrize("kind", ["near a bound", "0 or 1", "all 0", "calm"])
+def test_the_interval_of_a_bounded_mean_is_that_of_a_slow_re_derivation(kind, n):
+    x = np.random.default_rng(n).normal(0, 1, (n, 1)) + np.random.default_rng(9).normal(0, 1, (n, 30))
+    made = {"near a bound": 1 / (1 + np.exp(4 - x)), "0 or 1": x > 1, "all 0": 0 * x, "calm": 0.6 + 0.01 * x}
+    values = made[kind].astype(float)
+    found = Measurements(values).interval(limits=(0, 1))
+    assert (found.low, found.high) == pytest.approx(bounded_mean(values.tolist()), abs=1e-12)
+    wide = Measurements(4 * values - 3).interval(limits=(-3, 1))
+    assert (wide.value, wide.low, wide.high) == pytest.approx([4 * v - 3 for v in (found.value, found.low, found.high)])
+    mirrored = Measurements(1 - values).interval(limits=(0, 1))
+    assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low))
+
+
+def test_a_bounded_interval_is_students_where_values_are_far_from_the_bounds_and_many():
+    values = np.random.default_rng(0).normal(0.5, 0.05, (5, 2000)) + np.random.default_rng(1).normal(0, 0.01, (5, 1))
+    found, plain = (
+        bounded_interval(values.mean(1), values.mean(0).var(ddof=1) / 2000, 2000, (0, 1)),
+        crossed_mean(values),
+    )
+    assert (found.low, found.high, found.value) == pytest.approx((plain.low, plain.high, plain.value), abs=2e-4)
+
+
+def test_a_bounded_interval_has_other_levels_and_tests_on_its_scale():
+    found = bounded_interval([0.1, -0.3, 0.25], 0.002, 50, (-1, 1))
+    assert found.at_level(1 - found.p).low == pytest.approx(0, abs=1e-9)
+    assert found.p_against(found.high) == pytest.approx(0.05)
+    assert (-found).at_level(0.95).low == pytest.approx(-found.high)
+    assert -1 < found.at_level(0.999).low < found.low < found.value < found.high < 1

@@ -78,7 +78,7 @@ def test_all_analyses_together_err_no_more_often_than_promised():
 def test_an_advantage_that_ends_a_design_early_is_printed_with_an_allowance():
     """Of effects that the first analysis finds, the plain advantage is far above the truth, the adjusted one is not."""
     plain, adjusted = [], []
-    for seed in range(150):
+    for seed in range(240):
         found = sequential(table({"some": 0.02, "other": 0.0, "third": 0.0}, 3, seed), analyses=(3, 5, 8))
         early = found[(found["estimator"] == "some") & (found["side"] == 1) & (found["analysis"] == 3)]
         plain += early["advantage"].tolist()

@@ -42,3 +42,18 @@ def test_three_random_rankings_find_more_than_one(program):
 def test_a_tidy_table_without_differences_gets_no_verdicts(program):
     wrong = sum(program._any_wrong(np.random.default_rng(seed), np.ones(4), 3) for seed in range(8))
     assert wrong <= 2
+
+
+@pytest.mark.parametrize("name", ["bounded at 0 and 1", "ties (0 or 1)", "bounded, mean .04", "0 or 1, mean .05"])
+@pytest.mark.parametrize(("n", "images"), [(3, 20), (3, 200), (5, 200), (1, 20)])
+def test_intervals_of_values_near_a_bound_miss_within_bounds_where_those_of_student_do_not(program, name, n, images):
+    """Six percent, and three standard deviations of 1000 studies."""
+    ours, plain = program.missed(np.random.default_rng(n), name, 0.5, n, images, 1000)
+    assert ours <= 0.06 + 3 * np.sqrt(0.05 * 0.95 / 1000)
+    assert plain > 0.08, "the situation is one where it matters"
+
+
+@pytest.mark.parametrize("name", ["one row 3× as noisy", "20 rows, spreads from 1 to 5.6"])
+def test_intervals_of_the_worst_pair_miss_within_bounds_at_three_replicates(program, name):
+    areas = program.null(np.random.default_rng(1), 2000, 3, **program.NULLS[name])[:, -10:]
+    assert (program._pair_tests(areas)[0] <= 0.05).mean(0).max() <= 0.06 + 3 * np.sqrt(0.05 * 0.95 / 2000)

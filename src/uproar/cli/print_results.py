@@ -63,8 +63,13 @@ def print_unable(sentences: Iterable[str], where: str = "") -> None:
 
 
 def _without_retraining(results: Run) -> list[str]:
-    """The variants that ask the original network: they stand beside the retrained ones in the report alone."""
-    return [name for name, protocol in results.protocols.items() if protocol.variant and not protocol.retrains]
+    """The variants that ask the original network, which stand beside the retrained ones in the report alone, and the
+    evaluators, whose verdicts are by their score."""
+    return [
+        name
+        for name, protocol in results.protocols.items()
+        if protocol.evaluator or (protocol.variant and not protocol.retrains)
+    ]
 
 
 def _score(results: Run, task: str) -> str:
@@ -103,6 +108,18 @@ def _print_verdicts(results: Run) -> None:
             )
         output.print(shown_table)
         output.print(escape(_basis(group)), style="dim")
+        if "adjusted" in group:
+            output.print(escape(_stopped_early(group)), style="dim")
+
+
+def _stopped_early(verdicts: pd.DataFrame) -> str:
+    """That advantages which ended a design early are too large, with what is left of each when that is allowed for."""
+    early = verdicts[verdicts["adjusted"].notna() & (verdicts["adjusted"] != verdicts["advantage"])]
+    intervals = "Intervals hold together over all interim analyses with 95 %"
+    if early.empty:
+        return f"{intervals}."
+    left = ", ".join(f"{row.estimator} {100 * row.adjusted:+.1f}" for row in early.itertuples())
+    return f"{intervals}; advantages decided early are optimistic, allowing for stopping early: {left}."
 
 
 def _basis(verdicts: pd.DataFrame) -> str:

@@ -12,6 +12,7 @@ from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import paper_of
 from uproar.report.answer import AnswerPart, answer_part
 from uproar.report.audits import AuditPart, audit_parts
+from uproar.report.evaluator_tables import EvaluatorPart, evaluator_parts
 from uproar.report.figures import Figure
 from uproar.report.findings import Summary, leak_facts, summary
 from uproar.report.formatting import slug
@@ -93,6 +94,8 @@ class Chapter:
     """Those that the study cannot draw."""
     unable_to_judge: tuple[str, ...] = ()
     """A sentence for every protocol and metric whose negative control failed: it comes first."""
+    evaluator: tuple[EvaluatorPart, ...] = ()
+    """The evaluator's verdicts with their numbers, by target."""
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """The figures that become files, by name: of the pictures, the first of each protocol."""
@@ -221,6 +224,7 @@ def _chapter(view: StudyView, section: Section, identity: str, prefix: str) -> C
         paper_figures,
         undrawn,
         tuple(view.unable_to_judge.values()),
+        evaluator_parts(view),
     )
 
 

@@ -40,6 +40,11 @@ FILES = {
     "comparisons.csv": "every pair of estimators under every protocol and metric",
     "negative_controls.csv": "whether each protocol and metric tells any method from random rankings",
 }
+EVALUATOR_FILES = {
+    "evaluator.csv": "the evaluator's verdicts: difference, interval, df, p alone and adjusted, n",
+    "evaluator_scores.csv": "its score of every estimator and control",
+    "evaluator_comparisons.csv": "every pair of methods by the evaluator",
+}
 METRIC_FILES = {
     "scores.csv": "one row per metric, estimator and replicate",
     "scores.parquet": "the same, with types",
@@ -71,7 +76,7 @@ def study_page(results: Results, chapters: list[Chapter], drawings: Mapping[str,
         notices=results.notices,
         settings=flat_facts(results.study),
         provenance=flat_facts(results.provenance),
-        files=FILES | (METRIC_FILES if len(results.scores) else {}),
+        files=FILES | (EVALUATOR_FILES if results.evaluations else {}) | (METRIC_FILES if len(results.scores) else {}),
         abstract=study_abstract(results),
     )
 

@@ -19,7 +19,7 @@ from uproar.report.anonymous import folders_of, without, without_paths
 from uproar.report.answer import as_markdown
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.figures import Figure, Pictures
-from uproar.report.formatting import NOTHING, count, level_text, number, p_value, points, slug, span
+from uproar.report.formatting import NOTHING, count, known, level_text, number, p_value, points, slug, span
 from uproar.report.markdown import code, text
 from uproar.report.page import TEMPLATES
 from uproar.report.printing import draw
@@ -29,7 +29,7 @@ from uproar.results.judgement import tally
 from uproar.results.study import Results
 from uproar.statistics.intervals import Interval
 
-KEPT = ("claims.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
+KEPT = ("claims.csv", "evaluator.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
 """The tables that are kept beside a page; the larger ones can be made again from the store."""
 FACTS = "facts.json"
 
@@ -78,14 +78,14 @@ def _kind(figure: Figure) -> str:
 
 def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
     """What was run, on what, how often, how long."""
-    known, wall = results.provenance, results.provenance.get("wall", {})
+    recorded, wall = results.provenance, results.provenance.get("wall", {})
     both = (results.own_cells, results.scores)
     images = sorted({int(n) for t in (results.done, results.scores) for n in t["images"] if n > 0})
     status = pd.concat([t["status"] for t in both])
     return {
         "study": str(results.study.get("name", "study")),
         "summary": study.summary,
-        "command": without_paths(str(known.get("command", ""))),
+        "command": without_paths(str(recorded.get("command", ""))),
         "tasks": list(dict.fromkeys(task for task, _ in results.settings)),
         "models": list(dict.fromkeys(model for _, model in results.settings)),
         "weights": Path(str(results.study.get("weights") or "")).name,
@@ -93,15 +93,15 @@ def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
         "replicates": len({s for t in both for s in t["seed"]}),
         "test_images": images,
         "cells": {str(k): int(v) for k, v in status.value_counts(sort=False).items()},
-        "wall_seconds": wall.get("seconds", known.get("seconds")),
+        "wall_seconds": wall.get("seconds", recorded.get("seconds")),
         "stopped_sessions": wall.get("begun", 1) - wall.get("ended", 1),
         "work_seconds": {k: round(v, 1) for k, v in results.work.items()},
-        "executor": known.get("executor", ""),
-        "versions": dict(known.get("versions", {})),
-        "python": known.get("python", ""),
-        "machine": known.get("machine", ""),
-        "data": dict(known.get("data", {})),
-        "settings": known.get("study", ""),
+        "executor": recorded.get("executor", ""),
+        "versions": dict(recorded.get("versions", {})),
+        "python": recorded.get("python", ""),
+        "machine": recorded.get("machine", ""),
+        "data": dict(recorded.get("data", {})),
+        "settings": recorded.get("study", ""),
     }
 
 
@@ -124,6 +124,7 @@ def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chap
         "code": code,
         "duration": duration,
         "groups": _groups,
+        "known": known,
         "metric_cell": _metric_cell,
         "p_value": p_value,
         "points": points,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from uproar.report.document import Chapter
+from uproar.report.evaluator_tables import evaluator_tables
 from uproar.report.formatting import slug
 from uproar.results.finding import Finding
 from uproar.results.judgement import claims_table
@@ -22,7 +23,9 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     `results.csv`, `results.parquet` (with every random ranking of the baseline), `verdicts.csv`, `comparisons.csv`
     (every pair of estimators under every protocol and metric) and `negative_controls.csv`; with metrics also
     `scores.csv` and `scores.parquet` (a row per replicate), `per_image.parquet`, and over all replicates
-    `metric_values.csv` and `metric_comparisons.csv`; with claims `claims.csv`, a row per number behind each.
+    `metric_values.csv` and `metric_comparisons.csv`; with an evaluator `evaluator.csv` (its verdicts),
+    `evaluator_scores.csv`, `evaluator_comparisons.csv` and `encoding.csv`; with claims `claims.csv`, a row per number
+    behind each.
     """
     files = {f"{name}.csv": _csv(frame) for name, frame in run_tables(results, verdict_table(chapters)).items()}
     files["results.parquet"] = _parquet(results.table)
@@ -41,6 +44,7 @@ def run_tables(results: Results, verdicts: pd.DataFrame) -> dict[str, pd.DataFra
         "comparisons": results.comparisons,
         "negative_controls": results.negative_controls,
     }
+    files |= {f"{name}.csv": _csv(frame) for name, frame in evaluator_tables(results).items()}
     if results.findings:
         tables |= {"trust": results.trust, "audits": findings_table(results.findings)}
     if results.claims:

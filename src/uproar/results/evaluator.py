@@ -56,14 +56,20 @@ VERDICT_COLUMNS = {
     "over_random": "score minus that of the random ranking",
     "over_random_low": "lower end of its 95 % interval, for this method alone",
     "over_random_high": "upper end",
-    "p_random": "of no difference to random, adjusted by Holm's method over the methods",
+    "over_random_df": "degrees of freedom of its t-test",
+    "over_random_p": "of no difference to random, for this method alone",
+    "p_random": "the same, adjusted by Holm's method over the methods",
     "network_free": "the network-free ranking that it beats least clearly",
     "margin": "score minus that ranking's",
     "margin_low": "lower end of its 95 % interval, for this pair alone",
     "margin_high": "upper end",
-    "p_network_free": "of not beating every network-free ranking: the largest p of them, Holm over the methods",
+    "margin_df": "degrees of freedom of its t-test",
+    "margin_p": "of not beating every network-free ranking, for this method alone: the largest p of them",
+    "p_network_free": "the same, adjusted by Holm's method over the methods",
     "side": "2: better than every network-free ranking; 1: better than random; -1: worse than random; 0: cannot tell",
     "verdict": "the same in words",
+    "n": "test images",
+    "replicates": "replicates, each with an evaluator of its own",
 }
 """The columns of `EvaluatorScores.verdicts`."""
 
@@ -160,8 +166,8 @@ class EvaluatorScores:
         """
         rows = [self._verdict(name) for name in self.of_kind("method")]
         frame = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
-        for column in ("p_random", "p_network_free"):
-            frame[column] = holm(frame[column].to_numpy(dtype=float))
+        for adjusted, alone in (("p_random", "over_random_p"), ("p_network_free", "margin_p")):
+            frame[adjusted] = holm(frame[alone].to_numpy(dtype=float))
         frame["side"] = [self._side(row) for row in frame.itertuples()]
         frame["verdict"] = [VERDICTS[side] for side in frame["side"]]
         return frame.sort_values("score", ascending=False, ignore_index=True)
@@ -210,15 +216,25 @@ class EvaluatorScores:
 
     def _verdict(self, name: str) -> dict[str, object]:
         score = self.measurements[name].interval()
-        row: dict[str, object] = {"estimator": name, **score.as_row("score")}
+        row: dict[str, object] = {
+            "estimator": name,
+            **score.as_row("score", with_n=True),
+            "replicates": score.replicates,
+        }
         if (name, BASELINE) in self.differences:
             random = self.differences[name, BASELINE]
-            row |= {**random.as_row("over_random", "over_random_"), "p_random": random.p}
+            row |= {**random.as_row("over_random", "over_random_"), "over_random_df": random.df}
+            row["over_random_p"] = random.p
         hardest = self._hardest(name, self.of_kind("network-free"))
         if hardest is not None:
             margin = self.differences[name, hardest]
             p = margin.p if margin.value > 0 else 1.0
-            row |= {"network_free": hardest, **margin.as_row("margin", "margin_"), "p_network_free": p}
+            row |= {
+                "network_free": hardest,
+                **margin.as_row("margin", "margin_"),
+                "margin_df": margin.df,
+                "margin_p": p,
+            }
         return row
 
     def _hardest(self, name: str, controls: Sequence[str]) -> str | None:

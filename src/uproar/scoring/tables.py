@@ -71,7 +71,7 @@ class ReplicatedMetric:
     @property
     def interval(self) -> Interval:
         """Its interval inside the metric's range."""
-        return _clipped(self.call, self.measurements, self.kind)
+        return _within_range(self.call, self.measurements, self.kind)
 
     @property
     def higher_is_better(self) -> bool:
@@ -99,19 +99,19 @@ class ReplicatedMetric:
 
 def replicate_interval(call: Call, evaluation: Evaluation) -> Interval:
     """The interval of a metric in one replicate: over images alone."""
-    return _clipped(call, _measurements(call, [evaluation]), _kind(evaluation))
+    return _within_range(call, _measurements(call, [evaluation]), _kind(evaluation))
 
 
 def _kind(evaluation: Evaluation) -> str:
     return str(evaluation.facts.get("output", "softmax"))
 
 
-def _clipped(call: Call, measurements: Measurements, kind: str) -> Interval:
+def _within_range(call: Call, measurements: Measurements, kind: str) -> Interval:
     """The interval inside the metric's range, which holds for probabilities, not for values of a regression."""
     facts = metrics[call.name].facts
     if kind == "regression":
         return measurements.interval()
-    return measurements.interval().clipped(facts["low"], facts["high"])
+    return measurements.interval(limits=(facts["low"], facts["high"]))
 
 
 def scores_of(

@@ -1,10 +1,10 @@
 """Method against method: every pair under one protocol or metric, paired, and corrected over the pairs.
 
-Under a protocol each replicate gives one difference of areas per pair. Its variance is the larger of the pair's own, on
-n - 1 degrees of freedom, and the residual variance pooled over all methods; a pair with the baseline is tested as the
-verdicts are (`twoway.py`). Under a metric the differences are paired over images; with several replicates the variance
-between replicates, by the same rule, and the variance between images add up. Holm's procedure keeps the chance of any
-wrong verdict among the pairs of a protocol or metric at 5 %.
+Under a protocol each replicate gives one difference of areas per pair. Its variance is the largest of the pair's own,
+on n - 1 degrees of freedom, that of the residuals of the two methods, and that pooled over all methods; a pair with the
+baseline is tested as the verdicts are (`twoway.py`). Under a metric the differences are paired over images; with
+several replicates the variance between replicates, by the same rule, and the variance between images add up. Holm's
+procedure keeps the chance of any wrong verdict among the pairs of a protocol or metric at 5 %.
 """
 
 from __future__ import annotations
@@ -73,11 +73,12 @@ def compare_rows(rows: Mapping[str, np.ndarray], pairs: Iterable[tuple[str, str]
     names = list(rows)
     table = np.stack([np.asarray(rows[name], dtype=float) for name in names])
     fit = contrasts(table, names.index(BASELINE)) if BASELINE in rows else None
+    others = [name for name in names if name != BASELINE]
     parts = components(table[[name != BASELINE for name in names]])
 
     def difference(first: str, second: str) -> Interval:
         if fit is None or BASELINE not in (first, second):
-            return _pair_interval(parts, rows[first], rows[second])
+            return _pair_interval(parts, rows[first], rows[second], (others.index(first), others.index(second)))
         row = names.index(second if first == BASELINE else first)
         interval = t_interval(fit.difference[row], fit.se[row], fit.df[row], int(fit.n[row]))
         return -interval if first == BASELINE else interval
@@ -85,10 +86,10 @@ def compare_rows(rows: Mapping[str, np.ndarray], pairs: Iterable[tuple[str, str]
     return {pair: difference(*pair) for pair in pairs}
 
 
-def _pair_interval(parts: Components, first: np.ndarray, second: np.ndarray) -> Interval:
-    """A paired difference by the pair's own or the pooled variance; none for replicates that do not vary."""
+def _pair_interval(parts: Components, first: np.ndarray, second: np.ndarray, pair: tuple[int, int]) -> Interval:
+    """A paired difference by the largest of its variances; none for replicates that do not vary."""
     gap = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
-    variance, df = (float(part) for part in pair_variance(parts, gap))
+    variance, df = (float(part) for part in pair_variance(parts, gap, pair))
     size = float(np.nanmax(np.abs([first, second]), initial=0))
     error = math.sqrt(variance) if variance > (ROUNDING * size) ** 2 else math.nan
     return t_interval(float(nanmean(gap)), error, df, int(np.isfinite(gap).sum()))
@@ -115,13 +116,13 @@ def method_differences(
     """The difference of each pair of methods over replicates and images, tested as `compare_methods` says."""
     by_replicate = [method.by_replicate for method in methods.values()]
     several = len(methods) > 2 and len(by_replicate[0]) > 1
-    parts = components(np.stack(by_replicate)) if several else None
+    parts, names = components(np.stack(by_replicate)) if several else None, list(methods)
 
     def difference(first: str, second: str) -> Interval:
         gap = methods[first] - methods[second]
         if parts is None:
             return gap.interval()
-        variance, df = pair_variance(parts, gap.by_replicate)
+        variance, df = pair_variance(parts, gap.by_replicate, (names.index(first), names.index(second)))
         return gap.interval((float(variance), float(df)))
 
     return {pair: difference(*pair) for pair in pairs}

@@ -4,7 +4,8 @@ The value of replicate s on image i is modelled as mu + a_s + b_i + e_si: every 
 over both has the variance of the replicates' means divided by their number, plus the variance of the images' means
 divided by theirs. The sum counts the part of e twice, so that an interval is a little too wide and never too narrow.
 The squares of the half widths that each variance alone would give add up (`cautious_df`). With one replicate only the
-variance between images is left.
+variance between images is left. The mean of values that lie between two bounds has an interval that is symmetric on the
+logit scale (`bounded_interval`): near a bound replicates and images are skewed, and a symmetric interval misses.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from uproar.statistics.design import LEVEL
 Numbers = NDArray[np.float64]
 
 
-Scale = Literal["linear", "fisher"]
-"""On which scale an interval is symmetric: the estimate's own, or arctanh of a correlation."""
+Scale = Literal["linear", "fisher", "logit"]
+"""On which scale an interval is symmetric: the estimate's own, arctanh of a correlation, the logit between limits."""
+Limits = tuple[float, float]
+_UNLIMITED: Limits = (-math.inf, math.inf)
 _NEAR_ONE = 1 - 1e-12
 
 
@@ -33,11 +36,20 @@ def to_fisher(correlation: ArrayLike) -> Numbers:
     return np.asarray(np.arctanh(np.clip(correlation, -_NEAR_ONE, _NEAR_ONE)))
 
 
-_SCALES: dict[Scale, tuple[Callable[[float], float], Callable[[float], float]]] = {
-    "linear": (float, float),
-    "fisher": (lambda value: float(to_fisher(value)), math.tanh),
+def _to_logit(value: float, limits: Limits) -> float:
+    return float(scipy.special.logit((value - limits[0]) / (limits[1] - limits[0])))
+
+
+def _from_logit(value: float, limits: Limits) -> float:
+    return limits[0] + (limits[1] - limits[0]) * float(scipy.special.expit(value))
+
+
+_SCALES: dict[Scale, tuple[Callable[[float, Limits], float], Callable[[float, Limits], float]]] = {
+    "linear": (lambda value, _: value, lambda value, _: value),
+    "fisher": (lambda value, _: float(to_fisher(value)), lambda value, _: math.tanh(value)),
+    "logit": (_to_logit, _from_logit),
 }
-"""To the scale, and back."""
+"""To the scale, and back; the second argument is the range of what is estimated."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +72,12 @@ class Interval:
     """Two-sided p of "the value is 0"; NaN where there is no test."""
     level: float = LEVEL
     scale: Scale = "linear"
-    limits: tuple[float, float] = (-math.inf, math.inf)
-    """The range of what is estimated, where ends were cut to it."""
+    limits: Limits = _UNLIMITED
+    """The range of what is estimated, where ends were cut to it or lie in it by their scale."""
     error: float = math.nan
-    """The standard error on the scale, where ends were cut; else it follows from them."""
+    """The standard error on the scale, where it does not follow from the ends."""
+    centre: float = math.nan
+    """The middle of the interval on the scale, where it is not the value."""
 
     @property
     def side(self) -> int:
@@ -80,20 +94,27 @@ class Interval:
         """The standard error on the interval's scale; without degrees of freedom that of a normal interval."""
         if math.isfinite(self.error):
             return self.error
-        to, _ = _SCALES[self.scale]
-        return (to(self.high) - to(self.low)) / 2 / float(t_quantile(self._df, self.level))
+        return (self._to(self.high) - self._to(self.low)) / 2 / float(t_quantile(self._df, self.level))
 
     @property
     def _df(self) -> float:
         return math.inf if math.isnan(self.df) else self.df
 
+    @property
+    def _middle(self) -> float:
+        return self._to(self.value) if math.isnan(self.centre) else self.centre
+
+    def _to(self, value: float) -> float:
+        return _SCALES[self.scale][0](value, self.limits)
+
     def p_against(self, bound: float) -> float:
         """Two-sided p of "the value is `bound`"; without degrees of freedom that of a normal interval."""
         if math.isnan(self.low):
             return math.nan
-        to, _ = _SCALES[self.scale]
-        error, gap = self.standard_error, to(self.value) - to(bound)
-        return float(two_sided_p(gap, error, self._df)) if error > 0 else float(self.value == bound)
+        error = self.standard_error
+        if self.value == bound or not error > 0:
+            return float(self.value == bound)
+        return float(two_sided_p(self._middle - self._to(bound), error, self._df))
 
     def at_level(self, level: float) -> Interval:
         """The same estimate with its interval at another confidence level.
@@ -105,14 +126,17 @@ class Interval:
 
     def _with_half(self, df: float, level: float) -> Interval:
         """With the ends that a t quantile gives, inside the limits."""
-        (to, back), error = _SCALES[self.scale], self.standard_error
-        half, middle = error * float(t_quantile(df, level)), to(self.value)
-        low, high = (min(max(back(end), self.limits[0]), self.limits[1]) for end in (middle - half, middle + half))
+        back, error = _SCALES[self.scale][1], self.standard_error
+        half, middle = error * float(t_quantile(df, level)), self._middle
+        ends = (back(end, self.limits) for end in (middle - half, middle + half))
+        low, high = (min(max(end, self.limits[0]), self.limits[1]) for end in ends)
+        if self.scale == "logit":  # its middle is not the value, which may be a limit itself
+            low, high = min(low, self.value), max(high, self.value)
         return replace(self, low=low, high=high, error=error)
 
     def __neg__(self) -> Interval:
         limits = (-self.limits[1], -self.limits[0])
-        return replace(self, value=-self.value, low=-self.high, high=-self.low, limits=limits)
+        return replace(self, value=-self.value, low=-self.high, high=-self.low, limits=limits, centre=-self.centre)
 
     def clipped(self, low: float, high: float) -> Interval:
         """The same with ends inside the range of what is estimated."""
@@ -162,21 +186,29 @@ class Measurements:
         """(replicates,): the metric's number of each replicate."""
         return nanmean(self.by_image, 1) if self.statistic is None else self.statistic
 
-    def interval(self, between: tuple[float, float] | None = None) -> Interval:
+    def interval(self, between: tuple[float, float] | None = None, limits: Limits = _UNLIMITED) -> Interval:
         """The mean over replicates with an interval that allows for other replicates and other images.
 
         `between` is the variance of that mean over replicates with its degrees of freedom, where it is known better
-        than from these replicates alone. Images and replicates without a value are left out; `n` counts the images that
-        have one in any replicate.
+        than from these replicates alone; `limits` the range of the metric, for the interval of a single value
+        (`bounded_interval`). Images and replicates without a value are left out; `n` counts the images that have one in
+        any replicate.
         """
+        by_replicate, variance, n = self._components()
+        if between is None and np.isfinite(limits).all():
+            return bounded_interval(by_replicate, variance, n, limits)
+        interval = replicated_interval(by_replicate, variance, n, between)
+        return interval if limits == _UNLIMITED else interval.clipped(*limits)
+
+    def _components(self) -> tuple[Numbers, float, int]:
+        """The number of each replicate, the variance of their mean over images, and how many images there are."""
         if self.statistic is None or self.resampled is None:
-            return crossed_mean(self.by_image, between)
+            return _crossed(self.by_image)
         used = np.isfinite(self.statistic)
         n = int(np.isfinite(self.by_image[used]).any(0).sum())
         draws = self.resampled[used].mean(0) if used.any() else np.zeros(0)
         draws = draws[np.isfinite(draws)]
-        variance = float(draws.var(ddof=1)) if len(draws) > 1 else math.nan
-        return replicated_interval(self.statistic[used], variance, n, between)
+        return self.statistic[used], float(draws.var(ddof=1)) if len(draws) > 1 else math.nan, n
 
 
 def t_interval(value: float, error: float, df: float, n: int) -> Interval:
@@ -213,11 +245,16 @@ def crossed_mean(values: ArrayLike, between: tuple[float, float] | None = None) 
     >>> print(crossed_mean([[0.0, 0.5, 1.0]]))
     0.50 [-0.74, 1.74]
     """
+    return replicated_interval(*_crossed(values), between)
+
+
+def _crossed(values: ArrayLike) -> tuple[Numbers, float, int]:
+    """Of (replicates, images) values: the replicates' means, the variance of the images' mean, how many images."""
     table = np.atleast_2d(np.asarray(values, dtype=float))
     by_replicate, by_image = nanmean(table, 1), nanmean(table, 0)
     by_replicate, by_image = by_replicate[np.isfinite(by_replicate)], by_image[np.isfinite(by_image)]
     n = len(by_image)
-    return replicated_interval(by_replicate, float(by_image.var(ddof=1) / n) if n > 1 else math.nan, n, between)
+    return by_replicate, float(by_image.var(ddof=1) / n) if n > 1 else math.nan, n
 
 
 def ratio_interval(numerator: Numbers, denominator: Numbers) -> Interval:
@@ -251,6 +288,62 @@ def replicated_interval(
     if error == 0:
         p = 1.0 if mean == 0 else min(1.0, 2.0 ** (1 - images))
     return Interval(mean, mean - half, mean + half, images, len(values), df, p)
+
+
+def bounded_interval(by_replicate: ArrayLike, image_variance: float, images: int, limits: Limits) -> Interval:
+    """The mean of one number per replicate, each a mean of values between two limits; symmetric on the logit scale.
+
+    The value is the plain mean, which the interval holds; see `logit_mean`.
+
+    >>> print(bounded_interval([0.97, 0.99, 0.95], 0.0001, 200, (0, 1)))
+    0.97 [0.75, 1.00]
+    >>> print(bounded_interval([0.0], 0.0, 20, (0, 1)))
+    0.00 [0.00, 0.34]
+    """
+    values, span = np.asarray(by_replicate, dtype=float), limits[1] - limits[0]
+    plain = Interval(float(values.mean()) if values.size else math.nan, n=images, replicates=len(values))
+    if images < 2 or not math.isfinite(plain.value + image_variance):
+        return plain
+    shares = np.clip((values - limits[0]) / span, 0, 1)
+    centre, error, df = (float(part) for part in logit_mean(shares, image_variance / span**2, images))
+    found = replace(plain, df=df, scale="logit", limits=limits, error=error, centre=centre, low=plain.value)
+    found = found.at_level(LEVEL)
+    return replace(found, p=found.p_against(0.0)) if limits[0] <= 0 <= limits[1] else found
+
+
+def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers, Numbers]:
+    """The logit of the mean over the first axis of shares of a range, its standard error and degrees of freedom.
+
+    Half an image is added at either end of the range, as Haldane and Anscombe do for the logit of a count, weighted
+    with the values' standard deviation relative to that of values which are all at one end or the other: fully where
+    they are, hardly where values vary little.
+    """
+    mean, variance = shares.mean(0), np.asarray(image_variance, dtype=float)
+    most = mean * (1 - mean)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = np.sqrt((images * variance + shares.var(0)) / most)
+    spread = np.where(most > 0, np.minimum(relative, 1.0), 1.0)
+    weight, total = spread / 2, images + spread
+    shares = (images * shares + weight) / total
+    middle = shares.mean(0)
+    added = images * (mean - middle) ** 2 + weight * (middle**2 + (1 - middle) ** 2)
+    within = ((images - 1) * images * variance + added) / (total - 1) / total / (middle * (1 - middle)) ** 2
+    between = _logit_variance(shares) if len(shares) > 1 else np.zeros_like(within)
+    df = cautious_df((within, images - 1), (between, max(len(shares) - 1, 1)))
+    return np.asarray(scipy.special.logit(middle)), np.asarray(np.sqrt(within + between)), df
+
+
+def _logit_variance(shares: Numbers) -> Numbers:
+    """Variance of the logit of the mean share over replicates: the larger of two estimates.
+
+    The first is the variance of the mean by the delta method; the second that of the mean of logits, with an allowance
+    for what their estimated variance does to the mean of shares, as in Cox's interval of the mean of lognormal values.
+    Where replicates are skewed the first is too small whenever none of the long tail was drawn.
+    """
+    n, mean = len(shares), shares.mean(0)
+    delta = shares.var(0, ddof=1) / n / (mean * (1 - mean)) ** 2
+    variance = scipy.special.logit(shares).var(0, ddof=1)
+    return np.asarray(np.maximum(delta, variance / n + ((1 - 2 * mean) * variance) ** 2 / (2 * (n - 1))))
 
 
 def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> Numbers:

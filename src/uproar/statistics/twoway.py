@@ -11,9 +11,10 @@ layout: it has variation of its own and shares only what the data do to all. The
 
 The variance of the first part is that of its n values, on n - 1 degrees of freedom. The variance of the second is the
 residual variance pooled over all rows, whose degrees of freedom are fewer the more the rows differ in spread; the sum
-has Satterthwaite's. A row that varies more than that is tested with the variance of its own paired differences, on
-n - 1 degrees of freedom: the larger variance counts, always with the degrees of freedom of the one taken. The same rule
-holds for a pair of rows (`pair_variance`). docs/statistics.md says why, and how often it errs.
+has Satterthwaite's. A row that varies more than the others is not tested with their variance: the largest of three
+counts, with the pooled residual variance, with that of the row alone, and the variance of the row's paired differences,
+on n - 1 degrees of freedom; always with the degrees of freedom of the one taken. The same rule holds for a pair of rows
+(`pair_variance`). docs/statistics.md says why, and how often it errs.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from numpy.typing import ArrayLike, NDArray
 from uproar.statistics.intervals import Numbers, nanmean, satterthwaite, two_sided_p
 from uproar.statistics.paired import ROUNDING
 
+Estimate = tuple[Numbers, ArrayLike]
+"""A variance with its degrees of freedom."""
+
 
 @dataclass(frozen=True)
 class Components:
@@ -36,12 +40,24 @@ class Components:
     network: Numbers  # (..., s): effect of each replicate, one constant free; NaN where no row has a value
     pooled: Numbers  # (...): residual variance of all rows together; NaN without degrees of freedom
     pooled_df: Numbers  # (...): its degrees of freedom
+    own: Numbers  # (..., e): variance of each row's residuals around the mean of the rows; 0 with fewer than two
+    own_df: NDArray[np.int64]  # (e,): its degrees of freedom
     rows: int  # how many rows have two values or more
 
     @property
     def deviation(self) -> Numbers:
         """Variance of a row around the mean of the rows, by the pooled residual variance; 0 for a row alone."""
-        return np.asarray(np.nan_to_num(self.pooled) * (1 - 1 / max(self.rows, 1)))
+        return np.asarray(np.nan_to_num(self.pooled) * self._around_the_mean)
+
+    def residual(self, row: int) -> tuple[Numbers, int]:
+        """The residual variance of one row, by its residuals alone, with its degrees of freedom; 0 for a row alone."""
+        share = self._around_the_mean
+        return np.asarray(self.own[..., row] / share if share else 0 * self.own[..., row]), int(self.own_df[row])
+
+    @property
+    def _around_the_mean(self) -> float:
+        """Which share of its residual variance a row has around a mean of rows that it is in itself."""
+        return 1 - 1 / max(self.rows, 1)
 
 
 def components(areas: Numbers) -> Components:
@@ -59,16 +75,15 @@ def components(areas: Numbers) -> Components:
     rank = np.linalg.matrix_rank(information, tol=1e-10 * max(np.abs(information).max(initial=0), 1))
     df = int(cells.sum()) - cells.shape[1] - int(rank)
     squares, n = (residual**2).sum(-1), cells.sum(1)
-    own = np.where(n > 1, squares / np.maximum(n - 1, 1), np.nan)
+    own = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.0)
     pooled = squares.sum(-1) / df if df > 0 else np.full(squares.shape[:-1], np.nan)
-    return Components(network, np.asarray(pooled), _effective(own, df), int((n > 1).sum()))
+    rows = int((n > 1).sum())
+    return Components(network, np.asarray(pooled), _effective(own, rows, df), own, np.maximum(n - 1, 1), rows)
 
 
-def _effective(own: Numbers, df: int) -> Numbers:
+def _effective(variances: Numbers, rows: int, df: int) -> Numbers:
     """Degrees of freedom of a variance pooled over rows whose variances may differ: `df` where all are equal."""
-    variances = np.nan_to_num(own)
     squares = (variances**2).sum(-1)
-    rows = np.isfinite(own).sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         equal = variances.sum(-1) ** 2 / (rows * squares)
     return np.asarray(np.where(squares > 0, df * equal, df))
@@ -84,7 +99,7 @@ class Contrasts:
     df: Numbers  # (..., e); NaN where there is no test
     p: Numbers
     p_own: Numbers
-    guarded: Numbers  # (..., e): the row's own standard error over the pooled one where its own is taken, else 1
+    guarded: Numbers  # (..., e): the standard error over the one with pooled variance, where that is not taken, else 1
     residual_sd: Numbers  # (...)
     baseline_area: Numbers  # (...)
     replicates: int
@@ -98,15 +113,19 @@ def contrasts(areas: Numbers, baseline: int) -> Contrasts:
     n = _present(differences).sum(-1)
     shared = parts.network - areas[..., baseline, :]
     between = (_variance(shared), np.isfinite(shared).sum(-1) - 1)
-    pooled, pooled_df = satterthwaite(between, (parts.deviation, parts.pooled_df))
+    split, split_df = satterthwaite(between, (parts.deviation, parts.pooled_df))
+    pooled = split[..., None], split_df[..., None]
+    residual, residual_df = np.zeros(differences.shape[:-1]), np.ones(len(n), np.int64)
+    residual[..., others], residual_df[others] = parts.own, parts.own_df
+    single = satterthwaite((between[0][..., None], between[1][..., None]), (residual, residual_df))
     own, rounding = _variance(differences), _rounding(areas)[..., None] ** 2
-    variance, df, widened = _larger(own, n - 1, pooled[..., None], pooled_df[..., None])
+    variance, df = _largest(pooled, single, (own, n - 1))
     testable = (n > 1) & others & (variance > rounding)
     se = np.where(testable, np.sqrt(variance / np.maximum(n, 1)), np.nan)
     difference = np.where(n > 0, nanmean(differences, -1), np.nan)
     own_se = np.where(testable & (own > rounding), np.sqrt(own / np.maximum(n, 1)), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        guarded = np.where(testable & widened, np.sqrt(own / pooled[..., None]), 1.0)
+        times = np.sqrt(variance / pooled[0])
     return Contrasts(
         n=n,
         difference=difference,
@@ -114,31 +133,37 @@ def contrasts(areas: Numbers, baseline: int) -> Contrasts:
         df=np.where(testable, df, np.nan),
         p=two_sided_p(difference, se, df),
         p_own=two_sided_p(difference, own_se, n - 1),
-        guarded=guarded,
+        guarded=np.where(testable & (times > 1 + ROUNDING), times, 1.0),
         residual_sd=np.asarray(np.sqrt(parts.pooled)),
         baseline_area=nanmean(areas[..., baseline, :], -1),
         replicates=areas.shape[-1],
     )
 
 
-def pair_variance(parts: Components, difference: Numbers) -> tuple[Numbers, Numbers]:
+def pair_variance(parts: Components, difference: Numbers, pair: tuple[int, int]) -> tuple[Numbers, Numbers]:
     """Variance of the mean of paired differences (..., replicate) of two rows, and its degrees of freedom.
 
-    The larger of the pair's own and twice the pooled residual variance, on the degrees of freedom of the one taken; NaN
-    with fewer than two differences.
+    The largest of three: twice the pooled residual variance, the sum of the two rows' residual variances, and that of
+    the differences, on the degrees of freedom of the one taken; NaN with fewer than two differences.
     """
     n = np.isfinite(difference).sum(-1)
-    pooled = np.asarray(2 * np.nan_to_num(parts.pooled))
-    variance, df, _ = _larger(_variance(difference), n - 1, pooled, parts.pooled_df)
+    pooled = np.asarray(2 * np.nan_to_num(parts.pooled)), parts.pooled_df
+    single = satterthwaite(*(parts.residual(row) for row in pair))
+    variance, df = _largest(pooled, single, (_variance(difference), n - 1))
     return np.where(n > 1, variance / np.maximum(n, 1), np.nan), np.where(n > 1, df, np.nan)
 
 
-def _larger(
-    own: Numbers, own_df: ArrayLike, pooled: Numbers, pooled_df: Numbers
-) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-    """The larger of two variances with its degrees of freedom, and whether it is the first by more than rounding."""
-    widened = own > pooled * (1 + ROUNDING)
-    return np.where(widened, own, pooled), np.where(widened, own_df, pooled_df), np.asarray(widened)
+def _largest(pooled: Estimate, single: Estimate, own: Estimate) -> tuple[Numbers, Numbers]:
+    """The largest of three variances by more than rounding, the first before the others, with its degrees of freedom.
+
+    Residuals of single rows share what the mean of the rows takes from them: they count no more degrees of freedom than
+    all rows together.
+    """
+    wider = single[0] > pooled[0] * (1 + ROUNDING)
+    variance = np.where(wider, single[0], pooled[0])
+    df = np.where(wider, np.minimum(single[1], pooled[1]), pooled[1])
+    widest = own[0] > variance * (1 + ROUNDING)
+    return np.where(widest, own[0], variance), np.where(widest, own[1], df)
 
 
 def _present(areas: Numbers) -> NDArray[np.bool_]:
