@@ -28,6 +28,7 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     behind each.
     """
     files = {f"{name}.csv": _csv(frame) for name, frame in run_tables(results, verdict_table(chapters)).items()}
+    files |= {f"{name}.csv": _csv(frame) for name, frame in evaluator_tables(results).items()}
     files["results.parquet"] = _parquet(results.table)
     if results.findings:
         files |= _audit_tables(results)
@@ -44,7 +45,6 @@ def run_tables(results: Results, verdicts: pd.DataFrame) -> dict[str, pd.DataFra
         "comparisons": results.comparisons,
         "negative_controls": results.negative_controls,
     }
-    files |= {f"{name}.csv": _csv(frame) for name, frame in evaluator_tables(results).items()}
     if results.findings:
         tables |= {"trust": results.trust, "audits": findings_table(results.findings)}
     if results.claims:
