@@ -12,6 +12,7 @@ from torch import nn
 
 import uproar
 from uproar.errors import BadInput
+from uproar.estimators import Context
 from uproar.estimators.registry import estimator, estimators
 from uproar.report import read_scores, write_choice
 from uproar.report.headline import score_headline
@@ -113,8 +114,6 @@ def test_training_images_add_fine_tuned_judges_that_decide(images):
 
 def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_path):
     x, y = images
-    from uproar.estimators import Context
-
     subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
     scores = Chooser(subject, ["sq(grad)"], Store(tmp_path / "store")).scores()
     page = write_choice(scores, tmp_path).read_text()
@@ -127,8 +126,6 @@ def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_pat
 
 
 def test_every_planned_look_spends_an_equal_share_of_the_error_rate(images, tmp_path):
-    from uproar.estimators import Context
-
     x, y = images
     subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
     looks = planned_looks(len(x), 64)
@@ -152,11 +149,14 @@ def test_looking_often_at_methods_that_are_equal_errs_no_more_often_than_once():
     assert wrong["shares"] <= 400 * ALPHA < wrong["whole"]
 
 
-def test_too_little_time_leaves_expensive_methods_and_images_out_and_says_so(images):
+def test_too_little_time_leaves_expensive_methods_and_images_out_and_says_so(images, tmp_path):
     x, y = images
     many = torch.cat([x] * 20)
     answer = uproar.choose(PatchNetwork(), many, torch.cat([y] * 20), methods=["sq(grad)", "sg_sq(ig)"], budget="1s")
     assert answer.judges[0].images < len(many)
+    subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
+    scores = Chooser(subject, ["sq(grad)"], Store(tmp_path), budget=0.0).scores()
+    assert "The time was over before these methods were checked: sq(grad)." in scores.notices
     with pytest.raises(BadInput, match="give train= and train_labels="):
         uproar.choose(PatchNetwork(), x, y, train=x)
 

@@ -249,10 +249,13 @@ class Chooser:
     def _checks(self, scores: Scores, chains: Sequence[Chain]) -> list[Scores]:
         """What the checks say of each method alone, so that one that fails takes none with it."""
         part = _first(self.subject, min(CHECKED, int(scores.table["n"].max())))
-        found = []
-        for chain in chains:
-            if chain.name in CONTROLS or chain.files or self._over():
-                continue
+        found: list[Scores] = []
+        methods = [chain for chain in chains if chain.name not in CONTROLS and not chain.files]
+        for done, chain in enumerate(methods):
+            if self._over():
+                names = ", ".join(one.name for one in methods[done:])
+                self.notices.append(f"The time was over before these methods were checked: {names}.")
+                break
             self.tell(f"checking {chain.name}")
             try:
                 maps = stored_maps(part, [chain], self.store)
