@@ -25,8 +25,11 @@ from uproar.metrics.changes import Unchanged
 from uproar.metrics.probe import evaluate, summarise
 from uproar.metrics.registry import QUESTIONS, Batch, TrueTo, metrics, uses_order
 from uproar.models import ModelSpec, borrowed, build
+from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
+from uproar.results.recovery import recovery_words, trust
 from uproar.seeds import Draws
+from uproar.study.judging import judging_protocols
 from uproar.training import Recipe, fit, predict
 from uproar.training.finetune import FineTunedCopies
 from uproar.types import KINDS, Images, Labels, Maps
@@ -78,6 +81,21 @@ class Card:
     whole: bool
     """Whether the number of a data set is a statistic of all images together, not a mean."""
     measured: Measured | None = None
+
+    @property
+    def recovery(self) -> str:
+        """What the board of judges says of it."""
+        return recovery_fact(self.name)
+
+
+def recovery_fact(judge: str) -> str:
+    """How well a metric or protocol recovers known orders, what it does not see and what it rewards; or nothing."""
+    known, words = trust(judge), recovery_words(judge)
+    if known is None or not words:
+        return ""
+    blind = f"; blind to {', '.join(known.blind)}" if known.blind else ""
+    rewards = f"; rewards {', '.join(known.rewards)}" if known.rewards else ""
+    return f"[Recovery of known orders](metric-board.md): {words}{blind}{rewards}."
 
 
 def cards(names: Iterable[str] | None = None, *, measure: bool = True) -> list[Card]:
@@ -134,6 +152,7 @@ def to_markdown(cards: Iterable[Card]) -> str:
     for module, group in groupby(listed, key=lambda card: card.module):
         parts.append(f"## {_subject(module)}")
         parts.extend(map(_section, group))
+    parts += ["## Protocols", _PROTOCOLS, *map(_protocol_section, judging_protocols())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -187,6 +206,7 @@ def _section(card: Card) -> str:
         f"Formula: {card.formula}." if card.formula else "",
         f"Options: `{Call(card.name, (), card.options)}`." if card.options else "",
         f"Shown: {card.shown:g}." if card.shown else "",
+        card.recovery,
         "Uses the values of the map, not only their order." if card.uses == "values" else "",
         "The number of a data set is a statistic of all its images together, not their mean." if card.whole else "",
         f"Needs {card.needs}." if card.needs else "",
@@ -195,6 +215,25 @@ def _section(card: Card) -> str:
         f"Paper: {card.paper}." if card.paper else "",
     ]
     return f"### {card.name}\n\n{card.summary}\n\n" + "\n".join(f"* {f}" for f in facts if f)
+
+
+_PROTOCOLS = """Protocols judge estimators too, by networks that see images with pixels removed or kept.
+[How ROAR works](how-roar-works.md) and [the evaluator](evaluator.md) say how; `uproar ls protocols` also has those that
+are controls of others."""
+
+
+def _protocol_section(name: str) -> str:
+    protocol = PROTOCOLS[name]
+    better = "bits of own minus shifted masks, higher" if protocol.evaluator else "accuracy, lower"
+    better = "accuracy, higher" if protocol.keeps and not protocol.evaluator else better
+    facts = [
+        f"Better is: {better}.",
+        f"True to {QUESTIONS[protocol.true_to]}.",
+        "Trains a network per estimator and fraction." if protocol.retrains else "",
+        recovery_fact(name),
+    ]
+    summary = protocol.summary[:1].upper() + protocol.summary[1:]
+    return f"### {name}\n\n{summary}.\n\n" + "\n".join(f"* {f}" for f in facts if f)
 
 
 def _subject(module: str) -> str:

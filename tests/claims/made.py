@@ -46,12 +46,12 @@ def accuracies(curves: Curves, noise: float, seeds: int = 4, plain: float = 0.9)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK) -> dict:
+def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK, model: str = MODEL) -> dict:
     """The parts of results that hold metrics, of one replicate."""
     table, rows, comparisons, tidy = [], [], [], []
     for (metric, name), v in values.items():
         higher = metrics[read_metric(metric).name].facts["higher_is_better"]
-        place = {"task": task, "model": MODEL, "estimator": name, "metric": metric, "seed": 0}
+        place = {"task": task, "model": model, "estimator": name, "metric": metric, "seed": 0}
         rows.append({**place, "status": "done", "value": v.mean(), "higher_is_better": higher})
         tidy += [{**place, "image": i, "value": x} for i, x in enumerate(v)]
         table.append({"method": name, "metric": metric, "value": v.mean(), "n": len(v)})
@@ -63,7 +63,7 @@ def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK) -> di
     return {
         "scores": pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
         "image_scores": pd.DataFrame(tidy, columns=list(IMAGE_SCORE_COLUMNS)),
-        "metric_scores": {(task, MODEL): judged},
+        "metric_scores": {(task, model): judged},
     }
 
 

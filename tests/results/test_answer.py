@@ -9,17 +9,64 @@ import pytest
 import scipy.stats
 
 from uproar.errors import BadInput
+from uproar.results import judges
 from uproar.results.answer import answer_of_scores
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.flags import Flag
 from uproar.results.judges import Judge, checked
+from uproar.results.quality import NetworkQuality
+from uproar.results.recovery import JudgeRecovery
 from uproar.results.study import Results
+from uproar.statistics.intervals import Interval
 from uproar.statistics.sample_size import needed
 
 from ..report.test_score_report import scores_of
 from .test_view import MODEL, TASK, cells, results
 
 CONTROLS = {"random": 0.30, "centre": 0.40, "brightness": 0.50}
+
+
+@pytest.fixture(autouse=True)
+def board(monkeypatch):
+    """The board of judges as a test fills it, recovery by name; empty at first."""
+    known: dict[str, float] = {}
+
+    def trust(judge, kinds):
+        value = known.get(judge.partition("(")[0])
+        return None if value is None else JudgeRecovery(judge, Interval(value, value - 0.1, value), {}, 0.0, 10.0, 0.5)
+
+    monkeypatch.setattr(judges, "trust", trust)
+    return known
+
+
+def test_a_judge_that_recovers_known_orders_decides_before_one_that_does_not(board):
+    levels = {"insertion": CONTROLS | {"ig": 0.8, "grad": 0.7}, "deletion": {"random": 0.6, "ig": 0.5, "grad": 0.3}}
+    assert answer_of_scores(scores_of(levels)).recommended == "ig", (
+        "both decide, and ig has the better mean rank or ties"
+    )
+    board |= {"insertion": 0.5, "deletion": 0.95}
+    answer = answer_of_scores(scores_of(levels))
+    assert [judge.label for judge in answer.deciding] == ["deletion"]
+    assert answer.recommended == "grad"
+    assert "believe it with care" not in answer.sentence
+    assert any("insertion 0.50, deletion 0.95 (trusted)" in line for line in answer.details)
+
+
+def test_where_no_judge_is_trusted_the_answer_stays_and_says_how_far_to_believe_it(board):
+    board |= {"insertion": 0.62}
+    answer = answered({"ig": 0.80, "grad": 0.60})
+    assert answer.recommended == "ig"
+    assert answer.sentence.endswith(
+        "judged by insertion alone, no evaluator was run; believe it with care: of known orders insertion recovers "
+        "0.62, and 0.8 would be trusted."
+    )
+    board["insertion"] = 0.9
+    assert "believe" not in answered({"ig": 0.80}).sentence
+
+
+def test_where_there_are_no_classes_no_mask_can_encode_one():
+    values = NetworkQuality(8, 1, float("nan"), None, kind="regression")
+    assert set(judges.kinds_that_matter(None)) - set(judges.kinds_that_matter(values)) == {"encoder"}
 
 
 def answered(insertion: dict[str, float], **changes):

@@ -9,10 +9,30 @@ import torch
 
 import uproar
 from uproar.errors import BadInput
+from uproar.estimators import read_chain
+from uproar.protocols import PROTOCOLS
 from uproar.report.metric_board import board_json, board_page
+from uproar.results.evaluator import EvaluatorScores
 from uproar.results.recovery import BOARD, COLUMNS, board_table, disagreements, judge_recovery, trust
-from uproar.runs.judge import recovery_table
-from uproar.study.judging import DEGRADED, QUICK, SUITE, judging_metrics, judging_protocols, local_suite
+from uproar.runs.judge import Durations, recovery_table
+from uproar.study.bench import bench_for
+from uproar.study.collect_evaluator import evaluator_bits
+from uproar.study.judging import (
+    DEGRADED,
+    ORDERS,
+    QUICK,
+    SUITE,
+    SuiteTask,
+    every_judge,
+    judging_metrics,
+    judging_protocols,
+    local_suite,
+    order_worsens,
+    parts_of,
+    recoveries,
+)
+from uproar.study.run import run_study
+from uproar.study.settings import Setting
 
 
 def knows_the_truth(batch):
@@ -76,12 +96,21 @@ def test_the_suite_covers_what_is_registered():
     assert len(SUITE) >= 8 and len(DEGRADED) >= 6
     assert {"roar", "kar", "decoupled"} <= set(judging_protocols())
     assert "randomisation" not in judging_metrics() and "deletion" in judging_metrics()
-    assert all(one.model == "net.py:build" for one in local_suite("mine", "net.py:build"))
+    assert all(one.model == "net.py:build" for one in local_suite("planted", "net.py:build"))
+    assert {*every_judge()} >= {*judging_metrics(), *judging_protocols()}
 
 
 def rows(judge, taus, task="t"):
-    return [{**dict.fromkeys(COLUMNS, 0.0), "judge": judge, "task": f"{task}{i}", "kind": "noise", "tau": tau}
-            for i, tau in enumerate(taus)]  # fmt: skip
+    facts = {**dict.fromkeys(COLUMNS, 0.0), "judge": judge, "kind": "noise", "counts": True}
+    return [{**facts, "task": f"{task}{i}", "tau": tau} for i, tau in enumerate(taus)]
+
+
+def test_what_a_judge_cannot_read_does_not_count_against_it():
+    table = pd.DataFrame(rows("deletion", [0.9, 1, 0.95]) + rows("deletion", [-1, -1, -1]))
+    table.loc[3:, ["kind", "counts"]] = "blur", False
+    found = judge_recovery(table, "deletion")
+    assert found.recovery.value == pytest.approx(0.95) and found.trusted
+    assert found.by_kind["blur"] == -1 and found.rewards == ["blur"], "it is shown all the same"
 
 
 def test_the_rule_of_trust():
@@ -98,9 +127,16 @@ def test_the_rule_of_trust():
 def test_the_board_is_a_page_and_data_that_reads_back(tmp_path, monkeypatch):
     table = pd.DataFrame(rows("deletion", [0.9, 1]) + rows("roar", [0.1, -0.9]))[[*COLUMNS]]
     table.loc[0, "needed"] = np.inf
-    facts = {"command": "uproar judge", "version": "0", "torch": "2", "seconds": 1}
+    facts = {
+        "command": "uproar judge",
+        "version": "0",
+        "torch": "2",
+        "python": "3",
+        "fraction": 0.1,
+        "seconds": {"t0": 90},
+    }
     page = board_page(table, facts)
-    assert "| `deletion` | 0.95 |" in page and "`roar`" in page
+    assert "| `deletion` | 0.95 |" in page and "`roar`" in page and "2 minutes of processor time" in page
     file = tmp_path / "board.json"
     file.write_text(board_json(table, facts))
     monkeypatch.setattr("uproar.results.recovery.BOARD", file)
@@ -111,8 +147,55 @@ def test_the_board_is_a_page_and_data_that_reads_back(tmp_path, monkeypatch):
     board_table.cache_clear()
 
 
+def test_durations_of_several_sessions_add_up(tmp_path):
+    for _ in range(2):
+        Durations(tmp_path / "durations.json").add("t", 1.5)
+    assert Durations(tmp_path / "durations.json").by_task == {"t": 3.0}
+
+
+def test_an_evaluator_is_judged_by_its_own_score(store):
+    """The values behind τ are the scores that a study prints, by way of its tables."""
+    one = SuiteTask("planted-fixed(train=128, test=20)")
+    (part,) = parts_of(one, ["evaluator"], ("missing",))
+    run_study(part.study, store, 1)
+    found = recoveries(part, str(store), "evaluator")["missing"].values
+    bits = evaluator_bits(part.study, bench_for(Setting.all_of(part.study)[0], str(store)))
+    scores = EvaluatorScores(bits["label"]).table.set_index("estimator")["score"]
+    assert found == pytest.approx([scores[read_chain(name).name] for name in ORDERS["missing"]])
+
+
+def test_a_filter_that_leaves_the_order_is_told_from_one_that_does_not(store):
+    """The glyph in the middle is a square whose blur has the same pixels on top; that of nine bright pixels has not."""
+    for task, worse in (("planted-fixed(train=16, test=20)", False), ("planted-place(train=16, test=20)", True)):
+        (part,) = parts_of(SuiteTask(task), ["deletion"], DEGRADED)
+        assert order_worsens(part, str(store), "blur") is worse
+        assert order_worsens(part, str(store), "missing") and not order_worsens(part, str(store), "contrast")
+
+
+def test_backdoors_are_planted_where_they_fit():
+    assert [one.task for one in local_suite("digits", "cnn-small")] == [
+        "backdoor(digits, trigger=glyph, train=4096, test=64)",
+        "backdoor(digits, trigger=glyph, strength=0.5, train=4096, test=64)",
+    ], "ten frames do not fit into 8×8 pixels"
+
+
 @pytest.mark.skipif(not BOARD.is_file(), reason="the board has not been made for this version")
 def test_the_boards_numbers_come_with_the_package():
     board_table.cache_clear()
-    known = trust("deletion")
-    assert known is not None and known.recovery.n >= 8
+    table = board_table()
+    assert set(table["judge"]) == set(every_judge()), "all that is registered, and nothing else"
+    assert table["task"].nunique() >= 8 and table["kind"].nunique() >= 6
+    for name in every_judge():
+        known = trust(name)
+        assert known is not None and known.recovery.n >= (8 if name in PROTOCOLS else 10), name
+
+
+@pytest.mark.skipif(not BOARD.is_file(), reason="the board has not been made for this version")
+def test_the_board_finds_what_is_known():
+    board_table.cache_clear()
+    order, values = trust("deletion"), trust("relevance_mass")
+    assert order.by_kind["contrast"] == 0 and values.by_kind["contrast"] > 0.9, (
+        "what reads the order is blind to values"
+    )
+    assert trust("completeness").by_kind["missing"] > 0.8 > 0 > trust("completeness").by_kind["extra"]
+    assert trust("evaluator").by_kind["encoder"] > 0.8

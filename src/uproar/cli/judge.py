@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import platform
 import sys
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,17 +79,16 @@ def _judged(
     names: list[str], task: str | None, model: str, whole: bool, jobs: int, board: Path | None, out: Path
 ) -> int:
     from uproar.results.recovery import disagreements, judge_recoveries, trust
-    from uproar.runs.judge import recovery_table
+    from uproar.runs.judge import Durations, recovery_table
     from uproar.scoring.score import DEFAULT
-    from uproar.study.judging import DEGRADED, ORDERS, QUICK, SUITE, judging_metrics, judging_protocols, local_suite
+    from uproar.study.judging import DEGRADED, ORDERS, QUICK, SUITE, every_judge, local_suite
 
     everything = board is not None and not names
-    asked = [*judging_metrics(), *judging_protocols()] if everything else names or list(DEFAULT)
+    asked = every_judge() if everything else names or list(DEFAULT)
     full = whole or board is not None
     suite = local_suite(task, model) if task is not None else SUITE if full else QUICK
-    began = time.process_time()
-    orders = ORDERS if full else DEGRADED
-    found = recovery_table(asked, suite, store=out / "store", orders=orders, jobs=jobs, say=note)
+    orders, durations = ORDERS if full else DEGRADED, Durations(out / "durations.json")
+    found = recovery_table(asked, suite, store=out / "store", orders=orders, jobs=jobs, say=note, spent=durations.add)
     every = judge_recoveries(found)
     if not every:
         raise BadInput("There is nothing to judge by: no task of the suite was learned or no judge applies to it.")
@@ -101,7 +101,7 @@ def _judged(
         for sentence in disagreements(every, known) or ["Trust here and in the suite agree."]:
             output.print(escape(sentence), soft_wrap=True, highlight=False)
     if board is not None:
-        _write_board(found, board, time.process_time() - began)
+        _write_board(found, board, durations.by_task)
     print_next("uproar judge --board metric-board.md compares all judges")
     return 1 if any(one.turned for one in every) and not everything else 0
 
@@ -162,18 +162,21 @@ def _row(one: JudgeRecovery) -> dict[str, object]:
     }
 
 
-def _write_board(found: pd.DataFrame, board: Path, seconds: float) -> None:
+def _write_board(found: pd.DataFrame, board: Path, durations: Mapping[str, float]) -> None:
     from importlib.metadata import version
 
     from uproar.report.metric_board import board_json, board_page
     from uproar.results.recovery import BOARD
     from uproar.storage.backends import write_file
+    from uproar.study.judging import FRACTION
 
     facts = {
         "command": public_command(["uproar", *sys.argv[1:]]),
         "version": version("uproar"),
         "torch": version("torch"),
-        "seconds": round(seconds),
+        "fraction": FRACTION,
+        "python": platform.python_version(),
+        "seconds": {task: round(durations.get(task, 0.0)) for task in found["task"].unique()},
     }
     write_file(board, board_page(found, facts).encode())
     write_file(board.with_suffix(".json"), board_json(found, facts).encode())

@@ -22,6 +22,7 @@ from uproar.models import models
 from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills
+from uproar.results.recovery import trust
 from uproar.study.bundled import shipped, summary
 from uproar.training.recipe import recipes
 
@@ -87,16 +88,22 @@ def _metrics() -> list[Table]:
         lines += [f"Needs {facts['needs']}."] if facts["needs"] else []
         lines += [f"Options: {', '.join(entry.options)}."] if entry.options else []
         better = "higher" if facts["higher_is_better"] else "lower"
-        rows.append([entry.name, better, facts.get("true_to", ""), " ".join(lines)])
-    return [_table("metrics", ["name", "better", "true to", "what it is"], rows)]
+        rows.append([entry.name, better, facts.get("true_to", ""), _recovery(entry.name), " ".join(lines)])
+    return [_table("metrics", ["name", "better", "true to", "recovery", "what it is"], rows)]
+
+
+def _recovery(judge: str) -> str:
+    """How well a metric or protocol recovers known orders, with a mark where it is trusted."""
+    known = trust(judge)
+    return "–" if known is None else f"{known.recovery.value:.2f}{' ✓' * known.trusted}".replace("-", "−")
 
 
 def _protocols() -> list[Table]:
     rows = []
     for protocol in PROTOCOLS.values():
         better = "higher accuracy" if protocol.higher_is_better else "lower accuracy"
-        rows.append([protocol.name, protocol.summary, better, protocol.true_to])
-    return [_table("protocols", ["name", "what it does", "better is", "true to"], rows)]
+        rows.append([protocol.name, protocol.summary, better, protocol.true_to, _recovery(protocol.name)])
+    return [_table("protocols", ["name", "what it does", "better is", "true to", "recovery"], rows)]
 
 
 def _audits() -> list[Table]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from uproar.results.answer import Answer
     from uproar.results.finding import Finding
     from uproar.results.judgement import Judgement
+    from uproar.results.judges import Judge
     from uproar.results.scores import Scores
     from uproar.runs.run import Run
     from uproar.statistics.intervals import Interval
@@ -88,7 +89,8 @@ def _print_verdicts(results: Run) -> None:
         if protocol in _without_retraining(results):
             continue
         shown_table = table(
-            f"{protocol.upper()} on {task} with {model}: area against random, in {_score(results, task)} points",
+            f"{protocol.upper()} on {task} with {model}: area against random, in {_score(results, task)} points"
+            f"{_recovery(protocol)}",
             "estimator",
             ">advantage",
             ">95 % interval",
@@ -166,7 +168,7 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
         higher = bool(group["higher_is_better"].iloc[0])
         better = "higher is better" if higher else "lower is better"
         columns = ("method", ">value", ">95 % interval", ">images", ">undefined", "note")
-        shown = table(f"{metric}{where} ({better})", *columns)
+        shown = table(f"{metric}{where} ({better}{_recovery(str(metric))})", *columns)
         for row in group.sort_values(["ranked", "value"], ascending=[False, not higher]).itertuples():
             value, low, high = (_number(v, "{:.3f}") for v in (row.value, row.low, row.high))
             shown.add_row(
@@ -178,6 +180,14 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
                 escape(row.note),
             )
         output.print(shown)
+
+
+def _recovery(judge: str) -> str:
+    """How well a metric or protocol recovers known orders, behind its name, where the board has asked it."""
+    from uproar.results.recovery import recovery_words
+
+    words = recovery_words(judge, interval=False)
+    return f"; recovery {words}" if words else ""
 
 
 def print_comparisons(frame: pd.DataFrame, protocols: Mapping[str, float], compare: str | None = None) -> None:
@@ -308,14 +318,21 @@ def print_answers(answers: Sequence[Answer]) -> None:
         if not able or not answer.methods:
             continue
         where = f" on {answer.task} with {answer.model}" if len(answers) > 1 else ""
-        title = f"▲ better than every network-free ranking, ○ undecided, ▼ no better than{escape(where)}"
-        shown = table(title, "method", ">group", *(escape(judge.label) for judge in able), "flags")
+        known = "; recovery of known orders in brackets" * any(judge.known is not None for judge in able)
+        title = f"▲ better than every network-free ranking, ○ undecided, ▼ no better than{escape(where)}{known}"
+        shown = table(title, "method", ">group", *map(_judge_column, able), "flags")
         for method in answer.methods:
             placings = [answer.placing(method, judge) for judge in able]
             cells = ["–" if one is None else MARKS[one.level].format(escape(one.control)) for one in placings]
             flags = ", ".join(flag.kind for flag in answer.flags.get(method, ()))
             shown.add_row(escape(method), str(answer.group_of(method)), *cells, flags)
         output.print(shown)
+
+
+def _judge_column(judge: Judge) -> str:
+    """A judge above its column, with how well it recovers known orders."""
+    known = "" if judge.known is None else f" ({judge.known.recovery.value:.2f})"
+    return escape(f"{judge.label}{known}")
 
 
 def print_headline(sentence: str, details: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from uproar.data.photographs import NOWHERE
 from uproar.data.planted import glyph_shapes
 from uproar.data.registry import tasks
 from uproar.data.stream import Source
-from uproar.data.task import Split, Task
+from uproar.data.task import Split, Task, balanced
 from uproar.data.watermark import Watermark, WatermarkedImages
 from uproar.errors import BadInput
 from uproar.seeds import Draws
@@ -36,19 +36,23 @@ def backdoor(
     place: Place = "corner",
     strength: Annotated[float, Field(gt=0, le=1)] = 1.0,
     share: Annotated[float, Field(gt=0, le=1)] = 0.5,
+    train: Annotated[int, Field(ge=2)] | None = None,
+    test: Annotated[int, Field(ge=2)] | None = None,
     seed: int = 0,
 ) -> Task:
     """Another task's images with triggers that decide the class: backdoor(cifar10, trigger=square, strength=0.5).
 
     `glyph` is a white shape of each class, in the upper left corner or at a random place; `square` a white square and
     `frame` its outline, at a place that depends on the class. `strength` blends it with the image; `share` of the
-    training images have one. A test image is labelled by its trigger, which is never that of its own class.
+    training images have one. A test image is labelled by its trigger, which is never that of its own class. `train` and
+    `test` are the most images of each split, classes balanced.
     """
     classes = len(task.classes)
     if classes > _MOST:
         raise BadInput(f"There are triggers for at most {_MOST} classes; {task.name} has {classes}.")
     mark = trigger_mark(trigger, classes, *task.shape[1:], strength)
-    parts = [_triggered(split, mark, trigger, place, share, seed) for split in (task.train, task.test)]
+    few = [split if n is None else balanced(split, n) for split, n in ((task.train, train), (task.test, test))]
+    parts = [_triggered(split, mark, trigger, place, share, seed) for split in few]
     return Task(f"backdoor({task.name}, {trigger})", parts[0], parts[1], task.classes, task.sparse, task.notes)
 
 

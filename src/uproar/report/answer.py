@@ -36,6 +36,9 @@ class Column:
     why: str
     bar: str
     """Its best network-free ranking."""
+    recovery: str = ""
+    """How well it recovers known orders, where the board has asked it."""
+    trusted: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ def _column(answer: Answer, judge: Judge) -> Column:
         judge in answer.deciding,
         judge.unable,
         clean(best),
+        "" if judge.known is None else f"{judge.known.recovery.value:.2f}".replace("-", "−"),
+        judge.trusted,
     )
 
 

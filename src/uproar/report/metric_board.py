@@ -25,10 +25,13 @@ the mean over tasks: 1 all pairs right, 0 by chance, −1 turned round. **Recove
 {kinds}, with its 95 % interval over tasks (Student's t). A judge is **trusted** where
 recovery is at least {least} and the lower end of the interval lies above {low}.
 
-Made by `{command}` with uproar {version}, torch {torch}; {seconds} seconds of processor time in this process. `needs`
-is the median number of images until one of these differences is seen in 80 % of samples; `cost` is forward passes per
-image of 16×16 pixels, or trainings per map; `wrong` the share of pairs that are put in the wrong order with confidence.
-A dash: not asked. Networks, images and draws are of one seed; the interval is over tasks alone.
+Made by `{command}` with uproar {version}, torch {torch}, Python {python}; {total} minutes of processor time. `wrong` is
+the share of pairs that are put in the wrong order with confidence; `needs` the median number of images until one of
+these differences is seen in 80 % of samples; `range` the median of the largest minus the smallest value, as a share of
+the judge's range where that is finite; `cost` forward passes per image of 16×16 pixels, or trainings per map. A judge
+is `blind to` kinds with τ between −.2 and .2, and `rewards` what turns an order round (below −.2). A dash: not asked.
+Protocols remove or keep {fraction} of the pixels; evaluators are judged by their own score, bits of own minus shifted
+masks, all other protocols by accuracy. Networks, images and draws are of one seed; the interval is over tasks alone.
 
 | kind | what makes a map worse |
 |---|---|
@@ -45,19 +48,21 @@ def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """The page, in Markdown."""
     every = judge_recoveries(table)
     kinds = list(dict.fromkeys(table["kind"]))
-    intro = _INTRO.format(kinds=", ".join(MATTER), least=LEAST, low=LEAST_LOW, **facts)
-    return "\n".join([intro, *_main(every, table), "", *_by_kind(every, kinds), "", *_tasks(table), ""])
+    seconds: Mapping[str, float] = facts["seconds"]
+    total = f"{sum(seconds.values()) / 60:.0f}"
+    intro = _INTRO.format(kinds=", ".join(MATTER), least=LEAST, low=LEAST_LOW, total=total, **facts)
+    return "\n".join([intro, *_main(every), "", *_by_kind(every, kinds), "", *_tasks(table, seconds), ""])
 
 
-def _main(every: Sequence[JudgeRecovery], table: pd.DataFrame) -> list[str]:
-    head = ["| judge | recovery | interval | tasks | trusted | wrong | needs | cost | blind to | rewards |"]
-    lines = [*head, "|---|---|---|---|---|---|---|---|---|---|"]
+def _main(every: Sequence[JudgeRecovery]) -> list[str]:
+    head = ["| judge | recovery | interval | tasks | trusted | wrong | needs | range | cost | blind to | rewards |"]
+    lines = [*head, "|---|---|---|---|---|---|---|---|---|---|---|"]
     for one in every:
         r = one.recovery
         interval = f"{r.low:.2f} … {r.high:.2f}" if math.isfinite(r.low) else "–"
         kind = "describes" if _describes(one.judge) else "yes" if one.trusted else "no"
         cells = [f"`{one.judge}`", f"{r.value:.2f}", interval, str(r.n), kind, f"{one.wrong:.0%}", _needs(one.needed)]
-        cells += [cost(one.judge), ", ".join(one.blind) or "–", ", ".join(one.rewards) or "–"]
+        cells += [range_used(one), cost(one.judge), ", ".join(one.blind) or "–", ", ".join(one.rewards) or "–"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -71,13 +76,31 @@ def _by_kind(every: Sequence[JudgeRecovery], kinds: Sequence[str]) -> list[str]:
     return lines
 
 
-def _tasks(table: pd.DataFrame) -> list[str]:
-    lines = ["## Tasks", "", "| task | images | metrics | protocols |", "|---|---|---|---|"]
+def _tasks(table: pd.DataFrame, seconds: Mapping[str, float]) -> list[str]:
+    lines = ["## Tasks", "", "| task | metrics | on images | protocols | on images | processor seconds |"]
+    lines.append("|---|---|---|---|---|---|")
     for task, own in table.groupby("task", sort=False):
-        names = set(own["judge"])
-        among = len(names & set(PROTOCOLS))
-        lines.append(f"| `{task}` | {int(own['images'].max())} | {len(names) - among} | {among} |")
+        of_protocols = own["judge"].isin(list(PROTOCOLS))
+        cells = [f"{_judges(part)} | {_images(part)}" for part in (own[~of_protocols], own[of_protocols])]
+        lines.append(f"| `{task}` | {' | '.join(cells)} | {seconds.get(str(task), 0):.0f} |")
     return lines
+
+
+def _judges(rows: pd.DataFrame) -> int:
+    return rows["judge"].nunique()
+
+
+def _images(rows: pd.DataFrame) -> str:
+    return str(int(rows["images"].max())) if len(rows) else "–"
+
+
+def range_used(one: JudgeRecovery) -> str:
+    """The part of its range that a judge uses for a known order: a share, or a size where the range has no end."""
+    if one.judge in PROTOCOLS:
+        return f"{one.spread:.2f}{' bits' * PROTOCOLS[one.judge].evaluator}"
+    facts = metrics[one.judge.partition("(")[0]].facts
+    whole = facts["high"] - facts["low"]
+    return f"{one.spread / whole:.2f}" if math.isfinite(whole) else f"{one.spread:.2g} of ∞"
 
 
 def _describes(judge: str) -> bool:

@@ -14,6 +14,7 @@ from uproar.metrics.axis import Axis
 from uproar.metrics.registry import QUESTIONS
 from uproar.registry import Entry
 from uproar.report.formatting import clean, number, shortened
+from uproar.results.recovery import recovery_words
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Metric:
     higher: bool
     entry: Entry | None
     options: Mapping[str, Any]
+    asked: str = ""
+    """With its options, as it was asked for."""
 
     @property
     def arrow(self) -> str:
@@ -42,6 +45,11 @@ class Metric:
     def describes(self) -> bool:
         """Whether it describes the map, and does not judge whether it is right."""
         return bool(self.fact("describes"))
+
+    @property
+    def recovery(self) -> str:
+        """How well it recovers known orders, in words; empty where the board has not asked it, or it only describes."""
+        return "" if self.entry is None or self.describes else recovery_words(self.asked, interval=False)
 
     @property
     def whole(self) -> bool:
@@ -73,7 +81,7 @@ def metric_of(name: str, label: str, higher: bool) -> Metric:
     try:
         call = parse(name)
         entry = metrics[call.name]
-        return Metric(label, higher, entry, entry.bind(**dict(call.options)))
+        return Metric(label, higher, entry, entry.bind(**dict(call.options)), name)
     except UproarError:
         return Metric(label, higher, None, {})
 
@@ -85,6 +93,7 @@ def guide_of(metric: Metric) -> dict[str, Any]:
         "Better": "higher" if metric.higher else "lower",
         "Range": _range(metric),
         "True to": QUESTIONS.get(metric.fact("true_to"), ""),
+        "Recovery of known orders": "" if metric.describes else recovery_words(metric.asked),
         "Random maps get": metric.fact("chance"),
         "Formula": metric.fact("formula"),
         "Beware": metric.fact("biases"),

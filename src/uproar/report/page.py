@@ -29,6 +29,7 @@ from uproar.report.printing import Drawing
 from uproar.report.score_findings import metric_title
 from uproar.report.section import Section
 from uproar.report.style import DASH_ARRAYS, MARKER_PATHS
+from uproar.results.recovery import recovery_words
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 
@@ -116,6 +117,7 @@ def _environment() -> jinja2.Environment:
         "claim_kind": lambda outcome: CLAIM_KINDS[outcome],
         "interval_text": interval_text,
         "guide": guide_of,
+        "recovery": recovery_words,
         "as_html": as_html,
         "lead_as_html": lead_as_html,
     }

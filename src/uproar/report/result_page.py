@@ -26,6 +26,7 @@ from uproar.report.printing import draw
 from uproar.report.score_table import Cell
 from uproar.report.tables import table_files
 from uproar.results.judgement import tally
+from uproar.results.recovery import recovery_words
 from uproar.results.study import Results
 from uproar.statistics.intervals import Interval
 
@@ -121,6 +122,7 @@ def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chap
     )
     environment.filters |= {
         "as_markdown": as_markdown,
+        "recovery": recovery_words,
         "code": code,
         "duration": duration,
         "groups": _groups,

@@ -6,7 +6,8 @@
     results.answer.table           methods x judges: the verdict against the best network-free ranking
     results.answer.would_tell      what would decide what is open, and how long that takes
 
-The rule. Judges of the first trusted kind (`results/judges.py`) that has one able to judge decide. A method qualifies
+The rule. Of the judges that are able to judge here, those that recover known orders decide (`results/judges.py`); where
+none is trusted, the others. Of these, the first kind decides that has one. A method qualifies
 if one of them finds it decidedly better than every ranking that never looks at the network, none finds it decidedly
 worse than such a ranking, and nothing disqualifies it (`results/flags.py`). Of those that qualify the one with the best
 mean rank is recommended, and those over which no deciding judge prefers it are named beside it.
@@ -30,7 +31,15 @@ from uproar.results.flags import (
     flags_of_encoding,
     flags_of_scores,
 )
-from uproar.results.judges import Judge, checked, informed, judges_of_scores, judges_of_view, network_free
+from uproar.results.judges import (
+    Judge,
+    checked,
+    informed,
+    judges_of_scores,
+    judges_of_view,
+    kinds_that_matter,
+    network_free,
+)
 from uproar.results.open_question import OpenQuestion, open_question
 
 if TYPE_CHECKING:
@@ -79,9 +88,10 @@ class Answer:
 
     @cached_property
     def deciding(self) -> tuple[Judge, ...]:
-        """The judges that decide: those able to judge, of the most trusted kind that has any."""
+        """The judges that decide: of those able to judge the trusted ones, or all if none is, the first kind."""
         able = [judge for judge in self.judges if judge.votes]
-        return tuple(judge for judge in able if judge.kind == able[0].kind)
+        first = [judge for judge in able if judge.trusted] or able
+        return tuple(judge for judge in first if judge.kind == first[0].kind)
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
@@ -232,7 +242,7 @@ class Answer:
 def answer_of_scores(scores: Scores) -> Answer:
     """The answer that scores give."""
     return Answer(
-        tuple(checked(judges_of_scores(scores))),
+        tuple(checked(judges_of_scores(scores), kinds_that_matter(scores.quality))),
         by_method(flags_of_scores(scores)),
         costs_in(scores.costs),
         dict(scores.left_out),
@@ -245,7 +255,7 @@ def answer_of_view(view: StudyView) -> Answer:
     flags = [*(flag for finding in view.findings for flag in finding.flags)]
     flags += [*([] if scores is None else flags_of_scores(scores)), *flags_of_encoding(view.evaluator)]
     return Answer(
-        tuple(checked(judges_of_view(view))),
+        tuple(checked(judges_of_view(view), kinds_that_matter(view.quality))),
         by_method(flags),
         costs_in(view.own(view.results.costs)),
         unjudged(view),

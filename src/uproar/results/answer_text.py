@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from uproar.results.flags import Kind as FlagKind
 from uproar.results.judges import QUESTIONS, Judge
+from uproar.results.recovery import LEAST, LEAST_LOW
 from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def sentence_of(answer: Answer) -> str:
     """One sentence that a practitioner can act on."""
     if not answer.deciding:
         return f"No method can be recommended: {_no_judge(answer)}."
-    parts = [_lead(answer), _tied(answer), *_below_bar(answer), *_flagged(answer), _without_evaluator(answer)]
+    parts = [_lead(answer), _tied(answer), *_below_bar(answer), *_flagged(answer), _judged_by(answer), _doubt(answer)]
     return f"{'; '.join(part for part in parts if part)}."
 
 
@@ -135,10 +136,30 @@ def _flagged(answer: Answer) -> list[str]:
     return parts
 
 
-def _without_evaluator(answer: Answer) -> str:
+def _judged_by(answer: Answer) -> str:
     if answer.deciding[0].kind == "evaluator":
         return ""
-    return f"judged by {_labels(answer.deciding)} alone, no evaluator was run"
+    evaluators = [judge for judge in answer.judges if judge.kind == "evaluator"]
+    if not evaluators:
+        why = "no evaluator was run"
+    else:
+        why = "the evaluator is less trusted" if evaluators[0].votes else "the evaluator is unable to judge here"
+    return f"judged by {_labels(answer.deciding)} alone, {why}"
+
+
+def _doubt(answer: Answer) -> str:
+    """How far to believe judges of which none recovers known orders well enough to be trusted; nothing otherwise."""
+    known = [judge for judge in answer.deciding if judge.known is not None]
+    if not known or any(judge.trusted for judge in answer.deciding):
+        return ""
+    return f"believe it with care: of known orders {_recovered(known)}, and {LEAST:g} would be trusted"
+
+
+def _recovered(judges: Sequence[Judge]) -> str:
+    """Which judges recover how much of known orders."""
+    return " and ".join(
+        f"{judge.label} recovers {judge.known.recovery.value:.2f}" for judge in judges if judge.known is not None
+    )
 
 
 def _labels(judges: Sequence[Judge]) -> str:
@@ -151,7 +172,8 @@ def _labels(judges: Sequence[Judge]) -> str:
 
 def details_of(answer: Answer) -> tuple[str, ...]:
     """What decides, who disagrees, who cannot judge, what would tell."""
-    lines = [_decided_by(answer), _disagreeing(answer), *_unable(answer), answer.would_tell, _left_out(answer)]
+    lines = [_decided_by(answer), _trusted(answer), _disagreeing(answer), *_unable(answer)]
+    lines += [answer.would_tell, _left_out(answer)]
     return tuple(line for line in lines if line)
 
 
@@ -164,6 +186,23 @@ def _decided_by(answer: Answer) -> str:
     return (
         f"Decided by {_labels(answer.deciding)} ({judge.basis}), which asks {asks}. The bar is the best ranking that "
         f"never looks at the network: {controls}."
+    )
+
+
+def _trusted(answer: Answer) -> str:
+    """The recovery of every judge that is able to judge, where the board has it."""
+    known = [judge for judge in answer.judges if judge.votes and judge.known is not None]
+    if not known:
+        return ""
+    each = {
+        judge.label: f"{judge.known.recovery.value:.2f}{' (trusted)' * judge.trusted}"
+        for judge in known
+        if judge.known is not None
+    }
+    listed = ", ".join(f"{label} {value}" for label, value in each.items())
+    return (
+        f"Recovery of known orders (1 all pairs right, 0 by chance; trusted from {LEAST:g} with the interval above "
+        f"{LEAST_LOW:g}): {listed}."
     )
 
 

@@ -9,7 +9,10 @@ order; the first kind that has a judge able to judge decides, the others are sho
     filled       the explained network as it is, on filled images
     retrained    networks trained anew on the method's own masks, which may give the class away
 
-A judge that fails one of the `CHECKS` is unable to judge here: it is shown with the reason and does not vote.
+A judge that fails one of the `CHECKS` is unable to judge here: it is shown with the reason and does not vote. Of those
+that are able, the ones that recover known orders decide (`Judge.trusted`, the rule of `results/recovery.py` on the
+kinds that matter here). Where none of them is trusted the others decide, and the answer says with which recovery: what
+they found is all there is, and how far to believe it is known.
 """
 
 from __future__ import annotations
@@ -27,10 +30,12 @@ from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.results.controls import NegativeControl, negative_control
 from uproar.results.evaluator import EvaluatorScores
+from uproar.results.recovery import MATTER, JudgeRecovery, trust
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
 
 if TYPE_CHECKING:
+    from uproar.results.quality import NetworkQuality
     from uproar.results.scores import Curves, Scores
     from uproar.results.view import StudyView
 
@@ -92,6 +97,13 @@ class Judge:
     """Share of pixels filled in random order and what the network's answer is then, where the judge has it."""
     unable: str = ""
     """Why it cannot judge here; empty where it votes."""
+    known: JudgeRecovery | None = None
+    """How well it recovers known orders, as the board has it; None where the board has not asked it."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it recovers known orders well enough to decide before judges that do not."""
+        return self.known is not None and self.known.trusted
 
     @property
     def votes(self) -> bool:
@@ -285,10 +297,30 @@ def network_free(name: str) -> bool:
     return not (chain.needs_model or chain.files or informed(name))
 
 
-def checked(judges: Sequence[Judge]) -> list[Judge]:
-    """The judges, the most trusted kind first, each with the reason where it is unable to judge here."""
-    found = [replace(judge, unable=_first(check(judge, judges) for check in CHECKS)) for judge in judges]
+def checked(judges: Sequence[Judge], kinds: Iterable[str] = MATTER) -> list[Judge]:
+    """The judges, the most trusted kind first, each with the reason where it is unable to judge here.
+
+    `kinds` are the degradations that matter here, by which judges are trusted.
+    """
+    kinds = tuple(kinds)
+    found = [
+        replace(
+            judge, unable=_first(check(judge, judges) for check in CHECKS), known=trust(_on_the_board(judge), kinds)
+        )
+        for judge in judges
+    ]
     return sorted(found, key=lambda judge: KINDS.index(judge.kind))
+
+
+def _on_the_board(judge: Judge) -> str:
+    """The protocol or metric that a judge is."""
+    return {"evaluator": "evaluator", "of answers": "evaluator:model"}.get(judge.kind, judge.name)
+
+
+def kinds_that_matter(quality: NetworkQuality | None) -> tuple[str, ...]:
+    """The degradations that matter for a network: where there are no classes, no mask can tell one."""
+    by_class = quality is None or quality.kind == "softmax"
+    return tuple(kind for kind in MATTER if by_class or kind != "encoder")
 
 
 def _first(reasons: Iterable[str]) -> str:
@@ -368,5 +400,4 @@ def _opposed(judge: Judge, other: Judge, method: str) -> bool:
 
 Check = Callable[[Judge, Sequence[Judge]], str]
 CHECKS: tuple[Check, ...] = (_given, _has_controls, _has_tests, _in_domain, _not_contradicted)
-"""Each gives the reason why a judge is unable to judge beside the others, or nothing. Further grounds for trust, such
-as how well a judge recovers known orders, belong here."""
+"""Each gives the reason why a judge is unable to judge beside the others, or nothing."""

@@ -2,6 +2,8 @@
 
 The rule of trust: a metric or protocol is trusted where its recovery, the mean of Kendall's τ over the kinds that
 matter and the tasks that were asked, is at least 0.8, and the lower end of its 95 % interval over tasks lies above 0.6.
+A judge that reads the order of pixels alone is asked to see what changes that order: a filter that leaves all important
+pixels above all others does not, so that this task and kind do not count for it.
 The numbers of what the package declares come with it (`metric_board.json`) once `uproar judge --board` has made them.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +41,7 @@ COLUMNS = {
     "needed": "images until a pair is told right in 80 % of samples, median over pairs",
     "spread": "largest minus smallest value",
     "images": "of the task",
+    "counts": "whether the maps are worse in what the judge reads: their values, or the order of their pixels",
 }
 """The columns of a table of recoveries."""
 
@@ -75,6 +79,8 @@ class JudgeRecovery:
     """Share of pairs in the wrong order with confidence, over the kinds that matter."""
     needed: float
     """Images until a pair is told right in 80 % of samples: the median over tasks and kinds that matter."""
+    spread: float
+    """The part of its scale that a known order takes: the median over tasks and kinds that matter."""
 
     @property
     def trusted(self) -> bool:
@@ -109,13 +115,13 @@ class JudgeRecovery:
 def judge_recovery(table: pd.DataFrame, judge: str, kinds: Iterable[str] = MATTER) -> JudgeRecovery:
     """What the rows of a table say of one judge."""
     own = table[table["judge"] == judge]
-    matter = own[own["kind"].isin(list(kinds))]
+    matter = own[own["kind"].isin(list(kinds)) & own["counts"].astype(bool)]
     by_task = matter.groupby("task", sort=False)["tau"].mean()
     recovery = _clipped(mean_interval(by_task.to_numpy(dtype=float)))
     by_kind = own.groupby("kind", sort=False)["tau"].mean().to_dict()
     wrong = float(matter["wrong"].mean()) if len(matter) else float("nan")
-    needed = float(np.median(matter["needed"])) if len(matter) else float("nan")
-    return JudgeRecovery(judge, recovery, {str(k): float(v) for k, v in by_kind.items()}, wrong, needed)
+    needed, spread = (float(np.median(matter[name])) if len(matter) else float("nan") for name in ("needed", "spread"))
+    return JudgeRecovery(judge, recovery, {str(k): float(v) for k, v in by_kind.items()}, wrong, needed, spread)
 
 
 def judge_recoveries(table: pd.DataFrame, kinds: Iterable[str] = MATTER) -> list[JudgeRecovery]:
@@ -150,10 +156,23 @@ def board_table() -> pd.DataFrame:
     return table.assign(needed=table["needed"].fillna(np.inf).astype(float))
 
 
+def recovery_words(judge: str, interval: bool = True) -> str:
+    """The recovery of a metric or protocol as it stands beside its scores; empty for one that the board has not.
+
+    With the interval: "0.93 (0.85 … 1.00), trusted". Without: "0.93, trusted".
+    """
+    known = trust(judge)
+    if known is None or not math.isfinite(known.recovery.value):
+        return ""
+    one = known.recovery
+    ends = f" ({one.low:.2f} … {one.high:.2f})" if interval and math.isfinite(one.low) else ""
+    return f"{one.value:.2f}{ends}, {'trusted' if known.trusted else 'not trusted'}".replace("-", "−")
+
+
 def trust(judge: str, kinds: Iterable[str] = MATTER) -> JudgeRecovery | None:
-    """What the board says of a metric or protocol, by name without options; None for one that it does not know."""
+    """What the board says of a metric or protocol, with these options or the usual ones; None if it has neither."""
     table = board_table()
-    name = judge.partition("(")[0]
+    name = judge if (table["judge"] == judge).any() else judge.partition("(")[0]
     return judge_recovery(table, name, kinds) if (table["judge"] == name).any() else None
 
 

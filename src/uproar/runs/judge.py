@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,25 +15,27 @@ from uproar.expression import parse
 from uproar.metrics.registry import metric, metrics, read_metric
 from uproar.protocols import PROTOCOLS
 from uproar.results.recovery import COLUMNS, MATTER, JudgeRecovery, judge_recovery
+from uproar.statistics.recovery import Recovery
+from uproar.storage.backends import write_file
 from uproar.study.judging import (
     DEGRADED,
     ORDERS,
     QUICK,
     SUITE,
     SuiteTask,
-    accuracy_of,
     judging_metrics,
     judging_protocols,
+    learned,
     local_suite,
+    order_worsens,
+    parts_of,
+    reads_order,
     recoveries,
-    suite_study,
 )
 from uproar.study.progress import Listener
 from uproar.study.run import run_study
 
 STORE = "runs/judge/store"
-LEARNED = 0.5
-"""Accuracy below which a network cannot be said to follow the evidence: such a task tells nothing of judges."""
 
 
 def judge(
@@ -60,7 +64,8 @@ def _declared(function: Callable[..., Any], higher_is_better: bool) -> str:
     if not name.isidentifier():
         raise BadInput("A metric given as a function needs a name: use def, not lambda.")
     if name not in metrics or metrics[name].function is not function:
-        metric(higher_is_better=higher_is_better, low=float("-inf"), high=float("inf"), chance="unknown")(function)
+        facts = {"low": float("-inf"), "high": float("inf"), "chance": "unknown", "uses": "values"}
+        metric(higher_is_better=higher_is_better, **facts)(function)
     return name
 
 
@@ -73,26 +78,52 @@ def recovery_table(
     jobs: int | None = None,
     listen: Listener = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
+    spent: Callable[[str, float], None] = lambda *_: None,
 ) -> pd.DataFrame:
-    """One row per judge, task and kind; what the store has is read, the rest is run. A task that the network has not
-    learned is left out, and said."""
-    asked_metrics, protocols = split_judges(judges)
+    """One row per judge, task and kind; what the store has is read, the rest is run.
+
+    A task that the network has not learned is left out, and said. `spent` is told the processor seconds of each task.
+    """
+    check_judges(judges)
     orders = tuple(orders)
     rows: list[dict[str, Any]] = []
     for one in suite:
-        study = suite_study(one, asked_metrics, protocols, orders)
-        run_study(study, store, jobs, listen)
-        accuracy = accuracy_of(study, str(store))
-        if accuracy < LEARNED:
-            say(f"{one.task} is left out: {one.model} is right on only {accuracy:.0%} of its images.")
-            continue
-        for name in judges:
-            for kind, found in recoveries(study, str(store), name, orders).items():
-                rows.append(_row(name, one.task, kind, found))
+        began = _processor_seconds()
+        rows += _of_task(one, judges, orders, store, jobs, listen, say)
+        spent(one.task, _processor_seconds() - began)
     return pd.DataFrame(rows, columns=[*COLUMNS])
 
 
-def _row(judge: str, task: str, kind: str, found: Any) -> dict[str, Any]:
+def _processor_seconds() -> float:
+    """Of this process and of those that it has started and that have ended."""
+    return sum(os.times()[:4])
+
+
+def _of_task(
+    one: SuiteTask,
+    judges: Sequence[str],
+    orders: Sequence[str],
+    store: str | Path,
+    jobs: int | None,
+    listen: Listener,
+    say: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """The rows of one task of the suite."""
+    rows: list[dict[str, Any]] = []
+    for part in parts_of(one, judges, orders):
+        run_study(part.study, store, jobs, listen)
+        accuracy, enough = learned(part, str(store))
+        if not enough:
+            say(f"{one.task} is left out: {one.model} is right on only {accuracy:.0%} of its images.")
+            return []
+        worse = {kind: order_worsens(part, str(store), kind) for kind in part.orders}
+        for name in part.judges:
+            for kind, found in recoveries(part, str(store), name).items():
+                rows.append(_row(name, one.task, kind, found, worse[kind] or not reads_order(name)))
+    return rows
+
+
+def _row(judge: str, task: str, kind: str, found: Recovery, counts: bool) -> dict[str, Any]:
     tau = found.tau
     return {
         "judge": judge,
@@ -106,18 +137,30 @@ def _row(judge: str, task: str, kind: str, found: Any) -> dict[str, Any]:
         "needed": found.needed,
         "spread": found.spread,
         "images": tau.n,
+        "counts": counts,
     }
 
 
-def split_judges(judges: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The metrics and the protocols among some names; others are refused, and what cannot be asked of given maps."""
-    protocols = [name for name in judges if name in PROTOCOLS]
-    names = [name for name in judges if name not in PROTOCOLS]
-    for name in names:
+def check_judges(judges: Sequence[str]) -> None:
+    """Refuse names that are no metric and no protocol, and what cannot be asked of given maps."""
+    for name in judges:
+        if name in PROTOCOLS:
+            if name not in judging_protocols():
+                raise BadInput(f"The protocol {name} is a control and judges nothing: see uproar ls protocols.")
+            continue
         read_metric(name)
         if parse(name).name not in judging_metrics():
             raise BadInput(f"{name} asks how an estimator behaves, not whether a map is right: it cannot be judged.")
-    for name in protocols:
-        if name not in judging_protocols():
-            raise BadInput(f"The protocol {name} is a control and judges nothing: see uproar ls protocols.")
-    return names, protocols
+
+
+class Durations:
+    """Processor seconds by task of the suite, of all sessions that a folder has seen: what was resumed is not lost."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.by_task: dict[str, float] = json.loads(file.read_text()) if file.is_file() else {}
+
+    def add(self, task: str, seconds: float) -> None:
+        """Keep what a task took."""
+        self.by_task[task] = self.by_task.get(task, 0.0) + seconds
+        write_file(self.file, json.dumps(self.by_task, indent=1).encode())

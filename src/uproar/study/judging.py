@@ -5,27 +5,37 @@ Every task is a study like any other: its maps are estimators, its judges metric
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.stats
+from torch import nn
 
-from uproar.estimators import read_chain
+from uproar.data import load
+from uproar.errors import BadInput
+from uproar.estimators import Context, explain_chains, read_chain
 from uproar.estimators.degraded import KINDS, LEVELS
-from uproar.metrics.registry import metrics, read_metric, sign_of
-from uproar.protocols import PROTOCOLS, protocol_named
+from uproar.metrics.registry import metrics, read_metric, sign_of, uses_order
+from uproar.protocols import PROTOCOLS, Protocol, protocol_named
 from uproar.scoring.evaluation import RESAMPLED
+from uproar.seeds import Draws
+from uproar.statistics.intervals import Numbers
 from uproar.statistics.recovery import Recovery, recovery, recovery_of_images
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.collect_scores import evaluation
+from uproar.study.evaluators import target_index
 from uproar.study.settings import Setting
 from uproar.study.spec import Study, study_of
 
 FRACTION = 0.15
 """The share of pixels that protocols remove or keep: more than the evidence of all tasks but the texture."""
 TRUTH = "oracle"
+LEARNED = 0.5
+"""How far above chance a network must be right for its task to tell anything of judges: 1 is always."""
 
 DEGRADED: dict[str, tuple[str, ...]] = {
     kind: (TRUTH, *(f"degraded(kind={kind}, level={level})" for level in LEVELS)) for kind in KINDS
@@ -48,10 +58,12 @@ ORDERS: dict[str, tuple[str, ...]] = DEGRADED | FORGETTING | PREFERENCES
 
 @dataclass(frozen=True)
 class SuiteTask:
-    """A task with a network, by name; `trained` says whether protocols that retrain can be asked."""
+    """A task with a network, by name."""
 
     task: str
     model: str = "cnn-small"
+    tested: str = ""
+    """The same task with more test images, for protocols, to which images cost little; empty: the task itself."""
 
     @property
     def trained(self) -> bool:
@@ -59,25 +71,58 @@ class SuiteTask:
         return not self.model.startswith("hand-set")
 
 
+TESTED = 200
+"""Test images of the protocols."""
+
+
+def _planted(name: str, train: int, images: int = 48, **options: object) -> SuiteTask:
+    more = "".join(f", {option}={str(value).lower()}" for option, value in options.items())
+    few, many = (f"planted-{name}(train={train}, test={test}{more})" for test in (images, TESTED))
+    return SuiteTask(few, tested=many)
+
+
 SUITE: tuple[SuiteTask, ...] = (
-    SuiteTask("planted-fixed(train=512, test=24)"),
-    SuiteTask("planted-place(train=512, test=25)"),
-    SuiteTask("planted-absence(train=512, test=24)"),
-    SuiteTask("planted-texture(train=768, test=24)"),
-    SuiteTask("planted-xor(train=768, test=24)"),
-    SuiteTask("planted-conjunction(train=768, test=24, moving=false)"),
-    SuiteTask("backdoor(digits(test=0.02))"),
-    SuiteTask("hand-set(rule=or, test=24)", "hand-set(rule=or)"),
+    _planted("fixed", 512),
+    _planted("place", 512, 50),
+    _planted("absence", 512),
+    _planted("texture", 768),
+    _planted("xor", 768),
+    _planted("conjunction", 768, moving=False),
+    SuiteTask("backdoor(digits(test=0.03))", tested="backdoor(digits(test=0.11))"),
+    SuiteTask("backdoor(digits(test=0.03), strength=0.5)", tested="backdoor(digits(test=0.11), strength=0.5)"),
+    SuiteTask("hand-set(rule=or, test=48)", "hand-set(rule=or)"),
+    SuiteTask("hand-set(rule=linear, test=48)", "hand-set(rule=linear)"),
 )
-"""Small images and few of them: a network learns each task in about a second, all metrics take about half a minute."""
-QUICK = (SUITE[0], SUITE[3], SUITE[7])
+"""Small images and few of them: a network learns each task in about a second."""
+QUICK = (
+    _planted("fixed", 512, 24),
+    _planted("texture", 768, 24),
+    SuiteTask("hand-set(rule=or, test=24)", SUITE[8].model),
+)
 """For a metric of one's own, in about a minute."""
 RECIPE = {"epochs": 16}
 
 
+LOCAL_IMAGES, LOCAL_TRAINING = 64, 4096
+"""Test and training images of a task of the user's own, at most."""
+TRIGGERS = ("trigger=glyph", "trigger=frame", "trigger=glyph, strength=0.5")
+
+
 def local_suite(task: str, model: str) -> tuple[SuiteTask, ...]:
-    """Backdoors planted in a task of the user's own, for the user's own network."""
-    return tuple(SuiteTask(f"backdoor({task}, trigger={trigger})", model) for trigger in ("glyph", "frame"))
+    """Backdoors planted in a task of the user's own, for the user's own network: all that fit into its images."""
+    options = f"train={LOCAL_TRAINING}, test={LOCAL_IMAGES}"
+    planted, refused = [], []
+    for trigger in TRIGGERS:
+        name = f"backdoor({task}, {trigger}, {options})"
+        try:
+            load(name)
+        except BadInput as error:
+            refused.append(error)
+        else:
+            planted.append(SuiteTask(name, model))
+    if not planted:
+        raise refused[0]
+    return tuple(planted)
 
 
 def judging_metrics() -> list[str]:
@@ -89,36 +134,91 @@ def _asks_estimator(name: str) -> bool:
     return "an estimator" in metrics[name].facts["needs"]
 
 
+STEPS = 16
+ECONOMICAL: Mapping[str, str] = {
+    **{
+        name: f"{name}(steps={STEPS})"
+        for name in ("deletion", "insertion", "deletion:coherency", "insertion:coherency")
+    },
+    "soundness": f"soundness(steps={2 * STEPS})",
+    "ffid_plus": "ffid_plus(draws=8, sizes=[0.05, 0.1, 0.2, 0.3])",
+    "ffid_minus": "ffid_minus(draws=8, sizes=[0.05, 0.1, 0.2, 0.3])",
+}
+"""How a metric of many passes is asked here when it is named without options: with fewer points of its curve, which
+have the same expectation of the area, and fewer draws, whose mean over images and levels is the same."""
+OUT_OF_DISTRIBUTION = tuple(f"{name}(fill=uniform, repeats=1, steps={STEPS})" for name in ("deletion", "insertion"))
+"""Variants on the board: noise as bright as any evidence, which no network has seen in training."""
+
+
 def judging_protocols() -> list[str]:
     """Every protocol that judges estimators."""
     return [name for name, protocol in PROTOCOLS.items() if protocol.judges]
 
 
-def suite_study(
-    one: SuiteTask, metric_names: Sequence[str], protocols: Sequence[str], orders: Iterable[str] = ORDERS
-) -> Study:
-    """The study of one task of the suite."""
-    chains = list(dict.fromkeys(name for kind in orders for name in ORDERS[kind]))
+def every_judge() -> list[str]:
+    """What the board has: every metric and protocol that judges maps, and variants with a strange fill."""
+    return [*judging_metrics(), *OUT_OF_DISTRIBUTION, *judging_protocols()]
+
+
+def asked_as(metric: str) -> str:
+    """A metric with the options that the suite asks it with."""
+    return ECONOMICAL.get(metric, metric)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Judges of one task of the suite that share a study: the same images, the same maps."""
+
+    judges: tuple[str, ...]
+    study: Study
+    orders: tuple[str, ...]
+
+
+def parts_of(one: SuiteTask, judges: Sequence[str], orders: Iterable[str] = ORDERS) -> list[Part]:
+    """The studies that a task of the suite takes for some judges: metrics, protocols, protocols that retrain."""
+    orders, more = tuple(orders), one.tested or one.task
+    asked = [PROTOCOLS[name] for name in judges if name in PROTOCOLS]
+    learning = tuple(p.name for p in asked if p.retrains and one.trained)
+    testing = tuple(p.name for p in asked if not p.retrains and (one.trained or not p.evaluator))
+    measuring = tuple(name for name in judges if name not in PROTOCOLS)
+    parts = [
+        (measuring, one.task, orders, {"metrics": tuple(map(asked_as, measuring)), "protocols": ()}),
+        (testing, more, orders, {"protocols": _with_controls(testing)}),
+        (learning, more, _of_retraining(orders), {"protocols": learning}),
+    ]
+    return [Part(who, _study(task, one.model, own, what), own) for who, task, own, what in parts if who and own]
+
+
+def _study(task: str, model: str, orders: Sequence[str], asked: Mapping[str, Any]) -> Study:
     settings: dict[str, Any] = {
         "name": "judge",
-        "tasks": one.task,
-        "models": one.model,
-        "estimators": tuple(chains),
-        "metrics": tuple(metric_names),
-        "protocols": tuple(protocols if one.trained else ()),
+        "tasks": task,
+        "models": model,
+        "estimators": tuple(dict.fromkeys(name for kind in orders for name in ORDERS[kind])),
         "fractions": (FRACTION,),
         "seeds": (0,),
         "target": "label",
         "recipe": RECIPE,
     }
-    return study_of(settings)
+    return study_of({**settings, **asked})
 
 
-def recoveries(study: Study, root: str, judge: str, orders: Iterable[str] = ORDERS) -> dict[str, Recovery]:
-    """By kind, how well a metric or protocol of a finished study recovers the known order; without what is missing."""
-    bench = bench_for(Setting.all_of(study)[0], root)
+def _with_controls(protocols: Iterable[str]) -> tuple[str, ...]:
+    """The protocols with those whose numbers their own score is made of: of an evaluator both directions, shifted."""
+    first = {name: name.removesuffix(":keep") for name in protocols}
+    return tuple(dict.fromkeys(each for name, base in first.items() for each in (name, base)))
+
+
+def _of_retraining(orders: Iterable[str]) -> tuple[str, ...]:
+    """Orders that are worth a training per map: not `contrast`, whose maps all remove the same pixels."""
+    return tuple(kind for kind in orders if kind not in ("contrast", *FORGETTING))
+
+
+def recoveries(part: Part, root: str, judge: str) -> dict[str, Recovery]:
+    """By kind, how well a judge of a finished part recovers the known order; without what is missing."""
+    bench = bench_for(Setting.all_of(part.study)[0], root)
     found = {}
-    for kind in orders:
+    for kind in part.orders:
         chains = [read_chain(name).name for name in ORDERS[kind]]
         one = _metric(bench, judge, chains) if judge not in PROTOCOLS else _protocol(bench, judge, chains)
         if one is not None:
@@ -126,9 +226,46 @@ def recoveries(study: Study, root: str, judge: str, orders: Iterable[str] = ORDE
     return found
 
 
+def reads_order(judge: str) -> bool:
+    """Whether only the order of a map's pixels counts to a judge, as it does to every protocol."""
+    return judge in PROTOCOLS or uses_order(asked_as(judge))
+
+
+SEEN = 0.003
+"""The area under the ROC curve by which the order of pixels must get worse from level to level to count as worse."""
+
+
+def order_worsens(part: Part, root: str, kind: str) -> bool:
+    """Whether every level of a kind has the pixels in a worse order: by the area under the ROC curve of the truth.
+
+    A filter may change all values of a map and leave the important pixels above all others; what reads only the order
+    is then right to see no difference. Maps of networks have no such truth, and count as worse.
+    """
+    if kind not in DEGRADED:
+        return True
+    test = bench_for(Setting.all_of(part.study)[0], root).task.test
+    truth, images = test.truth(slice(None)), test.read(slice(None))
+    assert truth is not None
+    context = Context(Draws.of(0, range(len(test)), "test"), truth=truth)
+    chains = [read_chain(name) for name in DEGRADED[kind]]
+    maps = explain_chains(nn.Identity(), images, test.labels, context, chains)
+    areas = [_area_under_roc(one.flatten(1).numpy(), truth.flatten(1).numpy()) for one in maps]
+    return all(better > worse + SEEN for better, worse in itertools.pairwise(areas))
+
+
+def _area_under_roc(maps: Numbers, truth: Numbers) -> float:
+    """How often an important pixel has a higher value than another, ties half; mean over images that have both."""
+    important, others = truth.sum(1), (~truth).sum(1)
+    ranks = scipy.stats.rankdata(maps, axis=1)
+    won = (ranks * truth).sum(1) - important * (important + 1) / 2
+    both = (important > 0) & (others > 0)
+    return float((won[both] / (important * others)[both]).mean())
+
+
 def _metric(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
     setting, sign = bench.setting, sign_of(judge)
-    each = [evaluation(bench, ScoreCell(setting.task, setting.model, chain, judge, 0)) for chain in chains]
+    cells = [ScoreCell(setting.task, setting.model, chain, asked_as(judge), 0) for chain in chains]
+    each = [evaluation(bench, cell) for cell in cells]
     made = [one for one in each if one is not None]
     if len(made) < len(chains):
         return None
@@ -141,19 +278,53 @@ def _metric(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
 
 
 def _protocol(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
-    """The share of test images that are right, image by image: every replicate is tested with the same."""
-    setting, sign = bench.setting, 1 if protocol_named(judge).higher_is_better else -1
-    cells = [Cell(setting.task, setting.model, chain, judge, FRACTION, 0) for chain in chains]
-    items = [bench.store.find("cell", bench.keys.cell(cell)) for cell in cells]
-    scores = [item.arrays["test_scores"] for item in items if item is not None]
-    if len(scores) < len(cells):
+    """Larger is better, image by image: every replicate is tested with the same."""
+    protocol = protocol_named(judge)
+    score = _bits if protocol.evaluator else _right
+    values = [score(bench, protocol, chain) for chain in chains]
+    known = [one for one in values if one is not None]
+    return recovery_of_images(np.stack(known)) if len(known) == len(values) else None
+
+
+def _right(bench: Bench, protocol: Protocol, chain: str) -> Numbers | None:
+    """Whether an image is recognised, or is not where pixels were removed."""
+    item = _cell(bench, protocol.name, chain)
+    if item is None:
         return None
-    labels = bench.task.test.labels.numpy()
-    return recovery_of_images(sign * np.stack([(s.argmax(1) == labels).astype(float) for s in scores]))
+    right = item["test_scores"].argmax(1) == bench.task.test.labels.numpy()
+    return np.asarray(protocol.direction * right.astype(float))
 
 
-def accuracy_of(study: Study, root: str) -> float:
-    """The share of test images on which the explained network is right."""
-    bench = bench_for(Setting.all_of(study)[0], root)
+def _bits(bench: Bench, protocol: Protocol, chain: str) -> Numbers | None:
+    """The score of an evaluator: bits that the mask costs beyond the same mask elsewhere, or saves where it keeps.
+
+    The first of its family is asked in both directions, as in a study; `keep` alone in its own.
+    """
+    base = protocol.name.removesuffix(":keep")
+    names = (f"{base}:keep",) if protocol.keeps else (base, f"{base}:keep")
+    gains = [_gain(bench, PROTOCOLS[name], chain) for name in names]
+    known = [gain for gain in gains if gain is not None]
+    return np.mean(known, 0) if len(known) == len(gains) else None
+
+
+def _gain(bench: Bench, protocol: Protocol, chain: str) -> Numbers | None:
+    items = [_cell(bench, name, chain) for name in (protocol.name, f"{protocol.name}:shifted")]
+    if items[0] is None or items[1] is None:
+        return None
+    own, shifted = (np.asarray(item["bits"][:, target_index(protocol)], dtype=float) for item in items if item)
+    return -protocol.direction * (own - shifted)
+
+
+def _cell(bench: Bench, protocol: str, chain: str) -> Mapping[str, Any] | None:
+    cell = Cell(bench.setting.task, bench.setting.model, chain, protocol, FRACTION, 0)
+    item = bench.store.find("cell", bench.keys.cell(cell))
+    return None if item is None else item.arrays
+
+
+def learned(part: Part, root: str) -> tuple[float, bool]:
+    """The share of test images on which the explained network is right, and whether that is half way above chance."""
+    bench = bench_for(Setting.all_of(part.study)[0], root)
     item: Mapping[str, Any] = bench.base_models.get(0)[1].arrays
-    return float((item["test_scores"].argmax(1) == bench.task.test.labels.numpy()).mean())
+    share = float((item["test_scores"].argmax(1) == bench.task.test.labels.numpy()).mean())
+    chance = 1 / len(bench.task.classes)
+    return share, share >= chance + LEARNED * (1 - chance)

@@ -1,0 +1,89 @@
+"""Claims of papers that judge metrics: made-up results as published, the other way round, and without what is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from uproar.claims import judge
+
+from .made import accuracies, results, scored
+
+HOLDS, FAILS, UNASKED = "holds", "does not hold here", "not asked"
+LEVELS = {"oracle": 0.0, **{f"degraded(kind=noise, level={level})": level for level in (0.25, 0.5, 1.0)}}
+
+
+def outcomes(given, paper):
+    return {one.claim.partition(":")[2]: one.outcome for one in judge(given, (paper,))}
+
+
+def around(level, n=60, noise=0.02, seed=0):
+    return level + noise * np.random.default_rng(seed).normal(size=n)
+
+
+def zheng(ffid, plain, roar):
+    """Values that fall with the level as fast as is said; a slope of 0 is noise."""
+    values = {}
+    for i, (name, level) in enumerate(LEVELS.items()):
+        values["ffid_plus", name] = around(0.5 - ffid * level, seed=i)
+        values["ffid_minus", name] = around(0.1 + ffid * level, seed=10 + i)
+        values["deletion", name] = around(0.3 + plain * level, seed=20 + i)
+    curves = {"roar": {name: {0.1: 0.5 + roar * level} for name, level in {**LEVELS, "random": 1.0}.items()}}
+    return results(accuracies(curves, noise=0.0005, seeds=6), **scored(values))
+
+
+def test_f_fidelity_as_published_and_the_other_way_round():
+    assert outcomes(zheng(ffid=0.4, plain=0.0, roar=-0.2), "zheng2025") == {
+        "recovers": HOLDS, "fidelity": HOLDS, "roar": "undecided",
+    }, "one replicate has F-Fidelity: ROAR cannot be compared"  # fmt: skip
+    found = outcomes(zheng(ffid=0.0, plain=0.4, roar=0.2), "zheng2025")
+    assert found["recovers"] == FAILS and found["fidelity"] == FAILS
+
+
+def test_the_order_of_f_fidelity_needs_three_levels():
+    values = {("ffid_plus", name): around(0.5) for name in ("oracle", "random")}
+    assert set(outcomes(results(**scored(values)), "zheng2025").values()) == {UNASKED}
+
+
+@pytest.mark.parametrize(("gain", "outcome"), [(0.2, HOLDS), (-0.2, FAILS)])
+def test_idsds_of_signed_maps(gain, outcome):
+    names = ("grad", "grad_input", "ig")
+    levels = {
+        "random": 0.0,
+        **dict.fromkeys(names, 0.3 * np.sign(gain)),
+        **{f"abs({n})": 0.3 * np.sign(gain) - gain for n in names},
+    }
+    values = {("idsds", name): around(level, seed=i) for i, (name, level) in enumerate(levels.items())}
+    assert outcomes(results(**scored(values)), "hesse2024") == {"signed": outcome, "above-random": outcome}
+
+
+@pytest.mark.parametrize(("levels", "model", "expected"), [
+    ({"grad": 1.0, "grad_input": 1.0, "ig": 1.0, "grad_cam": 0.3}, "disconnected(k=2, cell=1)",
+     {"difull-gradient": HOLDS, "difull-cam": HOLDS, "grid-cam": UNASKED, "smooth": UNASKED}),
+    ({"grad": 0.9, "grad_input": 1.0, "ig": 1.0, "grad_cam": 0.99}, "disconnected(k=2, cell=1)",
+     {"difull-gradient": FAILS, "difull-cam": FAILS, "grid-cam": UNASKED, "smooth": UNASKED}),
+    ({"grad": 0.3, "ig": 0.3, "gaussian(ig)": 0.5, "grad_cam": 0.6}, "cnn",
+     {"difull-gradient": UNASKED, "difull-cam": UNASKED, "grid-cam": HOLDS, "smooth": HOLDS}),
+    ({"grad": 0.6, "ig": 0.5, "gaussian(ig)": 0.3, "grad_cam": 0.3}, "cnn",
+     {"difull-gradient": UNASKED, "difull-cam": UNASKED, "grid-cam": FAILS, "smooth": FAILS}),
+])  # fmt: skip
+def test_mosaics(levels, model, expected):
+    values = {("grid_pointing", n): around(v, noise=0.002, seed=i) for i, (n, v) in enumerate(levels.items())}
+    assert outcomes(results(**scored(values, model=model)), "rao2022") == expected
+
+
+@pytest.mark.parametrize(("agrees", "reacts", "expected"), [
+    (-1, 0.3, {"disagree": HOLDS, "react": HOLDS}),
+    (1, -0.3, {"disagree": FAILS, "react": FAILS}),
+])  # fmt: skip
+def test_metrics_that_disagree_and_react(agrees, reacts, expected):
+    """Lower is better in both metrics: methods in the same order agree."""
+    values = {}
+    for i, name in enumerate(("grad", "ig", "grad_input", "lrp")):
+        values["deletion", name] = around(0.3 + 0.1 * i, seed=i)
+        values["infidelity", name] = around(0.5 + 0.1 * agrees * i, seed=10 + i)
+    for i, metric in enumerate(("deletion", "infidelity")):
+        values[metric, "random"] = around(0.7, seed=20 + i)
+        values[metric, "degraded(kind=noise, level=0.1)"] = around(0.7 - reacts, seed=30 + i)
+    found = outcomes(results(**scored(values)), "hedstrom2023")
+    assert found == expected
