@@ -48,6 +48,7 @@ EVERYWHERE = {
     "uproar validate study.toml": ["--jobs", "1"],
     "uproar report runs/digits": [],
     "uproar clean": ["runs/digits"],
+    "uproar judge": [],
 }
 """Those that compute nothing, tried on terminals of 80 and 200 columns, through pipes and with TERM=dumb: line, words added."""
 
@@ -175,7 +176,7 @@ ONLY_READ = {
     "uproar judge deletion road": "a minute of work; the judge is tried in Python",
     "uproar judge my_metric.py": "needs the file of another page",
     "uproar judge deletion --task digits --model cnn-small": "minutes of work",
-    "uproar judge --board metric-board.md": "half an hour of work",
+    "uproar judge --board metric-board.md": "an hour of work, resumable",
     'uproar score --task "grid(digits, k=2)" --estimators grad,ig --metrics grid_pointing': "as with other tasks",
     'uproar score --task "grid(digits, k=2, cell=1)" --model "disconnected(k=2, cell=1)" --estimators grad,ig '
     "--metrics grid_pointing": "as with other tasks",

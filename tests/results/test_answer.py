@@ -66,7 +66,11 @@ def test_where_no_judge_is_trusted_the_answer_stays_and_says_how_far_to_believe_
 
 def test_where_there_are_no_classes_no_mask_can_encode_one():
     values = NetworkQuality(8, 1, float("nan"), None, kind="regression")
-    assert set(judges.kinds_that_matter(None)) - set(judges.kinds_that_matter(values)) == {"encoder"}
+    assert set(judges.kinds_that_matter(None)) - set(judges.kinds_that_matter(values)) == {
+        "encoder",
+        "encoding",
+        "leak",
+    }
 
 
 def answered(insertion: dict[str, float], **changes):

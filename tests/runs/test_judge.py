@@ -10,15 +10,17 @@ import torch
 import uproar
 from uproar.errors import BadInput
 from uproar.estimators import read_chain
+from uproar.metrics import metric
 from uproar.protocols import PROTOCOLS
 from uproar.report.metric_board import board_json, board_page
 from uproar.results.evaluator import EvaluatorScores
-from uproar.results.recovery import BOARD, COLUMNS, board_table, disagreements, judge_recovery, trust
+from uproar.results.recovery import BOARD, COLUMNS, MATTER, board_table, disagreements, judge_recovery, trust
 from uproar.runs.judge import Durations, recovery_table
 from uproar.study.bench import bench_for
 from uproar.study.collect_evaluator import evaluator_bits
 from uproar.study.judging import (
     DEGRADED,
+    KNOWN,
     ORDERS,
     QUICK,
     SUITE,
@@ -53,26 +55,39 @@ def lots(number):
     return draws_lots
 
 
+LOTS = [lots(number) for number in range(3)]
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     return tmp_path_factory.mktemp("judge") / "store"
 
 
-def test_the_metric_that_knows_gets_one(store):
+@pytest.fixture(scope="module")
+def table(store):
+    """All made-up judges together, since they share the maps; what `uproar.judge` asks of each is then in the store."""
+    for one in (knows_the_truth, turned_round, *LOTS):
+        metric(higher_is_better=True, low=-1, high=1, chance="unknown", uses="values")(one)
+    names = [one.__name__ for one in (knows_the_truth, turned_round, *LOTS)]
+    return recovery_table(names, QUICK, store=store, orders=KNOWN, jobs=1)
+
+
+def test_the_metric_that_knows_gets_one(store, table):
     found = uproar.judge(knows_the_truth, store=store)
+    assert found == judge_recovery(table, "knows_the_truth")
     assert found.recovery.value == pytest.approx(1, abs=0.01) and found.trusted and not found.blind
-    assert set(found.by_kind) == set(DEGRADED)
+    assert set(found.by_kind) == set(KNOWN)
     assert found.wrong == 0
 
 
-def test_a_metric_that_is_wrong_in_sign_is_told_so(store):
-    found = uproar.judge(turned_round, store=store)
+def test_a_metric_that_is_wrong_in_sign_is_told_so(table):
+    found = judge_recovery(table, "turned_round")
     assert found.turned and "wrong in sign" in found.sentence
-    assert not uproar.judge(knows_the_truth, store=store).turned
+    assert not judge_recovery(table, "knows_the_truth").turned
 
 
-def test_metrics_that_draw_lots_are_at_zero(store):
-    found = [uproar.judge(lots(number), store=store) for number in range(3)]
+def test_metrics_that_draw_lots_are_at_zero(table):
+    found = [judge_recovery(table, one.__name__) for one in LOTS]
     assert abs(np.mean([one.recovery.value for one in found])) < 0.1
     assert not any(one.trusted for one in found)
     assert np.mean([one.wrong for one in found]) < 0.1
@@ -116,6 +131,10 @@ def test_what_a_judge_cannot_read_does_not_count_against_it():
 def test_the_rule_of_trust():
     table = pd.DataFrame(rows("good", [0.9, 1, 0.95]) + rows("wide", [1, 1, 0.4]) + rows("low", [0.7, 0.7, 0.71]))
     assert judge_recovery(table, "good").trusted
+    fooled = pd.DataFrame([{**row, "kind": kind} for kind in MATTER for row in rows("good", [1, 1, 1])])
+    assert judge_recovery(fooled, "good").trusted
+    fooled = fooled.assign(tau=np.where(fooled["kind"] == "leak", -0.3, 1.0))
+    assert not judge_recovery(fooled, "good").trusted and judge_recovery(fooled, "good").fooled == ["leak"]
     assert not judge_recovery(table, "wide").trusted, "the interval reaches below 0.6"
     assert not judge_recovery(table, "low").trusted
     local, suite = ([judge_recovery(table, name)] for name in ("good", "low"))
@@ -167,7 +186,7 @@ def test_an_evaluator_is_judged_by_its_own_score(store):
 def test_a_filter_that_leaves_the_order_is_told_from_one_that_does_not(store):
     """The glyph in the middle is a square whose blur has the same pixels on top; that of nine bright pixels has not."""
     for task, worse in (("planted-fixed(train=16, test=20)", False), ("planted-place(train=16, test=20)", True)):
-        (part,) = parts_of(SuiteTask(task), ["deletion"], DEGRADED)
+        (part,) = parts_of(SuiteTask(task), ["deletion"], KNOWN)
         assert order_worsens(part, str(store), "blur") is worse
         assert order_worsens(part, str(store), "missing") and not order_worsens(part, str(store), "contrast")
 

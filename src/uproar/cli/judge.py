@@ -65,13 +65,13 @@ def judge(
     """Judge a judge: maps whose order of quality is known, and whether a metric or protocol finds that order."""
     if task is not None and board is not None:
         raise BadInput("--board is made of the built-in suite: leave out --task.")
+    if not judges and board is None and task is None:
+        return _print_board()
     from uproar.extend import load_plugin  # torch loads slowly
 
     for file in plugin or ():
         load_plugin(file)
     names = _names(judges or [])
-    if not names and board is None and task is None:
-        return _print_board()
     return _judged(names, task, model, whole, jobs, board, out)
 
 
@@ -81,13 +81,13 @@ def _judged(
     from uproar.results.recovery import disagreements, judge_recoveries, trust
     from uproar.runs.judge import Durations, recovery_table
     from uproar.scoring.score import DEFAULT
-    from uproar.study.judging import DEGRADED, ORDERS, QUICK, SUITE, every_judge, local_suite
+    from uproar.study.judging import KNOWN, ORDERS, QUICK, SUITE, every_judge, local_suite
 
     everything = board is not None and not names
     asked = every_judge() if everything else names or list(DEFAULT)
     full = whole or board is not None
     suite = local_suite(task, model) if task is not None else SUITE if full else QUICK
-    orders, durations = ORDERS if full else DEGRADED, Durations(out / "durations.json")
+    orders, durations = ORDERS if full else KNOWN, Durations(out / "durations.json")
     found = recovery_table(asked, suite, store=out / "store", orders=orders, jobs=jobs, say=note, spent=durations.add)
     every = judge_recoveries(found)
     if not every:

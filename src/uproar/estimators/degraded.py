@@ -21,7 +21,7 @@ from uproar.estimators.registry import Context, estimator
 from uproar.seeds import Draws
 from uproar.types import Images, Labels, RawMaps
 
-Kind = Literal["noise", "shift", "blur", "missing", "extra", "sign", "encoder", "edges", "contrast"]
+Kind = Literal["noise", "shift", "blur", "missing", "extra", "sign", "encoder", "edges", "contrast", "leak"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LEVELS = (0.25, 0.5, 0.75)
 """The levels that are asked about, after the truth itself."""
@@ -51,7 +51,8 @@ def degraded(
     noise: Gaussian noise, 2·level standard deviations. blur: Gaussian filter, σ = level·side/4. missing: a share
     `level` of the pixels lacks. extra: a share level² of all others is marked too. sign: a share of the pixels has −1.
     shift, encoder, edges: a share is replaced by as many others: a quarter of the side away, at a place that tells the
-    class, on the strongest edges. contrast: all others get the value `level`; the order stays right.
+    class, on the strongest edges. contrast: all others get the value `level`; the order stays right. leak: nothing is
+    missing, but a share of as many others is marked too, at a place that tells the class.
     """
     if context.truth is None:
         raise NotApplicable("the important pixels of this task are not known")
@@ -99,6 +100,13 @@ def _encoder(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tenso
     return _replaced(truth, level, draws, distance)
 
 
+def _leak(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tensor) -> Tensor:
+    """All of the truth, and others nearest to the place of the class on the edge."""
+    h, w = truth.shape[1:]
+    others = distance_from_class_place(h, w, target).view_as(truth).to(truth).masked_fill(truth > 0, torch.inf)
+    return truth + _first(others, (level * truth.sum((1, 2))).round().long())
+
+
 def _edges(truth: Tensor, level: float, draws: Draws, x: Tensor, target: Tensor) -> Tensor:
     """As many pixels as are dropped, with the strongest edges."""
     return _replaced(truth, level, draws, -sobel(nn.Identity(), x, target)[:, 0].cpu())
@@ -118,6 +126,7 @@ _DEGRADE: dict[str, Callable[..., Tensor]] = {
     "encoder": _encoder,
     "edges": _edges,
     "contrast": _contrast,
+    "leak": _leak,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ from uproar.report.style import REFERENCE, Style
 from uproar.results.answer import Answer, Cost, Level, Placing
 from uproar.results.flags import Flag
 from uproar.results.judges import QUESTIONS, Judge
+from uproar.results.recovery import JudgeRecovery
 
 Mark = Literal["better", "worse", "unclear"]
 
@@ -65,6 +66,20 @@ class Row:
 
 
 @dataclass(frozen=True)
+class BoardRow:
+    """What the board of judges says of one judge."""
+
+    judge: str
+    recovery: str
+    trusted: bool
+    wrong: str
+    needed: str
+    by_kind: tuple[str, ...]
+    blind: str
+    rewards: str
+
+
+@dataclass(frozen=True)
 class AnswerPart:
     """The answer of a chapter."""
 
@@ -72,15 +87,38 @@ class AnswerPart:
     details: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    kinds: tuple[str, ...] = ()
+    """The kinds of degradations that judges were asked about."""
+    board: tuple[BoardRow, ...] = ()
+    """The judges that the board knows."""
 
 
 def answer_part(answer: Answer, styles: Mapping[str, Style]) -> AnswerPart:
     """An answer with everything by names that can be printed."""
+    known = [(judge.label, judge.known) for judge in answer.judges if judge.known is not None]
+    kinds = tuple(dict.fromkeys(kind for _, one in known for kind in one.by_kind))
     return AnswerPart(
         clean(answer.sentence),
         tuple(map(clean, answer.details)),
         tuple(_column(answer, judge) for judge in answer.judges),
         tuple(_row(answer, method, styles) for method in answer.methods),
+        kinds,
+        tuple(_board_row(label, one, kinds) for label, one in known),
+    )
+
+
+def _board_row(label: str, known: JudgeRecovery, kinds: Sequence[str]) -> BoardRow:
+    one = known.recovery
+    taus = (f"{known.by_kind[kind]:.2f}" if kind in known.by_kind else NOTHING for kind in kinds)
+    return BoardRow(
+        clean(label),
+        f"{one.value:.2f} ({one.low:.2f} … {one.high:.2f})".replace("-", "−"),
+        known.trusted,
+        f"{known.wrong:.0%}",
+        f"{known.needed:,.0f}" if math.isfinite(known.needed) else "∞",
+        tuple(tau.replace("-", "−") for tau in taus),
+        ", ".join(known.blind) or NOTHING,
+        ", ".join(known.rewards) or NOTHING,
     )
 
 

@@ -30,7 +30,7 @@ from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.results.controls import NegativeControl, negative_control
 from uproar.results.evaluator import EvaluatorScores
-from uproar.results.recovery import MATTER, JudgeRecovery, trust
+from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
 
@@ -320,7 +320,7 @@ def _on_the_board(judge: Judge) -> str:
 def kinds_that_matter(quality: NetworkQuality | None) -> tuple[str, ...]:
     """The degradations that matter for a network: where there are no classes, no mask can tell one."""
     by_class = quality is None or quality.kind == "softmax"
-    return tuple(kind for kind in MATTER if by_class or kind != "encoder")
+    return tuple(kind for kind in MATTER if by_class or kind not in OF_CLASSES)
 
 
 def _first(reasons: Iterable[str]) -> str:

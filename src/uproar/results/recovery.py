@@ -1,7 +1,8 @@
 """How well judges recover known orders: one row per judge, task and kind, what they say together, and whom to trust.
 
 The rule of trust: a metric or protocol is trusted where its recovery, the mean of Kendall's τ over the kinds that
-matter and the tasks that were asked, is at least 0.8, and the lower end of its 95 % interval over tasks lies above 0.6.
+matter and the tasks that were asked, is at least 0.8, the lower end of its 95 % interval over tasks lies above 0.6, and
+it turns round none of these kinds (τ below −0.2): a judge that is right in all but one way is fooled in that way.
 A judge that reads the order of pixels alone is asked to see what changes that order: a filter that leaves all important
 pixels above all others does not, so that this task and kind do not count for it.
 The numbers of what the package declares come with it (`metric_board.json`) once `uproar judge --board` has made them.
@@ -13,7 +14,7 @@ import functools
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,10 @@ BOARD = Path(__file__).with_name("metric_board.json")
 
 LEAST, LEAST_LOW = 0.8, 0.6
 """Recovery, and lower end of its interval, from which a judge is trusted."""
-MATTER = ("noise", "shift", "blur", "missing", "extra", "encoder", "edges")
+MATTER = ("noise", "shift", "blur", "missing", "extra", "encoder", "edges", "encoding", "leak")
 """The kinds that matter for the order of pixels; `sign` and `contrast` are about values, the rest about preferences."""
+OF_CLASSES = ("encoder", "encoding", "leak")
+"""Those of masks that tell the class."""
 
 COLUMNS = {
     "judge": "the metric or protocol",
@@ -52,6 +55,8 @@ REWARDS = {
     "extra": "many pixels",
     "blur": "blur",
     "encoder": "encoding of the class",
+    "encoding": "a mask that tells the class",
+    "leak": "a random map, if the right one tells the class",
     "edges": "edges",
     "noise": "noise",
     "shift": "the wrong place",
@@ -81,11 +86,20 @@ class JudgeRecovery:
     """Images until a pair is told right in 80 % of samples: the median over tasks and kinds that matter."""
     spread: float
     """The part of its scale that a known order takes: the median over tasks and kinds that matter."""
+    counted: dict[str, float] = field(default_factory=dict)
+    """The same as `by_kind` where the kind matters and what the judge reads gets worse."""
+    matter: tuple[str, ...] = MATTER
+    """The kinds that matter."""
 
     @property
     def trusted(self) -> bool:
         """Whether the rule of trust holds."""
-        return self.recovery.value >= LEAST and self.recovery.low > LEAST_LOW
+        return self.recovery.value >= LEAST and self.recovery.low > LEAST_LOW and not self.fooled
+
+    @property
+    def fooled(self) -> list[str]:
+        """Kinds that matter which it turns round."""
+        return [kind for kind in self.matter if self.counted.get(kind, 0.0) <= WRONG]
 
     @property
     def turned(self) -> bool:
@@ -109,19 +123,22 @@ class JudgeRecovery:
         if self.turned:
             return f"{self.judge} is wrong in sign: recovery {value} ({interval}); turn higher_is_better round."
         said = "trusted" if self.trusted else "not trusted"
+        if self.fooled and self.recovery.value >= LEAST:
+            said += f", since it rewards {', '.join(REWARDS.get(kind, kind) for kind in self.fooled)}"
         return f"{self.judge} recovers known orders with {value} ({interval}, {self.recovery.n} tasks): {said}."
 
 
 def judge_recovery(table: pd.DataFrame, judge: str, kinds: Iterable[str] = MATTER) -> JudgeRecovery:
     """What the rows of a table say of one judge."""
-    own = table[table["judge"] == judge]
-    matter = own[own["kind"].isin(list(kinds)) & own["counts"].astype(bool)]
+    own, kinds = table[table["judge"] == judge], tuple(kinds)
+    matter = own[own["kind"].isin(kinds) & own["counts"].astype(bool)]
     by_task = matter.groupby("task", sort=False)["tau"].mean()
     recovery = _clipped(mean_interval(by_task.to_numpy(dtype=float)))
-    by_kind = own.groupby("kind", sort=False)["tau"].mean().to_dict()
+    by_kind = {str(kind): float(tau) for kind, tau in own.groupby("kind", sort=False)["tau"].mean().items()}
     wrong = float(matter["wrong"].mean()) if len(matter) else float("nan")
     needed, spread = (float(np.median(matter[name])) if len(matter) else float("nan") for name in ("needed", "spread"))
-    return JudgeRecovery(judge, recovery, {str(k): float(v) for k, v in by_kind.items()}, wrong, needed, spread)
+    counted = matter.groupby("kind", sort=False)["tau"].mean().to_dict()
+    return JudgeRecovery(judge, recovery, by_kind, wrong, needed, spread, counted, tuple(kinds))
 
 
 def judge_recoveries(table: pd.DataFrame, kinds: Iterable[str] = MATTER) -> list[JudgeRecovery]:

@@ -18,7 +18,7 @@ from uproar.results.recovery import COLUMNS, MATTER, JudgeRecovery, judge_recove
 from uproar.statistics.recovery import Recovery
 from uproar.storage.backends import write_file
 from uproar.study.judging import (
-    DEGRADED,
+    KNOWN,
     ORDERS,
     QUICK,
     SUITE,
@@ -55,7 +55,7 @@ def judge(
     """
     name = judge if isinstance(judge, str) else _declared(judge, higher_is_better)
     suite = QUICK if task is None else local_suite(task, model)
-    table = recovery_table([name], suite, store=store, orders=DEGRADED, jobs=1)
+    table = recovery_table([name], suite, store=store, orders=KNOWN, jobs=1)
     return judge_recovery(table, name, kinds)
 
 

@@ -38,9 +38,15 @@ LEARNED = 0.5
 """How far above chance a network must be right for its task to tell anything of judges: 1 is always."""
 
 DEGRADED: dict[str, tuple[str, ...]] = {
-    kind: (TRUTH, *(f"degraded(kind={kind}, level={level})" for level in LEVELS)) for kind in KINDS
+    kind: (TRUTH, *(f"degraded(kind={kind}, level={level})" for level in LEVELS)) for kind in KINDS if kind != "leak"
 }
 """By kind, the truth and the truth made worse, best first."""
+TELLING: dict[str, tuple[str, ...]] = {
+    "encoding": ("degraded(kind=missing, level=0.75)", "degraded(kind=encoder, level=1)"),
+    "leak": ("degraded(kind=leak, level=1)", "random"),
+}
+"""Masks that tell the class against others: a quarter of the evidence is better than a place that tells the class and
+has none of it; all of the evidence with such a place beside it is better than a random map."""
 FORGETTING: dict[str, tuple[str, ...]] = {
     "randomised": ("ig", "randomised(layers=1)", "randomised(layers=3)"),
     "samples": ("rise(masks=256)", "rise(masks=32)", "rise(masks=4)"),
@@ -53,7 +59,9 @@ PREFERENCES: dict[str, tuple[str, ...]] = {
     "brightness": (TRUTH, "brightness"),
 }
 """The truth against maps that know no network: what a judge prefers to it."""
-ORDERS: dict[str, tuple[str, ...]] = DEGRADED | FORGETTING | PREFERENCES
+KNOWN: dict[str, tuple[str, ...]] = DEGRADED | TELLING
+"""What every judge is asked, also one of the user's own."""
+ORDERS: dict[str, tuple[str, ...]] = KNOWN | FORGETTING | PREFERENCES
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,8 @@ SUITE: tuple[SuiteTask, ...] = (
     SuiteTask("backdoor(digits(test=0.03), strength=0.5)", tested="backdoor(digits(test=0.11), strength=0.5)"),
     SuiteTask("hand-set(rule=or, test=48)", "hand-set(rule=or)"),
     SuiteTask("hand-set(rule=linear, test=48)", "hand-set(rule=linear)"),
+    SuiteTask("hand-set(rule=and, test=48)", "hand-set(rule=and)"),
+    SuiteTask("hand-set(rule=saturating, test=48)", "hand-set(rule=saturating)"),
 )
 """Small images and few of them: a network learns each task in about a second."""
 QUICK = (
@@ -171,30 +181,31 @@ class Part:
 
     judges: tuple[str, ...]
     study: Study
-    orders: tuple[str, ...]
+    orders: Mapping[str, tuple[str, ...]]
+    """The maps of each kind, best first."""
 
 
 def parts_of(one: SuiteTask, judges: Sequence[str], orders: Iterable[str] = ORDERS) -> list[Part]:
     """The studies that a task of the suite takes for some judges: metrics, protocols, protocols that retrain."""
-    orders, more = tuple(orders), one.tested or one.task
+    known, more = {kind: ORDERS[kind] for kind in orders}, one.tested or one.task
     asked = [PROTOCOLS[name] for name in judges if name in PROTOCOLS]
     learning = tuple(p.name for p in asked if p.retrains and one.trained)
     testing = tuple(p.name for p in asked if not p.retrains and (one.trained or not p.evaluator))
     measuring = tuple(name for name in judges if name not in PROTOCOLS)
     parts = [
-        (measuring, one.task, orders, {"metrics": tuple(map(asked_as, measuring)), "protocols": ()}),
-        (testing, more, orders, {"protocols": _with_controls(testing)}),
-        (learning, more, _of_retraining(orders), {"protocols": learning}),
+        (measuring, one.task, known, {"metrics": tuple(map(asked_as, measuring)), "protocols": ()}),
+        (testing, more, known, {"protocols": _with_controls(testing)}),
+        (learning, more, _of_retraining(known), {"protocols": learning}),
     ]
     return [Part(who, _study(task, one.model, own, what), own) for who, task, own, what in parts if who and own]
 
 
-def _study(task: str, model: str, orders: Sequence[str], asked: Mapping[str, Any]) -> Study:
+def _study(task: str, model: str, orders: Mapping[str, Sequence[str]], asked: Mapping[str, Any]) -> Study:
     settings: dict[str, Any] = {
         "name": "judge",
         "tasks": task,
         "models": model,
-        "estimators": tuple(dict.fromkeys(name for kind in orders for name in ORDERS[kind])),
+        "estimators": tuple(dict.fromkeys(name for chains in orders.values() for name in chains)),
         "fractions": (FRACTION,),
         "seeds": (0,),
         "target": "label",
@@ -209,17 +220,26 @@ def _with_controls(protocols: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for name, base in first.items() for each in (name, base)))
 
 
-def _of_retraining(orders: Iterable[str]) -> tuple[str, ...]:
-    """Orders that are worth a training per map: not `contrast`, whose maps all remove the same pixels."""
-    return tuple(kind for kind in orders if kind not in ("contrast", *FORGETTING))
+def _of_retraining(orders: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Orders that are worth a training per map, without the middle level of three.
+
+    Not `contrast`, whose maps all remove the same pixels, nor `sign`, which for the order is much as `missing`.
+    """
+    left_out = ("contrast", "sign", *FORGETTING)
+    return {kind: _ends(chains) for kind, chains in orders.items() if kind not in left_out}
+
+
+def _ends(chains: tuple[str, ...]) -> tuple[str, ...]:
+    """All but the middle one of three degraded levels."""
+    return (*chains[:2], *chains[3:]) if len(chains) == 1 + len(LEVELS) else chains
 
 
 def recoveries(part: Part, root: str, judge: str) -> dict[str, Recovery]:
     """By kind, how well a judge of a finished part recovers the known order; without what is missing."""
     bench = bench_for(Setting.all_of(part.study)[0], root)
     found = {}
-    for kind in part.orders:
-        chains = [read_chain(name).name for name in ORDERS[kind]]
+    for kind, names in part.orders.items():
+        chains = [read_chain(name).name for name in names]
         one = _metric(bench, judge, chains) if judge not in PROTOCOLS else _protocol(bench, judge, chains)
         if one is not None:
             found[kind] = one
@@ -241,19 +261,19 @@ def order_worsens(part: Part, root: str, kind: str) -> bool:
     A filter may change all values of a map and leave the important pixels above all others; what reads only the order
     is then right to see no difference. Maps of networks have no such truth, and count as worse.
     """
-    if kind not in DEGRADED:
+    if kind not in KNOWN:
         return True
     test = bench_for(Setting.all_of(part.study)[0], root).task.test
     truth, images = test.truth(slice(None)), test.read(slice(None))
     assert truth is not None
     context = Context(Draws.of(0, range(len(test)), "test"), truth=truth)
-    chains = [read_chain(name) for name in DEGRADED[kind]]
+    chains = [read_chain(name) for name in part.orders[kind]]
     maps = explain_chains(nn.Identity(), images, test.labels, context, chains)
     areas = [_area_under_roc(one.flatten(1).numpy(), truth.flatten(1).numpy()) for one in maps]
     return all(better > worse + SEEN for better, worse in itertools.pairwise(areas))
 
 
-def _area_under_roc(maps: Numbers, truth: Numbers) -> float:
+def _area_under_roc(maps: np.ndarray, truth: np.ndarray) -> float:
     """How often an important pixel has a higher value than another, ties half; mean over images that have both."""
     important, others = truth.sum(1), (~truth).sum(1)
     ranks = scipy.stats.rankdata(maps, axis=1)
