@@ -17,6 +17,7 @@ from uproar.report.printing import draw
 from uproar.report.score_findings import score_summary
 from uproar.report.score_table import score_table
 from uproar.results.quality import NetworkQuality, Prediction
+from uproar.results.recovery import COLUMNS as RECOVERY_COLUMNS
 from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Scores, with_rank
 
 from .test_report import LOADING, Reader
@@ -101,6 +102,20 @@ def folder(tmp_path_factory):
     """A whole report, written once."""
     scores = scores_of(PLAIN, curves=["insertion"])
     return write_scores(scores, tmp_path_factory.mktemp("scores")).parent, scores
+
+
+def test_recovery_stands_beside_every_score_and_the_page_says_who_decides(monkeypatch):
+    facts = {**dict.fromkeys(RECOVERY_COLUMNS, 0.0), "kind": "noise", "counts": True}
+    rows = [
+        {**facts, "judge": judge, "task": f"t{i}", "tau": tau}
+        for judge, taus in {"insertion": (0.9, 1.0, 0.95), "deletion": (0.5, 0.4, -0.3)}.items()
+        for i, tau in enumerate(taus)
+    ]
+    monkeypatch.setattr("uproar.results.recovery.board_table", lambda: pd.DataFrame(rows))
+    page = score_page(scores := scores_of(PLAIN), score_chapter(scores), {})
+    assert "recovery 0.95, trusted" in page and "recovery 0.20, not trusted" in page, "in the table of values"
+    assert "How far each judge can be trusted" in page and "0.95 (0.83 … 1.00)" in page
+    assert [judge.label for judge in scores.answer.deciding] == ["insertion"]
 
 
 def test_the_folder_holds_page_tables_and_every_figure_the_page_links_to(folder):

@@ -64,8 +64,10 @@ def _declared(function: Callable[..., Any], higher_is_better: bool) -> str:
     if not name.isidentifier():
         raise BadInput("A metric given as a function needs a name: use def, not lambda.")
     if name not in metrics or metrics[name].function is not function:
-        facts = {"low": float("-inf"), "high": float("inf"), "chance": "unknown", "uses": "values"}
-        metric(higher_is_better=higher_is_better, **facts)(function)
+        declare = metric(
+            higher_is_better=higher_is_better, low=float("-inf"), high=float("inf"), chance="unknown", uses="values"
+        )
+        declare(function)
     return name
 
 

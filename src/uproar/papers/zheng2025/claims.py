@@ -34,7 +34,8 @@ def _degraded(evidence: ClaimEvidence, names: pd.Series) -> list[str]:
 
 def _level(name: str) -> float:
     call = parse(name)
-    return 0.0 if call.name == "oracle" else float(dict(call.options).get("level", 0.5))
+    level = dict(call.options).get("level", 0.5)
+    return float(level) if call.name == "degraded" and isinstance(level, int | float) else 0.0
 
 
 def _recovered(evidence: ClaimEvidence, metric: str) -> pd.DataFrame:
