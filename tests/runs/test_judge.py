@@ -22,6 +22,7 @@ from uproar.study.judging import (
     DEGRADED,
     KNOWN,
     ORDERS,
+    OUT_OF_DISTRIBUTION,
     QUICK,
     SUITE,
     SuiteTask,
@@ -31,6 +32,7 @@ from uproar.study.judging import (
     local_suite,
     order_worsens,
     parts_of,
+    reads_order,
     recoveries,
 )
 from uproar.study.run import run_study
@@ -206,7 +208,7 @@ def test_the_boards_numbers_come_with_the_package():
     assert table["task"].nunique() >= 8 and table["kind"].nunique() >= 6
     for name in every_judge():
         known = trust(name)
-        assert known is not None and known.recovery.n >= (8 if name in PROTOCOLS else 10), name
+        assert known is not None and known.recovery.n >= (5 if name in PROTOCOLS else 8), name
 
 
 @pytest.mark.skipif(not BOARD.is_file(), reason="the board has not been made for this version")
@@ -216,5 +218,13 @@ def test_the_board_finds_what_is_known():
     assert order.by_kind["contrast"] == 0 and values.by_kind["contrast"] > 0.9, (
         "what reads the order is blind to values"
     )
-    assert trust("completeness").by_kind["missing"] > 0.8 > 0 > trust("completeness").by_kind["extra"]
-    assert trust("evaluator").by_kind["encoder"] > 0.8
+    for name in every_judge():
+        if reads_order(name) and "contrast" in trust(name).by_kind:
+            assert trust(name).by_kind["contrast"] == 0, name
+    complete = trust("completeness").by_kind
+    assert complete["missing"] > 0.8 and abs(complete["extra"]) < 0.2, "it sees what is missing, not what is added"
+    assert not trust("roar").trusted and not trust("kar").trusted and trust("kar").by_kind["encoding"] < -0.2
+    assert trust("evaluator").trusted and trust("evaluator").by_kind["encoder"] > 0.8
+    strange, usual = trust(OUT_OF_DISTRIBUTION[0]), trust("deletion")
+    assert strange.recovery.value < usual.recovery.value - 0.05, "a fill out of distribution misleads"
+    assert trust("average_drop").by_kind["extra"] < -0.2, "it rewards maps that mark more"

@@ -98,7 +98,12 @@ def _judged(
             output.print(escape(one.sentence), soft_wrap=True, highlight=False)
     if task is not None:
         known = [known for one in every if (known := trust(one.judge)) is not None]
-        for sentence in disagreements(every, known) or ["Trust here and in the suite agree."]:
+        agreed = (
+            "Trust here and in the suite agree."
+            if known
+            else "The board has none of these: trust here is all there is."
+        )
+        for sentence in disagreements(every, known) or [agreed]:
             output.print(escape(sentence), soft_wrap=True, highlight=False)
     if board is not None:
         _write_board(found, board, durations.by_task)

@@ -13,7 +13,7 @@ import pandas as pd
 from uproar.metrics.probe import images_shown
 from uproar.metrics.registry import metrics, uses_order
 from uproar.protocols import PROTOCOLS
-from uproar.results.recovery import COLUMNS, LEAST, LEAST_LOW, MATTER, JudgeRecovery, judge_recoveries
+from uproar.results.recovery import COLUMNS, LEAST, LEAST_LOW, MATTER, NAMED, JudgeRecovery, judge_recoveries
 
 SHAPE = (1, 16, 16)
 """The images of the suite, for which costs are stated."""
@@ -119,12 +119,13 @@ def cost(judge: str) -> str:
 
 
 def board_json(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
-    """The same as data, a row a line; a number of images that is infinite is null."""
-    rounded = table.assign(needed=np.where(np.isfinite(table["needed"]), table["needed"], np.nan)).round(4)
-    rows = [
-        json.dumps([None if _missing(v) else v for v in row], ensure_ascii=False) for row in rounded.to_numpy().tolist()
-    ]
-    head = json.dumps({**facts, "columns": [*COLUMNS]}, ensure_ascii=False)[:-1]
+    """The same as data, a row a line; names are numbers of lists before them, infinitely many images are null."""
+    names = {column: [*dict.fromkeys(table[column])] for column in NAMED}
+    numbers = {column: table[column].map({name: i for i, name in enumerate(own)}) for column, own in names.items()}
+    needed = np.where(np.isfinite(table["needed"]), table["needed"], np.nan)
+    rounded = table.assign(needed=needed, counts=table["counts"].astype(int), **numbers).round(3)
+    rows = [json.dumps([None if _missing(v) else v for v in row]) for row in rounded.to_numpy(dtype=object).tolist()]
+    head = json.dumps({**facts, "names": names, "columns": [*COLUMNS]}, ensure_ascii=False)[:-1]
     return head + ', "rows": [\n' + ",\n".join(rows) + "\n]}\n"
 
 

@@ -48,6 +48,9 @@ COLUMNS = {
 }
 """The columns of a table of recoveries."""
 
+NAMED = ("judge", "task", "kind")
+"""Those of names."""
+
 BLIND, WRONG = 0.2, -0.2
 """τ below which a judge is blind to a kind, and below which it rewards what is worse."""
 REWARDS = {
@@ -170,7 +173,8 @@ def board_table() -> pd.DataFrame:
         return pd.DataFrame(columns=[*COLUMNS])
     content = json.loads(BOARD.read_text(encoding="utf-8"))
     table = pd.DataFrame(content["rows"], columns=content["columns"])
-    return table.assign(needed=table["needed"].fillna(np.inf).astype(float))
+    names = {column: table[column].map(dict(enumerate(content["names"][column]))) for column in NAMED}
+    return table.assign(needed=table["needed"].fillna(np.inf).astype(float), counts=table["counts"] == 1, **names)
 
 
 def recovery_words(judge: str, interval: bool = True) -> str:

@@ -93,8 +93,6 @@ SUITE: tuple[SuiteTask, ...] = (
     _planted("fixed", 512),
     _planted("place", 512, 50),
     _planted("absence", 512),
-    _planted("texture", 768),
-    _planted("xor", 768),
     _planted("conjunction", 768, moving=False),
     SuiteTask("backdoor(digits(test=0.03))", tested="backdoor(digits(test=0.11))"),
     SuiteTask("backdoor(digits(test=0.03), strength=0.5)", tested="backdoor(digits(test=0.11), strength=0.5)"),
@@ -107,7 +105,7 @@ SUITE: tuple[SuiteTask, ...] = (
 QUICK = (
     _planted("fixed", 512, 24),
     _planted("texture", 768, 24),
-    SuiteTask("hand-set(rule=or, test=24)", SUITE[8].model),
+    SuiteTask("hand-set(rule=or, test=24)", "hand-set(rule=or)"),
 )
 """For a metric of one's own, in about a minute."""
 RECIPE = {"epochs": 16}
