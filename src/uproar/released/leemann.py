@@ -31,6 +31,14 @@ def _points(side: Side) -> Callable[..., Points]:
 
 
 _MOST, _LEAST = _points("most"), _points("least")
+
+
+def _mean_over_fractions(batch: Batch, outputs: Outputs, points: Points, by: By) -> Responses:
+    """The curve over the points and its plain mean, where the released code has no area."""
+    values = curve_of(batch, outputs, points, by)
+    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
+
+
 _FACTS: dict[str, Any] = {"low": 0, "high": 1, "chance": CHANCE, "paper": f"{ROAD}, released code"}
 _JITTER = "noise added to the map reorders real differences below 1e-4 of its range"
 
@@ -58,8 +66,7 @@ def road_leemann(
 ) -> Responses:
     """ROAD as in its released code: one field of noise on all maps, `int(p·h·w)` pixels, the mean over p."""
     points = _MOST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
-    values = curve_of(batch, outputs, points, by)
-    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
+    return _mean_over_fractions(batch, outputs, points, by)
 
 
 @metric(
@@ -85,5 +92,4 @@ def road_lerf_leemann(
 ) -> Responses:
     """ROAD's other order as in its released code, where a fraction is the share of pixels that is *kept*."""
     points = _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
-    values = curve_of(batch, outputs, points, by)
-    return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
+    return _mean_over_fractions(batch, outputs, points, by)
