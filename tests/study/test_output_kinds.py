@@ -10,7 +10,9 @@ import uproar
 from uproar.audits import audits
 from uproar.data.derived_tasks import as_one_label
 from uproar.errors import BadInput, BadShape
+from uproar.models.output_kind import SOFTMAX, OutputKind
 from uproar.protocols import PROTOCOLS
+from uproar.study.subjects import _targets
 from uproar.training.task_scores import average_precision, mean_average_precision, r_squared, training_loss
 from uproar.types import KINDS
 
@@ -154,3 +156,20 @@ def test_protocols_and_audits_say_which_kinds_they_serve(tmp_path):
     assert (skipped["status"] == "skipped").all() and skipped["reason"].str.contains("serves softmax outputs").all()
     (finding,) = run.findings
     assert finding.state == "skipped" and "mistakes serves softmax outputs, not regression" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "target", "followed"),
+    [
+        (OutputKind("regression"), [5, 7], "label", [0, 0]),  # labels of a regression are values, not components
+        (OutputKind("sigmoid", single=True), [1, 0], "label", [1, 0]),
+        (OutputKind("sigmoid"), [[1, 0], [1, 1]], "label", [0, 1]),  # the likeliest of those that are there
+        (OutputKind("sigmoid"), [1, 1], "label", [1, 1]),
+        (OutputKind("sigmoid"), [[1, 0], [1, 1]], "1", [1, 1]),
+        (SOFTMAX, [1, 0], "label", [1, 0]),
+    ],
+)
+def test_what_files_of_images_call_labels_is_read_by_the_kind_of_output(kind, labels, target, followed):
+    one = kind.single or kind.kind == "regression"
+    answers = torch.tensor([[0.3], [0.9]]) if one else torch.tensor([[0.1, 0.3], [0.2, 0.9]])
+    assert _targets(answers, kind, torch.tensor(labels), target).tolist() == followed

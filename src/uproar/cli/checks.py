@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from uproar.cli.options import OUTPUTS
-from uproar.errors import BadInput, StoreError
+from uproar.errors import BadInput, BadOption, StoreError
 from uproar.paths import user_path
 
 
@@ -44,6 +44,12 @@ def check_run(folder: Path) -> None:
                 "metrics (uproar run --estimators A,B --metrics C,D --protocols roar:no-retrain) and ask about that."
             )
         raise BadInput(f"{folder} is not the folder of a run: it has no readable run.json.")
+
+
+def check_target_option(target: str | None) -> None:
+    """Refuse what is neither `predicted`, `label` nor a number."""
+    if target not in (None, "predicted", "label") and not target.isdigit():
+        raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
 
 
 def check_output_option(output: str) -> None:

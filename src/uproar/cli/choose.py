@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli.checks import check_classes, check_folder
+from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
 from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.default_folder import default_folder
@@ -24,8 +24,10 @@ from uproar.cli.options import (
     WHERE,
     Classes,
     Model,
+    OutputOption,
     PictureSize,
     Plugins,
+    ScoredTarget,
     Seed,
     Task,
     Weights,
@@ -74,6 +76,8 @@ def choose(
             default="none; those of the task",
         ),
     ] = None,
+    answers: OutputOption = "auto",
+    target: ScoredTarget = None,
     limit: Annotated[int, option(panel=WHAT, takes="N", text="At most so many images", default=str(LIMIT))] = LIMIT,
     seed: Seed = 0,
     plugin: Plugins = None,
@@ -105,11 +109,13 @@ def choose(
     kept_maps = (FOLDER if out is None else out) / "store"
     out = default_folder(FOLDER, asked_by) if out is None else out
     check_folder(out)
+    check_output_option(answers)
+    check_target_option(target)
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     seconds = None if budget is None else seconds_of(budget)
     from uproar.cli.imputer import compile_imputer  # torch loads slowly
-    from uproar.cli.score_inputs import labelled_subject
+    from uproar.cli.score_inputs import labelled_subject, said_output
     from uproar.cli.subjects import read_image_set
     from uproar.extend import load_plugin
     from uproar.storage.store import Store
@@ -122,13 +128,13 @@ def choose(
     asked, place, began = some("--methods", methods, USUAL), Store(kept_maps), time.perf_counter()
     with watched("reading the images") as watch, kept(_left(kept_maps)):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
-        subject, labelled = labelled_subject(chosen, None, model, weights, seed, watch)
+        subject, labelled = labelled_subject(chosen, None, model, weights, seed, watch, answers, target)  # type: ignore[arg-type]
         tuner = None if images is None else fine_tuner_of(subject, chosen, seed, place)
         compile_imputer("linear", ("road",), watch)
         share = None if seconds is None else seconds * (0.5 if images is None else 1.0)
-        chooser = Chooser(
-            subject, asked, place, labelled, seed, fine_tuner=tuner, titles=chosen.titles, budget=share, tell=watch.note
-        )
+        answered = said_output(subject, answers)  # type: ignore[arg-type]
+        how = {"fine_tuner": tuner, "titles": chosen.titles, "budget": share, "tell": watch.note}
+        chooser = Chooser(subject, asked, place, labelled, seed, answered, **how)  # type: ignore[arg-type]
         chooser.began = began
         scores = chooser.scores()
         if images is None or train is not None:
@@ -157,7 +163,10 @@ def choose(
     output.print(f"Answered in {duration(time.perf_counter() - began)}.")
     print_file("Report", page)
     best = scores.answer.recommended
-    again = same_subject(images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root)
+    again = same_subject(
+        images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root, answers=answers
+    )
+    again += [] if target is None else ["--target", target]
     maps = "" if best is None else f"{command('explain', *again, '--estimators', best)} shows its maps"
     print_next(opened(page), maps)
     return 0

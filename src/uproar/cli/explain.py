@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from uproar.cli.checks import check_classes, check_file, check_output_option
+from uproar.cli.checks import check_classes, check_file, check_output_option, check_target_option
 from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, kept
@@ -131,8 +131,7 @@ def explain(
     if split == "both":
         settings = {"tasks": task, "models": model, "weights": weights, "target": target}
         return _explain_both(study or settings, chains, limit, target, seed, save, out, store)
-    if target not in ("predicted", "label") and not target.isdigit():
-        raise BadOption(f"--target is predicted, label or the number of a class, not {target!r}.")
+    check_target_option(target)
     from uproar.cli.subjects import make_subject, read_image_set
     from uproar.storage.store import Store
 
@@ -151,8 +150,11 @@ def explain(
         print_file("Picture", out)
     if save is not None:
         _save(save, maps, subject, chosen)
-    again = same_subject(images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root)
+    again = same_subject(
+        images, task, model, weights, classes, plugin, size=size, seed=seed, data_root=data_root, answers=answers
+    )
     judged = ["--maps", str(save)] if save else ["--estimators", ",".join(maps)]
+    judged += [] if target == "predicted" else ["--target", target]
     print_next(opened(out), f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps")
     return 0
 
@@ -333,7 +335,8 @@ def _quality(outputs: np.ndarray, labels: Tensor | None, kind: OutputKind) -> Ne
     """How good the network is on the images; without labels that it knows, how sure."""
     from uproar.results.outputs import quality_of
 
-    known = labels is not None and bool(((labels >= 0) & (labels < outputs.shape[1])).all())
+    one_class = labels is not None and labels.dim() == 1 and kind.kind != "regression"
+    known = one_class and bool(((labels >= 0) & (labels < outputs.shape[1])).all())  # type: ignore[operator]
     followed = labels.numpy() if labels is not None and known else outputs.argmax(1)
     return quality_of(outputs, followed, known, kind)
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from uproar.cli.completion import complete_names
 from uproar.cli.console import note, output, table
 from uproar.cli.json_output import add_to_json
-from uproar.cli.next_steps import print_next
+from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import Plugins
 
 
@@ -57,5 +57,6 @@ def layers(
     output.print(shown)
     note(*(f"{family} has no default here: {reason}." for family, reason in refusals.items()))
     taken = next((each.name for each in found if "CAM" in each.default_of), "NAME")
-    print_next(f'uproar explain --task {task} --model "{model}" --estimators "grad_cam(layer={taken})"')
+    words = ("--weights", weights) if weights else ()
+    print_next(command("explain", "--task", task, "--model", model, *words, "--estimators", f"grad_cam(layer={taken})"))
     return 0

@@ -56,6 +56,7 @@ def same_subject(
     size: int | None = None,
     seed: int = 0,
     data_root: object = None,
+    answers: str = "auto",
 ) -> list[str]:
     """The words of a command line that name images, model and plug-ins, as far as they are not the defaults."""
     words = [] if images is None else [images]
@@ -66,6 +67,7 @@ def same_subject(
     for name, value in (
         ("--weights", weights),
         ("--classes", classes),
+        ("--output", None if answers == "auto" else answers),
         ("--size", size),
         ("--seed", seed or None),
         ("--data-root", data_root),

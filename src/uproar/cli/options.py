@@ -120,6 +120,16 @@ OutputOption = Annotated[
     str,
     option("--output", panel=WHAT, takes="KIND", default="auto", text=f"What the model returns: {', '.join(OUTPUTS)}"),
 ]
+ScoredTarget = Annotated[
+    str | None,
+    option(
+        "--target",
+        panel=WHAT,
+        takes="predicted|label|N",
+        text="The class, label or component that maps and scores follow",
+        default="label, where there are labels",
+    ),
+]
 PictureSize = Annotated[
     int | None,
     option(

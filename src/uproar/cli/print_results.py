@@ -167,7 +167,8 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
     for metric, group in scores.table.groupby("metric", sort=False):
         higher = bool(group["higher_is_better"].iloc[0])
         better = "higher is better" if higher else "lower is better"
-        columns = ("method", ">value", ">95 % interval", ">images", ">undefined", "note")
+        shared = group["note"].iloc[0] if group["note"].nunique() == 1 else ""
+        columns = ("method", ">value", ">95 % interval", ">images", ">undefined", *(() if shared else ("note",)))
         shown = table(f"{metric}{where} ({better}{_recovery(str(metric))})", *columns)
         for row in group.sort_values(["ranked", "value"], ascending=[False, not higher]).itertuples():
             value, low, high = (_number(v, "{:.3f}") for v in (row.value, row.low, row.high))
@@ -177,9 +178,11 @@ def print_metric_tables(scores: Scores, where: str = "") -> None:
                 f"{low} … {high}",
                 f"{scores.replicates} × {row.n}" if scores.replicates > 1 else str(row.n),
                 undefined_share(row.n, row.nan),
-                escape(row.note),
+                *(() if shared else (escape(row.note),)),
             )
         output.print(shown)
+        if shared:
+            output.print(escape(f"{metric}: {shared}."), style="dim", soft_wrap=True, highlight=False)
 
 
 def _recovery(judge: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from uproar.cli.checks import check_classes, check_folder, check_output_option
+from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
 from uproar.cli.console import check_size, errors, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.default_folder import default_folder
@@ -27,6 +27,7 @@ from uproar.cli.options import (
     OutputOption,
     PictureSize,
     Plugins,
+    ScoredTarget,
     Seed,
     Task,
     Weights,
@@ -108,6 +109,7 @@ def score(
         ),
     ] = None,
     answers: OutputOption = "auto",
+    target: ScoredTarget = None,
     limit: Annotated[int, option(panel=WHAT, takes="N", text="At most so many images", default="500")] = 500,
     seed: Seed = 0,
     plugin: Plugins = None,
@@ -136,6 +138,7 @@ def score(
     """Score maps by metrics that need no retraining: a table, per-image values, paired comparisons, a report."""
     check_size(size, images)
     check_output_option(answers)
+    check_target_option(target)
     if limit < 1:
         raise BadInput(f"--limit must be at least 1, not {limit}.")
     check_classes(classes, images)
@@ -145,7 +148,7 @@ def score(
     check_folder(out)
     from uproar.cli.imputer import compile_imputer  # torch loads slowly
     from uproar.cli.mapping_progress import ScoreProgress
-    from uproar.cli.score_inputs import check_labels, cut, labelled_subject, read_labels, read_maps
+    from uproar.cli.score_inputs import check_labels, cut, labelled_subject, read_labels, read_maps, said_output
     from uproar.cli.subjects import read_image_set
     from uproar.data.training_images import WAYS
     from uproar.estimators import read_chain, require_maps
@@ -175,7 +178,7 @@ def score(
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
         arrays = cut(given, chosen.x)
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
-        subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch, answers)  # type: ignore[arg-type]
+        subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch, answers, target)  # type: ignore[arg-type]
         tune = fine_tuner_of(subject, chosen, seed, place, watch.counting("epochs", f"fine-tuning {model}"))
         compile_imputer("mean", asked, watch)
         watch.say("measuring the network")
@@ -185,7 +188,8 @@ def score(
         work = ScoreProgress(watch, cost, seconds, began)
         arrays |= stored_maps(subject, chains, place, work.explained, cost.pieces, work.enough_explained)
         work.limited_to(min(len(a) for a in arrays.values()) if arrays else 0)
-        how = {"output": answers, "seed": seed, "labelled": labelled, "listen": work.scored, "over": work.over}
+        answered = said_output(subject, answers)  # type: ignore[arg-type]
+        how = {"output": answered, "seed": seed, "labelled": labelled, "listen": work.scored, "over": work.over}
         scores = subject_scores(subject, arrays, chains, asked, fine_tuner=tune if fine_tuned else None, **how)
         scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")

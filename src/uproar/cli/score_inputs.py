@@ -33,7 +33,8 @@ def check_labels(labels: Tensor, file: str, images: ImageSet) -> Tensor:
         there = f"{n} images" if n == images.count else f"{images.count} images, of which {n} are used"
         raise BadShape(f"{file} has {len(labels)} labels, but there are {there}: give one for each.")
     low, high = int(labels.min()), int(labels.max())
-    if low < 0 or (images.classes is not None and high >= images.classes):
+    several = labels.dim() > 1
+    if low < 0 or (not several and images.classes is not None and high >= images.classes):
         last = "" if images.classes is None else f" to {images.classes - 1}"
         raise BadInput(f"The labels in {file} run from {low} to {high}, but classes from 0{last}.")
     return labels[:n]
@@ -47,23 +48,35 @@ def labelled_subject(
     seed: int,
     watch: Watch,
     output: Output = "auto",
+    target: str | None = None,
 ) -> tuple[Subject, bool]:
-    """The images with their model, and whether the classes they are scored by are labels."""
+    """The images with their model, and whether the classes they are scored by are labels.
+
+    `target` is what maps and scores follow: `label`, which is the default where there are labels, `predicted`, or a
+    number.
+    """
     known = images.labels if labels is None else labels
-    target = "predicted" if known is None else "label"
-    subject = make_subject(replace(images, labels=known), model, weights, target, seed, watch, output)
-    if known is None:
+    chosen = target or ("predicted" if known is None else "label")
+    subject = make_subject(replace(images, labels=known), model, weights, chosen, seed, watch, output)
+    if known is None and chosen == "predicted" and subject.output.kind != "regression":
         note("no labels were given: scores are those of the class that the model predicts.")
-    return subject, known is not None
+    return subject, chosen == "label"
+
+
+def said_output(subject: Subject, output: Output) -> Output:
+    """What is said of a network's outputs from here on: their kind, where they are no softmax."""
+    return subject.output.kind if subject.output.kind != "softmax" else output
 
 
 def read_labels(file: str) -> Tensor:
     """The labels in an array file."""
     arrays = read_arrays(file)
     a = arrays.get("labels", next(iter(arrays.values()), None))
-    if a is None or a.ndim != 1 or a.dtype.kind not in "iu":
+    if a is None or a.ndim not in (1, 2) or a.dtype.kind not in "iu":
         got = "nothing" if a is None else f"{a.dtype} of shape {a.shape}"
-        raise BadInput(f"The labels in {file} are whole numbers, one per image, not {got}.")
+        raise BadInput(
+            f"The labels in {file} are whole numbers, one per image, or 0 and 1 for each of several labels, not {got}."
+        )
     return torch.from_numpy(a.astype("int64"))
 
 

@@ -61,14 +61,13 @@ def attention_rollout(
     tokens = token_structure(model, x)
     with AttentionRecord() as record:
         forward(model, x)
-    flow = None
-    for weights in record.weights:
+    row = tokens.start(x)
+    for weights in reversed(record.weights):
         mixed = _HEADS[heads](weights_per_image(weights.detach(), len(x)))
-        mixed = mixed + torch.eye(mixed.shape[-1], device=mixed.device)
-        mixed = mixed / mixed.sum(-1, keepdim=True)
-        flow = mixed if flow is None else mixed @ flow
-    assert flow is not None
-    return tokens.map_of(flow[:, list(tokens.read)].mean(1), x)
+        scale = 1 + mixed.sum(-1)
+        row = row / scale
+        row = row + _through(row, mixed)
+    return tokens.map_of(row, x)
 
 
 @estimator(
@@ -85,12 +84,11 @@ def grad_attention(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     with torch.enable_grad(), AttentionRecord() as record:
         total = class_scores(model, _tracked(x), target).sum()
     gradients = torch.autograd.grad(total, record.weights)
-    size = record.weights[0].shape[-1]
-    relevance = torch.eye(size, device=x.device).expand(len(x), -1, -1)
-    for weights, gradient in zip(record.weights, gradients, strict=True):
-        raised = weights_per_image((weights.detach() * gradient).clamp_min(0), len(x)).mean(1)
-        relevance = relevance + raised @ relevance
-    return tokens.map_of(relevance[:, list(tokens.read)].mean(1), x)
+    row = tokens.start(x)
+    for weights, gradient in zip(reversed(record.weights), reversed(gradients), strict=True):
+        raised = weights_per_image(torch.mul(weights.detach(), gradient).clamp_min_(0), len(x)).mean(1)
+        row = row + _through(row, raised)
+    return tokens.map_of(row, x)
 
 
 @estimator(
@@ -123,9 +121,25 @@ class TokenStructure:
     read: tuple[int, ...]
     blocks: tuple[str, ...]
 
+    tokens: int
+
+    def start(self, x: Images) -> Tensor:
+        """The row that is followed back from the last layer, (n, tokens): even over the tokens that are read."""
+        row = torch.zeros(len(x), self.tokens, device=x.device)
+        row[:, list(self.read)] = 1 / len(self.read)
+        return row
+
     def map_of(self, values: Tensor, x: Images) -> RawMaps:
         """One value per token, (n, tokens), as a map of the image."""
         return upsample(self.grid.maps(values[:, :, None].to(x)), x)
+
+
+def _through(row: Tensor, attention: Tensor) -> Tensor:
+    """What a row (n, tokens) gives to the tokens that its own attend to, by attention (n, tokens, tokens).
+
+    A row times a matrix, image by image: whole products of matrices would give the rows of all tokens, unasked.
+    """
+    return torch.bmm(row[:, None], attention)[:, 0]
 
 
 def token_structure(model: nn.Module, x: Images) -> TokenStructure:
@@ -146,7 +160,7 @@ def token_structure(model: nn.Module, x: Images) -> TokenStructure:
     grid = grid_of(two.new_empty(2, count, 1), 2, (x.shape[2], x.shape[3]), record.sizes, extra)
     if grid is None:
         raise NotApplicable(f"the {count} tokens of this model are no grid of patches of the image")
-    return TokenStructure(grid, _read_tokens(total, weights[-1]), _blocks(spans, len(weights), count))
+    return TokenStructure(grid, _read_tokens(total, weights[-1]), _blocks(spans, len(weights), count), count)
 
 
 def _read_tokens(total: Tensor, last: Tensor) -> tuple[int, ...]:

@@ -131,7 +131,9 @@ def is_predicted(outputs: Tensor, target: Labels) -> Tensor:
 def predicted_target(outputs: Tensor) -> Labels:
     """The class, or the label, with the highest score of each image; the component of a regression that has one."""
     if assumed_output().kind == "regression" and outputs.shape[1] > 1:
-        raise BadInput(f"The regression has {outputs.shape[1]} components: say with target= which is explained.")
+        raise BadInput(
+            f"The regression has {outputs.shape[1]} components: say with target= (--target) which is explained."
+        )
     return outputs.argmax(1)
 
 

@@ -57,7 +57,7 @@ def _one_output(output: Output) -> str:
     if output == "auto":
         return (
             "The model has one output per image, which may be the logit of a yes-or-no answer or a value: say "
-            "output='sigmoid' or output='regression'."
+            "output='sigmoid' or output='regression' (--output on the command line)."
         )
     return (
         f"The model has one output per image, and output={output!r} is a softmax, which is 1 for every image over one "
@@ -75,7 +75,7 @@ def _softmax(known: Tensor, output: Output, tolerance: float) -> OutputKind:
             f"The model's answers to all {len(known)} images lie between 0 and 1, but a row sums to "
             f"{float(sums.min()):.3g} to {float(sums.max()):.3g}, not to 1: they look like the sigmoids of several "
             "labels, of which a softmax means nothing. Say output='sigmoid' if they are, or output='logit' if they are "
-            "scores of classes of which one is right."
+            "scores of classes of which one is right (--output on the command line)."
         )
     return _PROBABILITIES if sum_to_one and output != "logit" else SOFTMAX
 

@@ -26,6 +26,7 @@ from uproar.study.bench import Bench, bench_for
 from uproar.study.maps import Subject
 from uproar.study.settings import Setting
 from uproar.study.spec import study_of
+from uproar.study.targets import followed_targets
 from uproar.training import predict
 
 
@@ -156,9 +157,10 @@ def _classes(images: ImageSet, spec: ModelSpec) -> int | None:
 
 
 def _targets(answers: Tensor, kind: OutputKind, labels: Tensor | None, target: str) -> Tensor:
-    if target == "label" and labels is not None:
-        return labels
-    if target != "predicted":
+    if target not in ("predicted", "label"):
         return torch.full((len(answers),), int(target))
     with assuming_output(kind):
-        return predicted_target(kind.read(answers, len(answers)))
+        outputs = kind.read(answers, len(answers))
+        if target == "label" and labels is not None:
+            return followed_targets(target, outputs, labels)
+        return predicted_target(outputs)

@@ -30,7 +30,8 @@ def explained_targets(target: Target, outputs: Tensor, labels: Tensor) -> Labels
 def followed_targets(target: Target, outputs: Tensor, labels: Tensor) -> Labels:
     """What a metric follows: the class; of several labels the likeliest of those that the image has, or of all.
 
-    Of a regression the component, of which there is one unless `target` says which.
+    Labels (n,) beside outputs of several labels say themselves which one is followed. Of a regression it is the
+    component, of which there is one unless `target` says which.
     """
     if isinstance(target, int):
         return torch.full((len(outputs),), target, device=outputs.device)
@@ -39,8 +40,8 @@ def followed_targets(target: Target, outputs: Tensor, labels: Tensor) -> Labels:
         return labels.to(outputs.device)
     if assumed.kind == "regression":
         return predicted_target(outputs)
-    if assumed.single:
-        return labels[:, 0].long().to(outputs.device)
+    if assumed.single or labels.dim() == 1:
+        return labels.reshape(len(labels), -1)[:, 0].long().to(outputs.device)
     there = labels.to(outputs.device).bool()
     there = there | ~there.any(1, keepdim=True)
     return outputs.masked_fill(~there, -torch.inf).argmax(1)
