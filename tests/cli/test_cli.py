@@ -397,7 +397,7 @@ def test_score_takes_own_maps_and_estimators_and_writes_tables_and_a_page(here, 
     assert _exit_code([*common, "--maps", "m.npz", "--compare", "grad", "--out", "s"]) == 0
     shown = capsys.readouterr().out
     assert "pointing_game: how far grad leads, paired over images" in shown
-    assert "deletion(steps=5) (lower is better)" in shown
+    assert "deletion(steps=5) (lower is better; recovery 0.97, trusted)" in " ".join(shown.split())
     assert "images shown to the model" in shown
     for name in ("scores.html", "scores.csv", "comparisons.csv", "per_image.parquet"):
         assert (here / "s" / name).stat().st_size > 0
