@@ -123,7 +123,7 @@ def board_json(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     names = {column: [*dict.fromkeys(table[column])] for column in NAMED}
     numbers = {column: table[column].map({name: i for i, name in enumerate(own)}) for column, own in names.items()}
     needed = np.where(np.isfinite(table["needed"]), table["needed"], np.nan)
-    rounded = table.assign(needed=needed, counts=table["counts"].astype(int), **numbers).round(3)
+    rounded = table.assign(needed=needed, counts=table["counts"].astype(int), **numbers).round(4)
     rows = [json.dumps([None if _missing(v) else v for v in row]) for row in rounded.to_numpy(dtype=object).tolist()]
     head = json.dumps({**facts, "names": names, "columns": [*COLUMNS]}, ensure_ascii=False)[:-1]
     return head + ', "rows": [\n' + ",\n".join(rows) + "\n]}\n"
