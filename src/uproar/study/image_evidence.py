@@ -14,7 +14,7 @@ import torch
 from uproar.errors import CODE_ERRORS
 from uproar.estimators import Chain
 from uproar.protocols import Protocol
-from uproar.removal.fill import read_fill, replacement
+from uproar.removal.fill import filled, read_fill, replacement
 from uproar.seeds import Draws
 from uproar.storage.store import Item
 from uproar.study.bench import Bench
@@ -114,13 +114,13 @@ class ImageEvidence:
     def changed(self, chain: Chain, fraction: float, keeps: bool, rows: slice) -> np.ndarray | None:
         """Images as the first protocol that removes (or keeps) shows them in the first replicate, as bytes."""
         protocol = next((p for p in self.study.protocol_list if p.keeps == keeps), None)
-        if protocol is None:
-            return None
         seed, numbers = self.study.seeds[0], list(range(*rows.indices(self.count)))
         around = self.bench.cells.around(Draws.of(seed, numbers, "test"))
         with contextlib.suppress(*CODE_ERRORS):  # a fill of the user: its cells say why
-            important = self._important(chain, seed, fraction, rows)
-            return _bytes(protocol.change(self.bench.task.test.read(rows), important, self.study.fill, around))
+            x, important = self.bench.task.test.read(rows), self._important(chain, seed, fraction, rows)
+            if protocol is not None:
+                return _bytes(protocol.change(x, important, self.study.fill, around))
+            return _bytes(filled(x, ~important if keeps else important, self.study.fill, around))
         return None
 
     # what networks said

@@ -87,7 +87,7 @@
 
   function firstMethod() {
     const methods = ordered();
-    return (methods.find((one) => one.standing === "use") || methods[0]).name;
+    return (methods.find((one) => one.standing === "use") || methods.find((one) => !one.network_free) || methods[0]).name;
   }
 
   // the best group first, then what never looks at the network
@@ -346,6 +346,7 @@
     const answered = await Promise.all(methods.map((m) => Promise.all(here.protocols.map((_, k) => answers(k, m)))));
     const values = here.metrics.length ? await Promise.all(methods.map((m) => load(`${place()}-values-${m}`))) : [];
     if (mine !== turn) return;
+    get("answered").hidden = here.protocols.length === 0;
     get("pictures").replaceChildren(made("div", { class: "pair" }, ...strips));
     showOverFractions(known, methods, answered, i);
     showSaid(known, methods, answered, i);
