@@ -19,7 +19,9 @@ from uproar.bibliography import papers
 from uproar.claims.registry import claims
 from uproar.estimators import estimators
 from uproar.metrics import metrics
-from uproar.report import write_scores
+from uproar.report.files import write_files
+from uproar.report.score_archive import archive_files
+from uproar.report.tables import score_table_files
 from uproar.runs.folder import write_run
 from uproar.scoring import score_all
 from uproar.training.recipe import recipes
@@ -76,7 +78,8 @@ def place(tmp_path_factory):
     uproar.run(folder / "study.toml", store=runs / "digits/store", jobs=1)
     write_run(runs / "digits", uproar.study_of(folder / "study.toml"), str(runs / "digits/store"), {}, STUDY)
     task, model, x, y, maps = small()
-    write_scores(score_all(model, x, y, maps, ["deletion(steps=2)"], mean=task.mean), runs / "score")
+    scores = score_all(model, x, y, maps, ["deletion(steps=2)"], mean=task.mean)
+    write_files({**score_table_files(scores), **archive_files(scores)}, runs / "score")
     return folder
 
 
