@@ -68,4 +68,4 @@ $(VENV)/.docs: $(VENV)/.demo requirements-docs.lock
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs build dist docs/reference docs/notebooks
+	rm -rf $(VENV) runs build dist docs/reference docs/notebooks docs/project

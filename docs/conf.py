@@ -33,5 +33,9 @@ html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 
+(HERE / "project").mkdir(exist_ok=True)
+for _page in ("CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"):  # pages of the repository's first folder
+    _text = (ROOT / f"{_page}.md").read_text(encoding="utf-8").replace("](docs/", "](../")
+    (HERE / "project" / f"{_page}.md").write_text(_text, encoding="utf-8")
 reference_pages.write_pages(HERE / "reference")
 notebook_pages.write_pages(ROOT / "examples" / "notebooks", HERE / "notebooks")
