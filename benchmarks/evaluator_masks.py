@@ -19,13 +19,21 @@ from scipy.stats import kendalltau
 import uproar
 from uproar.data import load
 from uproar.models import ModelSpec, build
-from uproar.protocols.evaluator import MaskedImages, build_evaluator, evaluator_recipe, evaluator_scores, mask_pool
+from uproar.protocols.evaluator import (
+    MaskedImages,
+    build_evaluator,
+    evaluator_epochs,
+    evaluator_recipe,
+    evaluator_scores,
+    mask_pool,
+)
 from uproar.protocols.mask_assignment import moved_to, random_places
 from uproar.protocols.protocol import beside_mask
 from uproar.removal import ranks
 from uproar.removal.order import removed_at
 from uproar.seeds import Draws
 from uproar.training import Recipe, fit, predict
+from uproar.training.stack import stackable
 
 ESTIMATORS = (
     "random", "block_random", "sobel", "brightness", "centre", "grad", "guided_backprop", "ig", "sq(grad)", "sq(ig)", "sg(grad)", "sg_sq(grad)",
@@ -45,13 +53,14 @@ def places(model, split, rows, name):
 def trained(task, spec, pool, recipe, seed):
     """An evaluator whose masks come from a pool of rankings; removed pixels have the mean colour."""
     colour = task.mean.view(1, -1, 1, 1)
-    times = 2 * recipe.epochs
+    times = evaluator_epochs(recipe, task.shape)
     images = MaskedImages(
         task.train, pool, times, seed, lambda x, gone, _: beside_mask(torch.where(gone[:, None], colour, x), gone)
     )
     network = build_evaluator(spec, task, 1, seed)
     labels = task.train.labels
-    fit(network, images, torch.stack([labels, labels], 1).repeat(times, 1), evaluator_recipe(recipe), seed)
+    tiny = stackable(network.body, task.shape)
+    fit(network, images, torch.stack([labels, labels], 1).repeat(times, 1), evaluator_recipe(recipe, tiny), seed)
     return network
 
 
