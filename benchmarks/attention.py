@@ -30,7 +30,7 @@ METHODS = ("attention_rollout", "grad_attention", "legrad")
 TARGET = 1.3
 NETWORKS = {
     "vit-small, 32 px": ("vit-small", 32, 32),
-    "ViT-Ti/16, 224 px": ("vit-small(patch=16, width=192, depth=12, heads=3)", 224, 2),
+    "ViT-Ti/16, 224 px": ("vit-small(patch=16, width=192, depth=12, heads=3)", 224, 8),
 }
 """By title: the model, the side of the images, and how many of them are explained at a time."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from types import SimpleNamespace
 
@@ -198,10 +199,32 @@ def test_a_missing_model_of_hugging_face_is_one_sentence(tmp_path):
         make(ModelSpec.of(f'hf:"{tmp_path / "nothing"}"'), 0, (3, 16, 16), None, GREY, GREY)
 
 
+def loaded(library):
+    """The library, or a skipped test that says why: builds of torchvision for CUDA do not load beside a torch for CPUs."""
+    try:
+        return importlib.import_module(library)
+    except Exception as error:
+        pytest.skip(f"{library} cannot be loaded: {error}")
+
+
+def test_a_network_of_torchvision_is_built_by_name_and_normalises_inside():
+    zoo = loaded("torchvision").models
+    model = make(ModelSpec.of("torchvision:resnet18"), 0, (3, 64, 64), 4, GREY, GREY).eval()
+    x = torch.rand(2, 3, 64, 64)
+    plain = zoo.resnet18(num_classes=4).eval()
+    plain.load_state_dict(
+        {name: value for name, value in model.state_dict().items() if not name.startswith("normalise")}
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(uproar.predict(model, x), plain(2 * x - 1), atol=1e-5, rtol=1e-4)
+    assert list(uproar.layers(model, x, "grad_cam")["layer"]) == ["layer4"]
+
+
 def test_a_network_of_timm_is_built_by_name_and_normalises_inside():
-    pytest.importorskip("timm", reason="timm is not installed")
-    x = torch.rand(2, 3, 32, 32)
+    loaded("timm")
     model = make(ModelSpec.of("timm:test_vit"), 0, (3, 160, 160), 4, GREY, GREY).eval()
     x = torch.rand(2, 3, 160, 160)
     assert uproar.predict(model, x).shape == (2, 4)
     assert float(uproar.explain(model, x, "grad").std()) > 0
+    assert list(uproar.layers(model, x, "grad_cam")["layer"]) == ["blocks.5.norm1"]
+    assert float(uproar.explain(model, x, "grad_attention").std()) > 0
