@@ -2,6 +2,7 @@
 
     python benchmarks/time_left.py            # a study with 1 and 2 processes, its audits, scores, maps
     python benchmarks/time_left.py --quick    # a smaller study
+    python benchmarks/time_left.py --study    # the study with one process alone, the evaluator first
 
 While each runs, the time left is noted several times a second with the time that has gone by. When it has ended the truth is
 known. Reported: the share of the moments after the first tenth at which something was promised, at which the promise was right
@@ -22,7 +23,6 @@ import torch
 
 from uproar.cli.mapping_progress import MapProgress, ScoreProgress
 from uproar.cli.progress import Watch, of_study
-from uproar.cli.score_inputs import subject_scores
 from uproar.cli.subjects import make_subject, read_image_set
 from uproar.estimators import read_chain
 from uproar.storage.store import Store
@@ -30,6 +30,7 @@ from uproar.study.maps import pieces_of, stored_maps
 from uproar.study.run import run_study
 from uproar.study.score_cost import ScoreCost
 from uproar.study.spec import study_of
+from uproar.study.subject_scores import subject_scores
 
 EVERY = 0.1
 """Seconds between two notes."""
@@ -105,13 +106,15 @@ def maps(folder: Path, quick: bool, score: bool) -> Callable:
     return work
 
 
-def main(quick: bool) -> None:
+def main(quick: bool, alone: bool) -> None:
     torch.set_num_threads(1)
     print("| what | seconds | promised | right within 2× | median ratio | worst |\n|---|---|---|---|---|---|")
     for jobs in (1, 2):
         with tempfile.TemporaryDirectory() as place:
             name = f"study, {jobs} process{'es' * (jobs > 1)}"
             judged(name, noted(study(Path(place), quick, jobs)))
+            if alone:
+                return
             if jobs == 1:
                 more = study(Path(place), quick, jobs, ("geometry", "values", "sparsity"))
                 judged("three audits of it, 1 process", noted(more))
@@ -124,4 +127,4 @@ def main(quick: bool) -> None:
 
 
 if __name__ == "__main__":
-    main("--quick" in sys.argv)
+    main("--quick" in sys.argv, "--study" in sys.argv)

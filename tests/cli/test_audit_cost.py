@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -72,6 +73,19 @@ def test_networks_are_retrained_only_where_that_was_asked_for(given, monkeypatch
     assert "ask with --audits geometry." in said
     assert _exit_code(["audit", "r", "--cost", "--audits", "geometry", "--jobs", "1"]) == 0
     assert "not asked" not in capsys.readouterr().out
+
+
+def test_the_same_run_after_an_audit_keeps_it_on_the_page_and_another_study_says_that_it_does_not(given, capsys):
+    options = ["--task", TASK, "--model", MODEL, "--weights", "net.safetensors", "--estimators", "random,grad"]
+    options += ["--protocols", "roar:no-retrain", "--fractions", "0.5", "--seeds", "1", "--jobs", "1", "--out", "r"]
+    assert _exit_code(["run", *options]) == 0
+    assert _exit_code(["audit", "r", "--audits", "variation", "--jobs", "1"]) == 0
+    capsys.readouterr()
+    assert _exit_code(["run", *options, "--json"]) == 0
+    assert [row["audit"] for row in json.loads(capsys.readouterr().out)["audits"]] == ["variation"]
+    assert _exit_code(["run", *options, "--seeds", "2"]) == 0
+    said = re.sub(r"\s+", " ", capsys.readouterr().err)
+    assert "leaves the page; uproar audit r --audits variation asks anew." in said
 
 
 def test_a_folder_of_scores_is_told_what_to_do_instead(tmp_path, capsys):
