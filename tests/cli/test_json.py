@@ -43,7 +43,9 @@ def printed(capsys, *words):
     """The object that a command prints, with its exit code; anything else on standard output is an error."""
     capsys.readouterr()
     code = _exit_code([str(word) for word in words])
-    return json.loads(capsys.readouterr().out), code
+    said = capsys.readouterr()
+    assert said.out, (code, said.err)
+    return json.loads(said.out), code
 
 
 def test_the_tables_of_a_run_are_those_of_its_csv_files(made, capsys):

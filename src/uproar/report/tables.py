@@ -28,7 +28,6 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     behind each.
     """
     files = {f"{name}.csv": _csv(frame) for name, frame in run_tables(results, verdict_table(chapters)).items()}
-    files |= {f"{name}.csv": _csv(frame) for name, frame in evaluator_tables(results).items()}
     files["results.parquet"] = _parquet(results.table)
     if results.findings:
         files |= _audit_tables(results)
@@ -55,7 +54,7 @@ def run_tables(results: Results, verdicts: pd.DataFrame) -> dict[str, pd.DataFra
             "metric_values": _over_settings(results, lambda scores: scores.table),
             "metric_comparisons": _over_settings(results, lambda scores: scores.comparisons),
         }
-    return tables
+    return {**tables, **evaluator_tables(results)}
 
 
 def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
