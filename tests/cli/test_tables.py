@@ -86,7 +86,8 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
     trust = pd.DataFrame(columns=["task", "model", "protocol", "estimator", "trust", "why"])
     console = Console(width=width, file=io.StringIO(), color_system=None)
     monkeypatch.setattr(printed, "output", console)
-    printed._print_verdicts(type("Results", (), {"verdicts": verdicts, "trust": trust, "protocols": PROTOCOLS}))
+    results = {"verdicts": verdicts, "trust": trust, "protocols": PROTOCOLS, "score_names": {}}
+    printed._print_verdicts(type("Results", (), results))
     shown = console.file.getvalue()
     assert {"-23.6", "-31.0…-11.0", "0.032", "+12.3", "+10.0…+15.0", "<0.001"} <= words(shown)
     assert "3 replicates, 5 random rankings each, 71800 test images" in " ".join(shown.split())
