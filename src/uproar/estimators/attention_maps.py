@@ -139,7 +139,7 @@ def _through(row: Tensor, attention: Tensor) -> Tensor:
 
     A row times a matrix, image by image: whole products of matrices would give the rows of all tokens, unasked.
     """
-    return torch.bmm(row[:, None], attention)[:, 0]
+    return torch.matmul(row[:, None], attention)[:, 0]
 
 
 def token_structure(model: nn.Module, x: Images) -> TokenStructure:

@@ -3,8 +3,9 @@
 Matrix libraries choose their kernel by the number of rows, and vectorised functions treat the last few numbers of a
 tensor in another way than the rest; either changes the last bits. Here matrix products of layers are made in blocks of
 16 to 128 rows, for which the kernels are the same, and the functions concerned get tensors without such a rest.
-Measured with MKL on a processor with AVX-512 and one thread; with several threads the work is split by the
-number of rows once more, and nothing here can prevent that.
+Where vectors are short, kernels go by the place of a row in memory too: rows are padded so that each begins at a place
+of the same kind. Measured with MKL on processors with AVX-512 and with AVX2 and one thread; with several threads the
+work is split by the number of rows once more, and nothing here can prevent that.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ FEWEST, MOST = 16, 128
 """Rows of one matrix product."""
 LINE = 16
 """Numbers in a cache line, in single precision."""
+SHORT = 4
+"""Numbers in the shortest vector, in single precision: rows begin at multiples of it."""
 LANES = 64
 """Numbers that fill whole vector registers, twice, in any precision."""
 
@@ -37,7 +40,7 @@ class BatchInvariant(TorchFunctionMode):
                 return _aligned(func, *args)
             if func in _CONVOLUTIONS and _is_product(*args):
                 return _as_linear(*args[:3])
-            if func is F.multi_head_attention_forward and _is_narrow(args, kwargs):
+            if func is F.multi_head_attention_forward and _is_unmasked(args, kwargs):
                 return _widened(func, args, kwargs)
             if func in _UNEVEN:
                 return _without_rest(func, args[0], args[1:], kwargs)
@@ -92,31 +95,52 @@ def _as_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out[:, :, None, None]
 
 
-def _is_narrow(args: tuple, kwargs: dict) -> bool:
+def _is_unmasked(args: tuple, kwargs: dict) -> bool:
     masks = kwargs.get("key_padding_mask"), kwargs.get("attn_mask")
-    return args[0].dim() == 3 and 0 < args[0].shape[1] < ATTENDED and masks == (None, None)
+    return args[0].dim() == 3 and args[0].shape[1] > 0 and masks == (None, None)
 
 
 def _widened(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """An attention layer with images of zeros beside the few that there are, (tokens, n, features)."""
-    n = args[0].shape[1]
-    wide = (F.pad(a, (0, 0, 0, ATTENDED - n)) for a in args[:3])
-    out, weights = func(*wide, *args[3:], **kwargs)
-    return out[:, :n], None if weights is None else weights[:n]
+    """An attention layer with images and tokens of zeros beside those that there are, (tokens, n, features).
+
+    The added tokens are masked; the mask is there also where none was added, since without it another kernel is taken.
+    """
+    (tokens, n), keys = args[0].shape[:2], args[1].shape[0]
+    wide = [F.pad(a, (0, 0, 0, max(0, ATTENDED - n), 0, -a.shape[0] % SHORT)) for a in args[:3]]
+    added = torch.arange(wide[1].shape[0]) >= keys
+    out, weights = func(*wide, *args[3:], **{**kwargs, "key_padding_mask": added.expand(wide[1].shape[1], -1)})
+    return out[:tokens, :n], None if weights is None else weights[:n, ..., :tokens, :keys]
 
 
 def _in_blocks(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tensor:
     rows = x.reshape(-1, x.shape[-1])
-    n = len(rows)
-    if n == 0:
+    if len(rows) == 0:
         return func(x, *rest, **kwargs)
-    parts = [func(_at_least(part), *rest, **kwargs)[: len(part)] for part in rows.split(MOST)]
-    whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+    rows, rest, width = _lined_up(func, rows, rest)
+    parts = [func(_at_least(part), *rest, **kwargs)[: len(part), :width] for part in rows.split(MOST)]
+    whole = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
     return whole.view(*x.shape[:-1], whole.shape[-1])
 
 
 def _at_least(rows: Tensor) -> Tensor:
     return rows if len(rows) >= FEWEST else F.pad(rows, (0, 0, 0, FEWEST - len(rows)))
+
+
+def _lined_up(func: Callable, rows: Tensor, rest: tuple) -> tuple[Tensor, tuple, int]:
+    """Rows, weights and bias with zeros at the end, so that all rows begin at the same kind of place; the width of the
+    product."""
+    weight, *bias = rest
+    by_output = func is F.linear
+    width = weight.shape[0 if by_output else 1]
+    inner, outer = -rows.shape[1] % SHORT, -width % SHORT
+    if inner or outer:
+        weight = F.pad(weight, (0, inner, 0, outer) if by_output else (0, outer, 0, inner))
+        bias = [each if each is None else F.pad(each, (0, outer)) for each in bias]
+    return _at_a_line(F.pad(rows, (0, inner)) if inner else rows.contiguous()), (weight, *bias), width
+
+
+def _at_a_line(rows: Tensor) -> Tensor:
+    return rows.clone() if rows.data_ptr() % (LINE * rows.element_size()) else rows
 
 
 def _without_rest(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tensor:
