@@ -57,13 +57,18 @@ def test_an_audit_after_a_run_equals_one_within_it(tmp_path):
     assert found.sentence == within.findings[0].sentence
 
 
-def test_without_names_nothing_is_trained_and_a_warning_names_what_would_be(tmp_path, monkeypatch):
+def test_without_names_nothing_is_trained_and_a_warning_names_what_would_be(tmp_path, declared, monkeypatch):
+    @audit(title="Free", question="Is it free?")
+    def free(evidence):
+        """Needs nothing."""
+        return Finding("holds", "Fine.")
+
+    monkeypatch.setattr("uproar.audits.audits", {name: audits[name] for name in ("geometry", "free")})
     run = uproar.run(SMALL, store=tmp_path, jobs=1)
-    monkeypatch.setattr("uproar.audits.audits", {name: audits[name] for name in ("geometry", "values")})
     before = len(list(tmp_path.rglob("*.safetensors")))
     with pytest.warns(UserWarning, match=r'not asked: geometry \(\d+\)\. Ask .* uproar.audit\(run, "geometry"\)'):
         found = uproar.audit(run, jobs=1)
-    assert [one.audit for one in found] == ["values"]
+    assert [one.audit for one in found] == ["free"]
     assert len(list(tmp_path.rglob("*.safetensors"))) == before
 
 

@@ -53,7 +53,7 @@ OF_RUN = [
     ("--budget", "soon", "--budget takes a time such as"),
     ("--compare", "nonsense", "--compare nonsense: there is no such method; there are random, grad"),
     ("--out", "file/x", "is a file; choose another folder"),
-    ("--ray", "nowhere:1", "Give --jobs for this machine or --ray for a cluster, not both"),
+    ("--ray", "nowhere:1", "Give --jobs for this machine, --ray or --slurm for a cluster; not more than one of them"),
 ]
 OF_MAPS = [
     ("--task", "nonsense", "No task is called 'nonsense'"),
