@@ -158,16 +158,7 @@ def _parameter(one: inspect.Parameter) -> str:
 
 
 def markdown(docstring: str | None) -> str:
-    """A docstring as Markdown: examples and aligned columns become code blocks.
-
-    >>> print(markdown("The sum.\\n\\n    >>> add(1, 2)\\n    3\\n    "))
-    The sum.
-    <BLANKLINE>
-    ```pycon
-    >>> add(1, 2)
-    3
-    ```
-    """
+    """A docstring as Markdown: examples and aligned columns become code blocks."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring or ""))
     return "\n\n".join(_paragraph(text) for text in paragraphs)
 

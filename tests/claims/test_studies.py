@@ -277,6 +277,8 @@ def test_tiny_studies_run_whole(name, tmp_path, commands):
     Every cell is done, every claim has its number or a reason, on screen, in the table, on the page.
     """
     less = ["--limit", "100", "--epochs", "1", "--seeds", str(min(2, len(study_named(name).seeds)))]
+    if name == "li2024-tiny":  # soundness is defined where the network is right on enough images
+        less = []
     done = commands.piped(["run", name, *less, "--jobs", "1", "--out", "."], tmp_path, timeout=600)
     assert done.code == 0, done.errors
     said = re.sub(r"\s+", " ", done.text)

@@ -146,7 +146,7 @@ def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
         (["run", "--jobs", "0"], 2, "--jobs must be at least 1"),
         (["run", "--ray", "nobody"], 2, "--ray takes 'auto' or HOST:PORT"),
         (["run", "--ray", "127.0.0.1:1"], 2, "No Ray cluster answers at 127.0.0.1:1"),
-        (["run", "--ray", "auto", "--jobs", "2"], 2, "--jobs for this machine or --ray for a"),
+        (["run", "--ray", "auto", "--jobs", "2"], 2, "--jobs for this machine, --ray or --slurm for a"),
         (["run", "--store", "s4://x/y"], 2, "No file system is known for s4://"),
         (["run", "--limit", "0"], 2, "limit must be at least 1, not 0"),
         (["run", "--epochs", "0"], 2, "epochs must be at least 1, not 0"),
@@ -173,7 +173,7 @@ def test_a_failed_cell_is_told_and_gives_exit_code_1(here, capsys):
         (["score", "--metrics", "insertoin"], 2, "Did you mean 'insertion'"),
         (["score", "--maps", "nope.npz"], 2, "There is no file nope.npz"),
         (["score", "--maps", "grey.npz"], 2, "There are no maps in grey.npz"),
-        (["score", "--labels", "half.npy"], 2, "whole numbers, one per image, not float64"),
+        (["score", "--labels", "half.npy"], 2, "whole numbers, one per image, or 0 and 1"),
         (["score", "--maps", "words.npz"], 2, "are numbers (n, h, w), not <U1"),
         (
             ["score", "--output", "logits"],

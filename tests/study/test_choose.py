@@ -108,7 +108,7 @@ def test_a_network_that_is_not_ours_gets_the_same_answer(images, kind):
 def test_training_images_add_fine_tuned_judges_that_decide(images):
     x, y = images
     answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)"], train=x, train_labels=y)
-    assert {judge.label for judge in answer.deciding} <= {"ffid_plus", "idsds"}
+    assert {judge.label for judge in answer.deciding} <= {"ffid_plus", "idsds", "road"}
     assert {judge.kind for judge in answer.judges} == {"fine-tuned", "filled"}
 
 

@@ -295,7 +295,7 @@ def test_addresses_where_no_cluster_is_are_one_sentence(tmp_path, small, monkeyp
     refused(f"127.0.0.1:{server.server_port}", "is not a Ray cluster; its port is 6379 by default")
     server.shutdown()
     server.server_close()
-    with pytest.raises(BadInput, match="Give --jobs for this machine or --ray for a cluster"):
+    with pytest.raises(BadInput, match="Give --jobs for this machine, --ray or --slurm for a cluster"):
         uproar.run(small(), store=tmp_path, ray="auto", jobs=2)
     with pytest.raises(BadInput, match="No node sees memory://x"):
         uproar.run(small(), store="memory://x", ray="auto")

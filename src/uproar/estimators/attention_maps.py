@@ -125,9 +125,9 @@ class TokenStructure:
 
     def start(self, x: Images) -> Tensor:
         """The row that is followed back from the last layer, (n, tokens): even over the tokens that are read."""
-        row = torch.zeros(len(x), self.tokens, device=x.device)
-        row[:, list(self.read)] = 1 / len(self.read)
-        return row
+        row = torch.zeros(self.tokens)
+        row[list(self.read)] = 1 / len(self.read)
+        return row.to(x.device).repeat(len(x), 1)
 
     def map_of(self, values: Tensor, x: Images) -> RawMaps:
         """One value per token, (n, tokens), as a map of the image."""
