@@ -193,15 +193,16 @@ def as_html(sentence: str) -> Markup:
 
 
 def lead_as_html(sentence: str) -> Markup:
-    """The sentence with what comes after its first clause in smaller letters.
+    """The sentence with what comes after its first clause in smaller letters; the semicolon between is only read aloud.
 
-    >>> lead_as_html("Use `ig`; `grad` is worse.")
-    Markup('Use <code>ig</code>; <span class="rest"><code>grad</code> is worse.</span>')
+    >>> lead_as_html("Use a; b is not.")
+    Markup('Use a<span class="visually-hidden">; </span><span class="rest">b is not.</span>')
     """
-    lead, semicolon, rest = sentence.partition("; ")
+    lead, _, rest = sentence.partition("; ")
     if not rest:
         return as_html(sentence)
-    return Markup('{}{}<span class="rest">{}</span>').format(as_html(lead), semicolon, as_html(rest))
+    pattern = Markup('{}<span class="visually-hidden">; </span><span class="rest">{}</span>')
+    return pattern.format(as_html(lead), as_html(rest))
 
 
 def as_markdown(sentence: str) -> str:
