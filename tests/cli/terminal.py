@@ -194,6 +194,8 @@ def _become(asked: dict, handles: list[int]) -> None:
         os.dup2(handle, number)
     for handle in set(handles) - {0, 1, 2}:
         os.close(handle)
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):  # of whoever runs the tests
+        os.environ.pop(name, None)
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -212,8 +214,8 @@ def _become(asked: dict, handles: list[int]) -> None:
     except BaseException:
         import traceback
 
-        traceback.print_exc()
         code = 1
+        traceback.print_exc()
     finally:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()

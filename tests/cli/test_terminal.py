@@ -99,3 +99,35 @@ def test_ctrl_c_where_nothing_can_be_kept_says_so_and_the_second_one_ends_at_onc
     shown = commands.terminal(given, tmp_path, keys=[("(?s)checking.{30}", "\x03")], timeout=50)
     assert shown.code == 130
     assert "Stopped. Nothing was kept." in shown.plain
+
+
+COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
+"""Sequences that choose a colour; bold and dim are none."""
+SMALL_RUN = [
+    *("run", "--task", "planted(size=8,classes=3,train=24,test=12)", "--model", "cnn-small(width=2)", "--seeds", "2"),
+    *("--estimators", "random,grad", "--protocols", "roar", "--fractions", "0.5", "--epochs", "1", "--jobs", "1"),
+]
+
+
+def test_colours_are_those_that_the_surrounding_wants(commands, tmp_path):
+    """A run with its bar and tables, the page of it again, and the error of a wrong command."""
+    for variables, term, given, coloured in (
+        ({}, "xterm-256color", [*SMALL_RUN, "--out", "r"], True),
+        ({"NO_COLOR": "1"}, "xterm-256color", [*SMALL_RUN, "--out", "n"], False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, "xterm-256color", ["report", "r"], False),
+        ({}, "dumb", ["report", "r"], False),
+    ):
+        for arguments, code in ((given, 0), (["run", "--seeds", "x"], 2)):
+            shown = commands.terminal(arguments, tmp_path, term=term, variables=variables)
+            assert shown.code == code, shown.plain
+            assert bool(COLOURS.search(shown.text)) == coloured, (variables, term, shown.text)
+            assert term != "dumb" or "\x1b" not in shown.text
+
+
+def test_a_pipe_that_wants_colours_gets_them_without_lines_drawn_again(commands, tmp_path):
+    shown = commands.piped([*SMALL_RUN, "--out", "r"], tmp_path, variables={"FORCE_COLOR": "1"})
+    assert shown.code == 0, shown.errors
+    assert COLOURS.search(shown.text)
+    assert not re.search(r"\x1b\[\d*[A-K]|\x1b\[\?25", shown.text + shown.errors), "cursor movements in a pipe"
+    plain = commands.piped(["report", "r"], tmp_path)
+    assert plain.code == 0 and "\x1b" not in plain.text + plain.errors

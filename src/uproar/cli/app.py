@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -114,7 +115,8 @@ def _exit_code(arguments: list[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except Terminated as ended:
-        errors.print(f"\n{ended} {escape(what_is_kept())}", soft_wrap=True)
+        with contextlib.suppress(OSError):  # a terminal that was closed
+            errors.print(f"\n{ended} {escape(what_is_kept())}", soft_wrap=True)
         return ended.exit_code
     except UproarError as error:
         return _refused(str(error), 3 if isinstance(error, StoreError) else 2)
