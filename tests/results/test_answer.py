@@ -9,6 +9,7 @@ import pytest
 import scipy.stats
 
 from uproar.errors import BadInput
+from uproar.metrics import metrics
 from uproar.results import judges
 from uproar.results.answer import answer_of_scores
 from uproar.results.evaluator import EvaluatorBits
@@ -16,6 +17,7 @@ from uproar.results.flags import Flag
 from uproar.results.judges import Judge, checked
 from uproar.results.quality import NetworkQuality
 from uproar.results.recovery import JudgeRecovery
+from uproar.results.scores import Curves, Line
 from uproar.results.study import Results
 from uproar.statistics.intervals import Interval
 from uproar.statistics.sample_size import needed
@@ -71,6 +73,26 @@ def test_where_there_are_no_classes_no_mask_can_encode_one():
         "encoding",
         "leak",
     }
+
+
+@pytest.mark.parametrize(
+    ("metric", "shown"),
+    [("road", False), ("road_lerf:leemann", True), ("insertion", True), ("insertion:rise", True), ("deletion", False)],
+)
+def test_the_random_curve_of_a_judge_is_read_by_the_share_of_pixels_that_are_filled(metric, shown):
+    line = Line(np.array([0.9, 0.2]), np.zeros(2), np.ones(2))
+    scores = replace(
+        scores_of({metric: CONTROLS | {"ig": 0.8}}), curves={metric: Curves(np.array([0.25, 1.0]), {"random": line})}
+    )
+    (judge,) = judges.judges_of_scores(scores)
+    assert judge.random_curve == (((0.0, 0.2), (0.75, 0.9)) if shown else ((0.25, 0.9), (1.0, 0.2)))
+
+
+def test_a_metric_of_the_user_is_no_variant_by_its_name(monkeypatch):
+    """Only the declaration says what a metric is a variant of."""
+    monkeypatch.setitem(metrics._entries, "road:mine", replace(metrics["soundness"], name="road:mine"))
+    assert judges.kind_of_metric("road:leemann") == "filled"
+    assert judges.kind_of_metric("road:mine") is None
 
 
 def answered(insertion: dict[str, float], **changes):

@@ -13,6 +13,7 @@ import pandas as pd
 from uproar.audits.plots import bars, heat_map
 from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, several
 from uproar.errors import NotApplicable
+from uproar.expression import parse
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.areas import area
@@ -45,7 +46,7 @@ def _studies(study: Study, *, protocol: str, fill: str, models: tuple[str, ...])
 def _other(study: Study, fill: str) -> str:
     if fill != "other":
         return fill
-    return "mean" if study.fill.startswith("linear") else "linear"
+    return "mean" if parse(study.fill).name == "linear" else "linear"
 
 
 @audit(

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from uproar.expression import Call, parse
-from uproar.metrics.registry import metrics, read_metric
+from uproar.metrics.registry import family_of, metrics, read_metric
 
 
 @functools.lru_cache(maxsize=512)
@@ -28,7 +28,7 @@ def options_of(metric: str) -> tuple[str, dict[str, Any]]:
     """The metric that it is or is a variant of, and all its options."""
     call = read_metric(metric)
     entry = metrics[call.name]
-    return str(entry.facts["variant_of"]) or call.name, entry.bind(**dict(call.options))
+    return family_of(call.name), entry.bind(**dict(call.options))
 
 
 @functools.lru_cache(maxsize=256)

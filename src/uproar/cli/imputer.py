@@ -17,7 +17,7 @@ def compile_imputer(fill: str, metric_names: Iterable[str], watch: Watch) -> Non
         call = parse(name)
         default = metrics[call.name].options.get("fill")
         chosen = dict(call.options).get("fill", default.default if default else "")
-        needed |= str(chosen).startswith("linear")
+        needed |= bool(chosen) and parse(str(chosen)).name == "linear"
     if needed:
         watch.say("making the linear imputer ready (compiled once per installation)")
         warm_up()

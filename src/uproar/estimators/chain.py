@@ -61,8 +61,12 @@ class Chain:
     @property
     def is_network_free(self) -> bool:
         """Whether it ranks without the model, the class or known important pixels: a control that methods must beat."""
-        told = any(estimators[leaf.name].facts.get("informed", False) for leaf in self.leaves)
-        return not self.needs_model and not told and not self.files
+        return not self.needs_model and not self.is_informed and not self.files
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether it is given the important pixels or the class, as `oracle` and `label_cue` are."""
+        return any(estimators[leaf.name].facts.get("informed", False) for leaf in self.leaves)
 
     @property
     def prepares(self) -> bool:

@@ -26,6 +26,8 @@ class Axis:
     """What happened to so many percent."""
     falls: bool = False
     """Whether the fraction falls from left to right."""
+    of_shown: bool = False
+    """Whether the fraction is the share of pixels that the model is shown; else that of pixels removed."""
     level: str = ""
     """The option that holds a level at which the curve is read."""
     remark: str = ""
@@ -45,6 +47,12 @@ class Trace:
 MOST_FIRST = "The most important pixels go or come first."
 
 
-def of_pixels(points: Callable[..., Sequence[float]], done: str, remark: str = MOST_FIRST, y: str = "{score}") -> Axis:
+def of_pixels(
+    points: Callable[..., Sequence[float]],
+    done: str,
+    remark: str = MOST_FIRST,
+    y: str = "{score}",
+    of_shown: bool = False,
+) -> Axis:
     """A curve over the share of pixels to which something was done."""
-    return Axis(points, f"share of pixels {done}", y, done=done, remark=remark)
+    return Axis(points, f"share of pixels {done}", y, done=done, of_shown=of_shown, remark=remark)

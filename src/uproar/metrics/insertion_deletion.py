@@ -197,7 +197,7 @@ def deletion(
     asks=flat(_INSERTED),
     forwards=expected_forwards,
     kinds=KINDS,
-    axis=of_pixels(steps_axis, "inserted"),
+    axis=of_pixels(steps_axis, "inserted", of_shown=True),
 )
 def insertion(
     batch: Batch,

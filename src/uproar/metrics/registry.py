@@ -161,6 +161,11 @@ def read_metric(text: str) -> Call:
     return call
 
 
+def family_of(name: str) -> str:
+    """The metric of which a registered one is another form (`variant_of`); its own name where it is none."""
+    return str(metrics[name].facts["variant_of"]) or name
+
+
 def judges(metric: str) -> bool:
     """Whether a metric says that a map is good, and not only what it looks like."""
     return not metrics[read_metric(metric).name].facts["describes"]

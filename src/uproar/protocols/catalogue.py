@@ -146,6 +146,18 @@ PROTOCOLS: dict[str, Protocol] = {
 }
 
 
+def evaluator_protocol(target: str, keeps: bool, masks: str = "own") -> Protocol:
+    """The protocol that asks the evaluator for a target, in one direction, with some assignment of masks."""
+    wanted = (target, keeps, masks, False)
+    known = (p for p in PROTOCOLS.values() if p.evaluator)
+    return next(p for p in known if (p.target, p.keeps, p.test.of, p.reads_mask) == wanted)
+
+
+def first_of_family(protocol: Protocol) -> Protocol:
+    """The protocol that brings an evaluator's other direction and controls; of any other protocol, itself."""
+    return evaluator_protocol(protocol.target, False) if protocol.evaluator else protocol
+
+
 def protocol_named(name: str) -> Protocol:
     """The protocol with a name; unknown names answer with near ones. `roar:hidden(noise=0.1)` sets the noise."""
     if name in PROTOCOLS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import scipy
 import torch
 from torch import Tensor, nn
 
@@ -10,6 +9,7 @@ from uproar.batches import in_batches
 from uproar.models.borrow import device_of
 from uproar.models.small import Block, Normalise
 from uproar.seeds import key
+from uproar.statistics.roc import area_under_roc
 from uproar.training import Recipe
 
 WIDTH = 16
@@ -50,11 +50,5 @@ def detection_auc(scores: Tensor, removed: Tensor) -> Tensor:
 
     It is the probability that a removed pixel has a higher score than a kept one, ties counting half.
     """
-
     margin = (scores[:, 1] - scores[:, 0]).flatten(1).double()
-    gone = removed.flatten(1)
-    ranks = torch.from_numpy(scipy.stats.rankdata(margin.numpy(), axis=1))
-    ones = gone.sum(1).double()
-    zeros = gone.shape[1] - ones
-    above = (ranks * gone).sum(1) - ones * (ones + 1) / 2
-    return above / (ones * zeros)
+    return torch.from_numpy(area_under_roc(margin.numpy(), removed.flatten(1).numpy()))

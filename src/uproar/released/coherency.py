@@ -104,7 +104,7 @@ def deletion_coherency(
     formula="insertion in steps of ceil(h·w / steps) pixels, or of whole windows",
     asks=flat(_INSERTED),
     kinds=WITH_PROBABILITIES,
-    axis=of_pixels(steps_axis, "inserted"),
+    axis=of_pixels(steps_axis, "inserted", of_shown=True),
     **_CURVE,
 )
 def insertion_coherency(

@@ -78,7 +78,7 @@ def road_leemann(
     formula="mean over p of the accuracy with all but the int(p·h·w) most important pixels removed",
     asks=flat(_LEAST),
     kinds=WITH_PROBABILITIES,
-    axis=of_pixels(axis, "kept"),
+    axis=of_pixels(axis, "kept", of_shown=True),
     **_FACTS,
 )
 def road_lerf_leemann(

@@ -96,7 +96,7 @@ def deletion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, 
     formula="insertion, `step` pixels at a time, on the image blurred towards the mean colour",
     asks=flat(_INSERTED),
     kinds=WITH_PROBABILITIES,
-    axis=of_pixels(rise_axis, "inserted"),
+    axis=of_pixels(rise_axis, "inserted", of_shown=True),
     **_FACTS,
 )
 def insertion_rise(batch: Batch, outputs: Outputs, *, step: Steps | None = None, fill: str = "blur:rise") -> Responses:

@@ -11,11 +11,12 @@ from uproar.errors import UproarError
 from uproar.estimators import estimators
 from uproar.expression import parse
 from uproar.metrics import metrics
+from uproar.metrics.registry import family_of
 from uproar.report import latex, markdown
 from uproar.report.answer import LEVELS
 from uproar.report.formatting import NOTHING, clean, known, number
 from uproar.results.answer import Answer
-from uproar.results.judges import QUESTIONS, Judge
+from uproar.results.judges import QUESTIONS, Judge, kind_of_metric
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
 from uproar.results.study import Results
@@ -133,8 +134,9 @@ def _judged(answer: Answer) -> list[str]:
 
 def _behind(judge: Judge) -> str:
     """The paper of a judge, where there is one, and what its numbers rest on."""
-    name = judge.name.partition("(")[0].partition(":")[0]
-    paper = ROAR if judge.kind == "retrained" else _paper_in(metrics, [name])
+    paper = ROAR if judge.kind == "retrained" else ""
+    if kind_of_metric(judge.name) is not None:
+        paper = _paper_in(metrics, [family_of(parse(judge.name).name)])
     return "; ".join(part for part in (paper, judge.basis) if part)
 
 

@@ -136,7 +136,7 @@ class EvaluatorScores:
         for keeps in (False, True):
             own, moved = self.bits.own.get((name, keeps)), self.bits.shifted.get((name, keeps))
             if own is not None and moved is not None:
-                parts.append(moved - own if keeps else own - moved)
+                parts.append(mask_gain(own, moved, keeps))
         return parts
 
     @functools.cached_property
@@ -253,6 +253,11 @@ class EvaluatorScores:
         if p_random <= self.alpha:
             return 1 if over > 0 else -1
         return 0
+
+
+def mask_gain(own: Numbers, shifted: Numbers, keeps: bool) -> Numbers:
+    """Bits that an image's own mask costs beyond the same mask elsewhere, or saves where it keeps."""
+    return shifted - own if keeps else own - shifted
 
 
 def _interval(values: Numbers | None) -> Interval:

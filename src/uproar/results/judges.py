@@ -25,9 +25,10 @@ import numpy as np
 import pandas as pd
 
 from uproar.errors import UproarError
-from uproar.estimators import estimators, read_chain
+from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.metrics import metrics
+from uproar.metrics.registry import family_of
 from uproar.results.controls import NegativeControl, negative_control
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
@@ -242,7 +243,7 @@ def kind_of_metric(metric: str) -> Kind | None:
     """The kind of judge a metric is; None for one that does not judge, or that nobody has declared here."""
     try:
         name = parse(metric).name
-        return METRICS.get(name.partition(":")[0]) if name in metrics else None
+        return METRICS.get(family_of(name)) if name in metrics else None
     except UproarError:
         return None
 
@@ -267,7 +268,8 @@ def _random_curve(curves: Curves | None, name: str) -> tuple[tuple[float, float]
     """The curve of the random ranking by the share of pixels that are filled."""
     if curves is None or BASELINE not in curves.lines:
         return ()
-    filled = 1 - curves.fractions if name.startswith("insertion") else curves.fractions
+    axis = metrics[name].facts["axis"]
+    filled = 1 - curves.fractions if axis is not None and axis.of_shown else curves.fractions
     points = zip(filled.tolist(), np.asarray(curves.lines[BASELINE].mean).tolist(), strict=True)
     return tuple(sorted(points))
 
@@ -278,10 +280,9 @@ def _random_curve(curves: Curves | None, name: str) -> tuple[tuple[float, float]
 def informed(name: str) -> bool:
     """Whether a ranking is told the important pixels or the class (`oracle`, `label_cue`): no method, no control."""
     try:
-        leaves = read_chain(name).leaves
+        return read_chain(name).is_informed
     except UproarError:
         return False
-    return any(estimators[leaf.name].facts.get("informed") for leaf in leaves)
 
 
 def network_free(name: str) -> bool:
@@ -291,10 +292,9 @@ def network_free(name: str) -> bool:
     (True, True, False, False)
     """
     try:
-        chain = read_chain(name)
+        return read_chain(name).is_network_free
     except UproarError:
         return False
-    return not (chain.needs_model or chain.files or informed(name))
 
 
 def checked(judges: Sequence[Judge], kinds: Iterable[str] = MATTER) -> list[Judge]:

@@ -12,12 +12,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.special
 from numpy.typing import ArrayLike
 
 from uproar.statistics.bootstrap import percentile_interval, resampled_images
+from uproar.statistics.design import ALPHA
 from uproar.statistics.intervals import Interval, Numbers
+from uproar.statistics.verdicts import POWER
 
-POWER_Z = 1.96 + 0.8416
+POWER_Z = float(scipy.special.ndtri([1 - ALPHA / 2, POWER]).sum())
 """Standard errors that a difference must measure to be seen at 5 %, two-sided, in 80 % of samples."""
 
 

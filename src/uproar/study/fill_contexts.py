@@ -31,7 +31,7 @@ class FillContexts:
     def _marginals(self) -> Tensor | None:
         """Some training images, for the fill that draws pixels from them."""
         train = self.inputs.task.train
-        if not self.inputs.setting.fill.startswith("resample"):
+        if read_fill(self.inputs.setting.fill)[0].name != "resample":
             return None
         most = min(4096, len(train), max(1, MARGINALS // math.prod(self.inputs.task.shape)))
         return train.read(torch.linspace(0, len(train) - 1, most).long())

@@ -11,19 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from torch import nn
 
 from uproar.data import load
 from uproar.errors import BadInput
 from uproar.estimators import Context, explain_chains, read_chain
 from uproar.estimators.degraded import KINDS, LEVELS
+from uproar.expression import parse
 from uproar.metrics.registry import metrics, read_metric, sign_of, uses_order
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
+from uproar.protocols.catalogue import evaluator_protocol, first_of_family
+from uproar.results.evaluator import mask_gain
 from uproar.scoring.evaluation import RESAMPLED
 from uproar.seeds import Draws
 from uproar.statistics.intervals import Numbers
 from uproar.statistics.recovery import Recovery, recovery, recovery_of_images
+from uproar.statistics.roc import area_under_roc
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.collect_scores import evaluation
@@ -76,7 +79,7 @@ class SuiteTask:
     @property
     def trained(self) -> bool:
         """Whether the network is trained; one set by hand learns nothing, so that retraining it says nothing."""
-        return not self.model.startswith("hand-set")
+        return parse(self.model).name != "hand-set"
 
 
 TESTED = 200
@@ -214,8 +217,8 @@ def _study(task: str, model: str, orders: Mapping[str, Sequence[str]], asked: Ma
 
 def _with_controls(protocols: Iterable[str]) -> tuple[str, ...]:
     """The protocols with those whose numbers their own score is made of: of an evaluator both directions, shifted."""
-    first = {name: name.removesuffix(":keep") for name in protocols}
-    return tuple(dict.fromkeys(each for name, base in first.items() for each in (name, base)))
+    asked = [PROTOCOLS[name] for name in protocols]
+    return tuple(dict.fromkeys(each.name for one in asked for each in (one, first_of_family(one))))
 
 
 def _of_retraining(orders: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -267,17 +270,8 @@ def order_worsens(part: Part, root: str, kind: str) -> bool:
     context = Context(Draws.of(0, range(len(test)), "test"), truth=truth)
     chains = [read_chain(name) for name in part.orders[kind]]
     maps = explain_chains(nn.Identity(), images, test.labels, context, chains)
-    areas = [_area_under_roc(one.flatten(1).numpy(), truth.flatten(1).numpy()) for one in maps]
+    areas = [np.nanmean(area_under_roc(one.flatten(1).numpy(), truth.flatten(1).numpy())) for one in maps]
     return all(better > worse + SEEN for better, worse in itertools.pairwise(areas))
-
-
-def _area_under_roc(maps: np.ndarray, truth: np.ndarray) -> float:
-    """How often an important pixel has a higher value than another, ties half; mean over images that have both."""
-    important, others = truth.sum(1), (~truth).sum(1)
-    ranks = scipy.stats.rankdata(maps, axis=1)
-    won = (ranks * truth).sum(1) - important * (important + 1) / 2
-    both = (important > 0) & (others > 0)
-    return float((won[both] / (important * others)[both]).mean())
 
 
 def _metric(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
@@ -318,19 +312,18 @@ def _bits(bench: Bench, protocol: Protocol, chain: str) -> Numbers | None:
 
     The first of its family is asked in both directions, as in a study; `keep` alone in its own.
     """
-    base = protocol.name.removesuffix(":keep")
-    names = (f"{base}:keep",) if protocol.keeps else (base, f"{base}:keep")
-    gains = [_gain(bench, PROTOCOLS[name], chain) for name in names]
+    gains = [_gain(bench, protocol, keeps, chain) for keeps in dict.fromkeys((protocol.keeps, True))]
     known = [gain for gain in gains if gain is not None]
     return np.mean(known, 0) if len(known) == len(gains) else None
 
 
-def _gain(bench: Bench, protocol: Protocol, chain: str) -> Numbers | None:
-    items = [_cell(bench, name, chain) for name in (protocol.name, f"{protocol.name}:shifted")]
+def _gain(bench: Bench, protocol: Protocol, keeps: bool, chain: str) -> Numbers | None:
+    asked = [evaluator_protocol(protocol.target, keeps, masks) for masks in ("own", "shifted")]
+    items = [_cell(bench, one.name, chain) for one in asked]
     if items[0] is None or items[1] is None:
         return None
     own, shifted = (np.asarray(item["bits"][:, target_index(protocol)], dtype=float) for item in items if item)
-    return -protocol.direction * (own - shifted)
+    return mask_gain(own, shifted, keeps)
 
 
 def _cell(bench: Bench, protocol: str, chain: str) -> Mapping[str, Any] | None:
