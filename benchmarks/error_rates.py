@@ -172,10 +172,10 @@ def stopping(rng: np.random.Generator, studies: int, design: tuple[int, ...]) ->
             stops = waiting & (holm(fit.p[:, 1:])[:, 0] <= level)
             waiting &= ~stops
             critical = scipy.stats.t.isf(level / ROWS / 2, fit.df[stops, 1])
-            found, se = fit.difference[stops, 1], fit.se[stops, 1]
-            adjusted = allow_for_stopping(found, se, np.minimum(critical, np.abs(found) / se))
+            result, se = fit.difference[stops, 1], fit.se[stops, 1]
+            adjusted = allow_for_stopping(result, se, np.minimum(critical, np.abs(result) / se))
             several = stops.sum() >= 20
-            shown = f"{np.median(found):.1f} → {np.median(adjusted):.1f}" if several else "–"
+            shown = f"{np.median(result):.1f} → {np.median(adjusted):.1f}" if several else "–"
             row.append(f"{100 * stops.mean():.0f} %: {shown}")
         rows.append([f"{shift} sd", *row])
     heads = ["true difference", *(f"stops at {n}" for n in design)]

@@ -130,12 +130,12 @@ def pairs(case: Case) -> dict[str, Pair]:
         return lambda: cls(model).attribute(x, target=target, baselines=mean, **asked)
 
     def enlarged() -> Tensor:
-        found = run(attr.LayerGradCam, model[4], relu_attributions=True)()
-        return attr.LayerAttribution.interpolate(found, (h, w), "bilinear")
+        result = run(attr.LayerGradCam, model[4], relu_attributions=True)()
+        return attr.LayerAttribution.interpolate(result, (h, w), "bilinear")
 
     surrogate = {"feature_mask": pieces, "n_samples": 500, "perturbations_per_eval": ROWS}
     path = {"n_steps": 25, "method": "riemann_middle", "internal_batch_size": ROWS}
-    found = [
+    result = [
         Pair("grad", run(attr.Saliency, abs=False), "Saliency"),
         Pair("grad_input", run(attr.InputXGradient), "InputXGradient"),
         Pair("ig(steps=25)", run(attr.IntegratedGradients, **path), "IntegratedGradients"),
@@ -158,7 +158,7 @@ def pairs(case: Case) -> dict[str, Pair]:
         Pair("lime(patches=7, samples=500, score=logit)", forward(attr.Lime, **surrogate), "Lime"),
         Pair("kernel_shap(patches=7, samples=500)", forward(attr.KernelShap, **surrogate), "KernelShap"),
     ]
-    return {read_chain(pair.ours).raw.name: pair for pair in found}
+    return {read_chain(pair.ours).raw.name: pair for pair in result}
 
 
 def _captum_lrp(model: nn.Module, x: Tensor, target: Tensor) -> Tensor:
@@ -323,10 +323,10 @@ def report_planted(seeds: int, n: int, only: Sequence[str]) -> None:
 
 def _found(cases: Sequence[Case], name: str, n: int) -> str:
     try:
-        found = [hits_and_areas(c.maps(read_chain(name), n), c.task.test.masks[:n]) for c in cases]
+        result = [hits_and_areas(c.maps(read_chain(name), n), c.task.test.masks[:n]) for c in cases]
     except UproarError as reason:
         return f"{reason} |"
-    each = torch.tensor([[float(hit.mean()), float(area.mean())] for hit, area in found])
+    each = torch.tensor([[float(hit.mean()), float(area.mean())] for hit, area in result])
     spread = each.std(0) if len(each) > 1 else torch.zeros(2)
     return " | ".join(f"{m:.2f} ± {s:.2f}" for m, s in zip(each.mean(0), spread, strict=True))
 

@@ -57,9 +57,9 @@ def main() -> None:
             table = uproar.run(study, store=folder, jobs=1).table
         print(title)
         for control in ("shifted", "permuted"):
-            found = gains(table, control)
-            ordered = [kendalltau(found.loc[list(TRUTH), seed], np.arange(len(TRUTH))[::-1])[0] for seed in found]
-            line = " ".join(f"{name} {found.loc[name].mean():+.2f}" for name in (*TRUTH, *OTHERS))
+            result = gains(table, control)
+            ordered = [kendalltau(result.loc[list(TRUTH), seed], np.arange(len(TRUTH))[::-1])[0] for seed in result]
+            line = " ".join(f"{name} {result.loc[name].mean():+.2f}" for name in (*TRUTH, *OTHERS))
             print(f"  own minus {control}: {line}; τ with the known order {min(ordered):.2f}", flush=True)
 
 

@@ -92,7 +92,7 @@ def main() -> None:
     orders = {name: places(base, task.test, torch.arange(len(task.test)), name) for name in ESTIMATORS}
     rows = torch.arange(min(POOL, len(task.train)))
     judged = torch.cat([places(base, task.train, rows, name) for name in ESTIMATORS])
-    found = {}
+    result = {}
     for seed in range(given.seeds):
         fixed = mask_pool(task, task.shape[1:], seed)
         runs = {("fixed", m): (ModelSpec.of(m), fixed) for m in models} | {
@@ -100,15 +100,15 @@ def main() -> None:
         }
         for kind, (spec, pool) in runs.items():
             network = trained(task, spec, pool, recipe, seed)
-            found[*kind, seed] = [score(network, task, order) for order in orders.values()]
+            result[*kind, seed] = [score(network, task, order) for order in orders.values()]
             print(
                 *kind,
                 seed,
-                " ".join(f"{name} {value:+.2f}" for name, value in zip(orders, found[*kind, seed], strict=True)),
+                " ".join(f"{name} {value:+.2f}" for name, value in zip(orders, result[*kind, seed], strict=True)),
                 flush=True,
             )
     groups: dict[str, list[float]] = {}
-    for one, other in itertools.combinations(found, 2):
+    for one, other in itertools.combinations(result, 2):
         same = (
             "seeds"
             if one[:2] == other[:2]
@@ -118,7 +118,7 @@ def main() -> None:
             if one[1] == other[1]
             else ""
         )
-        groups.setdefault(same, []).append(kendalltau(found[one], found[other])[0])
+        groups.setdefault(same, []).append(kendalltau(result[one], result[other])[0])
     for what in ("seeds", "architectures", "masks"):
         values = groups.get(what, [math.nan])
         print(f"τ between {what}: mean {sum(values) / len(values):.2f}, least {min(values):.2f}, {len(values)} pairs")

@@ -98,18 +98,18 @@ def _meanwhile(faults: faulty.Faults, done: list[str]) -> Iterator[None]:
 def _judged(fault: str, done: list[str], run: Callable[[], object], expected: dict[str, str]) -> Trial:
     """How a run after some faults ended, against the tables of one without."""
     try:
-        found = run()
+        results = run()
     except UproarError as error:
         text = str(error)
         return Trial(fault, SAYS if "\n" not in text else WRONG, f"{text} after {done}")
     except Exception as error:
         return Trial(fault, WRONG, f"{error!r} after {done}")
-    tables = faulty.tables(found)
-    if tables == expected and not found.lost:
+    tables = faulty.tables(results)
+    if tables == expected and not results.lost:
         return Trial(fault, SAME)
     differing = [name for name in expected if tables.get(name) != expected[name]]
-    if set(found.table["status"]) - {"done"} or found.lost:
-        return Trial(fault, SAYS, f"{found.lost} lost, {differing} differ after {done}")
+    if set(results.table["status"]) - {"done"} or results.lost:
+        return Trial(fault, SAYS, f"{results.lost} lost, {differing} differ after {done}")
     return Trial(fault, WRONG, f"{differing} differ after {done}")
 
 
@@ -197,20 +197,20 @@ def main() -> int:
     wrong = 0
     for name in given.sections:
         with tempfile.TemporaryDirectory() as folder:
-            found = _within(given.minutes, SECTIONS[name](given.trials, given.seed, Path(folder)))
-        _print(name, found)
-        wrong += sum(trial.ended == WRONG for trial in found)
+            result = _within(given.minutes, SECTIONS[name](given.trials, given.seed, Path(folder)))
+        _print(name, result)
+        wrong += sum(trial.ended == WRONG for trial in result)
     return 1 if wrong else 0
 
 
 def _within(minutes: float, trials: Iterator[Trial]) -> list[Trial]:
     """The trials that end before the time is over, and the one under way."""
-    found, end = [], time.monotonic() + 60 * minutes
+    result, end = [], time.monotonic() + 60 * minutes
     for trial in trials:
-        found.append(trial)
+        result.append(trial)
         if time.monotonic() > end:
             break
-    return found
+    return result
 
 
 def _print(section: str, trials: list[Trial]) -> None:

@@ -106,10 +106,10 @@ def table_of(rows: list[Row]) -> str:
     """A table: judges by tasks, with τ and how many of the six the encoder, blocks and random are placed above."""
     judges = list(dict.fromkeys(row.judge for row in rows))
     tasks = list(dict.fromkeys(row.task for row in rows))
-    found = {(row.judge, row.task): row for row in rows}
+    result = {(row.judge, row.task): row for row in rows}
     lines = [f"| judge | {' | '.join(tasks)} | seconds |", "|---|" + "---|" * (len(tasks) + 1)]
     for judge in judges:
-        own = [found[judge, task] for task in tasks]
+        own = [result[judge, task] for task in tasks]
         seconds = sum(row.seconds for row in own)
         lines.append(f"| {judge} | {' | '.join(map(_cell, own))} | {seconds:.0f} |")
     return "\n".join(lines)

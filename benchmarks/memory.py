@@ -127,11 +127,11 @@ def main() -> None:
     peaks = []
     for size in given.sizes:
         command = [sys.executable, __file__, "--one", str(size), "--estimator", given.estimator]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        peaks.append(found["peak"])
+        content = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        peaks.append(content["peak"])
         print(
-            f"{size:8,} {found['peak']:9.0f} {found['before']:11.0f} {found['rate']:24.1f}"
-            f" {found['read']:14.2f} {found['files']:7} {found['stored']:11.1f}",
+            f"{size:8,} {content['peak']:9.0f} {content['before']:11.0f} {content['rate']:24.1f}"
+            f" {content['read']:14.2f} {content['files']:7} {content['stored']:11.1f}",
             flush=True,
         )
     growth = peaks[-1] / peaks[0] - 1

@@ -137,12 +137,12 @@ for seed in range(seeds):
 
 def timed(code: str, *arguments: str) -> tuple[float, dict[tuple[str, float], list[float]]]:
     began = time.perf_counter()
-    found = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    process = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     seconds = time.perf_counter() - began
-    if found.returncode:
-        raise SystemExit(found.stderr)
+    if process.returncode:
+        raise SystemExit(process.stderr)
     table: dict[tuple[str, float], list[float]] = {}
-    for line in found.stdout.splitlines():
+    for line in process.stdout.splitlines():
         name, fraction, _, accuracy = line.split("|")
         table.setdefault((name, float(fraction)), []).append(float(accuracy))
     return seconds, table

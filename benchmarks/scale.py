@@ -116,8 +116,8 @@ def measure_levels(maps: Tensor, folder: str) -> dict[str, float]:
     one = spent(lambda: [levels.removed(0.5, shape, torch.tensor([i])) for i in range(n)], n)
     together = spent(lambda: levels.removed(0.5, shape, torch.arange(n)), n)
     packed = Levels.of(ranks(maps.flatten(1), draws), FRACTIONS)
-    found = {"ranking": ranking, "bytes": size / maps.numel(), "one": one, "many": together}
-    return found | with_zarr(packed.unpacked(), folder)
+    result = {"ranking": ranking, "bytes": size / maps.numel(), "one": one, "many": together}
+    return result | with_zarr(packed.unpacked(), folder)
 
 
 def measure_threads(photos: list[Path], maps: Tensor, folder: str) -> dict[int, float]:
@@ -140,12 +140,12 @@ def measure_threads(photos: list[Path], maps: Tensor, folder: str) -> dict[int, 
 
     draws = torch.Generator().manual_seed(0)
     parts = [torch.randint(len(photos), (32,), generator=draws) for _ in range(16)]
-    found = {}
+    result = {}
     for threads in (1, os.cpu_count() or 1):
         began = time.perf_counter()
         count = sum(len(part) for part in prefetch(Changed(), parts, threads))
-        found[threads] = count / (time.perf_counter() - began)
-    return found
+        result[threads] = count / (time.perf_counter() - began)
+    return result
 
 
 def with_zarr(levels: np.ndarray, folder: str) -> dict[str, float]:
@@ -210,8 +210,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rates = measure_reading(photos, f"{folder}/cache")
         x = Pictures(photos, SIZE)[:].float() / 255
-        found, fine_maps, coarse_maps = measure_network(network(x, given.model, given.weights), x)
-        rates |= found
+        result, fine_maps, coarse_maps = measure_network(network(x, given.model, given.weights), x)
+        rates |= result
         fine, coarse = (measure_levels(m, f"{folder}/{i}") for i, m in enumerate((fine_maps, coarse_maps)))
         by_threads = measure_threads(photos, fine_maps, f"{folder}/threads")
     around = FillContext(Draws.of(0, len(x), "train"), x.mean((0, 2, 3)))
@@ -223,8 +223,8 @@ def main() -> None:
         print(f"{name:>10}: {1e3 * seconds:9.2f} ms, {1 / seconds:9.1f} images/s")
     for threads, rate in by_threads.items():
         print(f"changed images read by {threads} thread{'s' * (threads > 1)}: {rate:.0f} per second on the clock")
-    for name, found in (("fine", fine), ("coarse", coarse)):
-        words = (f"{k} {v:.4f}" if "bytes" in k else f"{k} {1e3 * v:.2f} ms" for k, v in found.items())
+    for name, result in (("fine", fine), ("coarse", coarse)):
+        words = (f"{k} {v:.4f}" if "bytes" in k else f"{k} {1e3 * v:.2f} ms" for k, v in result.items())
         print(f"{name:>10}: {', '.join(words)}")
     print()
     for name, value, note in totals(rates, fine, coarse):

@@ -94,10 +94,10 @@ def overheads(count: int) -> dict[str, float]:
         serial = Serial(folder)
         finish(serial, jobs)  # from now on the store has it
         many = jobs * count
-        found = {"in this process": finish(serial, many)}
+        result = {"in this process": finish(serial, many)}
         runner = Processes(folder, 1)
         finish(runner, jobs)
-        found["process"] = finish(runner, many)
+        result["process"] = finish(runner, many)
         runner.close()
         cluster = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": 0})
         try:
@@ -105,13 +105,13 @@ def overheads(count: int) -> dict[str, float]:
                 cluster.add_node(**node)
                 there = Ray(folder, cluster.address, [study(1, 1)])
                 finish(there, jobs * 20)
-                found[f"Ray, {nodes} node{'s' * (nodes > 1)}"] = finish(there, many)
+                result[f"Ray, {nodes} node{'s' * (nodes > 1)}"] = finish(there, many)
                 there.close()
         finally:
             cluster.shutdown()
-    itself = found.pop("in this process")
+    itself = result.pop("in this process")
     print(f"a job itself takes {1e3 * itself / count:.2f} ms")
-    return {name: 1e3 * (seconds - itself) / count for name, seconds in found.items()}
+    return {name: 1e3 * (seconds - itself) / count for name, seconds in result.items()}
 
 
 def main() -> None:

@@ -51,9 +51,9 @@ def main() -> None:
     x, y = task.test.read(slice(None)), task.test.labels
     right = float((uproar.predict(model, x).argmax(1) == y).double().mean())
     maps = uproar.explain(model, x, "ig(steps=10)", target=y)
-    found = []
-    own, clock = seconds(lambda: found.append(uproar.score(model, x, y, maps, ["soundness"], mean=task.mean)))
-    row = found[0].iloc[0]
+    result = []
+    own, clock = seconds(lambda: result.append(uproar.score(model, x, y, maps, ["soundness"], mean=task.mean)))
+    row = result[0].iloc[0]
     shown = STEPS * given.images
     print(
         f"{given.images} images, accuracy {right:.3f}, soundness {row['value']:.3f} ({row['low']:.3f} to "

@@ -51,14 +51,14 @@ def run(store: Path, **changes) -> uproar.Run:
 
 def tables(run: uproar.Run) -> dict[str, str]:
     """All numbers of a run as text, to the last bit; times and what depends on them left out."""
-    found = {
+    result = {
         "table": run.table.drop(columns="seconds"),
         "scores": run.scores,
         "image_scores": run.image_scores,
         "verdicts": run.verdicts,
         "intervals": run.intervals,
     }
-    texts = {name: frame.to_json(double_precision=15) for name, frame in found.items()}
+    texts = {name: frame.to_json(double_precision=15) for name, frame in result.items()}
     for finding in run.findings:
         texts[f"audit {finding.audit}"] = repr((finding.state, finding.sentence, finding.marks))
         for name, frame in finding.tables.items():

@@ -204,9 +204,9 @@ def _run(folder: Path) -> None:
 
 def _reported(folder: Path, study: Study | None = None) -> object:
     """What a report does with the record and the progress of a run, without drawing."""
-    found, place, facts = read_run(folder, trust=True)
+    record, place, facts = read_run(folder, trust=True)
     earlier_facts(folder)
-    results = run_in(folder, study or found, place, facts)
+    results = run_in(folder, study or record, place, facts)
     return flat_facts(results.provenance), facts_of(results, StudyText("", ""))
 
 

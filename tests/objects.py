@@ -62,11 +62,11 @@ class Objects(fsspec.AbstractFileSystem):
                     head, more, _ = key[len(root) + 1 :].partition("/")
                     kind = "directory" if more else "file"
                     below[f"{root}/{head}"] = {"name": f"{root}/{head}", "size": 0, "type": kind}
-            self.dircache[root] = sorted(below.values(), key=lambda found: found["name"])
-        found = self.dircache[root]
-        if not found:
+            self.dircache[root] = sorted(below.values(), key=lambda entries: entries["name"])
+        entries = self.dircache[root]
+        if not entries:
             raise FileNotFoundError(path)
-        return found if detail else [entry["name"] for entry in found]
+        return entries if detail else [entry["name"] for entry in entries]
 
     def invalidate_cache(self, path=None):
         self.dircache.clear()

@@ -18,7 +18,7 @@ def alive(pid: int) -> bool:
 
 def children(pid: int) -> list[int]:
     """The processes that a process started and that still run."""
-    found = []
+    result = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -26,8 +26,8 @@ def children(pid: int) -> list[int]:
             except OSError:
                 continue
             if parent == pid and alive(int(entry.name)):
-                found.append(int(entry.name))
-    return found
+                result.append(int(entry.name))
+    return result
 
 
 def left_after(pids: Iterable[int], seconds: float) -> list[int]:

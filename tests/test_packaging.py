@@ -32,14 +32,14 @@ def test_every_imported_distribution_is_declared() -> None:
 
 
 def _imports() -> list[tuple[str, str]]:
-    found = []
+    result = []
     for file in sorted((ROOT / "src").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
-                found += [(file.name, alias.name.partition(".")[0]) for alias in node.names]
+                result += [(file.name, alias.name.partition(".")[0]) for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                found.append((file.name, str(node.module).partition(".")[0]))
-    return found
+                result.append((file.name, str(node.module).partition(".")[0]))
+    return result
 
 
 def test_citation_has_the_version_of_the_package() -> None:
@@ -86,8 +86,8 @@ def test_urls_stand_in_one_place():
 def test_release_notes_are_the_section_of_the_changelog():
     notes = runpy.run_path(str(ROOT / "tools" / "release_notes.py"), run_name="read")["notes"]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    found = notes(project()["version"], changelog, "https://x.org/r")
-    assert found and "## " not in found.replace("###", "")
+    result = notes(project()["version"], changelog, "https://x.org/r")
+    assert result and "## " not in result.replace("###", "")
     with pytest.raises(SystemExit, match="no section 9.9.9; it has Unreleased"):
         notes("9.9.9", changelog, "")
     with pytest.raises(SystemExit, match="is empty"):

@@ -50,12 +50,12 @@ def test_the_examples_of_a_page_run(tmp_path, page):
     file = tmp_path / f"{page.replace('-', '_')}.py"
     file.write_text(examples(page))
     declared = declared_in(file)
-    assert sorted(name for found in declared.values() for name in found) == names
+    assert sorted(name for result in declared.values() for name in result) == names
     results = run({**SMALL, "plugins": str(file), **changes}, store=tmp_path / "store", jobs=1)
     everything = [*results.table.itertuples(), *results.scores.itertuples()]
     assert {(row.status, row.reason) for row in everything} == {("done", "")}
     assert len(results.findings) == len(changes.get("audits", ()))
-    assert all(found.state in ("misleads", "holds", "cannot tell") for found in results.findings)
+    assert all(result.state in ("misleads", "holds", "cannot tell") for result in results.findings)
 
 
 def test_every_kind_has_a_page_and_every_page_is_linked():

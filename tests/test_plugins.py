@@ -249,7 +249,7 @@ def test_a_study_with_an_edited_helper_runs_again_in_one_session_and_in_workers(
         results = run(study, store=here / "store", jobs=jobs)
         assert set(results.table["status"]) == {"done"}
         assert set(results.scores["value"]) == {value}
-        assert [found.sentence for found in results.findings] == [f"It is, with {value}."]
+        assert [result.sentence for result in results.findings] == [f"It is, with {value}."]
 
 
 def test_kept_maps_depend_on_the_text_of_the_model(here, capsys):
@@ -394,8 +394,8 @@ def test_a_limit_and_a_size_hold_for_pictures_of_ones_own(here):
     pictures(here / "photos", {f"p{i}": (8 + i, 12) for i in range(10)})
     given = ["explain", "photos", "--size", "6", "--limit", "4", "--classes", "3", "--estimators", "grad"]
     assert _exit_code([*given, "--save", "maps.npz"]) == 0
-    found = np.load("maps.npz")
-    assert found["images"].shape == (4, 3, 6, 6) and found["grad"].shape == (4, 6, 6)
+    arrays = np.load("maps.npz")
+    assert arrays["images"].shape == (4, 3, 6, 6) and arrays["grad"].shape == (4, 6, 6)
 
 
 def test_a_split_that_nobody_asked_for_is_told_and_a_table_is_found_where_it_is_named(here, capsys):

@@ -141,4 +141,4 @@ def test_what_is_not_run_is_there():
     for page, number in NOT_RUN:
         assert number < len(pages[page])
     for large in SMALLER:
-        assert any(large in text for found in pages.values() for text in found), large
+        assert any(large in text for result in pages.values() for text in result), large

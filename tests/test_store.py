@@ -39,11 +39,11 @@ def item() -> Item:
 def test_what_is_read_is_what_was_written(address, item):
     store = Store(address)
     store.write("cell", "ab12", item)
-    found = Store(address).read("cell", "ab12")
-    assert found.facts == item.facts
+    result = Store(address).read("cell", "ab12")
+    assert result.facts == item.facts
     for name, array in item.arrays.items():
-        assert found.arrays[name].dtype == array.dtype
-        np.testing.assert_array_equal(found.arrays[name], array)
+        assert result.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(result.arrays[name], array)
 
 
 def test_parts_of_an_array_are_read_without_the_rest(address, item):
@@ -229,13 +229,13 @@ def test_every_bit_of_a_file_counts(tmp_path):
         content[bit // 8] ^= 1 << bit % 8
         path.write_bytes(content)
         try:
-            found = store.read("cell", "ab")
+            result = store.read("cell", "ab")
         except Damaged:
             noticed += 1
             continue
-        assert found.facts == item.facts
-        assert all(np.array_equal(found.arrays[n], a) for n, a in item.arrays.items())
-        assert found.arrays["b"].dtype == np.float16
+        assert result.facts == item.facts
+        assert all(np.array_equal(result.arrays[n], a) for n, a in item.arrays.items())
+        assert result.arrays["b"].dtype == np.float16
     assert noticed > 0.9 * 8 * len(sound)
 
 

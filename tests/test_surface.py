@@ -27,8 +27,8 @@ def test_every_public_name_exists_and_is_documented():
 
 def test_a_worker_process_does_not_load_what_only_reports_need():
     code = "import sys, uproar.extend, uproar.study.run_job; print([m for m in ('pandas', 'matplotlib', 'scipy.stats') if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def _lint_imports(root):
@@ -56,9 +56,9 @@ def test_a_module_without_a_layer_fails_the_check(tmp_path):
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_examples_run(example, tmp_path):
-    found = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout
+    process = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout
 
 
 def test_version_and_changelog_agree():

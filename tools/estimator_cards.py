@@ -85,8 +85,8 @@ def own() -> list[str]:
 
 def cards(names: Iterable[str] | None = None) -> list[Card]:
     """The cards of some entries, by default of all that are declared, by family and name."""
-    found = [card(estimators[name]) for name in (estimators if names is None else names)]
-    return sorted(found, key=lambda each: (ORDER.index(each.family), each.name))
+    result = [card(estimators[name]) for name in (estimators if names is None else names)]
+    return sorted(result, key=lambda each: (ORDER.index(each.family), each.name))
 
 
 def card(entry: Entry) -> Card:
@@ -202,8 +202,8 @@ def _bounds(schema: Mapping[str, Any]) -> str:
     if "minimum" in schema and "maximum" in schema:
         return f"from {schema['minimum']:,.12g} to {schema['maximum']:,.12g}"
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    found = [f"{sign} {schema[key]:,.12g}" for key, sign in signs.items() if key in schema]
-    return " and ".join(found)
+    result = [f"{sign} {schema[key]:,.12g}" for key, sign in signs.items() if key in schema]
+    return " and ".join(result)
 
 
 def _listed(names: Iterable[Any], joining: str) -> str:

@@ -104,17 +104,17 @@ def members_of(cls: type) -> Iterator[str]:
 
 def public_members(cls: type) -> dict[str, tuple[Any, str]]:
     """Documented properties and methods by name, with the directive for each."""
-    found: dict[str, tuple[Any, str]] = {}
+    result: dict[str, tuple[Any, str]] = {}
     for base in reversed([c for c in cls.__mro__ if c.__module__.startswith("uproar")]):
         for name, member in vars(base).items():
             plain = member.__func__ if isinstance(member, classmethod | staticmethod) else member
             if name.startswith("_") or not getattr(plain, "__doc__", None):
                 continue
             if inspect.isfunction(plain):
-                found[name] = (plain, "method")
+                result[name] = (plain, "method")
             elif isinstance(plain, property) or type(plain).__name__ == "cached_property":
-                found[name] = (plain, "property")
-    return found
+                result[name] = (plain, "property")
+    return result
 
 
 def field_docs(cls: type) -> dict[str, str]:
@@ -123,8 +123,8 @@ def field_docs(cls: type) -> dict[str, str]:
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("uproar"):
             pattern = r'^    (\w+): [^\n]*(?:\n        [^\n]*)*?\n    """(.*?)"""'
-            found = re.findall(pattern, inspect.getsource(base), re.M | re.S)
-            docs |= {name: " ".join(text.split()) for name, text in found}
+            result = re.findall(pattern, inspect.getsource(base), re.M | re.S)
+            docs |= {name: " ".join(text.split()) for name, text in result}
     return docs
 
 

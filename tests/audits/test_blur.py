@@ -35,11 +35,11 @@ def table(**rows):
 @pytest.mark.parametrize(("grain", "expected"), [("blocks", True), ("noise", False)])
 def test_blurred_random_gains_on_blocks_and_not_on_white_noise(grain, expected, made_up_tasks, tmp_path):
     study = {**STUDY, "tasks": f"textured(grain={grain})"}
-    (found,) = uproar.run(study, store=tmp_path, jobs=1).findings
-    controls = found.tables["controls"].set_index("first")
-    assert (found.state == "misleads") is expected
+    (actual,) = uproar.run(study, store=tmp_path, jobs=1).findings
+    controls = actual.tables["controls"].set_index("first")
+    assert (actual.state == "misleads") is expected
     assert controls["better"].any() == expected
-    (heat,) = found.plots
+    (heat,) = actual.plots
     assert set(heat.data["estimator"]) == {"random", "block_random"}
 
 
@@ -54,18 +54,18 @@ def test_differences_are_those_of_the_cells_for_roar_and_for_road(tmp_path):
         "audits": ["blur"],
     }
     run = uproar.run({**small, "metrics": ["road"]}, store=tmp_path, jobs=1)
-    (found,) = run.findings
-    roar, road = (plot.data.set_index(["estimator", "filter at share"])["difference"] for plot in found.plots)
+    (actual,) = run.findings
+    roar, road = (plot.data.set_index(["estimator", "filter at share"])["difference"] for plot in actual.plots)
     cells = run.table.groupby(["estimator", "fraction"])["accuracy"].mean()
     for t in (0.3, 0.7):
         expected = cells["gaussian(sobel)", t] - cells["sobel", t]
         assert roar["sobel", f"gaussian {100 * t:g} %"] == pytest.approx(expected)
     values = run.scores.groupby("estimator")["value"].mean()
-    gained = found.tables["gain by filtering, road (area)"].set_index("filtered")
+    gained = actual.tables["gain by filtering, road (area)"].set_index("filtered")
     gain = values["sobel"] - values["gaussian(sobel)"]
     assert gained.loc["gaussian(sobel)", "gain"] == pytest.approx(gain)
     assert set(road.index.get_level_values(1)) == {"max 30 %", "gaussian 30 %", "max 70 %", "gaussian 70 %"}
-    assert "gaussian(sobel) was left out: it is smooth already." in found.notes
+    assert "gaussian(sobel) was left out: it is smooth already." in actual.notes
 
 
 def test_gains_are_counted_by_estimator_and_decided_together():
@@ -82,15 +82,15 @@ def test_gains_are_counted_by_estimator_and_decided_together():
         gaussian_ig=0.7,
     )
     gained = filter_gains(areas, ["random", "grad", "ig"], Filters(), sign=-1)
-    found = gained.set_index("filtered")
-    assert found["gain"].round(2).to_dict() == {
+    result = gained.set_index("filtered")
+    assert result["gain"].round(2).to_dict() == {
         "max(grad)": 0.1,
         "gaussian(grad)": -0.1,
         "max(ig)": 0.0,
         "gaussian(ig)": 0.0,
     }
-    assert found.index[found["better"]].tolist() == ["max(grad)"]
-    assert found.index[found["worse"]].tolist() == ["gaussian(grad)"]
+    assert result.index[result["better"]].tolist() == ["max(grad)"]
+    assert result.index[result["worse"]].tolist() == ["gaussian(grad)"]
     assert str(Count.of(gained)) == "1 of 2 estimators (0 get worse, 1 cannot be told)"
     controls = control_gains(areas, Filters(), sign=-1)
     assert state(gained, controls, 0.01) == "misleads"
@@ -110,11 +110,11 @@ def test_verdicts_that_smoothness_explains_are_marked():
         index=["grad", "ig", "sobel"],
     )
     controls = control_gains(areas, Filters(), -1)
-    found = marks(own, areas, Filters(), controls, "roar", -1)
-    assert [(m.estimator, m.text) for m in found] == [("grad", "explained by blur"), ("sobel", "explained by blur")]
-    assert found[0].why.startswith("10.0 ± 1.0 points better than random, but")
-    assert "gaussian(random)" in found[0].why
-    assert "max(sobel) is" in found[1].why
+    result = marks(own, areas, Filters(), controls, "roar", -1)
+    assert [(m.estimator, m.text) for m in result] == [("grad", "explained by blur"), ("sobel", "explained by blur")]
+    assert result[0].why.startswith("10.0 ± 1.0 points better than random, but")
+    assert "gaussian(random)" in result[0].why
+    assert "max(sobel) is" in result[1].why
 
 
 def test_what_cannot_be_filtered_is_refused_with_the_way_out(tmp_path):
@@ -129,8 +129,8 @@ def test_what_cannot_be_filtered_is_refused_with_the_way_out(tmp_path):
         "recipe": {"epochs": 1},
         "audits": ["blur"],
     }
-    (found,) = uproar.run(small, store=tmp_path, jobs=1).findings
-    assert found.state == "skipped"
-    assert "run at least 2 seeds" in found.sentence
+    (result,) = uproar.run(small, store=tmp_path, jobs=1).findings
+    assert result.state == "skipped"
+    assert "run at least 2 seeds" in result.sentence
     with pytest.raises(NotApplicable, match="no estimator has finished cells"):
         Handmade(accuracies={("roar", "grad"): {0.0: [0.9, 0.9]}}).areas("roar")

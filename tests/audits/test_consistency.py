@@ -38,8 +38,8 @@ def test_settings_that_say_the_same_hold_and_others_do_not():
 
 def test_the_numbers_are_scipys_averaged_over_estimators():
     part = _made_up(0.5)
-    found = consistency(Handed(**{SETTINGS: part}))
-    table = found.tables["insertion: every two settings"].set_index(["metric", "other"])
+    finding = consistency(Handed(**{SETTINGS: part}))
+    table = finding.tables["insertion: every two settings"].set_index(["metric", "other"])
     assert len(table) == 15
     names = settings("insertion", 3, 20)
     a, b = names["mean+pixel"], names["blur+region"]
@@ -48,7 +48,7 @@ def test_the_numbers_are_scipys_averaged_over_estimators():
         for chain in ("a", "b")
     }
     assert table.loc[("mean+pixel", "blur+region"), "over_images"] == pytest.approx(np.mean(list(by_chain.values())))
-    single = found.tables["insertion: per estimator"].set_index(["metric", "other"])
+    single = finding.tables["insertion: per estimator"].set_index(["metric", "other"])
     assert single.loc[("mean+pixel", "blur+region"), ["a", "b"]].to_dict() == pytest.approx(by_chain)
 
 
@@ -62,8 +62,8 @@ def test_regions_fit_the_images_or_are_left_out_with_a_note():
         "insertion(fill=blur, steps=20, unit=region, window=3)"
         in studies_of(call, Study(tasks=("digits",)))[SETTINGS].metrics
     )
-    found = consistency(Handed(**{SETTINGS: _made_up(0.1, window=None)}))
-    assert any("too small for regions" in note for note in found.notes)
+    finding = consistency(Handed(**{SETTINGS: _made_up(0.1, window=None)}))
+    assert any("too small for regions" in note for note in finding.notes)
 
 
 def test_too_little_is_refused():

@@ -34,9 +34,9 @@ def declared():
 
 def test_a_study_runs_what_its_audits_need_and_only_once(tmp_path):
     run = uproar.run({**SMALL, "audits": ["geometry"]}, store=tmp_path, jobs=1)
-    (found,) = run.findings
-    assert (found.audit, found.task, found.model) == ("geometry", SMALL["tasks"], "cnn-small")
-    assert found.state in ("misleads", "cannot tell")
+    (result,) = run.findings
+    assert (result.audit, result.task, result.model) == ("geometry", SMALL["tasks"], "cnn-small")
+    assert result.state in ("misleads", "cannot tell")
     assert "block_random" not in set(run.table["estimator"])
     totals = []
     again = uproar.run(
@@ -46,15 +46,15 @@ def test_a_study_runs_what_its_audits_need_and_only_once(tmp_path):
         listen=lambda state: totals.append((state.study, state.cached, state.total)),
     )
     assert totals == [("small", 8, 8), ("audit geometry: shapes", 8, 8)]
-    assert again.findings[0].sentence == found.sentence
+    assert again.findings[0].sentence == result.sentence
 
 
 def test_an_audit_after_a_run_equals_one_within_it(tmp_path):
     run = uproar.run(SMALL, store=tmp_path, jobs=1)
     assert run.findings == ()
-    (found,) = uproar.audit(run, "geometry", jobs=1)
+    (finding,) = uproar.audit(run, "geometry", jobs=1)
     within = uproar.run({**SMALL, "audits": "geometry"}, store=tmp_path, jobs=1)
-    assert found.sentence == within.findings[0].sentence
+    assert finding.sentence == within.findings[0].sentence
 
 
 def test_without_names_nothing_is_trained_and_a_warning_names_what_would_be(tmp_path, declared, monkeypatch):
@@ -67,8 +67,8 @@ def test_without_names_nothing_is_trained_and_a_warning_names_what_would_be(tmp_
     run = uproar.run(SMALL, store=tmp_path, jobs=1)
     before = len(list(tmp_path.rglob("*.safetensors")))
     with pytest.warns(UserWarning, match=r'not asked: geometry \(\d+\)\. Ask .* uproar.audit\(run, "geometry"\)'):
-        found = uproar.audit(run, jobs=1)
-    assert [one.audit for one in found] == ["free"]
+        finding = uproar.audit(run, jobs=1)
+    assert [one.audit for one in finding] == ["free"]
     assert len(list(tmp_path.rglob("*.safetensors"))) == before
 
 
@@ -91,7 +91,7 @@ def test_an_audit_that_does_not_apply_is_skipped_with_its_reason(tmp_path, decla
         raise NotApplicable("digits has no boxes; use a task with boxes, e.g. planted")
 
     run = uproar.run({**SMALL, "audits": ["boxes", "geometry"], "seeds": 1}, store=tmp_path, jobs=1)
-    reasons = {found.audit: (found.state, found.sentence) for found in run.findings}
+    reasons = {result.audit: (result.state, result.sentence) for result in run.findings}
     assert reasons["boxes"] == ("skipped", "Not answered: digits has no boxes; use a task with boxes, e.g. planted.")
     assert reasons["geometry"][0] == "skipped"
     assert "at least 2 seeds" in reasons["geometry"][1]

@@ -22,9 +22,9 @@ def test_the_gap_decides(gap, expected, says):
     blocks = {t: [a + d for a, d in zip(PIXELS[t], gap, strict=True)] for t in PIXELS}
     made = {("roar", "random"): PIXELS, ("roar", "block_random"): blocks}
     part = Handmade(accuracies=made)
-    found = geometry(Handed(study=part, shapes=part))
-    assert found.state == expected, found.sentence
-    assert says in found.sentence
+    finding = geometry(Handed(study=part, shapes=part))
+    assert finding.state == expected, finding.sentence
+    assert says in finding.sentence
 
 
 def test_a_study_that_compares_blocks_with_pixels_itself_is_quoted():
@@ -38,7 +38,7 @@ def test_a_study_that_compares_blocks_with_pixels_itself_is_quoted():
     }
     study = Handmade(accuracies={**made, **others})
     row = study.verdicts("roar").loc["block_random"]
-    found = geometry(Handed(study=study, shapes=Handmade(accuracies=made)))
+    finding = geometry(Handed(study=study, shapes=Handmade(accuracies=made)))
     assert (
-        f"{100 * row['advantage']:.1f} ± {100 * (row['high'] - row['low']) / 2:.1f} accuracy points" in found.sentence
+        f"{100 * row['advantage']:.1f} ± {100 * (row['high'] - row['low']) / 2:.1f} accuracy points" in finding.sentence
     )

@@ -15,7 +15,7 @@ from uproar.training.calibrate import nll_bits
 
 
 def test_theorem_two_in_exact_numbers():
-    found = theorem_two()
+    theorem = theorem_two()
     quarter = -0.25 * math.log2(0.25) - 0.75 * math.log2(0.75)
     expected = {
         "I(Z; A | X)": 1.0,
@@ -25,8 +25,8 @@ def test_theorem_two_in_exact_numbers():
         "I(X'; Y)": 1 - (0.5 * quarter + 0.25),
         "I(X̃'; Y)": 0.0,
     }
-    assert found == pytest.approx(expected, abs=1e-12)
-    assert round(found["I(X'; Y)"], 3) == 0.344
+    assert theorem == pytest.approx(expected, abs=1e-12)
+    assert round(theorem["I(X'; Y)"], 3) == 0.344
 
 
 def test_no_processing_of_the_attribution_alone_adds_information_about_the_explainer():

@@ -52,7 +52,7 @@ class Said(Handmade):
         return np.eye(CLASSES)[self._base[seed]]
 
 
-def found(base, networks, also=None, **options):
+def finding_of(base, networks, also=None, **options):
     """The finding, where every ranking's networks are given by a function of replicate and fraction."""
     said = {
         ("roar", name, t, seed): say(seed, t)
@@ -79,7 +79,7 @@ def copied(seed, fraction):
 
 
 def test_copied_answers_are_found_and_own_mistakes_are_not():
-    result = found(BASE, {"random": own, "ig": own, "grad": copied})
+    result = finding_of(BASE, {"random": own, "ig": own, "grad": copied})
     assert result.state == "misleads", result.sentence
     assert [(m.protocol, m.estimator, m.text) for m in result.marks] == [("roar", "grad", "repeats mistakes")]
     rows = result.tables["mean over fractions"].set_index("estimator")
@@ -108,7 +108,7 @@ def test_over_rankings_accuracy_goes_with_what_is_handed_on():
         return say
 
     names = {"grad": 0.2, "ig": 0.4, "sg(grad)": 0.6, "grad_input": 0.8}
-    result = found(BASE, {"random": own, "sobel": own, **{n: copies(s) for n, s in names.items()}})
+    result = finding_of(BASE, {"random": own, "sobel": own, **{n: copies(s) for n, s in names.items()}})
     title = next(name for name in result.tables if name.startswith("over rankings"))
     table = result.tables[title]
     assert table["rankings"].tolist() == [4, 4], "random and sobel know no network"
@@ -116,9 +116,9 @@ def test_over_rankings_accuracy_goes_with_what_is_handed_on():
 
 
 def test_where_nothing_is_handed_on_it_holds_and_a_few_images_cannot_tell():
-    assert found(BASE, {"random": own, "grad": own}).state == "holds"
+    assert finding_of(BASE, {"random": own, "grad": own}).state == "holds"
     few = [np.where(np.arange(IMAGES) < 110, b, LABELS) for b in BASE]
-    assert found(few, {"random": own, "grad": own}, margin=0.01).state == "cannot tell"
+    assert finding_of(few, {"random": own, "grad": own}, margin=0.01).state == "cannot tell"
 
 
 def test_images_that_every_network_gets_wrong_are_no_sign():
@@ -129,16 +129,16 @@ def test_images_that_every_network_gets_wrong_are_no_sign():
     def misled(seed, fraction):
         return np.where(hard, (LABELS + 1) % CLASSES, own(seed, fraction))
 
-    result = found(always, {"random": own, "grad": misled})
+    result = finding_of(always, {"random": own, "grad": misled})
     assert result.state != "misleads", result.sentence
     assert result.tables["mean over fractions"]["which"].tolist() == ["another replicate"]
-    one = found(always[:1], {"random": misled, "grad": misled})
+    one = finding_of(always[:1], {"random": misled, "grad": misled})
     assert one.tables["mean over fractions"]["which"].tolist() in (["random at 30%"], ["random at 70%"])
     assert one.state != "misleads", one.sentence
-    blind = found(always[:1], {"random": own, "sobel": misled, "grad": misled})
+    blind = finding_of(always[:1], {"random": own, "sobel": misled, "grad": misled})
     assert blind.tables["mean over fractions"]["which"].iloc[0].startswith("sobel at")
     assert blind.state != "misleads", "a ranking that asks no network repeats as much"
-    same = found([always[0]] * 3, {"random": misled, "grad": misled})
+    same = finding_of([always[0]] * 3, {"random": misled, "grad": misled})
     assert "random at" in same.tables["mean over fractions"]["which"].iloc[0], (
         "networks from one file of weights were compared with each other"
     )
@@ -148,13 +148,13 @@ def test_without_mistakes_or_retrainings_there_is_nothing_to_ask():
     one = np.where(np.arange(IMAGES) < 1, (LABELS + 1) % CLASSES, LABELS)
     for few in (LABELS, one):
         with pytest.raises(NotApplicable, match=r"makes [01] mistakes .*fewer than 20"):
-            found([few], {"random": own, "grad": lambda *_: few})  # noqa: B023
+            finding_of([few], {"random": own, "grad": lambda *_: few})  # noqa: B023
     with pytest.raises(NotApplicable, match="no estimator that asks the network"):
-        found(BASE, {"random": own, "sobel": own})
+        finding_of(BASE, {"random": own, "sobel": own})
 
 
 def test_a_fraction_that_removes_nothing_is_left_out_and_masks_need_pixels_beside_them():
-    whole = found(BASE, {"random": own, "grad": copied}, also=0.0)
+    whole = finding_of(BASE, {"random": own, "grad": copied}, also=0.0)
     assert whole.state == "misleads"
     study = study_of({**STUDY, "protocols": ["roar:mask"]})
     assert studies_of(read_audit("mistakes"), study)["retrained"].protocols == ("roar", "roar:mask")

@@ -46,30 +46,30 @@ def _accuracies(slope: float) -> Handmade:
 
 def test_judges_who_agree_hold():
     part = _made_up({"insertion": 1.0, "deletion": 0.8, "road": 0.6})
-    found = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
-    assert found.state == "holds"
-    assert "Kendall's W = 1.00" in found.sentence
-    assert "4 judges (3 metrics, 1 protocols)" in found.sentence
-    assert found.marks == ()
-    assert all(plot.title and plot.reading for plot in found.plots)
+    finding = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
+    assert finding.state == "holds"
+    assert "Kendall's W = 1.00" in finding.sentence
+    assert "4 judges (3 metrics, 1 protocols)" in finding.sentence
+    assert finding.marks == ()
+    assert all(plot.title and plot.reading for plot in finding.plots)
 
 
 def test_a_metric_that_likes_what_others_dislike_is_named_and_marks_the_verdicts():
     part = _made_up({"insertion": 1.0, "deletion": 0.8, "road": -0.8}, seeds=(0, 1, 2))
-    found = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
-    assert found.state == "misleads"
-    assert "2 of 3 pairs of metrics order the estimators of an image in opposite ways" in found.sentence
-    assert "4 of 4 estimators are better than random by one and worse by another" in found.sentence
-    assert {(m.protocol, m.estimator, m.text) for m in found.marks} == {
+    finding = reliability(Handed(**{"study": _accuracies(0.1), JUDGES: part}))
+    assert finding.state == "misleads"
+    assert "2 of 3 pairs of metrics order the estimators of an image in opposite ways" in finding.sentence
+    assert "4 of 4 estimators are better than random by one and worse by another" in finding.sentence
+    assert {(m.protocol, m.estimator, m.text) for m in finding.marks} == {
         ("roar", chain, "contradicted by road") for chain in "abcd"
     }
-    assert "worse than random" in found.marks[0].why
+    assert "worse than random" in finding.marks[0].why
 
 
 def test_noise_that_agrees_with_nobody_cannot_tell():
     part = _made_up({"insertion": 0.0, "deletion": 0.0})
-    found = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
-    assert found.state == "cannot tell"
+    finding = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
+    assert finding.state == "cannot tell"
 
 
 def test_many_judges_who_know_nothing_do_not_contradict_each_other_by_chance():
@@ -115,9 +115,9 @@ def test_two_names_of_the_same_numbers_are_not_compared():
     part._responses |= {
         ("insertion(steps=50)", c, s): part._responses["insertion", c, s] for c in CHAINS for s in (0, 1)
     }
-    found = values_per_image(part, ["insertion", "deletion", "insertion(steps=50)"])
-    assert found.metrics == ("insertion", "deletion")
-    assert found.notes == ("insertion(steps=50) has the numbers of insertion and is not compared with it.",)
+    values = values_per_image(part, ["insertion", "deletion", "insertion(steps=50)"])
+    assert values.metrics == ("insertion", "deletion")
+    assert values.notes == ("insertion(steps=50) has the numbers of insertion and is not compared with it.",)
 
 
 def test_metrics_of_values_are_not_asked_who_is_better_than_random():
@@ -141,9 +141,9 @@ def glossiness():
 @pytest.mark.parametrize("name", ["sparseness", "value_density", "glossiness"])
 def test_a_metric_that_only_describes_maps_is_no_judge(name, glossiness):
     part = _made_up({"insertion": 1.0, "deletion": 0.8, name: -3.0})
-    found = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
-    assert found.state == "holds"
-    assert "2 judges" in found.sentence
+    finding = reliability(Handed(**{"study": Handmade(), JUDGES: part}))
+    assert finding.state == "holds"
+    assert "2 judges" in finding.sentence
 
 
 @pytest.mark.parametrize(
@@ -176,6 +176,6 @@ def test_it_runs_on_a_small_study(tmp_path):
         store=tmp_path,
         jobs=1,
     )
-    (found,) = run.findings
-    assert found.state in ("misleads", "holds", "cannot tell"), found.sentence
-    assert "5 judges (4 metrics, 1 protocols) order 3 estimators" in found.sentence
+    (result,) = run.findings
+    assert result.state in ("misleads", "holds", "cannot tell"), result.sentence
+    assert "5 judges (4 metrics, 1 protocols) order 3 estimators" in result.sentence

@@ -41,20 +41,20 @@ def impostor():
 
 def test_who_ignores_the_model_is_found_out(impostor, tmp_path):
     study = {**STUDY, "estimators": ["sobel", "grad", impostor]}
-    (found,) = uproar.run(study, store=tmp_path, jobs=1).findings
-    fresh, shuffled = (table.set_index("estimator") for table in found.tables.values())
+    (result,) = uproar.run(study, store=tmp_path, jobs=1).findings
+    fresh, shuffled = (table.set_index("estimator") for table in result.tables.values())
     assert fresh["ignores"].to_dict() == {"sobel": True, "grad": False, "impostor": True}
     assert fresh.loc[["sobel", "impostor"], "similarity"].tolist() == pytest.approx([1, 1])
     assert shuffled["ignores"].to_dict() == {"grad": False, "impostor": True}
-    assert found.state == "misleads"
-    assert {(m.estimator, m.text) for m in found.marks} == {
+    assert result.state == "misleads"
+    assert {(m.estimator, m.text) for m in result.marks} == {
         ("sobel", "ignores the model"),
         ("impostor", "ignores the model"),
     }
-    assert "2 of 3 estimators keep their maps" in found.sentence
+    assert "2 of 3 estimators keep their maps" in result.sentence
     (alone,) = uproar.run({**STUDY, "estimators": ["grad"]}, store=tmp_path, jobs=1).findings
     assert alone.state != "misleads" and alone.marks == (), alone.sentence
-    bars, layers = found.plots
+    bars, layers = result.plots
     assert len(bars.data) == 5
     assert layers.data.groupby("estimator")["layers"].max().nunique() == 1
 

@@ -46,28 +46,28 @@ ALIKE = {"Rect": 0.6, "Pooling": 0.4, "ig": 0.2}
 
 
 def test_priors_that_win_on_their_own_marks_only_mislead():
-    found = _judged(
+    judgement = _judged(
         {"Rect": 0.7, "Pooling": 0.6, "ig": 0.4},
         {"Rect": 0.1, "Pooling": 0.3, "ig": 0.2},
         ALIKE,
         {"Rect": 0.92, "Pooling": 0.6, "ig": 0.7},
         {"Rect": 0.31, "Pooling": 0.93, "ig": 0.5},
     )
-    assert found.state == "misleads"
-    assert "Attr % of Rect and Pooling is 0.92 and 0.60 on number marks, 0.31 and 0.93 on stripes" in found.sentence
-    assert "the best map is Rect on number marks, Rect on empty images with them and ig on real" in found.sentence
-    flips = found.tables["pairs that change places"]
+    assert judgement.state == "misleads"
+    assert "Attr % of Rect and Pooling is 0.92 and 0.60 on number marks, 0.31 and 0.93 on stripes" in judgement.sentence
+    assert "the best map is Rect on number marks, Rect on empty images with them and ig on real" in judgement.sentence
+    flips = judgement.tables["pairs that change places"]
     assert {("attr_percent", "Rect", "Pooling"), ("road", "Rect", "ig")} <= set(
         zip(flips["metric"], flips["map"], flips["other"], strict=True)
     )
-    assert found.plots[0].title == "Rect finds number marks best, Pooling finds stripes best"
+    assert judgement.plots[0].title == "Rect finds number marks best, Pooling finds stripes best"
 
 
 def test_sets_that_agree_hold():
     attr = {"Rect": 0.2, "Pooling": 0.4, "ig": 0.6}
-    found = _judged(ALIKE, ALIKE, ALIKE, attr, attr)
-    assert found.state == "holds"
-    assert "no two maps clearly change places" in found.sentence
+    judgement = _judged(ALIKE, ALIKE, ALIKE, attr, attr)
+    assert judgement.state == "holds"
+    assert "no two maps clearly change places" in judgement.sentence
 
 
 def test_a_network_that_did_not_learn_the_marks_says_nothing():

@@ -37,12 +37,12 @@ def _grain(n: int = 50) -> Handmade:
 
 
 def test_a_metric_that_improves_by_blurring_misleads_and_one_that_worsens_does_not():
-    found = sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(0.2)}))
-    assert found.state == "misleads"
-    assert "improves 2 and worsens 0 of 2 scores" in found.sentence
-    assert "from 0.10 (ig) to 0.50 (random)" in found.sentence
-    assert found.plots[1].title == "Blurring improves deletion"
-    table = found.tables["effect of blurring, positive = better"]
+    finding = sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(0.2)}))
+    assert finding.state == "misleads"
+    assert "improves 2 and worsens 0 of 2 scores" in finding.sentence
+    assert "from 0.10 (ig) to 0.50 (random)" in finding.sentence
+    assert finding.plots[1].title == "Blurring improves deletion"
+    table = finding.tables["effect of blurring, positive = better"]
     assert table["gain"].tolist() == pytest.approx([0.2, 0.2], abs=0.02)
     assert sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(-0.2)})).state == "holds"
     assert sparsity(Handed(**{GRAIN: _grain(), BLURRED: _made_up(0.0)})).state == "cannot tell"

@@ -25,13 +25,13 @@ STUDY = {
 
 @pytest.mark.parametrize(("border", "fooled"), [(0.7, True), (0.0, False)])
 def test_a_hole_that_shows_fools_retraining_and_one_that_does_not_show_cannot(border, fooled, made_up_tasks, tmp_path):
-    (found,) = uproar.run({**STUDY, "tasks": f"framed(border={border})"}, store=tmp_path, jobs=1).findings
-    rows = found.tables["differences of accuracy"].set_index("what")["mean"]
-    assert (found.state == "misleads") is fooled
+    (result,) = uproar.run({**STUDY, "tasks": f"framed(border={border})"}, store=tmp_path, jobs=1).findings
+    rows = result.tables["differences of accuracy"].set_index("what")["mean"]
+    assert (result.state == "misleads") is fooled
     assert bool(rows["retrained: with cue minus without"] > 0.2) is fooled
     assert bool(rows["clean test images: trained clean minus trained with the cue"] > 0.1) is fooled
     assert abs(rows["original: with cue minus without"]) < 0.3
-    assert [plot.kind for plot in found.plots] == ["bars", "bars"]
+    assert [plot.kind for plot in result.plots] == ["bars", "bars"]
 
 
 def test_the_cue_is_a_patch_at_the_edge_that_tells_the_class():

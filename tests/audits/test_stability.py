@@ -34,8 +34,8 @@ def judged(base, changes):
 
 def test_a_ranking_that_is_the_same_everywhere_holds():
     base = outcomes([[0.9, 0.8], [0.7, 0.6], [0.5, 0.4], [0.3, 0.2]], wobble=0.02)
-    found, table, turned, better = judged(base, {"fill": base, "30 % alone": base.at(0.3)})
-    assert found == "holds"
+    judgement, table, turned, better = judged(base, {"fill": base, "30 % alone": base.at(0.3)})
+    assert judgement == "holds"
     assert table["tau"].tolist() == [1, 1, 1, 1]
     assert not turned
     assert better[0].tolist() == [0, -1, -1, -1]  # random leaves most right, which is worst under ROAR
@@ -44,8 +44,8 @@ def test_a_ranking_that_is_the_same_everywhere_holds():
 def test_pairs_that_turn_round_with_the_setting_mislead():
     base = outcomes([[0.9], [0.7], [0.5], [0.3]])
     other = outcomes([[0.7], [0.9], [0.5], [0.3]])
-    found, table, turned, _ = judged(base, {"fill linear": other})
-    assert found == "misleads"
+    judgement, table, turned, _ = judged(base, {"fill linear": other})
+    assert judgement == "misleads"
     assert turned == [("fill linear", "grad", "random")]
     assert table.loc["fill linear", "tau"] == pytest.approx(4 / 6)
     own = pd.DataFrame({"side": [1]}, index=["grad"])
@@ -58,8 +58,8 @@ def test_equal_estimators_are_not_decided():
     random = np.random.default_rng(2)
     right = (random.random((4, 1, 3, 60)) < 0.5).astype(float)
     base = Outcomes(("random", "grad", "ig", "sobel"), (0.5,), right)
-    found, table, turned, better = judged(base, {})
-    assert found == "cannot tell"
+    judgement, table, turned, better = judged(base, {})
+    assert judgement == "cannot tell"
     assert not better.any()
     assert table.loc["another half of the images", "tau"] < 0.5
 
@@ -109,8 +109,8 @@ def test_a_study_is_judged_by_its_own_answers(tmp_path):
         "audits": ["stability(fill=zero)"],
     }
     run = uproar.run(study, store=tmp_path, jobs=1)
-    (found,) = run.findings
-    table = found.tables["agreement of rankings"]
+    (result,) = run.findings
+    table = result.tables["agreement of rankings"]
     assert table["what changes"].tolist() == [
         "another seed",
         "another half of the images",
@@ -120,10 +120,10 @@ def test_a_study_is_judged_by_its_own_answers(tmp_path):
     ]
     cells = run.table[run.table["fraction"].isin([0.3, 0.7])]
     mean = cells.groupby("estimator")["accuracy"].mean()
-    pairs = found.tables["pairs of estimators"]
+    pairs = result.tables["pairs of estimators"]
     for row in pairs.itertuples():
         assert row.difference == pytest.approx(mean[row.first] - mean[row.second])
-    assert len(found.plots[0].data) == 9
+    assert len(result.plots[0].data) == 9
 
 
 def test_a_cue_that_shows_with_one_fill_only_turns_round_and_honest_rankings_do_not(made_up_tasks, tmp_path):
@@ -137,14 +137,14 @@ def test_a_cue_that_shows_with_one_fill_only_turns_round_and_honest_rankings_do_
         "recipe": {"epochs": 8},
         "audits": ["stability(fill=uniform)"],
     }
-    found = {}
+    result = {}
     for other in ("label_cue", "sobel"):
         names = {"estimators": ["centre", other]}
-        (found[other],) = uproar.run({**study, **names}, store=tmp_path, jobs=1).findings
-    assert found["label_cue"].state == "misleads", found["label_cue"].sentence
-    assert [(m.estimator, m.text) for m in found["label_cue"].marks] == [("label_cue", "turns round")]
-    assert found["sobel"].state != "misleads", found["sobel"].sentence
-    assert found["sobel"].marks == ()
+        (result[other],) = uproar.run({**study, **names}, store=tmp_path, jobs=1).findings
+    assert result["label_cue"].state == "misleads", result["label_cue"].sentence
+    assert [(m.estimator, m.text) for m in result["label_cue"].marks] == [("label_cue", "turns round")]
+    assert result["sobel"].state != "misleads", result["sobel"].sentence
+    assert result["sobel"].marks == ()
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,6 @@ def test_too_little_to_rank_is_refused_with_the_way_out(change, reason, tmp_path
         "recipe": {"epochs": 1},
         "audits": ["stability(fill=same)"],
     }
-    (found,) = uproar.run({**study, **change}, store=tmp_path, jobs=1).findings
-    assert found.state == "skipped"
-    assert reason in found.sentence
+    (result,) = uproar.run({**study, **change}, store=tmp_path, jobs=1).findings
+    assert result.state == "skipped"
+    assert reason in result.sentence

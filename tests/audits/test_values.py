@@ -147,10 +147,10 @@ def test_the_linear_network_gives_the_known_answers():
     each = [trial(number, samples=300) for number in range(4)]
     trials = {name: np.array([values[name] for values in each]) for name in each[0]}
     table = summary(trials).set_index(["map", "metric"])
-    found = table["mean"]
-    assert found["truth", "soundness"] == found["removed", "soundness"] == 1
-    assert found["introduced", "soundness"] < 0.95
-    assert found["removed", "completeness"] < found["truth", "completeness"] - 0.05
+    result = table["mean"]
+    assert result["truth", "soundness"] == result["removed", "soundness"] == 1
+    assert result["introduced", "soundness"] < 0.95
+    assert result["removed", "completeness"] < result["truth", "completeness"] - 0.05
     assert set(table["trials"]) == {4}
 
 
@@ -192,15 +192,15 @@ def test_sums_equal_features_filled_one_by_one():
     draws = np.random.default_rng(1)
     x, y = data(20, draws)
     fill, a = draws.normal(size=x.shape), maps(x, y, draws)["introduced"]
-    found = Insertion(x, y, a, fill)
+    insertion = Insertion(x, y, a, fill)
     lost = [
         1 - np.mean(np.sign(np.where(a > a.max(1, keepdims=True) * (1 - r), fill, x).sum(1)) == y) for r in (0.2, 0.6)
     ]
-    assert found.completeness((0.2, 0.6)) == pytest.approx(np.mean(lost))
+    assert insertion.completeness((0.2, 0.6)) == pytest.approx(np.mean(lost))
     kept = a.argsort(1)[:, FEATURES - 4 :]
     shown = fill.copy()
     np.put_along_axis(shown, kept, np.take_along_axis(x, kept, 1), 1)
-    assert float(found.curve()[0][0]) == np.mean(np.sign(shown.sum(1)) == y)
+    assert float(insertion.curve()[0][0]) == np.mean(np.sign(shown.sum(1)) == y)
 
 
 class _Sum(torch.nn.Module):

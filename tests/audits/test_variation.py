@@ -44,16 +44,16 @@ UNRELATED = (0.3, 0.9, 0.4, 0.7, 0.5, 0.6, 0.8, 0.2, 0.55)
 
 def test_a_ranking_made_of_blurriness_is_called_so_and_another_is_not():
     blurry, other = points(lambda m, e: 0.3 + m), points(lambda m, e: UNRELATED[e])
-    found = {}
+    result = {}
     for name, table in (("blurry", blurry), ("other", other)):
         lines = fits(table)
         assert set(lines["fraction"]) == {0.3, 0.6, "all"}
-        found[name] = lines[(lines["fraction"] == "all") & (lines["of"] == "masks")].iloc[0]
-    assert state(found["blurry"], sign=-1) == "misleads"
-    assert state(found["blurry"], sign=1) != "misleads"  # where a high accuracy is good, sharp maps win
-    assert found["blurry"]["low"] > 0.95
-    assert state(found["other"], sign=-1) in ("holds", "cannot tell")
-    assert found["other"]["r2"] < 0.2
+        result[name] = lines[(lines["fraction"] == "all") & (lines["of"] == "masks")].iloc[0]
+    assert state(result["blurry"], sign=-1) == "misleads"
+    assert state(result["blurry"], sign=1) != "misleads"  # where a high accuracy is good, sharp maps win
+    assert result["blurry"]["low"] > 0.95
+    assert state(result["other"], sign=-1) in ("holds", "cannot tell")
+    assert result["other"]["r2"] < 0.2
     left = adjusted(blurry, -1)
     assert left["left"].abs().max() < 0.005
     kept = adjusted(other, -1)
@@ -108,13 +108,13 @@ def test_a_study_gets_its_numbers_from_its_own_masks(tmp_path):
         "recipe": {"epochs": 1},
         "audits": ["variation"],
     }
-    (found,) = uproar.run(study, store=tmp_path, jobs=1).findings
-    table = found.tables["points"].set_index(["set", "chain"])
+    (result,) = uproar.run(study, store=tmp_path, jobs=1).findings
+    table = result.tables["points"].set_index(["set", "chain"])
     assert table.loc[("as they are", "random"), "masks"] == pytest.approx(7 / 8, abs=0.1)
     assert table.loc[("as they are", "gaussian(random)"), "masks"] < 0.6
     assert ("squared", "gaussian(sq(grad))") in table.index
-    assert [plot.kind for plot in found.plots] == ["scatter", "lines", "lines"]
-    assert "5 estimators under ROAR" in found.sentence
+    assert [plot.kind for plot in result.plots] == ["scatter", "lines", "lines"]
+    assert "5 estimators under ROAR" in result.sentence
 
 
 def test_too_few_estimators_are_refused():

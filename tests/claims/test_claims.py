@@ -24,8 +24,8 @@ from uproar.statistics.regression import line_interval
 HOLDS, FAILS, OPEN, UNASKED = "holds", "does not hold here", "undecided", "not asked"
 
 
-def outcomes(found, paper: str) -> dict[str, str]:
-    return {one.claim.partition(":")[2]: one.outcome for one in judge(found, [paper])}
+def outcomes(results, paper: str) -> dict[str, str]:
+    return {one.claim.partition(":")[2]: one.outcome for one in judge(results, [paper])}
 
 
 # how outcomes are drawn
@@ -96,16 +96,16 @@ def test_the_interval_of_a_correlation_covers_what_it_should():
 
 def test_rank_correlation_leaves_out_undefined_images():
     pair = np.array([[1.0, 10], [2, 20], [3, np.nan], [4, 15], [5, 50]])
-    found = correlation_interval(pair[None, None])
-    assert found.value == pytest.approx(0.8)  # ranks 1 2 3 4 and 1 3 2 4
+    interval = correlation_interval(pair[None, None])
+    assert interval.value == pytest.approx(0.8)  # ranks 1 2 3 4 and 1 3 2 4
 
 
 def test_spread_compares_how_much_tables_differ():
     x = np.arange(200.0)
     same = np.array([[np.stack([x, x], 1)] * 3])
     mixed = np.array([[np.stack([x, x], 1), np.stack([x, -x], 1), np.stack([x, x % 7], 1)]])
-    found = spread_interval(mixed, same)
-    assert found.low > 0.5
+    interval = spread_interval(mixed, same)
+    assert interval.low > 0.5
     assert spread_interval(same, mixed).high < -0.5
 
 
@@ -125,18 +125,18 @@ def test_the_interval_of_a_line_covers_a_rerun():
     truth = 0.3 * x + draws.normal(size=8)
     r = np.corrcoef(x, truth)[0, 1]
     for _ in range(60):
-        found = line_interval(x, truth + 0.3 * draws.normal(size=(5, 8)))
-        hit += found.low < r * abs(r) < found.high
+        interval = line_interval(x, truth + 0.3 * draws.normal(size=(5, 8)))
+        hit += interval.low < r * abs(r) < interval.high
     assert 52 <= hit <= 60
 
 
 def test_names_are_found_whatever_their_options():
     cells = accuracies({"roar": {"random": {0.9: 0.5}, "sg_sq(ig(steps=8), samples=4)": {0.9: 0.2}}}, 0.01)
-    found = ClaimEvidence(results(cells), TASK, MODEL)
-    assert found.estimator("sg_sq(ig)") == "sg_sq(ig(steps=8), samples=4)"
+    evidence = ClaimEvidence(results(cells), TASK, MODEL)
+    assert evidence.estimator("sg_sq(ig)") == "sg_sq(ig(steps=8), samples=4)"
     assert bare("max(var(grad, samples=3))") == "max(var(grad))"
     with pytest.raises(NotApplicable, match="no sg_sq"):
-        found.estimator("sg_sq(grad)")
+        evidence.estimator("sg_sq(grad)")
 
 
 # Hooker et al.
@@ -193,22 +193,22 @@ REVERSED = {
 
 
 def test_hooker_as_published():
-    found = outcomes(hooker(PUBLISHED), "hooker2019")
-    assert len(found) == 22
-    assert set(found.values()) == {HOLDS}, found
+    states = outcomes(hooker(PUBLISHED), "hooker2019")
+    assert len(states) == 22
+    assert set(states.values()) == {HOLDS}, states
 
 
 def test_hooker_the_other_way_round():
     given = hooker(REVERSED, kar=0.12, untrained=0.9)
     cells = given.table.copy()
     cells.loc[(cells["estimator"] == "random") & (cells["fraction"] == 0.99), "accuracy"] = 0.1
-    found = outcomes(results(cells), "hooker2019")
-    assert set(found.values()) == {FAILS}, found
+    states = outcomes(results(cells), "hooker2019")
+    assert set(states.values()) == {FAILS}, states
 
 
 def test_hooker_with_noise_is_undecided():
-    found = outcomes(hooker(PUBLISHED, noise=0.6), "hooker2019")
-    assert set(found.values()) == {OPEN}, found
+    states = outcomes(hooker(PUBLISHED, noise=0.6), "hooker2019")
+    assert set(states.values()) == {OPEN}, states
 
 
 def test_the_controlled_claims_look_at_decoupled_roar_alone():
@@ -217,9 +217,9 @@ def test_the_controlled_claims_look_at_decoupled_roar_alone():
     cells = given.table.copy()
     leaky = (cells["protocol"] == "roar") & cells["estimator"].str.contains(r"sg_sq|var") & (cells["fraction"] > 0)
     cells.loc[leaky, "accuracy"] += 0.55
-    found = outcomes(results(cells), "hooker2019")
-    assert found["sg-sq"] == found["var"] == FAILS
-    assert found["sg-sq-controlled"] == found["var-controlled"] == HOLDS
+    states = outcomes(results(cells), "hooker2019")
+    assert states["sg-sq"] == states["var"] == FAILS
+    assert states["sg-sq-controlled"] == states["var-controlled"] == HOLDS
 
 
 def test_the_numbers_are_those_of_the_curves():
@@ -292,9 +292,9 @@ def song(gain=0.1, cam=0.0, block=0.3, slope=0.5, noise=0.004, smooth=0.1, road=
 
 
 def test_song_as_published():
-    found = outcomes(song(), "song2023")
-    assert len(found) == 16
-    assert set(found.values()) == {HOLDS}, found
+    states = outcomes(song(), "song2023")
+    assert len(states) == 16
+    assert set(states.values()) == {HOLDS}, states
 
 
 def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked_for():
@@ -302,16 +302,16 @@ def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked
     given = song(noise=0.0)
     cells = given.table.copy()
     cells.loc[(cells["estimator"] == "random") & (cells["fraction"] > 0), "accuracy"] = 0.2
-    found = ClaimEvidence(replace(given, table=cells), TASK, MODEL)
+    evidence = ClaimEvidence(replace(given, table=cells), TASK, MODEL)
     for of in ("maps", "masks"):
-        line = variation_lines(found, True, of)[0.3]
+        line = variation_lines(evidence, True, of)[0.3]
         assert set(line.excluded) == {"random", "sq(sobel)", "block_random"}
         assert len(line.x) - len(line.excluded) == 7  # six and Grad-CAM
         assert line.r2.interval.value > 0.99
-    masks = variation_lines(found, False, "masks")
+    masks = variation_lines(evidence, False, "masks")
     assert masks[0.5].x["grad"] == pytest.approx(0.2, abs=0.01)
     assert masks[0.3].x["grad"] == pytest.approx(0.12, abs=0.01)
-    with_random = variation_lines(found, True, "maps", baselines=True)[0.3]
+    with_random = variation_lines(evidence, True, "maps", baselines=True)[0.3]
     assert with_random.excluded == ("block_random",)
     x, y = (np.array([of[n] for n in of if n != "block_random"]) for of in (with_random.x, with_random.y))
     assert with_random.r2.interval.value == pytest.approx(np.corrcoef(x, y)[0, 1] * abs(np.corrcoef(x, y)[0, 1]))
@@ -321,8 +321,8 @@ def test_lines_over_variation_are_those_of_estimators_unless_baselines_are_asked
 def test_lines_keep_to_the_rates_of_the_figures():
     given = song()
     more = given.table[given.table["fraction"] == 0.3].assign(fraction=0.9, accuracy=0.3)
-    found = ClaimEvidence(replace(given, table=pd.concat([given.table, more])), TASK, MODEL)
-    assert sorted(variation_lines(found, True)) == [0.1, 0.3, 0.5]
+    evidence = ClaimEvidence(replace(given, table=pd.concat([given.table, more])), TASK, MODEL)
+    assert sorted(variation_lines(evidence, True)) == [0.1, 0.3, 0.5]
 
 
 def test_random_blocks_must_cost_more_at_every_fraction():
@@ -336,19 +336,19 @@ def test_random_blocks_must_cost_more_at_every_fraction():
 
 def test_song_the_other_way_round():
     given = song(gain=-0.1, cam=0.2, block=-0.2, slope=-0.5, smooth=-0.1, road=-0.1)
-    found = outcomes(given, "song2023")
-    theorems = {name: found.pop(name) for name in ("theorem-1", "theorem-2")}
-    assert set(found.values()) == {FAILS}, found
+    states = outcomes(given, "song2023")
+    theorems = {name: states.pop(name) for name in ("theorem-1", "theorem-2")}
+    assert set(states.values()) == {FAILS}, states
     assert set(theorems.values()) == {HOLDS}
 
 
 def test_song_with_noise_is_undecided():
-    found = outcomes(song(noise=0.5), "song2023")
+    states = outcomes(song(noise=0.5), "song2023")
     for name in ("theorem-1", "theorem-2", "gaussian-smooth", "max-smooth"):
-        assert found.pop(name) == HOLDS
-    lines = {found.pop(name) for name in list(found) if name.startswith("line")}
+        assert states.pop(name) == HOLDS
+    lines = {states.pop(name) for name in list(states) if name.startswith("line")}
     assert HOLDS not in lines  # noise alone is surely no line, or may be one
-    assert set(found.values()) == {OPEN}, found
+    assert set(states.values()) == {OPEN}, states
 
 
 # Li et al.
@@ -444,10 +444,10 @@ MARKED = ("rect", "pooling", "rect-road-marked")
 
 def test_li_as_published():
     audits = (_values_audit(0.4, 0.01, 0.02), _spurious(0.28, 0.05, 0.5, 0.03))
-    found = outcomes(results(findings=audits, **_benchmark(**LI, noise=0.02)), "li2024")
-    assert {found.pop(name) for name in MARKED} == {UNASKED}
-    assert len(found) == 20
-    assert set(found.values()) == {HOLDS}, found
+    states = outcomes(results(findings=audits, **_benchmark(**LI, noise=0.02)), "li2024")
+    assert {states.pop(name) for name in MARKED} == {UNASKED}
+    assert len(states) == 20
+    assert set(states.values()) == {HOLDS}, states
 
 
 def test_li_the_other_way_round():
@@ -460,16 +460,16 @@ def test_li_the_other_way_round():
         rect=0.2,
         noise=0.02,
     )
-    found = outcomes(results(findings=audits, **given), "li2024")
-    assert {found.pop(name) for name in MARKED} == {UNASKED}
-    assert set(found.values()) == {FAILS}, found
+    states = outcomes(results(findings=audits, **given), "li2024")
+    assert {states.pop(name) for name in MARKED} == {UNASKED}
+    assert set(states.values()) == {FAILS}, states
 
 
 def test_li_with_noise_is_undecided():
     audits = (_values_audit(0.4, 0.01, 2.5), _spurious(0.28, 0.05, 0.5, 0.9))
-    found = outcomes(results(findings=audits, **_benchmark(**LI, noise=8.0)), "li2024")
-    assert {found.pop(name) for name in MARKED} == {UNASKED}
-    assert set(found.values()) == {OPEN}, found
+    states = outcomes(results(findings=audits, **_benchmark(**LI, noise=8.0)), "li2024")
+    assert {states.pop(name) for name in MARKED} == {UNASKED}
+    assert set(states.values()) == {OPEN}, states
 
 
 @pytest.mark.parametrize(
@@ -490,10 +490,10 @@ def test_marked_images_have_claims_of_their_own(kind, winner, claim):
         }
         return results(**scored({**attr, **roads}, task))
 
-    found = outcomes(given(winner), "li2024")
-    assert found[claim] == HOLDS
-    assert found["rect-road-marked"] == (HOLDS if kind == "number" else UNASKED)
-    assert found["rect-road-real"] == UNASKED
+    states = outcomes(given(winner), "li2024")
+    assert states[claim] == HOLDS
+    assert states["rect-road-marked"] == (HOLDS if kind == "number" else UNASKED)
+    assert states["rect-road-real"] == UNASKED
     assert outcomes(given("neither"), "li2024")[claim] == OPEN
     loser = "pooling(ig)" if winner == "rect(ig)" else "rect(ig)"
     assert outcomes(given(loser), "li2024")[claim] == FAILS
@@ -547,15 +547,15 @@ def _canonical(metric):
 
 
 def test_vandersmissen_as_published():
-    found = outcomes(vandersmissen(), "vandersmissen2023")
-    assert len(found) == 18
-    assert found.pop("binary-same") == FAILS  # the metrics of half of the maps go the other way
-    assert set(found.values()) == {HOLDS}, found
+    states = outcomes(vandersmissen(), "vandersmissen2023")
+    assert len(states) == 18
+    assert states.pop("binary-same") == FAILS  # the metrics of half of the maps go the other way
+    assert set(states.values()) == {HOLDS}, states
 
 
 def test_vandersmissen_the_other_way_round():
-    found = outcomes(vandersmissen(sign=-1), "vandersmissen2023")
-    right = {n for n, o in found.items() if o == FAILS}
+    states = outcomes(vandersmissen(sign=-1), "vandersmissen2023")
+    right = {n for n, o in states.items() if o == FAILS}
     assert {
         "insertion-deletion",
         "deletion-road",
@@ -572,11 +572,11 @@ def test_vandersmissen_the_other_way_round():
         "binary-same",
         "insertion-settings",
         "deletion-settings",
-    } <= right, found
+    } <= right, states
 
 
 def test_vandersmissen_with_noise_is_undecided():
-    found = outcomes(vandersmissen(noise=40.0, n=60), "vandersmissen2023")
+    states = outcomes(vandersmissen(noise=40.0, n=60), "vandersmissen2023")
     lost = (
         "insertion-deletion",
         "insertion-road",
@@ -586,9 +586,9 @@ def test_vandersmissen_with_noise_is_undecided():
         "deletion-settings",
         "binary-same",
     )
-    assert {found.pop(name) for name in lost} <= {FAILS, OPEN}  # no correlation is left to be strong
-    found.pop("pointing"), found.pop("blur-pointing")
-    assert set(found.values()) == {OPEN}, found
+    assert {states.pop(name) for name in lost} <= {FAILS, OPEN}  # no correlation is left to be strong
+    states.pop("pointing"), states.pop("blur-pointing")
+    assert set(states.values()) == {OPEN}, states
 
 
 def test_correlations_are_of_each_network_by_itself():
@@ -600,11 +600,11 @@ def test_correlations_are_of_each_network_by_itself():
     other = one.assign(seed=1)
     other.loc[other["metric"] == "road", "value"] *= -0.1
     parts["image_scores"] = pd.concat([one, other])
-    found = ClaimEvidence(results(**parts), TASK, MODEL)
-    assert methods(found, "insertion", "road") == ["ig", "grad"]
-    measure = found.correlation("insertion", "road", ["ig"])
+    evidence = ClaimEvidence(results(**parts), TASK, MODEL)
+    assert methods(evidence, "insertion", "road") == ["ig", "grad"]
+    measure = evidence.correlation("insertion", "road", ["ig"])
     assert measure.interval.value == pytest.approx(0.0, abs=1e-9)  # road is better where lower: -1 and 1
-    assert found.correlations("insertion", "road")["ig"] == pytest.approx(0.0, abs=1e-9)
+    assert evidence.correlations("insertion", "road")["ig"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_two_ways_of_measuring_the_same_agree_exactly():
@@ -633,8 +633,8 @@ def test_there_are_many_claims_and_each_says_where_it_stands():
 
 def test_a_claim_of_ones_own():
     @claim("mine:ig", place="section 2", says="IG is better than chance.", published="by 5 points")
-    def ig(found):
-        return every(found.area("roar", "ig", above=0.0))
+    def ig(evidence):
+        return every(evidence.area("roar", "ig", above=0.0))
 
     try:
         (one,) = judge(hooker(REVERSED), ["mine"])

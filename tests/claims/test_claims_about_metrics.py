@@ -36,8 +36,8 @@ def test_f_fidelity_as_published_and_the_other_way_round():
     assert outcomes(zheng(ffid=0.4, plain=0.0, roar=-0.2), "zheng2025") == {
         "recovers": HOLDS, "fidelity": HOLDS, "roar": "undecided",
     }, "one replicate has F-Fidelity: ROAR cannot be compared"  # fmt: skip
-    found = outcomes(zheng(ffid=0.0, plain=0.4, roar=0.2), "zheng2025")
-    assert found["recovers"] == FAILS and found["fidelity"] == FAILS
+    states = outcomes(zheng(ffid=0.0, plain=0.4, roar=0.2), "zheng2025")
+    assert states["recovers"] == FAILS and states["fidelity"] == FAILS
 
 
 def test_the_order_of_f_fidelity_needs_three_levels():
@@ -85,5 +85,5 @@ def test_metrics_that_disagree_and_react(agrees, reacts, expected):
     for i, metric in enumerate(("deletion", "infidelity")):
         values[metric, "random"] = around(0.7, seed=20 + i)
         values[metric, "degraded(kind=noise, level=0.1)"] = around(0.7 - reacts, seed=30 + i)
-    found = outcomes(results(**scored(values)), "hedstrom2023")
-    assert found == expected
+    states = outcomes(results(**scored(values)), "hedstrom2023")
+    assert states == expected

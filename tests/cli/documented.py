@@ -30,7 +30,7 @@ class Line:
 
 def documented() -> list[Line]:
     """All lines in code blocks that begin with `uproar` or `make demo`, each once, without comments."""
-    found: dict[str, Line] = {}
+    result: dict[str, Line] = {}
     for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         inside = False
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
@@ -38,8 +38,8 @@ def documented() -> list[Line]:
                 inside = not inside
             elif inside and re.match(r"\s*(uproar( |$)|make demo)", line):
                 text = re.sub(r"\s(#|&).*$", "", line.strip()).strip()
-                found.setdefault(text, Line(f"{file.relative_to(ROOT)}:{number}", text))
-    return list(found.values())
+                result.setdefault(text, Line(f"{file.relative_to(ROOT)}:{number}", text))
+    return list(result.values())
 
 
 EVERYWHERE = {

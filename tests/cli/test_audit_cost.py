@@ -37,13 +37,13 @@ def given(tmp_path, monkeypatch):
 
 def test_the_cost_of_an_audit_counts_the_trainings_it_needs_also_where_weights_are_given(given, tmp_path):
     """Geometry retrains on two shapes of holes: its cost is that of trainings, not of showing test images."""
-    found = {}
+    result = {}
     for name, weights in (("given", "net.safetensors"), ("trained", None)):
         study = study_of({**given, "weights": weights, "audits": ["geometry"]})
-        found[name] = next(audit_costs(study, Store(tmp_path / name), 1))
-    assert found["given"].trainings == 8  # two shapes, two fractions, two seeds
-    assert found["trained"].trainings == 8 + 2
-    assert found["given"].seconds > 0.3 * found["trained"].seconds
+        result[name] = next(audit_costs(study, Store(tmp_path / name), 1))
+    assert result["given"].trainings == 8  # two shapes, two fractions, two seeds
+    assert result["trained"].trainings == 8 + 2
+    assert result["given"].seconds > 0.3 * result["trained"].seconds
 
 
 def test_networks_are_retrained_only_where_that_was_asked_for(given, monkeypatch, capsys):

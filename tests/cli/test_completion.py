@@ -41,15 +41,15 @@ def test_every_shell_gets_a_script_that_it_can_read(shell, says, tmp_path):
 
 
 def test_shells_are_answered_with_names_a_line_each():
-    found = asked(_UPROAR_COMPLETE="complete_bash", COMP_WORDS="uproar explain --estimators grad,ig", COMP_CWORD="3")
-    assert "grad,ig" in found.split()
-    found = asked(
+    answer = asked(_UPROAR_COMPLETE="complete_bash", COMP_WORDS="uproar explain --estimators grad,ig", COMP_CWORD="3")
+    assert "grad,ig" in answer.split()
+    answer = asked(
         _UPROAR_COMPLETE="complete_fish",
         _TYPER_COMPLETE_ARGS="uproar run --metrics del",
         _TYPER_COMPLETE_FISH_ACTION="get-args",
     )
-    assert [line.partition("\t")[0] for line in found.splitlines()][:1] == ["deletion"]
-    assert all("\t" in line for line in found.splitlines()), "no name is broken into lines"
+    assert [line.partition("\t")[0] for line in answer.splitlines()][:1] == ["deletion"]
+    assert all("\t" in line for line in answer.splitlines()), "no name is broken into lines"
 
 
 def test_the_last_name_of_a_list_or_an_expression_is_completed():

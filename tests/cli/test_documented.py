@@ -146,8 +146,8 @@ def _words(line: str) -> list[str]:
     """The words of a line that computes something, with what makes it small; of an option given twice, the small one."""
     if line == "make demo":
         return COMPUTED[line]
-    found = next(each for each in documented() if each.text == line)
-    words = [*found.words, *COMPUTED[line]]
+    result = next(each for each in documented() if each.text == line)
+    words = [*result.words, *COMPUTED[line]]
     for option in ("--estimators", "--metrics"):  # given twice, the names would add up
         if words.count(option) == 2:
             at = words.index(option)

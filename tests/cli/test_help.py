@@ -24,10 +24,10 @@ LINES = list(_lines(PROGRAM))
 
 
 def _command(line):
-    found = PROGRAM
+    result = PROGRAM
     for name in line:
-        found = found.commands[name]
-    return found
+        result = result.commands[name]
+    return result
 
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)

@@ -49,16 +49,16 @@ def printed(capsys, *words):
 
 
 def test_the_tables_of_a_run_are_those_of_its_csv_files(made, capsys):
-    found, code = printed(capsys, *RUN.split(), made)
-    assert code == 0 and found["report"] == str(made / "report.html")
+    output, code = printed(capsys, *RUN.split(), made)
+    assert code == 0 and output["report"] == str(made / "report.html")
     tables = {file.stem: pd.read_csv(file) for file in made.glob("*.csv")}
     assert {"verdicts", "comparisons", "results", "scores", "metric_values", "negative_controls"} <= set(tables)
     for name, table in tables.items():
-        read = pd.read_csv(io.StringIO(pd.DataFrame(found[name], columns=table.columns).to_csv(index=False)))
+        read = pd.read_csv(io.StringIO(pd.DataFrame(output[name], columns=table.columns).to_csv(index=False)))
         pd.testing.assert_frame_equal(read, table, check_dtype=False, rtol=0, atol=0)
-        assert all(list(row) == list(table.columns) for row in found[name])
-    assert {row["estimator"] for row in found["verdicts"]} == {"grad", "sobel"}
-    (answer,) = found["answers"]
+        assert all(list(row) == list(table.columns) for row in output[name])
+    assert {row["estimator"] for row in output["verdicts"]} == {"grad", "sobel"}
+    (answer,) = output["answers"]
     assert answer["task"].startswith("planted") and answer["sentence"]
 
 
@@ -88,24 +88,24 @@ def test_commands_that_print_tables_print_them_as_json(made, capsys, line, keys)
         said = capsys.readouterr()
         assert not said.out and said.err.startswith("Error: ")
         return
-    found, code = printed(capsys, *words, "--json")
-    assert code == 0 and keys <= set(found)
+    output, code = printed(capsys, *words, "--json")
+    assert code == 0 and keys <= set(output)
 
 
 def test_scores_and_studies_as_json(tmp_path, capsys):
-    found, code = printed(capsys, *SCORE.split(), tmp_path / "scores")
-    assert code == 0 and {row["method"] for row in found["scores"]} == {"random", "grad"}
-    assert list(found["scores"][0]) == list(pd.read_csv(tmp_path / "scores" / "scores.csv").columns)
-    found, code = printed(capsys, "validate", *RUN.split()[1:-2], "--json", "--out", tmp_path / "run")
-    (study,) = found["studies"]
+    output, code = printed(capsys, *SCORE.split(), tmp_path / "scores")
+    assert code == 0 and {row["method"] for row in output["scores"]} == {"random", "grad"}
+    assert list(output["scores"][0]) == list(pd.read_csv(tmp_path / "scores" / "scores.csv").columns)
+    output, code = printed(capsys, "validate", *RUN.split()[1:-2], "--json", "--out", tmp_path / "run")
+    (study,) = output["studies"]
     assert study["to_do"]["cells"] > 0 and study["to_do"]["jobs"][0]["jobs"] == 2
 
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_lists_as_json_have_a_row_per_name(capsys, kind):
-    found, code = printed(capsys, "ls", kind, "--json")
-    assert code == 0 and len({row["name"] for row in found[kind]}) == len(found[kind]) > 2
-    assert all(" " not in column for row in found[kind] for column in row)
+    output, code = printed(capsys, "ls", kind, "--json")
+    assert code == 0 and len({row["name"] for row in output[kind]}) == len(output[kind]) > 2
+    assert all(" " not in column for row in output[kind] for column in row)
 
 
 def test_numbers_of_arrays_are_plain_and_what_json_lacks_is_null():

@@ -27,9 +27,9 @@ def test_an_unknown_model_is_refused_in_one_sentence(capsys):
 
 def test_layers_of_a_cnn_have_the_defaults_of_every_family():
     model = make(ModelSpec.of("cnn-small(width=4)"), 0, (3, 16, 16), 3, torch.zeros(3), torch.ones(3)).eval()
-    found, refusals = layer_candidates(model, torch.rand(2, 3, 16, 16))
+    candidates, refusals = layer_candidates(model, torch.rand(2, 3, 16, 16))
     assert not refusals
-    assert {family for each in found for family in each.default_of} == {"CAM", "iba", "tame"}
+    assert {family for each in candidates for family in each.default_of} == {"CAM", "iba", "tame"}
 
 
 def test_the_layers_that_a_method_looks_at_are_named_found_or_none():
@@ -37,15 +37,15 @@ def test_the_layers_that_a_method_looks_at_are_named_found_or_none():
     x = torch.rand(3, 3, 16, 16)
     names = ["grad", "grad_cam", "sg(layer_cam)", "eigen_cam(layer=0)", "tame", "tame(layers=[1, 3])"]
     layers = chosen_layers(model, x, [read_chain(name) for name in names])
-    found, _ = layer_candidates(model, x)
-    default = {family: [each.name for each in found if family in each.default_of] for family in ("CAM", "tame")}
+    candidates, _ = layer_candidates(model, x)
+    default = {family: [each.name for each in candidates if family in each.default_of] for family in ("CAM", "tame")}
     assert layers["grad_cam"] == layers["sg(layer_cam)"] == tuple(default["CAM"])
     assert sorted(layers["tame"]) == sorted(default["tame"])
     assert layers[read_chain("eigen_cam(layer=0)").name] == ("0",)
     assert layers[read_chain("tame(layers=[1, 3])").name] == ("1", "3")
     assert "grad" not in layers
     assert list(uproar.layers(model, x, "grad_cam")["layer"]) == default["CAM"]
-    assert list(uproar.layers(model, x)["layer"]) == [each.name for each in found]
+    assert list(uproar.layers(model, x)["layer"]) == [each.name for each in candidates]
     assert uproar.layers(model, x, "grad").empty
 
 

@@ -53,13 +53,13 @@ def headline_of(page: Path) -> str:
 
 def commands_in(line: str) -> list[list[str]]:
     """The command lines that a line of next steps names, as far as the shell would read them."""
-    found = []
+    result = []
     for part in line.removeprefix("Next: ").split("; "):
         if part.startswith("uproar "):
             words = shlex.split(part)
             end = next((i for i, w in enumerate(words) if w in ("asks", "judges", "compares", "uses", "checks")), None)
-            found.append(words[1:end])
-    return found
+            result.append(words[1:end])
+    return result
 
 
 def test_a_run_ends_with_the_headline_of_its_page_and_what_to_do(here, capsys):

@@ -38,9 +38,9 @@ def _imported(*lines: list[str]) -> dict[str, list[str]]:
 def test_help_and_lists_import_nothing_heavy():
     helps = [["--version"], *([*line, "--help"] for line in LINES)]
     lists = [["ls", kind.value] for kind in Kind]
-    found = _imported(*helps, *lists)
-    assert len(found) == len(helps) + len(lists)
-    assert {line: heavy for line, heavy in found.items() if heavy} == {}
+    result = _imported(*helps, *lists)
+    assert len(result) == len(helps) + len(lists)
+    assert {line: heavy for line, heavy in result.items() if heavy} == {}
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -111,7 +111,7 @@ def test_a_deferred_module_is_loaded_when_an_attribute_is_used():
 
 
 def test_nothing_is_coloured_when_no_colour_is_wanted():
-    found = {}
+    result = {}
     for wanted in ("", "1"):
         told = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": wanted}
         shown = subprocess.run(
@@ -122,8 +122,8 @@ def test_nothing_is_coloured_when_no_colour_is_wanted():
             env={**os.environ, **told},
         )
         codes = re.findall(r"\x1b\[([0-9;]*)m", shown.stdout)
-        found[wanted] = {code for code in codes if re.search(r"(^|;)(3|4|9)\d", code)}
-    assert found[""] and not found["1"]
+        result[wanted] = {code for code in codes if re.search(r"(^|;)(3|4|9)\d", code)}
+    assert result[""] and not result["1"]
 
 
 def test_other_libraries_see_that_a_deferred_module_is_installed():

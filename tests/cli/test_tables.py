@@ -118,6 +118,6 @@ def test_a_number_of_several_lines_stays_readable_in_a_list():
 
 
 def test_the_state_of_a_finding_is_told_apart_from_its_sentence_without_colours(capsys):
-    found = Finding("cannot tell", "1 of 3 is.", title="Stability", question="Does it last?")
-    printed.print_findings([found])
+    finding = Finding("cannot tell", "1 of 3 is.", title="Stability", question="Does it last?")
+    printed.print_findings([finding])
     assert "cannot tell: 1 of 3 is." in capsys.readouterr().out

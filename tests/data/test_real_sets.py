@@ -103,8 +103,8 @@ def test_pets_with_a_planted_box_load_from_a_table(tmp_path):
             shutil.copy(source / kind / name, place / kind / name)
             with Image.open(source / kind / name) as picture:
                 pictures.append(np.asarray(picture.convert("RGB")).astype(int))
-        found = np.argwhere(np.abs(pictures[0] - pictures[1]).max(2) > 60)
-        (y0, x0), (y1, x1) = found.min(0), found.max(0)
+        result = np.argwhere(np.abs(pictures[0] - pictures[1]).max(2) > 60)
+        (y0, x0), (y1, x1) = result.min(0), result.max(0)
         rows.append(f"{name},{label},{x0},{y0},{x1},{y1}")
         originals.append(f"{name},{label}")
     (place / "with_artifact" / "list.csv").write_text("\n".join(rows))

@@ -134,10 +134,10 @@ def test_plain_values_come_out_of_a_pickle_as_they_went_in(here):
     }
     for protocol in range(6):
         (here / "plain").write_bytes(pickle.dumps(held, protocol))
-        found = read_pickle(here / "plain")
-        assert found["a"] == held["a"] and found["b"] == held["b"] and found["d"] == 7
+        result = read_pickle(here / "plain")
+        assert result["a"] == held["a"] and result["b"] == held["b"] and result["d"] == 7
         for name in ("c", "e"):
-            np.testing.assert_array_equal(found[name], held[name])
+            np.testing.assert_array_equal(result[name], held[name])
 
 
 def test_svhn_labels_from_1_to_10_become_digits(here):

@@ -215,10 +215,10 @@ def test_the_last_convolutional_block_ends_before_pooling(model, name):
 @pytest.mark.parametrize(("build", "name"), [(cnn_small, "2.2"), (resnet_small, "4")])
 def test_the_last_block_of_the_small_networks_is_found(build, name):
     model = small(build)
-    found = module_named(model, last_conv_layer(model, torch.rand(2, 3, 16, 16)))
-    same = found is module_named(model, name)
+    result = module_named(model, last_conv_layer(model, torch.rand(2, 3, 16, 16)))
+    same = result is module_named(model, name)
     # a block and its last module have the same output
-    assert same or [*found.modules()][-1] is module_named(model, name)
+    assert same or [*result.modules()][-1] is module_named(model, name)
 
 
 def test_a_module_called_several_times_counts_with_its_last_call():

@@ -51,9 +51,9 @@ def run(name: str, model: nn.Module, x, rows=range(N), **options) -> torch.Tenso
 
 
 def test_saliency_is_our_gradient(model, x) -> None:
-    found = run("captum:Saliency", model, x, abs=False)
-    torch.testing.assert_close(found, grad(model, x, TARGET), atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(run("captum:Saliency", model, x), found.abs())
+    results = run("captum:Saliency", model, x, abs=False)
+    torch.testing.assert_close(results, grad(model, x, TARGET), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(run("captum:Saliency", model, x), results.abs())
 
 
 def test_input_times_gradient_is_ours(model, x) -> None:
@@ -67,42 +67,42 @@ def test_input_times_gradient_is_ours(model, x) -> None:
 )
 def test_integrated_gradients_are_ours_under_every_rule(model, x, method, rule) -> None:
     ours = ig(model, x, TARGET, context_of(), steps=20, rule=rule)
-    found = run("captum:IntegratedGradients", model, x, n_steps=20, method=method)
-    torch.testing.assert_close(found, ours, atol=1e-5, rtol=1e-4)
+    results = run("captum:IntegratedGradients", model, x, n_steps=20, method=method)
+    torch.testing.assert_close(results, ours, atol=1e-5, rtol=1e-4)
 
 
 def test_baselines_can_be_a_number_or_the_mean_colour(model, x) -> None:
     for given, ours in ((1.0, "white"), ("mean", "mean")):
-        found = run("captum:IntegratedGradients", model, x, n_steps=9, method="riemann_right", baselines=given)
+        results = run("captum:IntegratedGradients", model, x, n_steps=9, method="riemann_right", baselines=given)
         wanted = ig(model, x, TARGET, context_of(), steps=9, rule="right", baseline=ours)
-        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(results, wanted, atol=1e-5, rtol=1e-4)
 
 
 def test_guided_backprop_is_ours(model, x) -> None:
-    found = run("captum:GuidedBackprop", model, x)
-    torch.testing.assert_close(found, guided_backprop(model, x, TARGET), atol=1e-6, rtol=1e-5)
+    results = run("captum:GuidedBackprop", model, x)
+    torch.testing.assert_close(results, guided_backprop(model, x, TARGET), atol=1e-6, rtol=1e-5)
 
 
 def test_occlusion_takes_a_window_without_channels(model, x) -> None:
-    found = run("captum:Occlusion", model, x, sliding_window_shapes=4, strides=4)
+    results = run("captum:Occlusion", model, x, sliding_window_shapes=4, strides=4)
     with torch.no_grad():
         hidden = x.clone()
         hidden[:, :, 4:8, 8:12] = 0
         drop = (model(x) - model(hidden)).gather(1, TARGET[:, None])
-    torch.testing.assert_close(found[:, 1, 5, 9], drop[:, 0], atol=1e-5, rtol=1e-4)
-    assert torch.equal(run("captum:Occlusion", model, x, sliding_window_shapes=(3, 4, 4), strides=(3, 4, 4)), found)
+    torch.testing.assert_close(results[:, 1, 5, 9], drop[:, 0], atol=1e-5, rtol=1e-4)
+    assert torch.equal(run("captum:Occlusion", model, x, sliding_window_shapes=(3, 4, 4), strides=(3, 4, 4)), results)
 
 
 def test_a_layers_attributions_are_summed_and_brought_to_the_images_size(model, x) -> None:
     entry = captum_entry("captum:LayerGradientXActivation")
-    found = run(entry.name, model, x, layer="2")
+    results = run(entry.name, model, x, layer="2")
     kept: list[torch.Tensor] = []
     handle = model[2].register_forward_hook(lambda m, i, o: kept.append(o))
     model(x).gather(1, TARGET[:, None]).sum().backward(inputs=kept)
     handle.remove()
     product = (kept[0] * kept[0].grad).detach().sum(1, keepdim=True)
     wanted = nn.functional.interpolate(product, size=(13, 12), mode="bilinear")
-    torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(results, wanted, atol=1e-6, rtol=1e-4)
     assert entry.facts["channels"] is False
     assert captum_entry("captum:Saliency").facts["channels"] is True
 
@@ -196,8 +196,8 @@ def test_classes_that_cannot_be_estimators_are_refused_with_the_reason() -> None
 
 
 def test_a_class_elsewhere_is_found_by_its_dotted_name(model, x) -> None:
-    found = run("captum:captum.attr.Saliency", model, x)
-    assert torch.equal(found, run("captum:Saliency", model, x))
+    results = run("captum:captum.attr.Saliency", model, x)
+    assert torch.equal(results, run("captum:Saliency", model, x))
     with pytest.raises(BadInput, match="cannot be imported"):
         captum_entry("captum:no.such.Thing")
     with pytest.raises(BadInput, match="must be a class of"):

@@ -38,23 +38,23 @@ def test_every_estimator_has_a_row_of_measured_hits():
 
 
 def test_every_estimator_of_the_package_belongs_to_a_family():
-    found = {each.name: each.family for each in cards(own())}
-    assert set(found) == set(own())
-    assert OTHERS not in found.values()
-    assert {f for f in found.values() if f in FAMILIES} == set(FAMILIES)
+    result = {each.name: each.family for each in cards(own())}
+    assert set(result) == set(own())
+    assert OTHERS not in result.values()
+    assert {f for f in result.values() if f in FAMILIES} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("name", own())
 def test_a_card_repeats_every_fact_and_option(name):
     entry = estimators[name]
-    found = card(entry)
-    text = to_markdown([found])
-    assert found.text
-    assert found.text in text
+    result = card(entry)
+    text = to_markdown([result])
+    assert result.text
+    assert result.text in text
     for fact in ("formula", "paper", "needs", "fails"):
         assert entry.facts.get(fact, "").rstrip(".") in text
-    assert [option.text.partition("=")[0] for option in found.options] == list(entry.options)
-    assert all(f"`{option.text}`" in text and option.values for option in found.options)
+    assert [option.text.partition("=")[0] for option in result.options] == list(entry.options)
+    assert all(f"`{option.text}`" in text and option.values for option in result.options)
 
 
 def test_costs_are_those_of_the_defaults():
@@ -92,17 +92,17 @@ def test_a_type_is_said_in_words(hint, words):
         """A map."""
 
     function.__annotations__ = {"option": hint}
-    (found,) = card(Entry("estimator", "mine", function, {"role": "estimator"})).options
-    assert found.text == "option=1"
-    assert found.values == words
+    (result,) = card(Entry("estimator", "mine", function, {"role": "estimator"})).options
+    assert result.text == "option=1"
+    assert result.values == words
 
 
 def test_an_option_without_a_default_is_named_alone():
     def function(model, x, target, *, steps: int):
         """A map."""
 
-    (found,) = card(Entry("estimator", "mine", function, {"role": "estimator"})).options
-    assert found.text == "steps"
+    (result,) = card(Entry("estimator", "mine", function, {"role": "estimator"})).options
+    assert result.text == "steps"
 
 
 def test_an_estimator_of_the_user_has_a_card_but_no_place_on_the_page():
@@ -116,12 +116,12 @@ def test_an_estimator_of_the_user_has_a_card_but_no_place_on_the_page():
     try:
         register_function("of_the_user", of_the_user)
         assert "of_the_user" not in own()
-        (found,) = (each for each in cards() if each.name == "of_the_user")
+        (result,) = (each for each in cards() if each.name == "of_the_user")
     finally:
         estimators._entries.clear()
         estimators._entries.update(before)
-    assert (found.family, found.text, found.passes) == (OTHERS, "My map.", 1)
-    assert "## Others\n\n### of_the_user\n\nMy map.\n" in to_markdown([found])
+    assert (result.family, result.text, result.passes) == (OTHERS, "My map.", 1)
+    assert "## Others\n\n### of_the_user\n\nMy map.\n" in to_markdown([result])
 
 
 def test_a_schema_with_one_bound_uses_a_sign():

@@ -36,8 +36,8 @@ def test_a_random_class_is_drawn_for_each_image_and_is_its_own(model, task):
     drawn = [int(float(u.double()) * 3) for u in Draws.of(0, 6, "test").uniform("random class")]
     assert len(set(drawn)) > 1
     slow = torch.stack([explain(model, x, "grad", target=k, raw=True)[i] for i, k in enumerate(drawn)])
-    found = explain(model, x, "random_class(grad)", raw=True, target=1)
-    assert torch.equal(found, slow)
+    result = explain(model, x, "random_class(grad)", raw=True, target=1)
+    assert torch.equal(result, slow)
     assert torch.equal(explain(model, x[4:], "random_class(grad)", raw=True, index=[4, 5]), slow[4:])
 
 

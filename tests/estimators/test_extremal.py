@@ -108,14 +108,14 @@ def test_with_equal_rounding_the_mask_of_a_large_area_is_that_of_the_authors_cod
 @pytest.mark.parametrize(("h", "w", "step", "sigma"), [(7, 9, 1, 1.0), (9, 8, 2, 3.0), (13, 10, 4, 6.0)])
 def test_masks_and_their_gradient_follow_the_definition(h, w, step, sigma):
     values = images(3, *Mesh(h, w, step, sigma).points)
-    found = []
+    result = []
     for kind in (Mesh, SlowMesh):
         leaf = values.clone().requires_grad_()
         mask = kind(h, w, step, sigma).padded(leaf)
         slope = torch.linspace(-1, 1, mask.numel()).view_as(mask)
-        found.append((mask.detach(), torch.autograd.grad((mask * slope).sum(), leaf)[0]))
-    torch.testing.assert_close(found[0][0], found[1][0], atol=1e-5, rtol=0)
-    torch.testing.assert_close(found[0][1], found[1][1], atol=1e-4, rtol=1e-4)
+        result.append((mask.detach(), torch.autograd.grad((mask * slope).sum(), leaf)[0]))
+    torch.testing.assert_close(result[0][0], result[1][0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(result[0][1], result[1][1], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("step", "sigma"), [(4, 6.0), (7, 3.0), (1, 0.5), (3, 21.0)])

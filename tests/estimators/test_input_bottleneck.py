@@ -48,8 +48,8 @@ def test_the_recorded_cost_is_repeated(golden) -> None:
     """Tolerance 1e-6, on costs of up to a few nats."""
     run = golden("input_iba_kl")
     mean, std = float(run["mean"]), float(run["std"])
-    found = information_beyond(run["x"], run["lam"], run["gen_mask"], mean, std)
-    torch.testing.assert_close(found, run["kl"], atol=1e-6, rtol=1e-6)
+    result = information_beyond(run["x"], run["lam"], run["gen_mask"], mean, std)
+    torch.testing.assert_close(result, run["kl"], atol=1e-6, rtol=1e-6)
 
 
 def test_the_cost_is_the_divergence_from_what_the_generator_lets_through() -> None:

@@ -60,8 +60,8 @@ def test_each_image_gets_its_own_map_in_any_order_and_batch(task, arrays, file, 
     rows = [7, 8, 9, 2, 2, 29, 0]
     wanted = arrays["train"][rows].sum(1)
     for size in (1, 3, 64):
-        found = maps_of(expression, task.train, rows, size)
-        np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-6)
+        maps = maps_of(expression, task.train, rows, size)
+        np.testing.assert_allclose(maps.numpy(), wanted, rtol=0, atol=1e-6)
     squared = (arrays["test"][[3]] ** 2).sum(1)
     np.testing.assert_allclose(maps_of(f"sq({expression})", task.test, [3]), squared, rtol=1e-6)
 
@@ -72,16 +72,16 @@ def test_filters_and_signs_apply_to_stored_maps_as_to_any(task, arrays, file):
     expression = file({"test": arrays["test"]})
     rows = [0, 5]
     wanted = gaussian(torch.from_numpy(arrays["test"][rows]).abs().sum(1), sigma=2.0)
-    found = maps_of(f"gaussian({expression}, sigma=2)", task.test, rows, sign="abs")
-    assert torch.allclose(found, wanted, atol=1e-6)
+    maps = maps_of(f"gaussian({expression}, sigma=2)", task.test, rows, sign="abs")
+    assert torch.allclose(maps, wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float64, np.int16, np.uint8])
 def test_maps_of_any_kind_of_number_and_without_channels(task, file, kind):
     maps = (np.arange(12 * 64).reshape(12, 8, 8) % 100).astype(kind)
     for name in ("k.safetensors", "k.npz"):
-        found = maps_of(file({"test": maps}, name), task.test, [4, 1])
-        np.testing.assert_array_equal(found.numpy(), maps[[4, 1]].astype(np.float32))
+        result = maps_of(file({"test": maps}, name), task.test, [4, 1])
+        np.testing.assert_array_equal(result.numpy(), maps[[4, 1]].astype(np.float32))
 
 
 def test_a_limited_task_finds_its_rows_in_a_file_for_the_whole_one(task, arrays, file):
@@ -90,11 +90,11 @@ def test_a_limited_task_finds_its_rows_in_a_file_for_the_whole_one(task, arrays,
     assert few.train.part is not None
     rows = few.train.part.rows
     assert torch.equal(task.train.read(rows), few.train.read(slice(None)))
-    found = maps_of(expression, few.train, list(range(7)))
-    np.testing.assert_allclose(found.numpy(), arrays["train"][rows].sum(1), rtol=0, atol=1e-6)
+    maps = maps_of(expression, few.train, list(range(7)))
+    np.testing.assert_allclose(maps.numpy(), arrays["train"][rows].sum(1), rtol=0, atol=1e-6)
     # or a file for the limited task alone
     own = file({"train": arrays["train"][rows]}, "few.safetensors")
-    assert torch.equal(maps_of(own, few.train, list(range(7))), found)
+    assert torch.equal(maps_of(own, few.train, list(range(7))), maps)
 
 
 def test_the_content_of_the_file_is_its_identity_not_its_name(arrays, file):

@@ -101,9 +101,9 @@ def test_regions_are_ranked_as_by_saliency(golden):
 def test_regions_are_taken_by_the_mean_of_what_is_still_free():
     values = np.array([[4.0, 0.0], [1.0, 1.0]])
     left, top, all_ = np.array([[1, 0], [1, 0]]), np.array([[1, 1], [0, 0]]), np.ones((2, 2))
-    found = _ranked([each.astype(bool) for each in (left, top, all_)], values)
+    result = _ranked([each.astype(bool) for each in (left, top, all_)], values)
     # left has 2.5, all has 1.5; then top has 0 left and all 0.5
-    np.testing.assert_allclose(found, [[2.5, 0.5], [2.5, 0.5]])
+    np.testing.assert_allclose(result, [[2.5, 0.5], [2.5, 0.5]])
 
 
 class Sums(nn.Module):

@@ -53,20 +53,20 @@ def test_a_rectangle_lies_around_the_centre_of_gravity_and_in_the_image():
     a[0, 3, 4] = a[0, 3, 5] = 2.0
     a[1, 0, 7] = 1.0
     a[2] = -1.0
-    found = _changed("rect(grad, share=0.375)", a)
-    assert found.unique().tolist() == [0, 1]
-    assert found.sum((1, 2)).tolist() == [9, 9, 9]
-    assert found[0, 2:5, 3:6].all() or found[0, 2:5, 4:7].all()
-    assert found[1, :3, 5:].all()
-    assert found[2, 2:5, 2:5].any()
+    changed = _changed("rect(grad, share=0.375)", a)
+    assert changed.unique().tolist() == [0, 1]
+    assert changed.sum((1, 2)).tolist() == [9, 9, 9]
+    assert changed[0, 2:5, 3:6].all() or changed[0, 2:5, 4:7].all()
+    assert changed[1, :3, 5:].all()
+    assert changed[2, 2:5, 2:5].any()
     assert int(_changed("rect(grad)", torch.rand(1, 224, 224)).sum()) == 60 * 60
 
 
 def test_pooling_gives_each_band_its_mean():
     a = torch.rand(2, 8, 6)
-    found = _changed("pooling(grad, bands=3)", a)
+    changed = _changed("pooling(grad, bands=3)", a)
     for rows in (slice(0, 3), slice(3, 5), slice(5, 8)):
-        torch.testing.assert_close(found[:, rows], a[:, rows].mean((1, 2), keepdim=True).expand_as(a[:, rows]))
+        torch.testing.assert_close(changed[:, rows], a[:, rows].mean((1, 2), keepdim=True).expand_as(a[:, rows]))
     with pytest.raises(BadOption, match="9 bands do not fit into 8 rows"):
         _changed("pooling(grad, bands=9)", a)
 

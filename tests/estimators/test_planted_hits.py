@@ -78,7 +78,7 @@ def model(task):
 
 
 @pytest.fixture(scope="module")
-def found(task, model):
+def scores(task, model):
     """Share of hits and mean area under the ROC curve, by name."""
     test = task.test
     around = {"target": test.labels, "train": task.train.images, "truth": test.masks}
@@ -111,46 +111,46 @@ def test_the_network_has_learned_the_task(task, model):
     assert right > 0.95
 
 
-def test_the_oracle_is_always_right(found):
-    assert found["oracle"] == (1.0, 1.0)
+def test_the_oracle_is_always_right(scores):
+    assert scores["oracle"] == (1.0, 1.0)
 
 
-def test_a_constant_is_as_good_as_chance_exactly(found):
-    hit, area = found["constant"]
+def test_a_constant_is_as_good_as_chance_exactly(scores):
+    hit, area = scores["constant"]
     assert hit == pytest.approx(9 / 256)
     assert area == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("name", sorted(KNOWING_NOTHING - {"constant"}))
-def test_what_knows_nothing_hits_as_often_as_chance(found, name):
+def test_what_knows_nothing_hits_as_often_as_chance(scores, name):
     low, high = binom.interval(0.9999, IMAGES, 9 / 256)
-    assert low <= round(found[name][0] * IMAGES) <= high
+    assert low <= round(scores[name][0] * IMAGES) <= high
 
 
-def test_the_area_of_random_maps_is_a_half(found):
+def test_the_area_of_random_maps_is_a_half(scores):
     # variance of a rank statistic with 9 of 256 pixels, over the images
     error = ((256 + 1) / (12 * 9 * 247) / IMAGES) ** 0.5
-    assert abs(found["random"][1] - 0.5) < 4 * error
+    assert abs(scores["random"][1] - 0.5) < 4 * error
 
 
 @pytest.mark.parametrize("name", sorted(SHARP))
-def test_sharp_estimators_hit_in_most_images(found, name):
-    hit, area = found[name]
+def test_sharp_estimators_hit_in_most_images(scores, name):
+    hit, area = scores[name]
     assert hit > 0.6
     assert area > 0.75
 
 
 @pytest.mark.parametrize("name", sorted(COARSE))
-def test_coarse_estimators_hit_far_above_chance_and_rank_the_glyph_high(found, name):
-    hit, area = found[name]
+def test_coarse_estimators_hit_far_above_chance_and_rank_the_glyph_high(scores, name):
+    hit, area = scores[name]
     assert hit > binom.ppf(0.999, IMAGES, 9 / 256) / IMAGES
     assert area > 0.75
 
 
-def test_every_estimator_is_accounted_for(found):
+def test_every_estimator_is_accounted_for(scores):
     """Those left: the image and a filter of it, places, what ignores the ReLUs, what must be trained longer, what is made
     worse on purpose, and regions that are larger than the glyph."""
-    rest = set(found) - SHARP - COARSE - KNOWING_NOTHING - {"oracle"}
+    rest = set(scores) - SHARP - COARSE - KNOWING_NOTHING - {"oracle"}
     assert rest == {"brightness", "centre", "deconv", "degraded", "label_cue", "randomised", "sobel", "tame", "xrai"}
 
 

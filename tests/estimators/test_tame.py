@@ -50,24 +50,24 @@ def test_the_recorded_branch_is_repeated(golden) -> None:
     branch = Branch([4, 6], 8).eval()
     branch.load_state_dict({name: run["w_" + name.replace(".", "_")] for name in branch.state_dict()})
     with torch.no_grad():
-        found = branch([run["feat0"], run["feat1"]])
-    torch.testing.assert_close(found, run["c_first8"], atol=1e-5, rtol=0)
-    torch.testing.assert_close(found.sigmoid(), run["a_first8"], atol=1e-5, rtol=0)
+        result = branch([run["feat0"], run["feat1"]])
+    torch.testing.assert_close(result, run["c_first8"], atol=1e-5, rtol=0)
+    torch.testing.assert_close(result.sigmoid(), run["a_first8"], atol=1e-5, rtol=0)
 
 
 def test_the_recorded_losses_are_repeated(golden) -> None:
     """Tolerance 1e-5, on a total of 4.9."""
     run = golden("tame")
     ce, area, variation = losses(run["loss_logits"], run["loss_labels"], run["loss_masks"])
-    found = torch.stack([1.5 * ce + 2 * area + 0.01 * variation, 1.5 * ce, 2 * area, 0.01 * variation])
-    torch.testing.assert_close(found.double(), run["loss_total_ce_area_var"], atol=1e-5, rtol=0)
+    result = torch.stack([1.5 * ce + 2 * area + 0.01 * variation, 1.5 * ce, 2 * area, 0.01 * variation])
+    torch.testing.assert_close(result.double(), run["loss_total_ce_area_var"], atol=1e-5, rtol=0)
 
 
 def test_each_image_gets_the_map_of_its_own_class() -> None:
     maps = torch.arange(3 * 4).view(3, 4, 1, 1).expand(3, 4, 2, 2).float()
-    found = select_class(maps, torch.tensor([2, 0, 3]))
-    assert found.shape == (3, 1, 2, 2)
-    assert found[:, 0, 0, 0].tolist() == [2, 4, 11]
+    result = select_class(maps, torch.tensor([2, 0, 3]))
+    assert result.shape == (3, 1, 2, 2)
+    assert result[:, 0, 0, 0].tolist() == [2, 4, 11]
 
 
 def test_a_finer_layer_than_56_is_brought_down_to_it() -> None:
@@ -92,8 +92,8 @@ def test_attention_falls_on_the_glyphs(model, task) -> None:
         of_black = int(model(torch.zeros(2, *task.shape))[0].argmax())
     maps, truth = maps_of(model, task)[:, 0], task.test.masks
     rows = (task.test.labels != of_black).nonzero()[:, 0].tolist()
-    found = [(maps[i][truth[i]][:, None] > maps[i][~truth[i]]).double().mean() for i in rows]
-    assert torch.stack(found).mean() > 0.8
+    result = [(maps[i][truth[i]][:, None] > maps[i][~truth[i]]).double().mean() for i in rows]
+    assert torch.stack(result).mean() > 0.8
 
 
 def test_training_lowers_the_loss_of_the_masked_images(model, task) -> None:

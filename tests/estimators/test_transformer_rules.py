@@ -25,11 +25,11 @@ def test_a_softmax_gives_gradient_times_input():
     """x_i (R_i − s_i Σ R), again by the chain rule: R is s · ∂/∂s of a function of s."""
     torch.manual_seed(0)
     x, r = torch.randn(2, 3, 5), torch.randn(2, 3, 5)
-    (found,) = relevance(lambda f, a, k: softmax(f, (*a, -1), k), torch.softmax, [x], r)
+    (result,) = relevance(lambda f, a, k: softmax(f, (*a, -1), k), torch.softmax, [x], r)
     point = x.clone().requires_grad_()
     s = point.softmax(-1)
     (gradient,) = torch.autograd.grad(s, point, r / s.detach())
-    torch.testing.assert_close(found, x * gradient)
+    torch.testing.assert_close(result, x * gradient)
 
 
 def test_a_matrix_product_gives_half_to_each_factor_and_keeps_the_sum():
@@ -45,8 +45,8 @@ def test_a_matrix_product_gives_half_to_each_factor_and_keeps_the_sum():
 
 def test_a_layer_norm_passes_relevance_unchanged():
     x, r = torch.randn(2, 3, 5), torch.randn(2, 3, 5)
-    (found,) = relevance(lambda f, a, k: layer_norm(f, (*a, (5,)), k), nn.functional.layer_norm, [x], r)
-    assert torch.equal(found, r)
+    (result,) = relevance(lambda f, a, k: layer_norm(f, (*a, (5,)), k), nn.functional.layer_norm, [x], r)
+    assert torch.equal(result, r)
 
 
 class ByPlace(nn.Module):

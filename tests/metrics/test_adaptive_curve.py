@@ -43,20 +43,20 @@ CASES = [
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_the_area_is_that_of_the_full_curve_for_fewer_images(digits, name, options):
     full, most = one(f"{name}({options})", digits)
-    found, shown = one(f"{name}(steps=adaptive, {options})", digits)
-    assert abs(float((found["value"] - full["value"]).mean())) < 0.005
-    assert float((found["value"] - full["value"]).abs().mean()) < 0.006
-    coarse = found["curve"][:, ::5]
+    result, shown = one(f"{name}(steps=adaptive, {options})", digits)
+    assert abs(float((result["value"] - full["value"]).mean())) < 0.005
+    assert float((result["value"] - full["value"]).abs().mean()) < 0.006
+    coarse = result["curve"][:, ::5]
     assert torch.equal(coarse, full["curve"][:, ::5].double())
     # beyond every fifth point, those shown are the full curve's bit for bit; the others lie on straight lines
-    beside = (found["curve"] == full["curve"]).sum(1) - 21
+    beside = (result["curve"] == full["curve"]).sum(1) - 21
     repeats = 2 if "repeats" in options else 1
-    assert (beside * repeats >= found["shown"]).all()
+    assert (beside * repeats >= result["shown"]).all()
     assert shown < 0.55 * most  # 8×8 pixels: only 64 of the 100 steps differ
-    steep = (found["curve"].diff(dim=1).abs() * 0.01).amax(1)
+    steep = (result["curve"].diff(dim=1).abs() * 0.01).amax(1)
     assert (steep <= 0.01).all()
     wide = (coarse.diff(dim=1).abs() * 0.05 > TOLERANCE).sum(1)
-    assert (found["shown"] >= repeats * wide).all()
+    assert (result["shown"] >= repeats * wide).all()
 
 
 @pytest.mark.parametrize("options", ["", ", fill=linear"])
@@ -80,9 +80,9 @@ def test_a_flat_curve_takes_no_further_points_and_a_broken_map_has_no_area(digit
     maps = digits.maps.clone()
     maps[1, 0, 0] = torch.nan
     flat = dataclasses.replace(digits, model=model, maps=maps, clean=model(digits.x))
-    found, _ = one("insertion(steps=adaptive)", flat)
-    assert found["value"].isnan().tolist() == [False, True] + [False] * 22
-    assert float(found["shown"].sum()) == 0
+    result, _ = one("insertion(steps=adaptive)", flat)
+    assert result["value"].isnan().tolist() == [False, True] + [False] * 22
+    assert float(result["shown"].sum()) == 0
 
 
 def test_costs_are_expected_and_other_words_refused(digits):

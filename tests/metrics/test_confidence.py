@@ -71,11 +71,11 @@ def test_drop_and_increase_of_one_map_cost_one_image_together():
 def test_a_map_without_values_is_not_defined_and_counted():
     maps = torch.rand(4, 3, 3)
     maps[1], maps[2] = 0, 0.7
-    found = run("average_drop", faded(maps))
-    assert found["value"].isnan().tolist() == [False, True, True, False]
-    summary = summarise(parse("average_drop"), found)
+    results = run("average_drop", faded(maps))
+    assert results["value"].isnan().tolist() == [False, True, True, False]
+    summary = summarise(parse("average_drop"), results)
     assert (summary["n"], summary["nan"]) == (4, 2)
-    assert summary["value"] == pytest.approx(float(found["value"][[0, 3]].mean()))
+    assert summary["value"] == pytest.approx(float(results["value"][[0, 3]].mean()))
     assert run("average_drop(binarise=0.5)", faded(maps))["value"].isfinite().all()
 
 

@@ -58,10 +58,10 @@ def test_f_fidelity_agrees_with_the_released_code(golden, name, side):
         draws = GivenDraws(0, batch.draws.rows)
         object.__setattr__(draws, "table", numbers[:, i])
         size = min(int(10.24 * (percent + 1)), 1024) / 1024
-        found = one(f"{name}(draws=6, sizes=[{size}])", dataclasses.replace(batch, draws=draws))
-        torch.testing.assert_close(found["curve"][:, 0], g[side][:, i + 1].double(), atol=1e-6, rtol=0)
+        result = one(f"{name}(draws=6, sizes=[{size}])", dataclasses.replace(batch, draws=draws))
+        torch.testing.assert_close(result["curve"][:, 0], g[side][:, i + 1].double(), atol=1e-6, rtol=0)
         losses.append(g[side][:, 0] - g[side][:, i + 1])
-        torch.testing.assert_close(found["value"], losses[-1].double(), atol=1e-6, rtol=0)
+        torch.testing.assert_close(result["value"], losses[-1].double(), atol=1e-6, rtol=0)
     assert len({tuple(row.tolist()) for row in g[side]}) > 1  # the numbers tell images apart
 
 
@@ -74,9 +74,9 @@ def test_idsds_agrees_with_the_released_code(golden, kind):
     )  # fmt: skip
     model.load_state_dict({name: g[f"w_{name.replace('.', '_')}"] for name in model.state_dict()})
     batch = judged(batch_of(g[f"map_{kind}"].sum(1), model=model, x=g["x"], target=g["y"], mean=torch.zeros(3)))
-    found = one("idsds", batch)
-    torch.testing.assert_close(found["value"], g[f"per_image_{kind}"].double(), atol=1e-6, rtol=0)
-    assert summarise(parse("idsds"), found)["value"] == pytest.approx(float(g[f"score_{kind}"]), abs=1e-6)
+    result = one("idsds", batch)
+    torch.testing.assert_close(result["value"], g[f"per_image_{kind}"].double(), atol=1e-6, rtol=0)
+    assert summarise(parse("idsds"), result)["value"] == pytest.approx(float(g[f"score_{kind}"]), abs=1e-6)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_f_fidelity_is_what_its_definition_gives_pixel_by_pixel(small):
     """Each pixel of the part by itself, with the numbers that belong to the image and the draw."""
     options = "sizes=[0.1, 0.5], alpha=0.4, beta=0.15, draws=3, by=probability"
     for name, first in (("ffid_plus", True), ("ffid_minus", False)):
-        found = one(f"{name}({options})", small)
+        result = one(f"{name}({options})", small)
         for i in range(5):
             order = sorted(range(63), key=lambda p: -float(small.maps[i].flatten()[p]))
             label = int(small.target[i])
@@ -109,8 +109,8 @@ def test_f_fidelity_is_what_its_definition_gives_pixel_by_pixel(small):
                             changed[:, p // 7, p % 7] = small.mean
                     probabilities.append(float(small.model(changed[None]).softmax(1)[0, label]))
                 points.append(sum(probabilities) / 3)
-            assert found["curve"][i].tolist() == pytest.approx(points, abs=1e-6)
-            assert float(found["value"][i]) == pytest.approx(before - sum(points) / 2, abs=1e-6)
+            assert result["curve"][i].tolist() == pytest.approx(points, abs=1e-6)
+            assert float(result["value"][i]) == pytest.approx(before - sum(points) / 2, abs=1e-6)
 
 
 def test_no_more_than_the_bound_is_removed_and_the_whole_image_has_no_sides(small):
@@ -127,7 +127,7 @@ def test_no_more_than_the_bound_is_removed_and_the_whole_image_has_no_sides(smal
 
 def test_idsds_is_the_rank_correlation_of_sums_and_falls(small):
     """Cell by cell with scipy, on images that 4 does not divide."""
-    found = one("idsds(grid=4)", small)
+    result = one("idsds(grid=4)", small)
     rows, columns = [[0, 3, 5, 7, 9], [0, 2, 4, 6, 7]]  # where cells begin: ceil(i·size / 4)
     for i in range(5):
         sums, falls = [], []
@@ -137,16 +137,16 @@ def test_idsds_is_the_rank_correlation_of_sums_and_falls(small):
             changed[:, top:bottom, left:right] = small.mean.view(2, 1, 1)
             falls.append(before - float(small.model(changed[None])[0, small.target[i]].detach()))
             sums.append(float(small.maps[i, top:bottom, left:right].sum()))
-        assert float(found["value"][i]) == pytest.approx(scipy.stats.spearmanr(sums, falls).statistic, abs=1e-9)
+        assert float(result["value"][i]) == pytest.approx(scipy.stats.spearmanr(sums, falls).statistic, abs=1e-9)
 
 
 def test_constant_and_broken_maps_are_undefined_and_counted(small):
     maps = small.maps.clone()
     maps[0], maps[1] = 0, 0.7  # cells of different sizes: the sums differ, the map does not
     maps[2, 0, 0] = math.nan
-    found = one("idsds", dataclasses.replace(small, maps=maps))
-    assert found["value"].isnan().tolist() == [True, True, True, False, False]
-    summary = summarise(parse("idsds"), found)
+    result = one("idsds", dataclasses.replace(small, maps=maps))
+    assert result["value"].isnan().tolist() == [True, True, True, False, False]
+    summary = summarise(parse("idsds"), result)
     assert summary["nan"] == 3 and math.isfinite(summary["value"])
     blind = nn.Sequential(nn.Flatten(), nn.Linear(126, 4))
     blind[1].weight.data.zero_()

@@ -25,11 +25,11 @@ def test_curves_and_areas_equal_those_of_the_rise_code(golden, tiny32, step):
         g["sal_a"].float(), model=tiny32, x=g["images_norm"], target=g["probs"].argmax(1), mean=torch.zeros(3)
     )
     for short, name in (("del", "deletion"), ("ins", "insertion")):
-        found = run(f"{name}:rise(step={step})", batch)
-        torch.testing.assert_close(found["curve"], g[f"{short}_step{step}_sal_a_single"], atol=1e-6, rtol=0)
-        torch.testing.assert_close(found["value"], g[f"{short}_step{step}_sal_a_auc"], atol=1e-6, rtol=0)
+        results = run(f"{name}:rise(step={step})", batch)
+        torch.testing.assert_close(results["curve"], g[f"{short}_step{step}_sal_a_single"], atol=1e-6, rtol=0)
+        torch.testing.assert_close(results["value"], g[f"{short}_step{step}_sal_a_auc"], atol=1e-6, rtol=0)
         mean_of_curves = g.numpy(f"{short}_step{step}_sal_a_batch_meanauc")
-        assert float(found["value"].mean()) == pytest.approx(float(mean_of_curves), abs=1e-6)
+        assert float(results["value"].mean()) == pytest.approx(float(mean_of_curves), abs=1e-6)
 
 
 def test_the_blurred_canvas_equals_that_of_the_rise_code(golden):
@@ -61,14 +61,14 @@ def test_curve_and_area_follow_from_the_definition_step_by_step(name, unit, tiny
     x, maps, target = torch.rand(2, 3, 16, 16), torch.randn(2, 16, 16), torch.tensor([1, 3])
     mean = torch.tensor([0.2, 0.4, 0.6])
     batch = batch_of(maps, model=tiny16, x=x, target=target, mean=mean)
-    found = run(f"{name}(steps=13, unit={unit}, window=5)", batch)
+    results = run(f"{name}(steps=13, unit={unit}, window=5)", batch)
     for i in range(2):
         values = maps[i].numpy()
         order = slow.region_order(values, 5 if unit == "region" else 1)
         canvas = mean.view(3, 1, 1).expand(3, 16, 16).numpy()
         curve, area = slow.path(tiny16, x[i].numpy(), canvas, order, int(target[i]), 13, name == "insertion")
-        np.testing.assert_allclose(found["curve"][i], curve, atol=1e-6)
-        assert float(found["value"][i]) == pytest.approx(area, abs=1e-6)
+        np.testing.assert_allclose(results["curve"][i], curve, atol=1e-6)
+        assert float(results["value"][i]) == pytest.approx(area, abs=1e-6)
     assert fractions_of(parse(f"{name}(steps=13)"), (3, 16, 16)) == tuple(i / 13 for i in range(14))
 
 
@@ -105,7 +105,7 @@ def test_noise_is_averaged_over_five_independent_draws(tiny16):
     x, maps = torch.rand(2, 3, 16, 16), torch.rand(2, 16, 16)
     batch = batch_of(maps, model=tiny16, x=x, target=torch.tensor([0, 1]), mean=torch.zeros(3))
     call = parse("deletion(steps=4, fill=uniform)")
-    found, shown = evaluate([call], batch)
+    scores, shown = evaluate([call], batch)
     assert shown == 2 * 4 * 5
     average = torch.zeros(2, 5, dtype=torch.float64)
     for draw in range(5):
@@ -117,7 +117,7 @@ def test_noise_is_averaged_over_five_independent_draws(tiny16):
             with torch.no_grad():
                 p = tiny16(images).double().softmax(1)
             average[:, i] += p[[0, 1], [0, 1]] / 5
-    torch.testing.assert_close(found[str(call)]["curve"], average, atol=1e-6, rtol=0)
+    torch.testing.assert_close(scores[str(call)]["curve"], average, atol=1e-6, rtol=0)
     assert evaluate([parse("deletion(steps=4, fill=mean, repeats=9)")], batch)[1] == 2 * 4
 
 

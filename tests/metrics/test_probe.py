@@ -76,16 +76,16 @@ def test_every_value_lies_within_its_declared_bounds_and_every_curve_has_its_fra
     x, target = torch.rand(4, 3, 10, 10), torch.randint(4, (4,))
     batch = batch_of(torch.rand(4, 10, 10), model=tiny16, x=x, target=target, mean=torch.full((3,), 0.4))
     call = parse(name)
-    found = evaluate([call], batch)[0][name]
-    value = found["value"]
+    result = evaluate([call], batch)[0][name]
+    value = result["value"]
     assert value.shape == (4,)
     facts = metrics[name].facts
     fine = value[value.isfinite()]
     assert ((fine >= facts["low"] - 1e-9) & (fine <= facts["high"] + 1e-9)).all()
-    assert has_curve(call) == ("curve" in found)
+    assert has_curve(call) == ("curve" in result)
     if has_curve(call):
         fractions = fractions_of(call, (3, 10, 10))
-        assert found["curve"].shape == (4, len(fractions))
+        assert result["curve"].shape == (4, len(fractions))
         assert all(0 <= t <= 1 for t in fractions)
 
 

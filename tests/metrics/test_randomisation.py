@@ -124,8 +124,8 @@ def test_the_curve_is_the_similarity_to_each_copys_map(batch, order):
 def test_a_map_that_ignores_the_model_is_found_out_and_a_gradient_is_not(batch, similarity):
     for name in ("randomisation", "random_logit"):
         for explain in (edges, noise):
-            found = value(name, with_explain(batch, explain), similarity=similarity)
-            torch.testing.assert_close(found, torch.ones(6))
+            result = value(name, with_explain(batch, explain), similarity=similarity)
+            torch.testing.assert_close(result, torch.ones(6))
         assert value(name, batch, similarity=similarity).mean() < 0.5
 
 

@@ -50,9 +50,9 @@ def test_accuracies_equal_those_of_the_road_code(leemann):
     g, batch = leemann
     for name, short in (("road", "morf"), ("road_lerf", "lerf")):
         text = f'{name}:leemann(jitter=0, fill="linear(noise=0)")'
-        found = run(text, batch)
-        np.testing.assert_allclose(found["curve"].mean(0), g.numpy(f"{short}_acc"))
-        assert float(found["value"].mean()) == pytest.approx(float(g[f"{short}_acc"].mean()))
+        results = run(text, batch)
+        np.testing.assert_allclose(results["curve"].mean(0), g.numpy(f"{short}_acc"))
+        assert float(results["value"].mean()) == pytest.approx(float(g[f"{short}_acc"].mean()))
         assert fractions_of(parse(text), (3, 32, 32)) == tuple(g["percentages"].tolist())
 
 
@@ -94,10 +94,10 @@ def test_both_orders_follow_from_their_definition(tiny16, by):
             right = (scores.argmax(1) == target).double()
             curve.append(right if by == "accuracy" else scores.softmax(1)[range(6), target])
         curve = torch.stack(curve, 1)
-        found = run(f"{name}(by={by})", batch)
-        torch.testing.assert_close(found["curve"], curve, atol=1e-6, rtol=0)
+        results = run(f"{name}(by={by})", batch)
+        torch.testing.assert_close(results["curve"], curve, atol=1e-6, rtol=0)
         areas[name] = torch.trapezoid(curve, torch.tensor(fractions, dtype=torch.float64))
-        torch.testing.assert_close(found["value"], areas[name], atol=1e-6, rtol=0)
+        torch.testing.assert_close(results["value"], areas[name], atol=1e-6, rtol=0)
         assert fractions_of(parse(name), (3, 16, 16)) == fractions
     gap = run(f"road_gap(by={by})", batch)["value"]
     torch.testing.assert_close(gap, areas["road_lerf"] - areas["road"], atol=1e-6, rtol=0)

@@ -136,9 +136,9 @@ def test_a_sparse_map_has_a_small_mean_and_its_values_at_zero():
     maps = torch.zeros(3, 4, 5)
     maps[0, 1, 2] = 3.0
     maps[1] = torch.arange(20.0).view(4, 5) / 19
-    found = run("value_density", batch_of(maps))
-    assert found["value"][:2].tolist() == pytest.approx([1 / 20, 0.5])
-    assert found["value"][2].isnan()
-    assert found["density"][2].isnan().all()
-    density = found["density"][0]
+    results = run("value_density", batch_of(maps))
+    assert results["value"][:2].tolist() == pytest.approx([1 / 20, 0.5])
+    assert results["value"][2].isnan()
+    assert results["density"][2].isnan().all()
+    density = results["density"][0]
     assert float(density[0]) == pytest.approx(19 / 20 / (0.05 * math.sqrt(2 * math.pi)), rel=1e-6)

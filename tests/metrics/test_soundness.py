@@ -30,9 +30,9 @@ def soco(golden, tiny16):
 
 def test_soundness_equals_that_of_the_released_code(soco):
     g, batch = soco
-    found = run('soundness:soco(fill="linear(noise=0)")', batch)
+    results = run('soundness:soco(fill="linear(noise=0)")', batch)
     for name, options in (("default", {}), ("thr05_start30", {"epsilon": 0.05, "gate": 0.3})):
-        accuracy, ratio = soco_curve(found, **options)
+        accuracy, ratio = soco_curve(results, **options)
         torch.testing.assert_close(accuracy, g[f"sound_object_{name}_acc"], atol=1e-9, rtol=0)
         torch.testing.assert_close(ratio, g[f"sound_object_{name}_ratio"], atol=1e-6, rtol=0)
     ratios = fractions_of(parse("soundness:soco"), (3, 16, 16))
@@ -41,8 +41,8 @@ def test_soundness_equals_that_of_the_released_code(soco):
 
 def test_soundness_by_logit_equals_the_pred_score_of_the_released_code(soco):
     g, batch = soco
-    found = run('soundness:soco(fill="linear(noise=0)", by=logit)', batch)
-    mean, ratio = soco_curve(found, by="logit")
+    results = run('soundness:soco(fill="linear(noise=0)", by=logit)', batch)
+    mean, ratio = soco_curve(results, by="logit")
     torch.testing.assert_close(mean, g["sound_object_predscore_mean"], atol=1e-4, rtol=0)
     torch.testing.assert_close(ratio, g["sound_object_predscore_ratio"], atol=1e-6, rtol=0)
 
@@ -50,8 +50,8 @@ def test_soundness_by_logit_equals_the_pred_score_of_the_released_code(soco):
 def test_completeness_equals_that_of_the_released_code(soco):
     g, batch = soco
     for name in ("completeness:soco", "completeness"):
-        found = run(f'{name}(fill="linear(noise=0)")', batch)
-        torch.testing.assert_close(found["curve"].mean(0), g["completeness_object_accdiff"], atol=1e-6, rtol=0)
+        results = run(f'{name}(fill="linear(noise=0)")', batch)
+        torch.testing.assert_close(results["curve"].mean(0), g["completeness_object_accdiff"], atol=1e-6, rtol=0)
     assert fractions_of(parse("completeness"), (3, 16, 16)) == tuple(i / 10 for i in range(1, 10))
 
 
@@ -176,10 +176,10 @@ def test_a_small_object_without_its_surroundings_is_called_false_where_the_fill_
     x[:, :, 4:6, 4:6] = 0.9
     truth = (x[:, 0] > 0.5).float()
     around = {"model": Contrast(), "x": x, "target": torch.ones(3, dtype=torch.long), "mean": torch.tensor([0.1])}
-    found = run('soundness(fill="linear(noise=0)")', batch_of(truth, **around))
-    assert found["curve"].mean(0).tolist() == [0.0] * 4 + [1.0] * 95
+    results = run('soundness(fill="linear(noise=0)")', batch_of(truth, **around))
+    assert results["curve"].mean(0).tolist() == [0.0] * 4 + [1.0] * 95
     call = parse('soundness(fill="linear(noise=0)")')
-    assert summarise(call, found)["value"] == 0
+    assert summarise(call, results)["value"] == 0
     assert (
         summarise(parse("soundness(fill=mean)"), run("soundness(fill=mean)", batch_of(truth, **around)))["value"] == 1
     )
@@ -197,17 +197,17 @@ def test_a_map_that_misses_what_the_model_uses_is_not_complete():
     assert run("completeness(fill=mean)", corner(wrong))["value"].tolist() == [0, 0]
     half = right.clone()
     half[:, 0, 0], half[:, 1, 1] = 0.55, 1  # reached only by thresholds below 0.55
-    found = run("completeness(fill=mean)", corner(half))
-    assert found["curve"][0].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 1]
+    results = run("completeness(fill=mean)", corner(half))
+    assert results["curve"][0].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 1]
 
 
 def test_a_factor_changes_nothing_but_the_values_do():
     torch.manual_seed(0)
     maps = torch.rand(8, 4, 5)
     call = parse("soundness(fill=mean, steps=9, level=0.3)")
-    found = [summarise(call, run(str(call), corner(a)))["value"] for a in (maps, 7 * maps, maps**4)]
-    assert found[0] == pytest.approx(found[1])
-    assert abs(found[0] - found[2]) > 0.01
+    result = [summarise(call, run(str(call), corner(a)))["value"] for a in (maps, 7 * maps, maps**4)]
+    assert result[0] == pytest.approx(result[1])
+    assert abs(result[0] - result[2]) > 0.01
 
 
 def test_the_statistic_of_streamed_batches_is_that_of_the_data_set_and_not_a_mean():
@@ -228,8 +228,8 @@ def test_maps_without_values_are_left_out_and_counted():
     maps[1, 0, :2], maps[3, 0, :2] = 0.8, 0.4
     maps[0], maps[2] = 0, 1
     call = parse("soundness(fill=mean, steps=9, level=0.3)")
-    found = run(str(call), corner(maps))
-    summary, rest = summarise(call, found), run(str(call), corner(maps[[1, 3]]))
+    results = run(str(call), corner(maps))
+    summary, rest = summarise(call, results), run(str(call), corner(maps[[1, 3]]))
     assert (summary["n"], summary["nan"]) == (4, 2)
     assert 0 < summary["value"] < 1
     assert summary["value"] == pytest.approx(summarise(call, rest)["value"])
@@ -255,8 +255,8 @@ def test_the_trace_is_the_statistic_at_every_level():
     facts = metrics["soundness"].facts
     options = {"epsilon": 0.01, "by": "accuracy"}
     levels = (0.2, 0.5, 0.99)
-    found = facts["trace"].of(responses, levels, **options)
+    result = facts["trace"].of(responses, levels, **options)
     wanted = [facts["whole"](responses, level=level, **options) for level in levels]
-    assert found.tolist() == pytest.approx(wanted, nan_ok=True)
+    assert result.tolist() == pytest.approx(wanted, nan_ok=True)
     assert math.isnan(wanted[2])
     assert math.isfinite(wanted[1])

@@ -47,8 +47,8 @@ def test_answers_and_maps_are_the_same_for_any_batch(name):
     whole, maps = uproar.predict(model, x, 66), uproar.explain(model, x, asked, target=y)
     for size in (1, 2, 7, 17):
         assert torch.equal(uproar.predict(model, x, size), whole)
-        found = uproar.explain(model, x, asked, target=y, batch_size=size)
-        assert all(torch.equal(found[chain], maps[chain]) for chain in maps)
+        result = uproar.explain(model, x, asked, target=y, batch_size=size)
+        assert all(torch.equal(result[chain], maps[chain]) for chain in maps)
 
 
 def test_the_numbers_are_those_of_the_layers_up_to_rounding():
@@ -72,6 +72,6 @@ def test_the_numbers_are_those_of_the_layers_up_to_rounding():
     for ask in asked:
         plain = ask()
         with BatchInvariant():
-            found = ask()
-        assert found.shape == plain.shape
-        torch.testing.assert_close(found, plain)
+            answer = ask()
+        assert answer.shape == plain.shape
+        torch.testing.assert_close(answer, plain)

@@ -37,8 +37,8 @@ def test_memory_that_runs_out_halves_the_rows_and_changes_no_score(images):
     asked = ["deletion(steps=5)", "average_drop"]
     whole = uproar.score(Crowded(1000), images, y, maps, asked, per_image=True, mean=torch.ones(1))
     short = Crowded(6)
-    found = uproar.score(short, images, y, maps, asked, per_image=True, mean=torch.ones(1))
-    assert whole.equals(found)
+    scores = uproar.score(short, images, y, maps, asked, per_image=True, mean=torch.ones(1))
+    assert whole.equals(scores)
     assert max(short.seen[-20:]) <= 6  # it does not try again what did not fit
 
 
@@ -66,8 +66,8 @@ def test_an_image_takes_the_outputs_of_all_layers():
 def test_as_many_rows_as_free_memory_holds(monkeypatch, free, rows, short):
     monkeypatch.setattr(budget, "free_bytes", lambda device: free)
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 10))
-    found = MemoryBudget.of(model, torch.rand(5, 1, 4, 4))
-    assert (found.rows, found.short) == (rows, short)
+    result = MemoryBudget.of(model, torch.rand(5, 1, 4, 4))
+    assert (result.rows, result.short) == (rows, short)
 
 
 def test_free_memory_is_known_on_this_machine_and_obeys_a_container(tmp_path):
@@ -91,5 +91,5 @@ def test_spans_cover_everything_once_whatever_fits():
             raise MemoryError
         return list(range(span.start, span.stop))
 
-    found = list(MemoryBudget(64).over(11, 20, work))
-    assert [row for rows in found for row in rows] == list(range(11)) and max(map(len, found)) <= 3
+    result = list(MemoryBudget(64).over(11, 20, work))
+    assert [row for rows in result for row in rows] == list(range(11)) and max(map(len, result)) <= 3

@@ -134,9 +134,9 @@ def test_estimators_that_look_inside_work_on_every_network(name):
     target = predict(model, x).argmax(1)
     names = ["guided_backprop", "grad_cam", "lrp"]
     maps = explain(model, x, names, target=target)
-    for text, found in maps.items():
-        assert found.isfinite().all(), text
-        assert (found.flatten(1).amax(1) > found.flatten(1).amin(1)).all(), text
+    for text, result in maps.items():
+        assert result.isfinite().all(), text
+        assert (result.flatten(1).amax(1) > result.flatten(1).amin(1)).all(), text
     assert not torch.equal(maps["guided_backprop"], explain(model, x, "grad", target=target))
     black = predict(model, torch.zeros_like(x))
     rise = (predict(model, x) - black).gather(1, target[:, None])[:, 0]

@@ -158,8 +158,8 @@ def test_odd_modules_are_scored_and_explained_or_refused_by_name(images, kind):
     assert table["value"].notna().all()
     for name in ("grad", "ig", "grad_cam", "lrp", "guided_backprop", "deconvnet", "sise", "occlusion(window=4)"):
         if name in estimators or "(" in name:
-            found = maps_or_reason(model, images, name)
-            assert isinstance(found, str) or found.shape == (4, SIZE, SIZE)
+            maps = maps_or_reason(model, images, name)
+            assert isinstance(maps, str) or maps.shape == (4, SIZE, SIZE)
     assert isinstance(maps_or_reason(model, images, "occlusion(window=4)"), torch.Tensor)
 
 
@@ -174,10 +174,10 @@ def test_images_without_an_answer_are_named_or_counted(images):
     images[2, 0, 0, 0] = 1
     with pytest.raises(BadInput, match=r"answers to 1 of 4 images are NaN .*first: image 2"):
         uproar.explain(Falls(), images)
-    found = score_all(Falls(), images, torch.zeros(4).long(), images[:, 0], [FILL])
-    assert found.quality.unanswered == 1
-    assert found.per_image["value"].isna().tolist() == [False, False, True, False]
-    assert found.table["nan"].item() == 1 and not found.table["ranked"].item()
+    scores = score_all(Falls(), images, torch.zeros(4).long(), images[:, 0], [FILL])
+    assert scores.quality.unanswered == 1
+    assert scores.per_image["value"].isna().tolist() == [False, False, True, False]
+    assert scores.table["nan"].item() == 1 and not scores.table["ranked"].item()
 
 
 ONE = Net(classes=1)

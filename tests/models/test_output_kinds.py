@@ -164,7 +164,7 @@ def test_values_of_a_regression_are_followed_from_the_whole_image_to_the_removed
     """Of a linear model the value without some pixels is known, so the curve is, whatever its bias."""
     for bias in (0.0, 50.0):
         model = Linear(2, bias)
-        found = uproar.curve(
+        curve = uproar.curve(
             model,
             images,
             maps,
@@ -176,39 +176,39 @@ def test_values_of_a_regression_are_followed_from_the_whole_image_to_the_removed
         order = maps.flatten(1).argsort(1, descending=True)
         left = 1 - shares.flatten(1).gather(1, order).cumsum(1)[:, [35, 71, 107, 143]] / shares.sum((1, 2))[:, None]
         expected = torch.cat([torch.ones(N, 1), left], 1).double()
-        torch.testing.assert_close(found.values, expected, atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(curve.values, expected, atol=1e-4, rtol=1e-3)
 
 
 def test_average_drop_of_a_regression_is_the_lost_share_of_the_change(images, maps):
     model, black = Linear(1), torch.zeros(1)
-    found = score_all(
+    scores = score_all(
         model, images, torch.zeros(N, dtype=torch.long), maps, ["average_drop"], mean=black, output="regression"
     )
     kept = (maps / maps.flatten(1).amax(1).view(-1, 1, 1)) * images[:, 0]
     weights = model.layer.weight[0].view(SIZE, SIZE)
     share = (kept * weights).sum((1, 2)) / (images[:, 0] * weights).sum((1, 2))
     expected = (1 - share).clamp_min(0).double()
-    torch.testing.assert_close(torch.tensor(found.per_image["value"]), expected.detach(), atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(torch.tensor(scores.per_image["value"]), expected.detach(), atol=1e-4, rtol=1e-3)
 
 
 def test_a_value_that_removal_does_not_change_has_no_curve(images, maps):
     flat = Linear(1)
     with torch.no_grad():
         flat.layer.weight.zero_()
-    found = score_all(
+    scores = score_all(
         flat, images, torch.zeros(N, dtype=torch.long), maps, ["deletion(steps=3)"], mean=GREY, output="regression"
     )
-    assert found.per_image["value"].isna().all() and not found.table["ranked"].item()
+    assert scores.per_image["value"].isna().all() and not scores.table["ranked"].item()
 
 
 def test_what_means_nothing_for_a_regression_is_left_out_by_name(images, maps):
     y = torch.zeros(N, dtype=torch.long)
-    found = score_all(
+    scores = score_all(
         Net(1), images, y, maps, ["deletion(steps=3)", "road", "deletion:rise"], mean=GREY, output="regression"
     )
-    assert list(found.table["metric"]) == ["deletion(steps=3)"]
-    assert any("road is left out" in n and "no accuracy" in n for n in found.notices)
-    assert any("deletion:rise serves softmax and sigmoid outputs, not regression" in n for n in found.notices)
+    assert list(scores.table["metric"]) == ["deletion(steps=3)"]
+    assert any("road is left out" in n and "no accuracy" in n for n in scores.notices)
+    assert any("deletion:rise serves softmax and sigmoid outputs, not regression" in n for n in scores.notices)
     for name in ("iba", "tame", "sise", "ada_sise", "input_iba"):
         with pytest.raises(NotApplicable, match=f"{name} serves softmax and sigmoid outputs, not regression"):
             uproar.explain(Net(1), images, name, output="regression", train=images)
@@ -233,7 +233,7 @@ def test_a_target_may_be_a_function_of_the_answer(images, maps):
     grads = [uproar.explain(Net(4), images, "grad", target=k, raw=True) for k in (2, 0)]
     torch.testing.assert_close(picked, grads[0] - grads[1])
     for kind, y in (("sigmoid", 1), ("regression", 0)):
-        found = score_all(model, images, contrast, maps, ["deletion(steps=4)"], mean=GREY, output=kind)
+        scores = score_all(model, images, contrast, maps, ["deletion(steps=4)"], mean=GREY, output=kind)
         same = score_all(
             Net(4, lambda z: z[:, 2:3] - z[:, :1]),
             images,
@@ -243,7 +243,7 @@ def test_a_target_may_be_a_function_of_the_answer(images, maps):
             mean=GREY,
             output=kind,
         )
-        assert found.per_image["value"].equals(same.per_image["value"])
+        assert scores.per_image["value"].equals(same.per_image["value"])
     with pytest.raises(BadInput, match="one number per image"):
         uproar.score(model, images, contrast, maps, output="softmax")
     with pytest.raises(BadShape, match="must return one float per image"):

@@ -9,7 +9,7 @@ from scipy import stats
 def curve_areas(rows, fractions):
     """{(estimator, replicate): area} of the curves that have a value at every fraction."""
     points = {(e, s, t): v for e, s, t, v in rows if not math.isnan(v)}
-    found = {}
+    result = {}
     for e, s in {(e, s) for e, s, _ in points}:
         if all((e, s, t) in points for t in fractions):
             heights = [points[e, s, t] for t in fractions]
@@ -17,8 +17,8 @@ def curve_areas(rows, fractions):
             for k in range(len(fractions) - 1):
                 total += (fractions[k + 1] - fractions[k]) * (heights[k] + heights[k + 1]) / 2
             width = fractions[-1] - fractions[0]
-            found[e, s] = total / width if width else heights[0]
-    return found
+            result[e, s] = total / width if width else heights[0]
+    return result
 
 
 def fit(areas):

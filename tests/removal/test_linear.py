@@ -34,18 +34,18 @@ def masks(h: int, w: int, seed: int = 0) -> dict[str, np.ndarray]:
     rows, columns = np.mgrid[:h, :w]
     off_centre = -np.maximum(abs(rows - 0.4 * h) * w, abs(columns - 0.6 * w) * h)
     corner = -np.maximum(rows * w, columns * h)
-    found = {
+    result = {
         "checkerboard": (rows + columns) % 2 == 0,
         "lines": rows % 3 > 0,
         "a cross remains": (rows != h // 3) & (columns != w // 2),
         "two pixels remain": (rows * w + columns) % max(h * w // 2, 1) != h * w // 4,
     }
     for percent in (10, 50, 90):
-        found[f"scattered {percent}"] = most(noise, percent / 100)
-        found[f"blob {percent}"] = most(gaussian_filter(noise, 3, mode="wrap"), percent / 100)
-        found[f"rectangle {percent}"] = most(off_centre, percent / 100)
-        found[f"corner {percent}"] = most(corner, percent / 100)
-    return {name: m for name, m in found.items() if m.any() and not m.all()}
+        result[f"scattered {percent}"] = most(noise, percent / 100)
+        result[f"blob {percent}"] = most(gaussian_filter(noise, 3, mode="wrap"), percent / 100)
+        result[f"rectangle {percent}"] = most(off_centre, percent / 100)
+        result[f"corner {percent}"] = most(corner, percent / 100)
+    return {name: m for name, m in result.items() if m.any() and not m.all()}
 
 
 @pytest.fixture(params=["routed", "all multigrid", "all direct"])

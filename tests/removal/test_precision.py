@@ -32,10 +32,10 @@ def test_they_are_scored_like_their_ranks(name):
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
     x, y = torch.rand(1, 1, 8, 8), torch.tensor([1])
     ranked = ORDER.float().view(1, 8, 8)
-    found = score_all(model, x, y, {"ranks": ranked, "close": CLOSE[name]}, ["deletion(steps=16, fill=channel_mean)"])
-    values = found.per_image.set_index("method")["value"]
+    scores = score_all(model, x, y, {"ranks": ranked, "close": CLOSE[name]}, ["deletion(steps=16, fill=channel_mean)"])
+    values = scores.per_image.set_index("method")["value"]
     assert values["close"] == values["ranks"]
-    assert (found.table["tied"] == 0).all()
+    assert (scores.table["tied"] == 0).all()
 
 
 def test_float32_stays_and_other_types_keep_their_values():
@@ -57,9 +57,9 @@ def test_stored_maps_keep_their_precision(tmp_path, dtype, kept):
     task = uproar.load("planted(size=8, classes=3, train=6, test=4)")
     values = (1 + np.arange(64).reshape(1, 8, 8) * 1e-9).repeat(10, 0).astype(dtype)
     np.savez(tmp_path / "maps.npz", train=values[:6], test=values[:4])
-    found = StoredMaps("maps:x", tmp_path / "maps.npz").read(task.test, [0, 2])
-    assert found.dtype == kept
-    assert np.array_equal(found[0, 0].numpy(), values[0].astype(found.numpy().dtype))
+    result = StoredMaps("maps:x", tmp_path / "maps.npz").read(task.test, [0, 2])
+    assert result.dtype == kept
+    assert np.array_equal(result[0, 0].numpy(), values[0].astype(result.numpy().dtype))
 
 
 def test_a_function_that_returns_float64_is_ranked_as_it_is():

@@ -82,7 +82,7 @@ def audited(plain_case):
     results = plain_case
     task, model = results.table["task"].iloc[0], results.table["model"].iloc[0]
     known = results.verdicts.query("protocol == 'roar'")["estimator"].iloc[0]
-    found = Finding(
+    finding = Finding(
         "misleads",
         "Masks alone reach 97 ± 1 %.",
         PLOTS,
@@ -96,7 +96,7 @@ def audited(plain_case):
         model,
     )
     skipped = replace(
-        found,
+        finding,
         state="skipped",
         sentence="Not answered: no boxes.",
         reason="no boxes.",
@@ -105,7 +105,7 @@ def audited(plain_case):
         audit="semi_natural",
         tables={},
     )
-    return replace(results, findings=(found, skipped)), known
+    return replace(results, findings=(finding, skipped)), known
 
 
 def test_the_page_shows_the_finding_and_the_verdict_table_its_mark(audited, tmp_path):

@@ -170,9 +170,9 @@ def test_values_are_read_lines_hidden_parts_enlarged_and_text_copied(folder):
 
 def overlaps(boxes: list[tuple[float, ...]]) -> int:
     """How many pairs of words lie on each other, by more than half of the smaller one."""
-    found = 0
+    result = 0
     for k, (a0, b0, a1, b1) in enumerate(boxes):
         for c0, d0, c1, d1 in boxes[k + 1 :]:
             shared = max(0.0, min(a1, c1) - max(a0, c0)) * max(0.0, min(b1, d1) - max(b0, d0))
-            found += shared > 0.5 * min((a1 - a0) * (b1 - b0), (c1 - c0) * (d1 - d0))
-    return found
+            result += shared > 0.5 * min((a1 - a0) * (b1 - b0), (c1 - c0) * (d1 - d0))
+    return result

@@ -43,22 +43,22 @@ def test_a_win_under_one_protocol_is_not_sold_as_a_win_under_both(section):
 
 def test_worse_when_removed_and_better_when_kept_is_called_a_leak(section):
     made = section({"roar": {"random": 0.5, "grad": 0.9, "ig": 0.8}, "kar": {"random": 0.5, "grad": 0.9, "ig": 0.8}})
-    found = summary(made)
-    assert found.headline == (
+    result = summary(made)
+    assert result.headline == (
         "The protocols contradict each other: both attribution methods are worse than a random "
         "ranking under ROAR and better under KAR."
     )
-    assert "leaking mask" in found.details[0]
-    assert "90\u00a0% of the pixels removed in the order of grad" in found.details[0]
-    assert "90.0\u00a0%; in random order, 50.0\u00a0%" in found.details[0]
+    assert "leaking mask" in result.details[0]
+    assert "90\u00a0% of the pixels removed in the order of grad" in result.details[0]
+    assert "90.0\u00a0%; in random order, 50.0\u00a0%" in result.details[0]
     assert leak_facts(made)[0].startswith("2 estimators are worse")
 
 
 def test_the_opposite_contradiction_is_not_called_a_leak(section):
     made = section({"roar": {"random": 0.8, "grad": 0.6}, "kar": {"random": 0.5, "grad": 0.3}})
-    found = summary(made)
-    assert "worse than a random ranking under KAR and better under ROAR" in found.headline
-    assert not any("leak" in line for line in found.details)
+    result = summary(made)
+    assert "worse than a random ranking under KAR and better under ROAR" in result.headline
+    assert not any("leak" in line for line in result.details)
     assert leak_facts(made) == []
 
 

@@ -26,19 +26,19 @@ ASKED = {"random": 0.60, "grad": 0.20, "sg_sq(grad, samples=4)": 0.10, "ig": 0.3
 @pytest.fixture
 def hooker(make_cells, make_results, make_picture):
     rows = make_cells({"roar": ROAR, "kar": KAR, "roar:no-retrain": ASKED})
-    found = make_results(rows, pictures=(make_picture(list(ROAR)),), provenance={"classes": {"digits": 10}})
-    return replace(found, claims=tuple(judge(found, ["hooker2019"])))
+    results = make_results(rows, pictures=(make_picture(list(ROAR)),), provenance={"classes": {"digits": 10}})
+    return replace(results, claims=tuple(judge(results, ["hooker2019"])))
 
 
-def shown(found) -> dict:
-    (chapter,) = chapters_of(found)
+def shown(results) -> dict:
+    (chapter,) = chapters_of(results)
     return {one.name.removeprefix("paper-hooker2019-"): one for one in chapter.paper_figures}
 
 
-def exhibits(found, paper: str) -> dict:
+def exhibits(results, paper: str) -> dict:
     """The figures alone, without the rest of a report."""
-    (section,) = sections_of(found)
-    source = FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), {})
+    (section,) = sections_of(results)
+    source = FigureSource(ClaimEvidence(results, TASK, MODEL), section, (), {})
     return {one.name.removeprefix(f"paper-{paper}-"): one for one in figures_of_papers(source, [paper])[0]}
 
 
@@ -72,14 +72,14 @@ def test_published_numbers_stand_beside_ours(hooker):
 
 def test_squaring_alone_is_no_ensemble(make_cells, make_results):
     rows = make_cells({"roar": {"random": 0.8, "grad": 0.7, "sq(grad)": 0.2, "sg(grad)": 0.6}})
-    found = make_results(rows, provenance={"classes": {"digits": 10}})
-    title = shown(replace(found, claims=tuple(judge(found, ["hooker2019"]))))["roar-kar"].title
+    results = make_results(rows, provenance={"classes": {"digits": 10}})
+    title = shown(replace(results, claims=tuple(judge(results, ["hooker2019"]))))["roar-kar"].title
     assert "the best ensemble (SG-Grad) 60.0\u00a0%" in title
 
 
 def test_pictures_are_in_the_paper_s_order_and_the_best_is_of_those_shown(hooker):
-    found = shown(hooker)
-    roar, kar = found["roar-pictures"].figure, found["kar-pictures"].figure
+    result = shown(hooker)
+    roar, kar = result["roar-pictures"].figure, result["kar-pictures"].figure
     assert [row.label for row in roar.plots[0].rows] == ["random", "grad", "sg_sq(grad, samples=4)", "ig"]
     assert [row.label for row in roar.plots[0].rows if row.tiles[1].best] == ["sg_sq(grad, samples=4)"]
     assert [row.label for row in kar.plots[0].rows if row.tiles[1].best] == ["grad"]
@@ -93,11 +93,11 @@ def test_retraining_shows_single_estimates_only(hooker):
 
 
 def test_what_a_study_lacks_is_said_and_nothing_is_drawn_without_claims(make_cells, make_results):
-    found = make_results(make_cells({"roar": {"random": 0.8, "grad": 0.7}}))
-    (chapter,) = chapters_of(found)
+    results = make_results(make_cells({"roar": {"random": 0.8, "grad": 0.7}}))
+    (chapter,) = chapters_of(results)
     assert not chapter.paper_figures
     assert not chapter.undrawn
-    asked = replace(found, claims=tuple(judge(found, ["hooker2019"])))
+    asked = replace(results, claims=tuple(judge(results, ["hooker2019"])))
     (chapter,) = chapters_of(asked)
     assert [one.name for one in chapter.paper_figures] == ["paper-hooker2019-roar-kar"]
     assert {m.place for m in chapter.undrawn} == {"Figure 4", "Figures 2 and 8", "Figure 7"}
@@ -108,9 +108,9 @@ def test_what_a_study_lacks_is_said_and_nothing_is_drawn_without_claims(make_cel
 def test_a_study_that_has_only_begun_draws_nothing_and_says_why(paper):
     names = ("random", "block_random", "grad", "sq(grad)", "gaussian(sq(grad))")
     begun = {p: {name: {} for name in names} for p in ("roar", "kar", "roar:no-retrain")}
-    found = results(accuracies(begun, 0.0))  # the plain network alone
-    (section,) = sections_of(found)
-    drawn_now, missing = figures_of_papers(FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), {}), [paper])
+    result = results(accuracies(begun, 0.0))  # the plain network alone
+    (section,) = sections_of(result)
+    drawn_now, missing = figures_of_papers(FigureSource(ClaimEvidence(result, TASK, MODEL), section, (), {}), [paper])
     assert not drawn_now
     assert all(one.reason for one in missing)
 
@@ -230,19 +230,19 @@ def test_correlations_of_metrics_are_oriented_and_stand_beside_the_published_one
 
 
 def test_settings_and_binary_maps(coherency):
-    found = exhibits(coherency, "vandersmissen2023")
-    rows = {row[0]: row[1:] for row in found["consistency"].table.rows}
+    result = exhibits(coherency, "vandersmissen2023")
+    rows = {row[0]: row[1:] for row in result["consistency"].table.rows}
     assert rows["insertion: mean + pixel and blur + pixel"] == ("0.817", "1.000")
-    assert found["binary"].figure.plots[0].words == (("−1.00", "1.00"), ("−1.00", "1.00"))
+    assert result["binary"].figure.plots[0].words == (("−1.00", "1.00"), ("−1.00", "1.00"))
 
 
-def _with_curves(found, *metrics: str) -> FigureSource:
+def _with_curves(results, *metrics: str) -> FigureSource:
     """What the figures see, with a flat curve of every estimator under some metrics."""
-    (section,) = sections_of(found)
-    names = dict.fromkeys(found.scores["estimator"])
+    (section,) = sections_of(results)
+    names = dict.fromkeys(results.scores["estimator"])
     lines = tuple(Series(n, styles([n])[n], (0.0, 1.0), (0.5, 0.5), (0.4, 0.4), (0.6, 0.6), (40, 40)) for n in names)
     curves = {m: Figure((Chart("", lines, "", "", (0, 1)),)) for m in metrics}
-    return FigureSource(ClaimEvidence(found, TASK, MODEL), section, (), curves)
+    return FigureSource(ClaimEvidence(results, TASK, MODEL), section, (), curves)
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def run(make_cells, make_results, make_picture):
         "data": {"digits": "ab" * 20},
     }
     study = {"name": "mine-laptop", "weights": None}
-    found = make_results(rows, study=study, provenance=provenance, pictures=(make_picture(list(roar)),))
-    return replace(found, claims=tuple(judge(found, ["hooker2019"])), work={"cells": 100.0})
+    results = make_results(rows, study=study, provenance=provenance, pictures=(make_picture(list(roar)),))
+    return replace(results, claims=tuple(judge(results, ["hooker2019"])), work={"cells": 100.0})
 
 
 def cells(page: str, name: str) -> list[str]:
@@ -78,7 +78,7 @@ def test_audits_are_on_the_page_with_their_figures(run, tmp_path):
         "repeated",
         "estimator",
     )
-    found = Finding(
+    finding = Finding(
         "misleads",
         "They come again.",
         plots=(plot,),
@@ -88,7 +88,7 @@ def test_audits_are_on_the_page_with_their_figures(run, tmp_path):
         task=task,
         model=model,
     )
-    page = write_results(replace(run, findings=(found,)), TOLD, tmp_path).read_text()
+    page = write_results(replace(run, findings=(finding,)), TOLD, tmp_path).read_text()
     assert "| Whose | Whose? | misleads | They come again. |" in page
     (link,) = re.findall(r"!\[Grad hands its answers on\]\(([^)]+)\)", page)
     assert b"<svg" in (tmp_path / link).read_bytes() and "Higher: more of them." in page

@@ -216,9 +216,9 @@ def test_a_method_that_leads_mostly_and_loses_nowhere_is_named_with_the_count():
 
 def test_metrics_that_order_methods_differently_are_said_to_contradict_each_other():
     levels = {"insertion": {"grad": 0.9, "ig": 0.1}, "deletion": {"grad": 0.9, "ig": 0.1}}
-    found = score_summary(score_table(scores_of(levels)))
-    assert found.headline.startswith("The metrics disagree: grad is best under insertion")
-    assert any("contradict" in line and "worse under deletion" in line for line in found.details)
+    summary = score_summary(score_table(scores_of(levels)))
+    assert summary.headline.startswith("The metrics disagree: grad is best under insertion")
+    assert any("contradict" in line and "worse under deletion" in line for line in summary.details)
 
 
 def test_undecided_comparisons_give_no_winner():
@@ -232,9 +232,9 @@ def test_methods_no_better_than_random_maps_are_not_praised():
 
 @pytest.mark.parametrize("metric", ["sparseness", "value_density"])
 def test_metrics_that_only_describe_maps_do_not_vote(metric):
-    found = score_summary(score_table(scores_of({**PLAIN, metric: {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
-    assert found.headline == "grad is best under both insertion and deletion."
-    assert any(line.startswith(f"{metric} describes the maps") for line in found.details)
+    summary = score_summary(score_table(scores_of({**PLAIN, metric: {"random": 0.9, "grad": 0.1, "ig": 0.5}})))
+    assert summary.headline == "grad is best under both insertion and deletion."
+    assert any(line.startswith(f"{metric} describes the maps") for line in summary.details)
 
 
 def test_a_single_method_without_curves_or_images_is_reported(tmp_path):

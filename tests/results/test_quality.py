@@ -47,25 +47,25 @@ def test_without_labels_only_a_probability_near_that_of_guessing_is_warned_of():
 
 def test_accuracy_and_probability_are_counted_over_the_images():
     scores = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [np.nan, 0.0, 0.0], [0.0, 0.0, 3.0]])
-    found = network_quality(scores, np.array([0, 0, 0, 2]))
+    result = network_quality(scores, np.array([0, 0, 0, 2]))
     chances = [math.e**2 / (math.e**2 + 2), 1 / (math.e + 2), math.e**3 / (math.e**3 + 2)]
-    assert (found.accuracy, found.unanswered, found.images) == (0.5, 1, 4)
-    assert found.probability == pytest.approx(np.mean(chances))
-    assert "1 without a finite answer" in found.sentence
+    assert (result.accuracy, result.unanswered, result.images) == (0.5, 1, 4)
+    assert result.probability == pytest.approx(np.mean(chances))
+    assert "1 without a finite answer" in result.sentence
 
 
 def test_of_several_networks_the_weakest_counts():
-    found = over_replicates([NetworkQuality(50, 10, p, a) for p, a in ((0.9, 0.96), (0.1, 0.12), (0.8, 0.92))])
-    assert found.accuracy == pytest.approx(2 / 3) and found.lowest == 0.12 and found.weak
-    assert "the weakest 12 %" in found.sentence
-    assert "networks on 12 %" in found.warning
+    result = over_replicates([NetworkQuality(50, 10, p, a) for p, a in ((0.9, 0.96), (0.1, 0.12), (0.8, 0.92))])
+    assert result.accuracy == pytest.approx(2 / 3) and result.lowest == 0.12 and result.weak
+    assert "the weakest 12 %" in result.sentence
+    assert "networks on 12 %" in result.warning
 
 
 def test_score_says_how_good_the_network_is_and_warns_of_a_weak_one():
     x, y = images_of([0, 1, 2, 3]), torch.tensor([0, 1, 2, 0])
     maps = torch.rand(4, 4, 4)
-    found = score_all(Looks(), x, y, maps, ["deletion(steps=2, fill=channel_mean)"])
-    assert found.quality.accuracy == 0.75 and not found.notices
+    scores = score_all(Looks(), x, y, maps, ["deletion(steps=2, fill=channel_mean)"])
+    assert scores.quality.accuracy == 0.75 and not scores.notices
     with pytest.warns(WeakNetwork, match="right on only 0 % of 4 images"):
         uproar.score(Looks(), x, (y + 1) % 3, maps, ["deletion(steps=2, fill=channel_mean)"])
     unlabelled = score_all(Looks(), x, y, maps, ["deletion(steps=2, fill=channel_mean)"], labelled=False)
@@ -77,11 +77,11 @@ def test_a_method_undefined_for_more_than_a_tenth_of_the_images_is_not_ranked():
     x, y = images_of([0] * 20), torch.zeros(20, dtype=torch.long)
     maps = {"two": torch.rand(20, 4, 4), "three": torch.rand(20, 4, 4), "none": torch.rand(20, 4, 4)}
     maps["two"][:2], maps["three"][:3] = torch.nan, torch.nan
-    found = score_all(Looks(), x, y, maps, ["deletion(steps=2, fill=channel_mean)"])
-    table = found.table.set_index("method")
+    scores = score_all(Looks(), x, y, maps, ["deletion(steps=2, fill=channel_mean)"])
+    table = scores.table.set_index("method")
     assert table["ranked"].to_dict() == {"two": True, "three": False, "none": True}
     assert table.loc["three", "note"] == "not ranked: undefined for 3 of 20 images"
-    for row in found.comparisons.itertuples():
+    for row in scores.comparisons.itertuples():
         if "three" in (row.better, row.worse):
             assert row.verdict.startswith("not ranked") and math.isnan(row.p_holm)
         else:
@@ -101,11 +101,11 @@ def test_pairs_of_unranked_methods_do_not_count_in_the_correction():
 
 def test_the_predicted_class_and_its_probability_go_with_the_images():
     x, y = images_of([0, 1, 2, 3]), torch.tensor([0, 1, 2, 0])
-    found = score_all(Looks(), x, y, torch.rand(4, 4, 4), ["sparseness"])
-    assert [one.name for one in found.predictions] == ["0", "1", "2", "3"]
+    scores = score_all(Looks(), x, y, torch.rand(4, 4, 4), ["sparseness"])
+    assert [one.name for one in scores.predictions] == ["0", "1", "2", "3"]
     sure = math.e**5 / (math.e**5 + 3)
-    assert found.predictions[0].probability == pytest.approx(sure)
-    assert found.predictions[0].words == "predicted 0 (98\u00a0%)"
+    assert scores.predictions[0].probability == pytest.approx(sure)
+    assert scores.predictions[0].words == "predicted 0 (98\u00a0%)"
     lost = predictions(np.array([[np.nan, 0.0]]))[0]
     assert lost.words == "no finite answer"
 

@@ -79,24 +79,24 @@ def table(store):
 
 
 def test_the_metric_that_knows_gets_one(store, table):
-    found = uproar.judge(knows_the_truth, store=store)
-    assert found == judge_recovery(table, "knows_the_truth")
-    assert found.recovery.value == pytest.approx(1, abs=0.01) and found.trusted and not found.blind
-    assert set(found.by_kind) == set(KNOWN)
-    assert found.wrong == 0
+    result = uproar.judge(knows_the_truth, store=store)
+    assert result == judge_recovery(table, "knows_the_truth")
+    assert result.recovery.value == pytest.approx(1, abs=0.01) and result.trusted and not result.blind
+    assert set(result.by_kind) == set(KNOWN)
+    assert result.wrong == 0
 
 
 def test_a_metric_that_is_wrong_in_sign_is_told_so(table):
-    found = judge_recovery(table, "turned_round")
-    assert found.turned and "wrong in sign" in found.sentence
+    recovery = judge_recovery(table, "turned_round")
+    assert recovery.turned and "wrong in sign" in recovery.sentence
     assert not judge_recovery(table, "knows_the_truth").turned
 
 
 def test_metrics_that_draw_lots_are_at_zero(table):
-    found = [judge_recovery(table, one.__name__) for one in LOTS]
-    assert abs(np.mean([one.recovery.value for one in found])) < 0.1
-    assert not any(one.trusted for one in found)
-    assert np.mean([one.wrong for one in found]) < 0.1
+    result = [judge_recovery(table, one.__name__) for one in LOTS]
+    assert abs(np.mean([one.recovery.value for one in result])) < 0.1
+    assert not any(one.trusted for one in result)
+    assert np.mean([one.wrong for one in result]) < 0.1
 
 
 def test_a_judge_that_cannot_be_judged_is_refused(store):
@@ -129,9 +129,9 @@ def rows(judge, taus, task="t"):
 def test_what_a_judge_cannot_read_does_not_count_against_it():
     table = pd.DataFrame(rows("deletion", [0.9, 1, 0.95]) + rows("deletion", [-1, -1, -1]))
     table.loc[3:, ["kind", "counts"]] = "blur", False
-    found = judge_recovery(table, "deletion")
-    assert found.recovery.value == pytest.approx(0.95) and found.trusted
-    assert found.by_kind["blur"] == -1 and found.rewards == ["blur"], "it is shown all the same"
+    recovery = judge_recovery(table, "deletion")
+    assert recovery.recovery.value == pytest.approx(0.95) and recovery.trusted
+    assert recovery.by_kind["blur"] == -1 and recovery.rewards == ["blur"], "it is shown all the same"
 
 
 def test_the_rule_of_trust():
@@ -183,10 +183,10 @@ def test_an_evaluator_is_judged_by_its_own_score(store):
     one = SuiteTask("planted-fixed(train=128, test=20)")
     (part,) = parts_of(one, ["evaluator"], ("missing",))
     run_study(part.study, store, 1)
-    found = recoveries(part, str(store), "evaluator")["missing"].values
+    result = recoveries(part, str(store), "evaluator")["missing"].values
     bits = evaluator_bits(part.study, bench_for(Setting.all_of(part.study)[0], str(store)))
     scores = EvaluatorScores(bits["label"]).table.set_index("estimator")["score"]
-    assert found == pytest.approx([scores[read_chain(name).name] for name in ORDERS["missing"]])
+    assert result == pytest.approx([scores[read_chain(name).name] for name in ORDERS["missing"]])
 
 
 def test_a_filter_that_leaves_the_order_is_told_from_one_that_does_not(store):

@@ -103,34 +103,34 @@ def test_asking_for_more_metrics_of_the_same_changes_costs_nothing(case):
 def test_a_curve_starts_at_the_image_and_ends_at_the_fill(case):
     model, task, maps = case
     x, y = task.test.images, task.test.labels
-    found = uproar.curve(model, x, maps["grad"], "deletion", target=y, steps=4, mean=task.mean)
-    assert found.fractions[0] == 0 and found.fractions[-1] == 1
+    curve = uproar.curve(model, x, maps["grad"], "deletion", target=y, steps=4, mean=task.mean)
+    assert curve.fractions[0] == 0 and curve.fractions[-1] == 1
     clean = uproar.predict(model, x).softmax(1).gather(1, y[:, None])[:, 0]
     empty = uproar.predict(model, task.mean.view(1, 1, 1, 1).expand_as(x)).softmax(1).gather(1, y[:, None])[:, 0]
-    torch.testing.assert_close(found.values[:, 0].float(), clean)
-    torch.testing.assert_close(found.values[:, -1].float(), empty)
+    torch.testing.assert_close(curve.values[:, 0].float(), clean)
+    torch.testing.assert_close(curve.values[:, -1].float(), empty)
 
 
 def test_a_nan_in_one_map_makes_that_image_undefined_and_leaves_the_others(case):
     model, task, maps = case
     broken = maps["grad"].clone()
     broken[3, 0, 0] = torch.nan
-    found = scored(case, ["deletion(steps=5)", "average_drop"], maps={"whole": maps["grad"], "broken": broken})
-    for _, group in found.per_image.groupby("metric"):
+    scores = scored(case, ["deletion(steps=5)", "average_drop"], maps={"whole": maps["grad"], "broken": broken})
+    for _, group in scores.per_image.groupby("metric"):
         a = group.query("method == 'whole'")["value"].to_numpy()
         b = group.query("method == 'broken'")["value"].to_numpy()
         assert np.isnan(b[3])
         np.testing.assert_array_equal(np.delete(a, 3), np.delete(b, 3))
-    assert (found.table.query("method == 'broken'")["nan"] == 1).all()
+    assert (scores.table.query("method == 'broken'")["nan"] == 1).all()
 
 
 def test_constant_zero_and_negative_maps_have_defined_outcomes(case):
     kinds = {"zero": torch.zeros(30, 8, 8), "constant": torch.ones(30, 8, 8), "negative": -torch.rand(30, 8, 8)}
-    found = scored(case, ["deletion(steps=5)", "average_drop"], maps=kinds)
-    assert found.table.query("metric == 'deletion(steps=5)'")["nan"].sum() == 0
-    drops = found.table.query("metric == 'average_drop'").set_index("method")["nan"]
+    scores = scored(case, ["deletion(steps=5)", "average_drop"], maps=kinds)
+    assert scores.table.query("metric == 'deletion(steps=5)'")["nan"].sum() == 0
+    drops = scores.table.query("metric == 'average_drop'").set_index("method")["nan"]
     assert drops["zero"] == 30 and drops["negative"] == 30
-    assert found.table.set_index("method").loc["zero", "tied"].iloc[0] == 1
+    assert scores.table.set_index("method").loc["zero", "tied"].iloc[0] == 1
 
 
 def test_channels_are_summed_and_other_sizes_refused(case):
@@ -157,9 +157,9 @@ def test_a_metric_that_does_not_apply_is_left_out_by_name_and_alone_it_is_an_err
     x, y = task.test.images, task.test.labels
     asked = ["deletion(steps=5)", "pointing_game"]
     with pytest.warns(UserWarning, match=r"pointing_game is left out: .*not known; give truth="):
-        found = uproar.score(model, x, y, maps, asked, mean=task.mean)
+        scores = uproar.score(model, x, y, maps, asked, mean=task.mean)
     expected = uproar.score(model, x, y, maps, asked[:1], mean=task.mean)
-    pd.testing.assert_frame_equal(found, expected)
+    pd.testing.assert_frame_equal(scores, expected)
     with pytest.raises(NotApplicable, match="pointing_game"):
         uproar.score(model, x, y, maps, asked[1:], mean=task.mean)
 
@@ -170,16 +170,16 @@ def test_boxes_are_for_the_pointing_game_and_for_all_where_there_are_no_masks(ca
     hollow = (task.test.boxed(slice(None)) & ~masks).float()  # in the box, beside the glyph
     asked = ["pointing_game", "relevance_mass"]
 
-    def found(**known):
+    def hits(**known):
         return uproar.score(model, x, y, hollow, asked, **known)["value"].tolist()
 
-    assert found(truth=masks) == [0, 0]
-    assert found(truth=masks, boxes=boxes) == [1, 0]
-    assert found(boxes=boxes) == found(boxes=boxes[:, None]) == [1, 1]
+    assert hits(truth=masks) == [0, 0]
+    assert hits(truth=masks, boxes=boxes) == [1, 0]
+    assert hits(boxes=boxes) == hits(boxes=boxes[:, None]) == [1, 1]
     with pytest.raises(BadInput, match=r"boxes= are whole numbers x0, y0, x1, y1, not float32"):
-        found(boxes=boxes.float())
+        hits(boxes=boxes.float())
     with pytest.raises(BadShape, match=r"boxes= are of shape .*must be \(\d+, 4\), or"):
-        found(boxes=boxes[:-1])
+        hits(boxes=boxes[:-1])
 
 
 def test_images_that_were_normalised_before_are_noticed(case):
@@ -196,8 +196,8 @@ def test_a_model_that_answers_with_probabilities_is_noticed_and_scored_the_same(
     x, y = task.test.images, task.test.labels
     expected = uproar.score(model, x, y, maps, ["deletion(steps=5)"], mean=task.mean)
     with pytest.warns(UserWarning, match="taken as probabilities"):
-        found = uproar.score(soft, x, y, maps, ["deletion(steps=5)"], mean=task.mean)
-    np.testing.assert_allclose(found["value"], expected["value"], rtol=1e-4)
+        scores = uproar.score(soft, x, y, maps, ["deletion(steps=5)"], mean=task.mean)
+    np.testing.assert_allclose(scores["value"], expected["value"], rtol=1e-4)
     told = uproar.score(soft, x, y, maps, ["deletion(steps=5)"], mean=task.mean, output="probability")
     np.testing.assert_allclose(told["value"], expected["value"], rtol=1e-4)
     with pytest.raises(BadInput, match="do not sum to 1"):
@@ -216,17 +216,17 @@ def test_dropout_left_on_is_put_in_evaluation_and_restored(case):
 
 
 def test_the_interval_of_a_bounded_mean_is_over_the_images_where_it_is_defined(case):
-    found = scored(case, ["average_drop", "pointing_game"])
-    values = found.per_image.set_index(["metric", "method"])["value"]
-    for row in found.table.itertuples():
+    scores = scored(case, ["average_drop", "pointing_game"])
+    values = scores.per_image.set_index(["metric", "method"])["value"]
+    for row in scores.table.itertuples():
         v = values[row.metric, row.method].dropna()
         assert (row.low, row.high) == pytest.approx(bounded_mean([v.tolist()]))
 
 
 def test_pairs_are_a_paired_t_test_over_the_images_where_both_are_defined(case):
-    found = scored(case, ["average_drop", "pointing_game"])
-    values = found.per_image.set_index(["metric", "method"])["value"]
-    for row in found.comparisons.itertuples():
+    scores = scored(case, ["average_drop", "pointing_game"])
+    values = scores.per_image.set_index(["metric", "method"])["value"]
+    for row in scores.comparisons.itertuples():
         a, b = (values[row.metric, name].to_numpy() for name in (row.better, row.worse))
         both = np.isfinite(a) & np.isfinite(b)
         reference = stats.ttest_rel(a[both], b[both])
@@ -241,15 +241,15 @@ def test_p_is_not_bounded_by_a_number_of_draws(case):
     """Ten methods are 45 pairs: a p of at least 2 / 1001 could not pass Holm's correction, however clear the pair."""
     model, task, maps = case
     noise = {f"m{k}": torch.rand(maps["grad"].shape, generator=torch.Generator().manual_seed(k)) for k in range(10)}
-    found = scored(case, ["sparseness"], maps={**noise, "m0": noise["m0"] ** 20})
-    decided = found.comparisons[found.comparisons["verdict"] == "m0 better"]
+    scores = scored(case, ["sparseness"], maps={**noise, "m0": noise["m0"] ** 20})
+    decided = scores.comparisons[scores.comparisons["verdict"] == "m0 better"]
     assert len(decided) == 9 and (decided["p"] < 1e-6).all()
 
 
 def test_the_better_method_comes_first_whatever_the_direction(case):
-    found = scored(case, ["deletion(steps=5)", "insertion(steps=5)", "pointing_game"])
-    value = found.table.set_index(["metric", "method"])["value"]
-    for row in found.comparisons.itertuples():
+    scores = scored(case, ["deletion(steps=5)", "insertion(steps=5)", "pointing_game"])
+    value = scores.table.set_index(["metric", "method"])["value"]
+    for row in scores.comparisons.itertuples():
         better, worse = value[row.metric, row.better], value[row.metric, row.worse]
         higher = metrics[row.metric.partition("(")[0]].facts["higher_is_better"]
         assert better >= worse if higher else better <= worse
@@ -283,9 +283,9 @@ def test_metrics_are_cells_of_a_study(tmp_path):
         boxes=task.test.boxes,
         seed=1,
     )
-    found = results.scores.query("estimator == 'grad' and seed == 1").set_index("metric")["value"]
+    actual = results.scores.query("estimator == 'grad' and seed == 1").set_index("metric")["value"]
     for row in expected.itertuples():
-        assert found[row.metric] == pytest.approx(row.value, abs=1e-6)
+        assert actual[row.metric] == pytest.approx(row.value, abs=1e-6)
     before = sorted(tmp_path.rglob("*.safetensors"))
     uproar.run({**study, "metrics": [*study["metrics"], "total_variation"]}, store=tmp_path, jobs=1)
     assert len(sorted(tmp_path.rglob("*.safetensors"))) == len(before) + 4

@@ -33,9 +33,9 @@ def test_one_fraction_gives_the_value_itself():
 
 
 def test_a_gap_makes_only_its_own_curve_missing():
-    found = area([0, 1], [[0.0, np.nan], [0.0, 1.0]])
-    assert np.isnan(found[0])
-    assert found[1] == 0.5
+    result = area([0, 1], [[0.0, np.nan], [0.0, 1.0]])
+    assert np.isnan(result[0])
+    assert result[1] == 0.5
 
 
 def test_the_result_does_not_share_memory_with_the_values():

@@ -62,17 +62,17 @@ def slow(rows, higher):
 def test_the_pairs_are_those_of_a_slow_re_derivation(higher):
     rows = curves(4, 5, seed=3, shift={1: -0.08, 2: 0.02}, gaps={(2, 4), (3, 0)})
     expected, adjusted = slow(rows, higher)
-    found = compare_pairs(frame(rows), higher)
-    assert list(found.columns) == list(COLUMNS)
-    assert {(r.better, r.worse) for r in found.itertuples()} == set(expected)
-    for r in found.itertuples():
+    pairs = compare_pairs(frame(rows), higher)
+    assert list(pairs.columns) == list(COLUMNS)
+    assert {(r.better, r.worse) for r in pairs.itertuples()} == set(expected)
+    for r in pairs.itertuples():
         difference, low, high, p, n = expected[r.better, r.worse]
         assert (r.difference, r.low, r.high, r.p) == pytest.approx((difference, low, high, p))
         assert r.p_holm == pytest.approx(adjusted[r.better, r.worse])
         assert r.n == r.replicates == n
         decided = f"{r.better} better" if r.p_holm < 0.05 else f"cannot tell with {n} replicates"
         assert r.verdict == decided
-    assert len(set(found["verdict"])) > 1, "the case must hold both kinds of verdict"
+    assert len(set(pairs["verdict"])) > 1, "the case must hold both kinds of verdict"
 
 
 def test_a_noisy_method_does_not_borrow_the_calm_of_the_others():
@@ -174,11 +174,11 @@ def test_images_without_both_values_are_left_out_of_a_pair():
     a, b = rng.normal(0.5, 0.1, (2, 40))
     a[:10] = np.nan
     b[35:] = np.nan
-    found = (Measurements(a[None]) - Measurements(b[None])).interval()
+    result = (Measurements(a[None]) - Measurements(b[None])).interval()
     reference = stats.ttest_rel(a[10:35], b[10:35])
-    assert found.n == 25 and found.df == 24
-    assert found.value == pytest.approx((a[10:35] - b[10:35]).mean())
-    assert found.p == pytest.approx(reference.pvalue)
+    assert result.n == 25 and result.df == 24
+    assert result.value == pytest.approx((a[10:35] - b[10:35]).mean())
+    assert result.p == pytest.approx(reference.pvalue)
 
 
 def test_images_alone_and_replicates_of_images_are_compared_by_one_test():
@@ -224,22 +224,22 @@ def test_false_verdicts_of_two_methods_over_replicates_and_images_stay_within_bo
 
 
 def test_a_question_about_one_method_is_corrected_over_its_pairs_alone():
-    found = compare_pairs(frame(curves(4, 5, seed=3, shift={1: -0.08})))
-    own = comparisons_with(found, "m1", "replicates")
+    pairs = compare_pairs(frame(curves(4, 5, seed=3, shift={1: -0.08})))
+    own = comparisons_with(pairs, "m1", "replicates")
     assert len(own) == 3
-    whole = found.set_index(["better", "worse"])["p_holm"]
+    whole = pairs.set_index(["better", "worse"])["p_holm"]
     for r in own.itertuples():
         assert r.p_holm <= whole[r.better, r.worse]
     with pytest.raises(BadInput, match="no 'other' to compare with; there are m1, m2, m3, m0"):
-        comparisons_with(found, "other", "replicates")
+        comparisons_with(pairs, "other", "replicates")
 
 
 def test_the_sentence_names_who_beats_most_and_how_much_is_decided():
-    found = compare_pairs(frame(curves(4, 5, seed=3, shift={1: -0.08})))
-    assert pairs_sentence(found, "replicates") == (
+    pairs = compare_pairs(frame(curves(4, 5, seed=3, shift={1: -0.08})))
+    assert pairs_sentence(pairs, "replicates") == (
         "m1 beats 3 of 3 other methods; 3 of 6 pairs decided with 5 replicates (Holm over the pairs)"
     )
-    open_ones = found.assign(verdict="cannot tell with 5 replicates", side=0)
+    open_ones = pairs.assign(verdict="cannot tell with 5 replicates", side=0)
     assert pairs_sentence(open_ones, "replicates") == (
         "no two of 4 methods can be told apart with 5 replicates (Holm over 6 pairs)"
     )

@@ -47,10 +47,10 @@ def test_the_matrix_holds_every_pair_and_no_metric_with_itself():
     more = holes.copy()
     more[[4, 5], 1] = more[4, 3] = NAN
     for x in (table, holes, more):
-        found = association_matrix(x)
-        assert np.isnan(np.diag(found)).all()
+        matrix = association_matrix(x)
+        assert np.isnan(np.diag(matrix)).all()
         for i, j in itertools.permutations(range(4), 2):
-            assert found[i, j] == pytest.approx(association(x[:, i], x[:, j]))
+            assert matrix[i, j] == pytest.approx(association(x[:, i], x[:, j]))
     both = np.stack([holes, more])
     assert np.array_equal(association_matrix(both), [association_matrix(x) for x in both], equal_nan=True)
     assert np.isnan(association_matrix(np.array([[1.0, NAN], [2.0, 1.0], [NAN, 3.0]]))).all()
@@ -108,8 +108,8 @@ def test_krippendorffs_alpha_of_his_own_example():
 def test_a_mean_has_the_t_interval():
     values = DRAWS.normal(size=12)
     low, high = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
-    found = mean_interval([*values, NAN])
-    assert (found.value, found.low, found.high, found.n) == pytest.approx((values.mean(), low, high, 12))
+    interval = mean_interval([*values, NAN])
+    assert (interval.value, interval.low, interval.high, interval.n) == pytest.approx((values.mean(), low, high, 12))
 
 
 def test_partial_spearman_leaves_triples_with_a_nan_out_wherever_it_is_asked():

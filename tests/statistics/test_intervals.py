@@ -28,24 +28,24 @@ def drawn(replicates, images, between, among, noise, seed, mean=0.0):
 def test_with_one_replicate_it_is_the_t_test_over_images():
     values = drawn(1, 30, 0, 1, 0, 5, mean=0.4)
     reference = stats.ttest_1samp(values[0], 0)
-    found = crossed_mean(values)
+    interval = crossed_mean(values)
     low, high = reference.confidence_interval()
-    assert (found.low, found.high, found.p) == pytest.approx((low, high, reference.pvalue))
+    assert (interval.low, interval.high, interval.p) == pytest.approx((low, high, reference.pvalue))
 
 
 def test_without_variance_between_images_it_is_the_t_test_over_replicates():
     values = np.array([0.3, 0.5, 0.45, 0.7])
     reference = stats.ttest_1samp(values, 0)
-    found = replicated_interval(values, 0.0, 100)
-    assert found.p == pytest.approx(reference.pvalue)
-    assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval()))
+    interval = replicated_interval(values, 0.0, 100)
+    assert interval.p == pytest.approx(reference.pvalue)
+    assert (interval.low, interval.high) == pytest.approx(tuple(reference.confidence_interval()))
 
 
 @pytest.mark.parametrize(("between", "among", "noise"), [(1, 0, 1), (0, 5, 1), (0.3, 2, 3), (0, 0, 1)])
 def test_nothing_is_found_where_nothing_is_in_at_most_five_percent(between, among, noise):
     """Either variance component alone, both, or only the noise that is counted twice."""
-    found = [crossed_mean(drawn(5, 40, between, among, noise, seed)).p < 0.05 for seed in range(500)]
-    assert np.mean(found) < 0.08
+    result = [crossed_mean(drawn(5, 40, between, among, noise, seed)).p < 0.05 for seed in range(500)]
+    assert np.mean(result) < 0.08
 
 
 def test_ignoring_the_images_would_find_what_is_not_there():
@@ -55,9 +55,9 @@ def test_ignoring_the_images_would_find_what_is_not_there():
 
 
 def test_one_image_and_one_network_say_nothing_about_others():
-    found = replicated_interval([0.5], 0.0, 1)
-    assert found.value == 0.5
-    assert np.isnan([found.low, found.high, found.p]).all()
+    interval = replicated_interval([0.5], 0.0, 1)
+    assert interval.value == 0.5
+    assert np.isnan([interval.low, interval.high, interval.p]).all()
 
 
 def test_points_of_a_curve_are_judged_each_for_itself():
@@ -91,26 +91,28 @@ def test_the_interval_of_a_bounded_mean_is_that_of_a_slow_re_derivation(kind, n)
     x = np.random.default_rng(n).normal(0, 1, (n, 1)) + np.random.default_rng(9).normal(0, 1, (n, 30))
     made = {"near a bound": 1 / (1 + np.exp(4 - x)), "0 or 1": x > 1, "all 0": 0 * x, "calm": 0.6 + 0.01 * x}
     values = made[kind].astype(float)
-    found = Measurements(values).interval(limits=(0, 1))
-    assert (found.low, found.high) == pytest.approx(bounded_mean(values.tolist()), abs=1e-12)
+    result = Measurements(values).interval(limits=(0, 1))
+    assert (result.low, result.high) == pytest.approx(bounded_mean(values.tolist()), abs=1e-12)
     wide = Measurements(4 * values - 3).interval(limits=(-3, 1))
-    assert (wide.value, wide.low, wide.high) == pytest.approx([4 * v - 3 for v in (found.value, found.low, found.high)])
+    assert (wide.value, wide.low, wide.high) == pytest.approx(
+        [4 * v - 3 for v in (result.value, result.low, result.high)]
+    )
     mirrored = Measurements(1 - values).interval(limits=(0, 1))
-    assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low))
+    assert (mirrored.low, mirrored.high) == pytest.approx((1 - result.high, 1 - result.low))
 
 
 def test_a_bounded_interval_is_students_where_values_are_far_from_the_bounds_and_many():
     values = np.random.default_rng(0).normal(0.5, 0.05, (5, 2000)) + np.random.default_rng(1).normal(0, 0.01, (5, 1))
-    found, plain = (
+    result, plain = (
         bounded_interval(values.mean(1), values.mean(0).var(ddof=1) / 2000, 2000, (0, 1)),
         crossed_mean(values),
     )
-    assert (found.low, found.high, found.value) == pytest.approx((plain.low, plain.high, plain.value), abs=2e-4)
+    assert (result.low, result.high, result.value) == pytest.approx((plain.low, plain.high, plain.value), abs=2e-4)
 
 
 def test_a_bounded_interval_has_other_levels_and_tests_on_its_scale():
-    found = bounded_interval([0.1, -0.3, 0.25], 0.002, 50, (-1, 1))
-    assert found.at_level(1 - found.p).low == pytest.approx(0, abs=1e-9)
-    assert found.p_against(found.high) == pytest.approx(0.05)
-    assert (-found).at_level(0.95).low == pytest.approx(-found.high)
-    assert -1 < found.at_level(0.999).low < found.low < found.value < found.high < 1
+    interval = bounded_interval([0.1, -0.3, 0.25], 0.002, 50, (-1, 1))
+    assert interval.at_level(1 - interval.p).low == pytest.approx(0, abs=1e-9)
+    assert interval.p_against(interval.high) == pytest.approx(0.05)
+    assert (-interval).at_level(0.95).low == pytest.approx(-interval.high)
+    assert -1 < interval.at_level(0.999).low < interval.low < interval.value < interval.high < 1

@@ -31,22 +31,22 @@ def test_tau_is_the_mean_of_scipys_over_resamples():
         values = judged([0.2, 0.1, 0.0, -0.1, -0.2], seed=seed)
         rows = resampled_images(80).numpy()
         each = [scipy.stats.kendalltau(values[:, row].mean(1), [4, 3, 2, 1, 0]).statistic for row in rows]
-        found = recovery_of_images(values).tau
-        assert found.value == pytest.approx(np.mean(each))
-        assert (found.low, found.high) == pytest.approx(np.quantile(each, [0.025, 0.975]))
+        result = recovery_of_images(values).tau
+        assert result.value == pytest.approx(np.mean(each))
+        assert (result.low, result.high) == pytest.approx(np.quantile(each, [0.025, 0.975]))
 
 
 def test_a_judge_that_draws_lots_is_at_zero_and_hardly_ever_confident():
-    found = [recovery_of_images(judged([0, 0, 0, 0], seed=seed)) for seed in range(60)]
-    assert abs(np.mean([one.tau.value for one in found])) < 0.1
-    assert np.mean([one.wrong for one in found]) < 0.06
-    assert np.mean([one.tau.low <= 0 <= one.tau.high for one in found]) > 0.9
+    result = [recovery_of_images(judged([0, 0, 0, 0], seed=seed)) for seed in range(60)]
+    assert abs(np.mean([one.tau.value for one in result])) < 0.1
+    assert np.mean([one.wrong for one in result]) < 0.06
+    assert np.mean([one.tau.low <= 0 <= one.tau.high for one in result]) > 0.9
 
 
 def test_a_blind_judge_has_no_order():
-    found = recovery_of_images(np.ones((4, 20)))
-    assert (found.tau.value, found.right, found.wrong, found.spread) == (0, 0, 0, 0)
-    assert math.isinf(found.needed)
+    recovery = recovery_of_images(np.ones((4, 20)))
+    assert (recovery.tau.value, recovery.right, recovery.wrong, recovery.spread) == (0, 0, 0, 0)
+    assert math.isinf(recovery.needed)
 
 
 def test_undefined_values_are_no_order_and_left_out_of_means():

@@ -26,15 +26,15 @@ def table(effects, replicates, seed, sd=0.01, block=0.02):
 def test_each_is_judged_at_the_first_analysis_that_decides_it_among_those_still_open():
     effects = {"huge": 0.5, "large": 0.05, "none": 0.0}
     data = table(effects, 8, 1)
-    found = sequential(data).set_index("estimator")
-    assert found.loc["huge", ["analysis", "verdict"]].tolist() == [3, "better than random"]
-    assert found.loc["none", "verdict"] == "cannot tell with 8 replicates"
+    result = sequential(data).set_index("estimator")
+    assert result.loc["huge", ["analysis", "verdict"]].tolist() == [3, "better than random"]
+    assert result.loc["none", "verdict"] == "cannot tell with 8 replicates"
     left = data[data["estimator"] != "huge"]
     at_five = compare(left[left["replicate"] < 5], interim=True).set_index("estimator")
-    decided_at = found.loc["large", "analysis"]
+    decided_at = result.loc["large", "analysis"]
     assert decided_at in (3, 5, 8)
     if decided_at == 5:
-        assert found.loc["large", "p"] == at_five.loc["large", "p"]
+        assert result.loc["large", "p"] == at_five.loc["large", "p"]
 
 
 def test_replicates_beyond_the_analysis_that_decided_do_not_change_a_verdict():
@@ -69,8 +69,8 @@ def test_all_analyses_together_err_no_more_often_than_promised():
     effects = {f"null{i}": 0.0 for i in range(4)} | {"good": 0.2}
     wrong, trials = 0, 40
     for seed in range(trials):
-        found = sequential(table(effects, 13, seed))
-        decided = found[~found["estimator"].isin(undecided(found))]
+        verdicts = sequential(table(effects, 13, seed))
+        decided = verdicts[~verdicts["estimator"].isin(undecided(verdicts))]
         wrong += decided["estimator"].str.startswith("null").any()
     assert wrong <= binom.ppf(0.995, trials, 0.05)
 
@@ -79,8 +79,8 @@ def test_an_advantage_that_ends_a_design_early_is_printed_with_an_allowance():
     """Of effects that the first analysis finds, the plain advantage is far above the truth, the adjusted one is not."""
     plain, adjusted = [], []
     for seed in range(240):
-        found = sequential(table({"some": 0.02, "other": 0.0, "third": 0.0}, 3, seed), analyses=(3, 5, 8))
-        early = found[(found["estimator"] == "some") & (found["side"] == 1) & (found["analysis"] == 3)]
+        verdicts = sequential(table({"some": 0.02, "other": 0.0, "third": 0.0}, 3, seed), analyses=(3, 5, 8))
+        early = verdicts[(verdicts["estimator"] == "some") & (verdicts["side"] == 1) & (verdicts["analysis"] == 3)]
         plain += early["advantage"].tolist()
         adjusted += early["adjusted"].tolist()
     assert len(plain) >= 5
@@ -88,9 +88,9 @@ def test_an_advantage_that_ends_a_design_early_is_printed_with_an_allowance():
 
 
 def test_what_went_on_to_the_last_analysis_needs_no_allowance():
-    found = sequential(table({"huge": 0.5, "none": 0.0}, 5, 2), analyses=(3, 5)).set_index("estimator")
-    assert found.loc["none", "adjusted"] == found.loc["none", "advantage"]
-    assert found.loc["huge", "adjusted"] <= found.loc["huge", "advantage"]
+    result = sequential(table({"huge": 0.5, "none": 0.0}, 5, 2), analyses=(3, 5)).set_index("estimator")
+    assert result.loc["none", "adjusted"] == result.loc["none", "advantage"]
+    assert result.loc["huge", "adjusted"] <= result.loc["huge", "advantage"]
 
 
 def test_the_allowance_is_the_truth_under_which_half_of_what_is_found_is_larger():

@@ -31,12 +31,12 @@ def test_wrong_verdicts_stay_within_bounds_in_every_null(program, n):
 
 
 def test_three_random_rankings_find_more_than_one(program):
-    found = []
+    result = []
     for rankings in (1, 3):
         areas = program.null(np.random.default_rng(0), 1500, 5, rankings=rankings)
         areas[:, 1] += 3
-        found.append((holm(contrasts(areas, 0).p[:, 1:])[:, 0] <= 0.05).mean())
-    assert found[0] > 0.45 and found[1] > found[0] + 0.1
+        result.append((holm(contrasts(areas, 0).p[:, 1:])[:, 0] <= 0.05).mean())
+    assert result[0] > 0.45 and result[1] > result[0] + 0.1
 
 
 def test_a_tidy_table_without_differences_gets_no_verdicts(program):

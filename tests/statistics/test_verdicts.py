@@ -142,8 +142,8 @@ def agrees(table, fractions, **options):
     )
     assert set(result.estimator) == set(slow)
     for e, expected in slow.items():
-        found = row(result, e)[["advantage", "low", "high", "p", "p_holm"]].tolist()
-        assert found == pytest.approx(expected, abs=1e-10)
+        actual = row(result, e)[["advantage", "low", "high", "p", "p_holm"]].tolist()
+        assert actual == pytest.approx(expected, abs=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -479,10 +479,10 @@ def test_p_is_as_small_as_the_data_allow():
 
 def test_more_replicates_find_more():
     effect = np.r_[np.zeros(6), np.full(5, 2.0)]
-    found = [decided(simulated(23, 2000, 10, n, effect=effect))[:, 5:].mean() for n in (3, 5, 8)]
-    assert found[0] + 0.1 < found[1]
-    assert found[1] + 0.1 < found[2]
-    assert found[2] > 0.5
+    result = [decided(simulated(23, 2000, 10, n, effect=effect))[:, 5:].mean() for n in (3, 5, 8)]
+    assert result[0] + 0.1 < result[1]
+    assert result[1] + 0.1 < result[2]
+    assert result[2] > 0.5
 
 
 def test_pooling_finds_what_single_paired_tests_miss():
@@ -516,8 +516,8 @@ def test_a_whole_test_at_each_interim_analysis_would_err():
 def test_the_smallest_detectable_difference_is_found_four_times_in_five(estimators, n):
     effect = np.zeros(1 + estimators)
     effect[1] = minimum_detectable(0.02, n, estimators)
-    found = decided(simulated(28, 8000, estimators, n, sd=0.02, effect=effect))
-    assert found[:, 0].mean() == pytest.approx(0.8, abs=0.02)
+    decisions = decided(simulated(28, 8000, estimators, n, sd=0.02, effect=effect))
+    assert decisions[:, 0].mean() == pytest.approx(0.8, abs=0.02)
 
 
 # analyses and detectable differences

@@ -41,8 +41,8 @@ class ExecutorTests:
         try:
             for job in trains:
                 runner.submit(job)
-            found = [ended(runner).job.id for _ in trains]
+            result = [ended(runner).job.id for _ in trains]
         finally:
             runner.close()
-        assert sorted(found) == sorted(job.id for job in trains)
+        assert sorted(result) == sorted(job.id for job in trains)
         assert runner.running() == []

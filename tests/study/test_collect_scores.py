@@ -56,10 +56,10 @@ def test_the_numbers_over_replicates_follow_from_the_values_of_single_images(res
         plain[frozenset((a, b))] = crossed_mean(values[a] - values[b], (error**2, df))
     assert len(pairs) == len(plain) == 3
     for row in pairs.itertuples():
-        found = plain[frozenset((row.better, row.worse))]
-        assert row.difference == pytest.approx(-abs(found.value))  # lower is better
-        assert row.high - row.low == pytest.approx(found.high - found.low)
-        assert (row.p, row.df) == pytest.approx((found.p, found.df))
+        result = plain[frozenset((row.better, row.worse))]
+        assert row.difference == pytest.approx(-abs(result.value))  # lower is better
+        assert row.high - row.low == pytest.approx(result.high - result.low)
+        assert (row.p, row.df) == pytest.approx((result.p, result.df))
     assert np.allclose(pairs["p_holm"], holm(pairs["p"].to_numpy()))
 
 
@@ -124,9 +124,9 @@ def test_soundness_as_a_curve_passes_through_the_number_of_the_data_set(results)
 
 
 def test_results_say_how_good_the_base_networks_are(results):
-    (found,) = results.quality.values()
+    (result,) = results.quality.values()
     (scores,) = results.metric_scores.values()
-    assert found.replicates == 3 and found.images == 40 and scores.quality == found
-    assert 0 <= found.lowest <= found.accuracy <= 1
-    assert (found.warning in results.notices) == found.weak
+    assert result.replicates == 3 and result.images == 40 and scores.quality == result
+    assert 0 <= result.lowest <= result.accuracy <= 1
+    assert (result.warning in results.notices) == result.weak
     assert results.scores["ranked"].all() and scores.table["ranked"].all()

@@ -174,9 +174,9 @@ def test_a_map_that_shares_a_pass_with_a_clean_one_fails_alone(make, expected, t
 
 def test_a_gradient_written_with_autograd_is_the_built_in_one(case, zoo):
     model, x = case
-    found = uproar.explain(model, x, [zoo.gradient, "grad"], target=1)
-    assert torch.equal(found["gradient"], found["grad"])
-    assert not found["gradient"].requires_grad
+    maps = uproar.explain(model, x, [zoo.gradient, "grad"], target=1)
+    assert torch.equal(maps["gradient"], maps["grad"])
+    assert not maps["gradient"].requires_grad
 
 
 def test_a_fill_a_protocol_and_a_task_that_misbehave_change_nothing_for_a_later_study(make, expected, tmp_path):

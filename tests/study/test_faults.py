@@ -27,12 +27,12 @@ def whole(tmp_path_factory):
     store = tmp_path_factory.mktemp("whole") / "store"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("uproar.study.shards.SHARD", faulty.SMALL_SHARDS)
-        found = faulty.run(store)
-        assert set(found.table["status"]) == {"done"} and found.lost == 0
-        assert all(finding.state != "skipped" for finding in found.findings)
+        results = faulty.run(store)
+        assert set(results.table["status"]) == {"done"} and results.lost == 0
+        assert all(finding.state != "skipped" for finding in results.findings)
         kinds = {path.parts[-3] for path in faulty.Faults(store, 0).files()}
         assert kinds == {"cell", "levels", "model", "score", "shard"}
-        yield store, faulty.tables(found)
+        yield store, faulty.tables(results)
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def copy(whole, tmp_path):
 @pytest.mark.parametrize("seed", range(3))
 def test_any_faults_are_repaired_within_one_run(whole, copy, seed):
     done = faulty.Faults(copy, seed).some(2 + seed)
-    found = faulty.run(copy)
-    assert faulty.tables(found) == whole[1], done
-    assert found.lost == 0, done
+    results = faulty.run(copy)
+    assert faulty.tables(results) == whole[1], done
+    assert results.lost == 0, done
 
 
 @pytest.mark.parametrize("kind", ["model", "shard", "cell"])
@@ -56,8 +56,8 @@ def test_what_was_deleted_is_made_again_and_nothing_else(whole, copy, kind):
     others = {p: p.stat().st_mtime_ns for p in faulty.Faults(copy, 0).files() if p not in files}
     for path in files:
         path.unlink()
-    found = faulty.run(copy)
-    assert faulty.tables(found) == whole[1]
+    results = faulty.run(copy)
+    assert faulty.tables(results) == whole[1]
     assert all(path.exists() for path in files if kind != "cell")  # those of audits' maps too
     made = [p.parts[-3] for p, then in others.items() if p.stat().st_mtime_ns != then]
     assert set(made) <= {"shard": {"levels"}, "cell": set()}.get(kind, set())
@@ -76,9 +76,9 @@ def test_files_that_vanish_while_a_run_goes_on_are_made_again(whole, copy):
                 taken.append(faults.delete())
 
     bench_for.cache_clear()
-    found = uproar.run(faulty.STUDY, store=copy, jobs=1, listen=take_away)
+    results = uproar.run(faulty.STUDY, store=copy, jobs=1, listen=take_away)
     assert len(taken) == 4
-    assert faulty.tables(found) == whole[1] and found.lost == 0, taken
+    assert faulty.tables(results) == whole[1] and results.lost == 0, taken
 
 
 def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeypatch):
@@ -93,9 +93,9 @@ def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeyp
         return collected(*arguments, **options)
 
     monkeypatch.setattr("uproar.runs.run.collected", collect)
-    found = faulty.run(copy)
+    results = faulty.run(copy)
     assert len(calls) == 2
-    assert faulty.tables(found) == whole[1] and found.lost == 0
+    assert faulty.tables(results) == whole[1] and results.lost == 0
 
 
 def test_what_an_estimator_prepared_is_made_again_when_damaged(tmp_path):
@@ -107,8 +107,8 @@ def test_what_an_estimator_prepared_is_made_again_when_damaged(tmp_path):
     state.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
     for kind in ("levels", "shard", "cell"):
         shutil.rmtree(tmp_path / "store" / kind, ignore_errors=kind == "shard")
-    found = faulty.run(tmp_path / "store", **changes)
-    assert faulty.tables(found) == expected and found.lost == 0
+    results = faulty.run(tmp_path / "store", **changes)
+    assert faulty.tables(results) == expected and results.lost == 0
     Store(tmp_path / "store").read("state", state.stem)
 
 
@@ -134,13 +134,13 @@ def test_a_report_computes_nothing_and_shows_what_is_missing(whole, copy):
     model.write_bytes(model.read_bytes()[:-1])
     cell.unlink()
     bench_for.cache_clear()
-    found = collected(study, copy)
+    actual = collected(study, copy)
     expected = collected(study, whole[0])
-    assert len(found.table) == len(expected.table)
-    status = found.table["status"].value_counts()
+    assert len(actual.table) == len(expected.table)
+    status = actual.table["status"].value_counts()
     assert status["missing"] >= 1 and set(status.index) <= {"done", "missing"}
-    assert found.lost >= 1 and not model.exists() and not cell.exists()
-    assert any("set aside" in notice for notice in found.notices)
+    assert actual.lost >= 1 and not model.exists() and not cell.exists()
+    assert any("set aside" in notice for notice in actual.notices)
 
 
 def test_a_failed_cell_is_not_tried_again_with_what_is_repaired(copy, tmp_path):
@@ -159,9 +159,9 @@ def test_a_failed_cell_is_not_tried_again_with_what_is_repaired(copy, tmp_path):
     once = len((tmp_path / "count").read_text())
     (tmp_path / "count").write_text("")
     next((copy / "model").rglob("*.safetensors")).write_bytes(b"")
-    found = faulty.run(copy, **changes)
+    results = faulty.run(copy, **changes)
     assert 0 < len((tmp_path / "count").read_text()) <= once
-    assert set(found.table["status"]) == {"done", "failed"} and found.lost == 0
+    assert set(results.table["status"]) == {"done", "failed"} and results.lost == 0
 
 
 def test_a_store_of_an_older_version_is_made_anew(whole, copy):
@@ -176,7 +176,7 @@ def test_a_store_of_an_older_version_is_made_anew(whole, copy):
         facts = json.dumps({**item.facts, "accuracy": 0.123})
         path.write_bytes(safetensors.numpy.save(dict(item.arrays), metadata={"facts": facts, "digest": "0"}))
     (copy / "FORMAT.json").write_text('{"format": 1}')
-    found = faulty.run(copy)
-    assert faulty.tables(found) == whole[1]
-    assert sum("older format" in notice for notice in found.notices) == 1
+    results = faulty.run(copy)
+    assert faulty.tables(results) == whole[1]
+    assert sum("older format" in notice for notice in results.notices) == 1
     assert not plan(uproar.study_of(faulty.STUDY), Store(copy)).jobs

@@ -141,8 +141,8 @@ def test_the_same_study_again_does_nothing(done, small):
 )
 def test_adding_something_runs_only_what_is_new(done, small, changes, kinds):
     jobs = plan(small(**changes), Store(done[1])).jobs
-    found = pd.Series([job.kind for job in jobs]).value_counts().to_dict()
-    assert found == kinds
+    result = pd.Series([job.kind for job in jobs]).value_counts().to_dict()
+    assert result == kinds
 
 
 def test_a_fraction_added_later_gives_the_same_number_as_one_asked_for_at_once(tmp_path, small):
@@ -194,11 +194,11 @@ def test_a_metric_that_does_not_fit_the_images_fails_alone(tmp_path, small):
     """Its whole windows need larger images; what a job costs is guessed before that is found out."""
     metrics = ["total_variation", "deletion:coherency(unit=region)"]
     study = small(estimators=["random"], metrics=metrics, protocols=[], seeds=1)
-    found = uproar.run(study, store=tmp_path, jobs=1).scores.set_index("metric")
-    assert found.loc["total_variation", "status"] == "done"
-    (other,) = [name for name in found.index if name.startswith("deletion")]
-    assert found.loc[other, "status"] in ("failed", "skipped")
-    assert "windows" in found.loc[other, "reason"]
+    result = uproar.run(study, store=tmp_path, jobs=1).scores.set_index("metric")
+    assert result.loc["total_variation", "status"] == "done"
+    (other,) = [name for name in result.index if name.startswith("deletion")]
+    assert result.loc[other, "status"] in ("failed", "skipped")
+    assert "windows" in result.loc[other, "reason"]
 
 
 def test_other_boxes_are_other_scores_but_not_another_network(tmp_path, small):
@@ -272,15 +272,15 @@ def test_failed_and_skipped_cells_are_values_with_reasons_and_others_go_on(tmp_p
     names = ["random", "nan_in_one", "raises", "does_not_apply", "fine"]
     study = small(plugins=[str(tmp_path / "broken.py")], estimators=names, seeds=1, protocols=["roar"])
     results = uproar.run(study, store=tmp_path / "store", jobs=jobs)
-    found = results.table.query("fraction > 0").groupby("estimator")[["status", "reason"]].first()
-    assert found.loc["fine", "status"] == "done"
-    assert found.loc["random", "status"] == "done"
-    assert found.loc["nan_in_one", "status"] == "failed"
-    assert "nan_in_one has NaN or infinite values in" in found.loc["nan_in_one", "reason"]
-    assert found.loc["raises", "status"] == "failed"
-    assert "KeyError: 'oops'" in found.loc["raises", "reason"]
-    assert found.loc["does_not_apply", "status"] == "skipped"
-    assert found.loc["does_not_apply", "reason"] == "it needs a transformer"
+    result = results.table.query("fraction > 0").groupby("estimator")[["status", "reason"]].first()
+    assert result.loc["fine", "status"] == "done"
+    assert result.loc["random", "status"] == "done"
+    assert result.loc["nan_in_one", "status"] == "failed"
+    assert "nan_in_one has NaN or infinite values in" in result.loc["nan_in_one", "reason"]
+    assert result.loc["raises", "status"] == "failed"
+    assert "KeyError: 'oops'" in result.loc["raises", "reason"]
+    assert result.loc["does_not_apply", "status"] == "skipped"
+    assert result.loc["does_not_apply", "reason"] == "it needs a transformer"
     # failures are not cached: the same study tries them again
     todo = plan(study, Store(tmp_path / "store")).jobs
     assert {name for job in todo for name in job.names} == {"nan_in_one", "raises", "does_not_apply"}

@@ -100,10 +100,10 @@ def test_streamed_and_sharded_numbers_are_those_of_memory_bit_for_bit(ask, tmp_p
     assert run_study(read, tmp_path / "read", jobs=1).outcomes == {}
     assert list(Store(tmp_path / "read").keys("shard"))
     assert not list(Store(tmp_path / "held").keys("shard"))
-    expected, found = scores_of(held, tmp_path / "held"), scores_of(read, tmp_path / "read")
-    assert expected.keys() == found.keys() and len(found) == 3 * 2 * 2
+    expected, actual = scores_of(held, tmp_path / "held"), scores_of(read, tmp_path / "read")
+    assert expected.keys() == actual.keys() and len(actual) == 3 * 2 * 2
     for cell, scores in expected.items():
-        assert np.array_equal(scores, found[cell]), cell
+        assert np.array_equal(scores, actual[cell]), cell
     facts = [
         bench_for(Setting.all_of(s)[0], str(tmp_path / d)).rankings.facts(read.chains[2], 0)[0]
         for s, d in ((held, "held"), (read, "read"))
@@ -252,8 +252,8 @@ def test_a_run_killed_while_a_shard_is_written_loses_only_that_shard(ask, tmp_pa
     assert {p: p.stat().st_mtime_ns for p in made} == made
     assert not half.exists()
     run_study(study, tmp_path / "whole", jobs=1)
-    expected, found = (scores_of(study, tmp_path / name) for name in ("whole", "killed"))
-    assert all(np.array_equal(scores, found[cell]) for cell, scores in expected.items())
+    expected, actual = (scores_of(study, tmp_path / name) for name in ("whole", "killed"))
+    assert all(np.array_equal(scores, actual[cell]) for cell, scores in expected.items())
 
 
 def test_shown_images_are_made_row_by_row():
@@ -286,6 +286,6 @@ def test_photos_of_few_of_the_classes_are_judged_and_pictured(tmp_path, monkeypa
         "seeds": 1,
         "recipe": {"epochs": 1},
     }
-    found = uproar.run(study, store=tmp_path / "store", jobs=1)
-    assert set(found.table["status"]) == {"done"}
-    assert len(found.pictures) == 2  # one of each class that is there
+    results = uproar.run(study, store=tmp_path / "store", jobs=1)
+    assert set(results.table["status"]) == {"done"}
+    assert len(results.pictures) == 2  # one of each class that is there

@@ -193,8 +193,8 @@ def test_parts_come_in_order_however_long_each_takes_to_read(threads):
 
 def test_a_network_on_a_cpu_has_one_reader_and_one_elsewhere_as_many_as_there_are_cores(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
-    found = [reader_threads(torch.device(where)) for where in ("cpu", "cuda", "mps")]
-    assert found == [1, MOST, MOST]
+    result = [reader_threads(torch.device(where)) for where in ("cpu", "cuda", "mps")]
+    assert result == [1, MOST, MOST]
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
     assert reader_threads(torch.device("cuda")) == 1
 
