@@ -239,7 +239,7 @@ class Emptied:
     high=1,
     chance="none",
     asks=lambda shape: [Emptied()],
-    whole=lambda responses: float(responses["value"].zero_().sum()),
+    statistic=lambda responses: float(responses["value"].zero_().sum()),
 )
 def asks_for_emptied(batch, seen):
     """Shows emptied images, and zeroes the answers."""

@@ -141,7 +141,7 @@ KINDS = """
     def kinds_model(shape, classes):
         return nn.Sequential(nn.Flatten(), nn.Linear(36, classes))
 
-    @extend.fill(looks=False)
+    @extend.fill(uses_mask=False)
     def kinds_fill(x, removed, around):
         return torch.full_like(x, VALUE)
 

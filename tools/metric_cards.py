@@ -78,7 +78,7 @@ class Card:
     """`order` or `values`: what of the map counts, with the default options."""
     true_to: TrueTo
     """Which question it answers."""
-    whole: bool
+    is_statistic: bool
     """Whether the number of a data set is a statistic of all images together, not a mean."""
     measured: Measured | None = None
 
@@ -138,7 +138,7 @@ def _card(entry: Entry, measured: Measured | None) -> Card:
         shown=shown(entry),
         uses="order" if uses_order(entry.name) else "values",
         true_to=facts["true_to"],
-        whole=facts["whole"] is not None,
+        is_statistic=facts["statistic"] is not None,
         measured=measured,
     )
 
@@ -208,7 +208,9 @@ def _section(card: Card) -> str:
         f"Shown: {card.shown:g}." if card.shown else "",
         card.recovery,
         "Uses the values of the map, not only their order." if card.uses == "values" else "",
-        "The number of a data set is a statistic of all its images together, not their mean." if card.whole else "",
+        "The number of a data set is a statistic of all its images together, not their mean."
+        if card.is_statistic
+        else "",
         f"Needs {card.needs}." if card.needs else "",
         f"Serves {card.kinds} outputs." if card.kinds else "",
         f"Beware: {card.biases}." if card.biases else "",

@@ -154,11 +154,11 @@ def layers(
     chains = [] if estimator is None else [_chain(estimator, "none", "sum")]
     held = None if inputs is None else HeldInputs.of(inputs, len(x))
     with holding(model, held), assuming_output(output_for(model, few, chains, len(few), output)):
-        found, _ = layer_candidates(model, few)
+        candidates, _ = layer_candidates(model, few)
         names = chosen_layers(model, few, chains).get(chains[0].name, ()) if chains else None
     rows = [
         {"layer": c.name, "module": c.module, "shape": c.shape, "places": c.grid, "default_of": ", ".join(c.default_of)}
-        for c in found
+        for c in candidates
         if names is None or c.name in names
     ]
     return pd.DataFrame(rows, columns=["layer", "module", "shape", "places", "default_of"])

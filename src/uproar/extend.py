@@ -99,12 +99,12 @@ def task(*, name: str | None = None, images: str = "", truth: str = "") -> Decor
     return tasks.declare(name, images=images, truth=truth)
 
 
-def fill(*, name: str | None = None, looks: bool = True, random: bool = False) -> Decorator:
+def fill(*, name: str | None = None, uses_mask: bool = True, random: bool = False) -> Decorator:
     """Declare `(x, removed, around) -> images` under the function's name: what would stand in every pixel.
 
-    `looks=False` promises that it does not depend on which pixels are removed, `random=True` says that it draws.
+    `uses_mask=False` promises that it does not depend on which pixels are removed, `random=True` says that it draws.
     """
-    return _declare(fills, ("x", "removed", "around"), name, looks=looks, random=random)
+    return _declare(fills, ("x", "removed", "around"), name, uses_mask=uses_mask, random=random)
 
 
 def model(*, name: str | None = None) -> Decorator:

@@ -256,7 +256,7 @@ def test_the_trace_is_the_statistic_at_every_level():
     options = {"epsilon": 0.01, "by": "accuracy"}
     levels = (0.2, 0.5, 0.99)
     result = facts["trace"].of(responses, levels, **options)
-    wanted = [facts["whole"](responses, level=level, **options) for level in levels]
+    wanted = [facts["statistic"](responses, level=level, **options) for level in levels]
     assert result.tolist() == pytest.approx(wanted, nan_ok=True)
     assert math.isnan(wanted[2])
     assert math.isfinite(wanted[1])

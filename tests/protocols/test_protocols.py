@@ -225,7 +225,9 @@ def test_a_report_shows_controls_without_judging_by_them(bench, tmp_path):
 
 
 def test_the_table_says_what_names_only_hint_at():
-    facts = {p.name: (p.family, p.retrains, p.direction, p.plain, p.whole, p.label) for p in PROTOCOLS.values()}
+    facts = {
+        p.name: (p.family, p.retrains, p.direction, p.plain, p.nothing_removed, p.label) for p in PROTOCOLS.values()
+    }
     assert facts["roar"] == ("roar", True, -1, 0.0, 0.0, "ROAR")
     assert facts["kar:no-retrain"] == ("kar", False, 1, 1.0, 1.0, "KAR without retraining")
     assert facts["roar:hidden"] == ("roar", True, -1, None, 0.0, "ROAR (hidden)")

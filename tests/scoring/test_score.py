@@ -316,7 +316,7 @@ def test_a_metric_of_ones_own_comes_from_a_file(tmp_path):
 
 
 def test_a_statistic_that_is_undefined_is_said_to_be_and_not_ranked():
-    @metric(higher_is_better=True, low=0, high=1, chance="none", whole=lambda responses: float("nan"))
+    @metric(higher_is_better=True, low=0, high=1, chance="none", statistic=lambda responses: float("nan"))
     def never_known(batch):
         """No number for a whole set of images."""
         return {"value": batch.maps.mean((1, 2))}

@@ -523,7 +523,7 @@ def test_the_smallest_detectable_difference_is_found_four_times_in_five(estimato
 # analyses and detectable differences
 
 
-def test_the_shares_of_the_looks_add_up_to_alpha():
+def test_the_shares_of_interim_analyses_add_up_to_alpha():
     for analyses in (INTERIM_ANALYSES, (4,), (2, 9)):
         assert sum(interim_alpha(n, 0.1, analyses) for n in analyses) == pytest.approx(0.1)
         assert all(interim_alpha(n, 0.1, analyses) > 0 for n in analyses)

@@ -20,7 +20,7 @@ from uproar.results.judges import network_free
 from uproar.seeds import Draws
 from uproar.statistics.design import ALPHA
 from uproar.storage.store import Store
-from uproar.study.choose import CONTROLS, TIMES, Chooser, planned_looks
+from uproar.study.choose import CONTROLS, TIMES, Chooser, interim_image_counts
 from uproar.study.maps import Subject
 from uproar.study.subjects import images_of_files, subject_of_images
 
@@ -128,24 +128,24 @@ def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_pat
 def test_every_planned_look_spends_an_equal_share_of_the_error_rate(images, tmp_path):
     x, y = images
     subject = Subject(PatchNetwork(), x, y, Context(Draws.of(0, len(x)), x.mean((0, 2, 3))))
-    looks = planned_looks(len(x), 64)
-    assert looks == (64, 120) and all(b <= TIMES * a for a, b in zip(looks, looks[1:], strict=False))
+    counts = interim_image_counts(len(x), 64)
+    assert counts == (64, 120) and all(b <= TIMES * a for a, b in zip(counts, counts[1:], strict=False))
     scores = Chooser(subject, ["sq(grad)", "grad"], Store(tmp_path)).scores()
     pairs = scores.comparisons[scores.comparisons["ranked"]]
-    assert (pairs["side"].eq(1) == (pairs["p_holm"] <= ALPHA / len(looks))).all() and pairs["side"].any()
+    assert (pairs["side"].eq(1) == (pairs["p_holm"] <= ALPHA / len(counts))).all() and pairs["side"].any()
     decided = {(row.better, row.worse) for row in pairs[pairs["side"] == 1].itertuples()}
     assert decided == {pair for judge in scores.answer.judges for pair, one in judge.pairs.items() if one.decided}
 
 
 def test_looking_often_at_methods_that_are_equal_errs_no_more_often_than_once():
     """Two methods whose scores are the same noise: how often any look, at its share, calls one of them better."""
-    rng, looks = np.random.default_rng(0), planned_looks(500, 64)
+    rng, counts = np.random.default_rng(0), interim_image_counts(500, 64)
     wrong = {"whole": 0, "shares": 0}
     for _ in range(400):
         gains = rng.normal(size=500)
-        p = [stats.ttest_1samp(gains[:n], 0).pvalue for n in looks]
+        p = [stats.ttest_1samp(gains[:n], 0).pvalue for n in counts]
         wrong["whole"] += min(p) <= ALPHA
-        wrong["shares"] += min(p) <= ALPHA / len(looks)
+        wrong["shares"] += min(p) <= ALPHA / len(counts)
     assert wrong["shares"] <= 400 * ALPHA < wrong["whole"]
 
 

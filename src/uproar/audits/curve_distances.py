@@ -135,7 +135,7 @@ class ChangedCurves:
         finite = np.isfinite(points).all(1)
         if not finite.any():
             raise NotApplicable(f"{metric} of {estimator} has no curve")
-        return points[finite]
+        return np.asarray(points[finite])
 
 
 def mean_distance(rows: pd.DataFrame) -> Interval:

@@ -27,13 +27,13 @@ def plot(
     *,
     band: bool = False,
     reference: tuple[float, str] | None = None,
-    **looks: Any,
+    **style: Any,
 ) -> Plot:
     """A figure of a tidy table; `band` draws its columns `low` and `high`, `reference` a labelled horizontal line."""
     low, high = ("low", "high") if band else (None, None)
     level, label = reference or (None, "")
     options: dict[str, Any] = {"series": series, "low": low, "high": high, "reference": level, "reference_label": label}
-    return Plot(name, kind, title, reading, data, x[0], y[0], x[1], y[1], **options, **looks)
+    return Plot(name, kind, title, reading, data, x[0], y[0], x[1], y[1], **options, **style)
 
 
 lines = functools.partial(plot, "lines")

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -196,7 +196,7 @@ def contradictions(sides: pd.DataFrame) -> pd.DataFrame:
 
 def _marks(clashes: pd.DataFrame) -> tuple[Mark, ...]:
     """A mark on each verdict of a protocol that metrics put the other way; the clearest metric is named."""
-    against: dict[tuple[str, str], list] = {}
+    against: dict[tuple[str, str], list[Any]] = {}
     for clash in clashes.itertuples():
         pair = (clash.better, clash.worse)
         for one, other in (pair, pair[::-1]):

@@ -193,13 +193,13 @@ def marks(rows: pd.DataFrame, learned: pd.DataFrame, own: Mapping[str, pd.DataFr
 
 def flags(rows: pd.DataFrame, learned: pd.DataFrame) -> tuple[Flag, ...]:
     """Estimators that ask the model and show the same of one that has learned nothing."""
-    found = []
+    flagged = []
     for measured, of in ((rows, "with fresh weights"), (learned, LABELS)):
         for row in measured.to_dict("records") if len(measured) else ():
             if row["ignores"] and row["asks the model"]:
                 size = f"{row['similarity']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
-                found.append(Flag(row["estimator"], "fails sanity", f"similarity {size} to maps of a network {of}"))
-    return tuple(found)
+                flagged.append(Flag(row["estimator"], "fails sanity", f"similarity {size} to maps of a network {of}"))
+    return tuple(flagged)
 
 
 def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> str:

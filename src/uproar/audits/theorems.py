@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 Outcome = Mapping[str, Hashable]
 Distribution = Sequence[tuple[Fraction, Outcome]]
@@ -34,7 +35,7 @@ def entropy(joint: Distribution, *names: str) -> float:
     >>> entropy(uniform([{"coin": 0}, {"coin": 1}]), "coin")
     1.0
     """
-    shares: dict[tuple, Fraction] = defaultdict(Fraction)
+    shares: dict[tuple[Any, ...], Fraction] = defaultdict(Fraction)
     for p, outcome in joint:
         shares[tuple(outcome[name] for name in names)] += p
     return -sum(float(p) * math.log2(p) for p in shares.values() if p)

@@ -80,7 +80,7 @@ def advantage(part: StudyEvidence, metric: str, estimator: str, other: str = BAS
     def measured(chain: str) -> Measurements:
         responses = [part.responses(metric, chain, seed) for seed in seeds]
         by_image = np.stack([one["value"].astype(float) for one in responses])
-        if metrics[read_metric(metric).name].facts["whole"] is None:
+        if metrics[read_metric(metric).name].facts["statistic"] is None:
             return Measurements(by_image)
         numbers = np.array([value[chain, seed] for seed in seeds], dtype=float)
         return Measurements(by_image, numbers, np.stack([one[RESAMPLED] for one in responses]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -125,7 +125,7 @@ def _points(part: StudyEvidence, protocol: str, plain: Sequence[str], squares: b
     return pd.DataFrame(rows)
 
 
-def _measured(part: StudyEvidence, name: str, frame: pd.DataFrame, maps: pd.DataFrame) -> list[dict]:
+def _measured(part: StudyEvidence, name: str, frame: pd.DataFrame, maps: pd.DataFrame) -> list[dict[str, Any]]:
     """Accuracy and variation of a chain, by fraction and seed; plain training has no mask and is left out."""
     return [
         {

@@ -201,8 +201,8 @@ def _evaluated(
         return replace(scores, notices=(*scores.notices, "No evaluator was asked: the time was over."))
     watch.note("asking evaluators")
     names = list(dict.fromkeys(scores.table["method"]))
-    found, why = evaluations_of(task, model, weights, names, seed, str(store), budget, of_study(watch))
-    return replace(scores, evaluations=found, notices=(*scores.notices, *([why] if why else [])))
+    evaluations, why = evaluations_of(task, model, weights, names, seed, str(store), budget, of_study(watch))
+    return replace(scores, evaluations=evaluations, notices=(*scores.notices, *([why] if why else [])))
 
 
 def _left(store: Path) -> Callable[[], str]:

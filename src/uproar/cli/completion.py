@@ -54,8 +54,8 @@ def complete_runs(incomplete: str) -> Offered:
     """Offers the folders of runs below the current one, or below what has been typed."""
     start = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
     places = [start] if incomplete else [start, Path("runs")]
-    found = _folders(places)
-    return [(name, "") for name in dict.fromkeys(found) if name.startswith(incomplete)]
+    folders = _folders(places)
+    return [(name, "") for name in dict.fromkeys(folders) if name.startswith(incomplete)]
 
 
 def _folders(places: Iterable[Path]) -> list[str]:

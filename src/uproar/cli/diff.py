@@ -42,30 +42,30 @@ def diff(before: Before, after: After, trust: Trust = False, data_root: DataRoot
     from uproar.runs.open import open_folder
 
     with watched("collecting the results"):
-        found = compare_runs(open_folder(before, trust=trust), open_folder(after, trust=trust))
+        difference = compare_runs(open_folder(before, trust=trust), open_folder(after, trust=trust))
     add_to_json(
-        settings=[{"setting": name, "before": a, "after": b} for name, (a, b) in found.settings.items()],
-        cells=asdict(found.cells),
-        scores=asdict(found.scores),
-        verdicts=found.verdicts,
-        matters=len(found.decisive) > 0,
-        sentence=found.sentence,
+        settings=[{"setting": name, "before": a, "after": b} for name, (a, b) in difference.settings.items()],
+        cells=asdict(difference.cells),
+        scores=asdict(difference.scores),
+        verdicts=difference.verdicts,
+        matters=len(difference.decisive) > 0,
+        sentence=difference.sentence,
     )
-    _print_settings(found)
-    output.print(f"Cells: {found.cells.sentence}.", highlight=False, soft_wrap=True)
-    if found.scores.common or found.scores.added or found.scores.removed:
-        output.print(f"Metrics: {found.scores.sentence}.", highlight=False, soft_wrap=True)
-    _print_verdicts(found)
-    output.print(escape(found.sentence), soft_wrap=True)
-    return 1 if len(found.decisive) else 0
+    _print_settings(difference)
+    output.print(f"Cells: {difference.cells.sentence}.", highlight=False, soft_wrap=True)
+    if difference.scores.common or difference.scores.added or difference.scores.removed:
+        output.print(f"Metrics: {difference.scores.sentence}.", highlight=False, soft_wrap=True)
+    _print_verdicts(difference)
+    output.print(escape(difference.sentence), soft_wrap=True)
+    return 1 if len(difference.decisive) else 0
 
 
-def _print_settings(found: Difference) -> None:
-    if not found.settings:
+def _print_settings(difference: Difference) -> None:
+    if not difference.settings:
         output.print("The studies are the same.")
         return
     shown = table("Settings that differ", "setting", "before", "after")
-    for name, values in found.settings.items():
+    for name, values in difference.settings.items():
         shown.add_row(escape(name), *(escape(_text(value)) for value in values))
     output.print(shown)
 
@@ -74,15 +74,15 @@ def _text(value: object) -> str:
     return "–" if value is None else ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _print_verdicts(found: Difference) -> None:
-    if not len(found.decisive):
+def _print_verdicts(difference: Difference) -> None:
+    if not len(difference.decisive):
         return
     columns = ("protocol", "estimator", "before", "after", ">advantage before", ">after")
     shown = table(
         "Verdicts that changed (area against random, in points of accuracy, mean average precision or R²)", *columns
     )
-    several = len(found.verdicts[["task", "model"]].drop_duplicates()) > 1
-    for row in found.decisive.itertuples():
+    several = len(difference.verdicts[["task", "model"]].drop_duplicates()) > 1
+    for row in difference.decisive.itertuples():
         where = f"{row.protocol} on {row.task} with {row.model}" if several else row.protocol
         advantages = (f"{100 * value:+.1f}" for value in (row.advantage_before, row.advantage_after))
         shown.add_row(*map(escape, (where, row.estimator, row.before, row.after)), *advantages)

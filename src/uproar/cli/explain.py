@@ -215,8 +215,8 @@ def _layers(subject: Subject, chains: list[Chain]) -> dict[str, str]:
     from uproar.models.output_kind import assuming_output
 
     with assuming_output(subject.output):
-        found = chosen_layers(subject.model, subject.x, chains)
-    return {name: ", ".join(layers) for name, layers in found.items()}
+        by_method = chosen_layers(subject.model, subject.x, chains)
+    return {name: ", ".join(layers) for name, layers in by_method.items()}
 
 
 def _save(file: Path, maps: dict[str, Tensor], subject: Subject, images: ImageSet) -> None:

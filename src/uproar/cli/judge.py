@@ -88,11 +88,13 @@ def _judged(
     full = whole or board is not None
     suite = local_suite(task, model) if task is not None else SUITE if full else QUICK
     orders, durations = ORDERS if full else KNOWN, Durations(out / "durations.json")
-    found = recovery_table(asked, suite, store=out / "store", orders=orders, jobs=jobs, say=note, spent=durations.add)
-    every = judge_recoveries(found)
+    recoveries = recovery_table(
+        asked, suite, store=out / "store", orders=orders, jobs=jobs, say=note, spent=durations.add
+    )
+    every = judge_recoveries(recoveries)
     if not every:
         raise BadInput("There is nothing to judge by: no task of the suite was learned or no judge applies to it.")
-    _print(every, f"recovery of known orders on {found['task'].nunique()} tasks")
+    _print(every, f"recovery of known orders on {recoveries['task'].nunique()} tasks")
     for one in every:
         if len(every) <= 5 or one.turned:
             output.print(escape(one.sentence), soft_wrap=True, highlight=False)
@@ -106,7 +108,7 @@ def _judged(
         for sentence in disagreements(every, known) or [agreed]:
             output.print(escape(sentence), soft_wrap=True, highlight=False)
     if board is not None:
-        _write_board(found, board, durations.by_task)
+        _write_board(recoveries, board, durations.by_task)
     print_next("uproar judge --board metric-board.md compares all judges")
     return 1 if any(one.turned for one in every) and not everything else 0
 
@@ -167,7 +169,7 @@ def _row(one: JudgeRecovery) -> dict[str, object]:
     }
 
 
-def _write_board(found: pd.DataFrame, board: Path, durations: Mapping[str, float]) -> None:
+def _write_board(recoveries: pd.DataFrame, board: Path, durations: Mapping[str, float]) -> None:
     from importlib.metadata import version
 
     from uproar.report.metric_board import board_json, board_page
@@ -181,10 +183,10 @@ def _write_board(found: pd.DataFrame, board: Path, durations: Mapping[str, float
         "torch": version("torch"),
         "fraction": FRACTION,
         "python": platform.python_version(),
-        "seconds": {task: round(durations.get(task, 0.0)) for task in found["task"].unique()},
+        "seconds": {task: round(durations.get(task, 0.0)) for task in recoveries["task"].unique()},
     }
-    write_file(board, board_page(found, facts).encode())
-    write_file(board.with_suffix(".json"), board_json(found, facts).encode())
+    write_file(board, board_page(recoveries, facts).encode())
+    write_file(board.with_suffix(".json"), board_json(recoveries, facts).encode())
     output.print(
         f"Board: {board}, data: {board.with_suffix('.json')} (the package reads {BOARD.name}).", soft_wrap=True
     )

@@ -48,15 +48,15 @@ def layers(
     chosen = load(task)
     network = build(ModelSpec.of(model), chosen, 0)
     network = network if weights is None else load_weights(network, weights)
-    found, refusals = layer_candidates(network.eval(), chosen.test.read(slice(0, 2)))
-    add_to_json(layers=[asdict(each) for each in found], refusals=refusals)
+    candidates, refusals = layer_candidates(network.eval(), chosen.test.read(slice(0, 2)))
+    add_to_json(layers=[asdict(each) for each in candidates], refusals=refusals)
     shown = table(f"Layers of {model} on {task}", "layer", "module", "output of an image", "places", "default of")
-    for each in found:
+    for each in candidates:
         shape, places = " × ".join(map(str, each.shape)), " × ".join(map(str, each.grid))
         shown.add_row(escape(each.name), each.module, shape, places, ", ".join(each.default_of))
     output.print(shown)
     note(*(f"{family} has no default here: {reason}." for family, reason in refusals.items()))
-    taken = next((each.name for each in found if "CAM" in each.default_of), "NAME")
+    taken = next((each.name for each in candidates if "CAM" in each.default_of), "NAME")
     words = ("--weights", weights) if weights else ()
     print_next(command("explain", "--task", task, "--model", model, *words, "--estimators", f"grad_cam(layer={taken})"))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -56,27 +56,27 @@ def ls(
     data_root: DataRoot = None,
 ) -> int:
     """List what there is, with options and their defaults."""
-    found: list[dict[str, str]] = []
+    entries: list[dict[str, str]] = []
     for listing in _tables(kind.value, plugin or []):
         columns, rows = listing["columns"], listing["rows"]
         if kind is Kind.tasks:
             columns = [columns[0], "where", *columns[1:]]
             rows = [[name, _where(name), *rest] for name, *rest in rows]
         names = [column.replace(" ", "_") for column in columns]
-        found += [{"group": listing["title"], **dict(zip(names, row, strict=True))} for row in rows]
+        entries += [{"group": listing["title"], **dict(zip(names, row, strict=True))} for row in rows]
         shown = table(listing["title"], *columns)
         for row in rows:
             shown.add_row(*map(escape, row))
         output.print(shown)
-    add_to_json(**{kind.value: found})
+    add_to_json(**{kind.value: entries})
     print_next(NEXT[kind.value])
     return 0
 
 
-def _tables(kind: str, plugins: list[str]) -> list[dict]:
+def _tables(kind: str, plugins: list[str]) -> list[dict[str, Any]]:
     """The tables of a kind: from the file in the package, or from the registries if anything else adds to them."""
     if not plugins and not _others_declare():
-        return json.loads(LISTINGS.read_text(encoding="utf-8"))[kind]
+        return list(json.loads(LISTINGS.read_text(encoding="utf-8"))[kind])
     from uproar.cli.listings import tables_of  # torch loads slowly
     from uproar.extend import load_plugin
 
@@ -106,22 +106,22 @@ def doctor() -> int:
     from uproar import devices
     from uproar.study.executors import default_jobs
 
-    found: dict[str, str] = {}
+    rows: dict[str, str] = {}
     for name in ("uproar", "torch", "numpy", "scipy", "pandas", "matplotlib", "captum", "ray", "submitit"):
         try:
-            found[name] = metadata.version(name)
+            rows[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed (optional)"
-    found["python"] = f"{platform.python_version()} on {platform.platform()}"
-    found["processes by default"] = f"{default_jobs('auto')} ({os.cpu_count()} cores)"
-    found["torch threads"] = str(torch.get_num_threads())
-    found["devices"] = ", ".join(devices.available())
+            rows[name] = "not installed (optional)"
+    rows["python"] = f"{platform.python_version()} on {platform.platform()}"
+    rows["processes by default"] = f"{default_jobs('auto')} ({os.cpu_count()} cores)"
+    rows["torch threads"] = str(torch.get_num_threads())
+    rows["devices"] = ", ".join(devices.available())
     here = [name for name, known in CATALOGUE.items() if find(known) is not None]
-    found["data sets found"] = ", ".join(here) or "none: see uproar ls tasks"
+    rows["data sets found"] = ", ".join(here) or "none: see uproar ls tasks"
     shown = table("uproar", "what", "found")
-    for name, value in found.items():
+    for name, value in rows.items():
         shown.add_row(name, f"[dim]{value}[/]" if value.endswith("(optional)") else escape(value))
-    add_to_json(doctor=[{"what": name, "found": value} for name, value in found.items()])
+    add_to_json(doctor=[{"what": name, "found": value} for name, value in rows.items()])
     output.print(shown)
     print_next("uproar run compares ten estimators on the built-in digits")
     return 0

@@ -52,19 +52,19 @@ def validate(
 
     given: list[str | None] = [*(studies or (None,))]
     missing = False
-    found: list[dict[str, object]] = []
+    outlines: list[dict[str, object]] = []
     for chosen in [changes.study(text) for text in given]:
         count = workers(jobs, chosen.device)
         with watched(f"counting {chosen.name}"):
             size = outline(chosen)
         _print_outline(chosen, size)
-        found.append({"study": chosen.name, **asdict(size), "gpu_hours": size.gpu_hours})
+        outlines.append({"study": chosen.name, **asdict(size), "gpu_hours": size.gpu_hours})
         if not size.missing:
             cost = _print_estimate(chosen, folder_and_store(chosen, out, store)[1], count)
             jobs_by_kind = [{"kind": kind, "jobs": n, "seconds": each} for kind, (n, each) in cost.jobs.items()]
-            found[-1]["to_do"] = {**asdict(cost), "jobs": jobs_by_kind}
+            outlines[-1]["to_do"] = {**asdict(cost), "jobs": jobs_by_kind}
         missing = missing or bool(size.missing)
-    add_to_json(studies=found)
+    add_to_json(studies=outlines)
     runs = [command("run", text) for text in given]
     if missing:
         print_next("the same command again when nothing is missing")

@@ -211,11 +211,11 @@ class _Rows:
     def texts(self, column: str, option: str, empty: bool = False) -> list[str]:
         """What stands in a column, which `option` names; an empty place is refused unless it may be `empty`."""
         _check_column(self.file, self.header, column, option)
-        found = [(row[column] or "").strip() for row in self.lines]
-        if "" in found and not empty:
+        values = [(row[column] or "").strip() for row in self.lines]
+        if "" in values and not empty:
             what = "label" if option == "label" else repr(column)
-            raise BadInput(f"{self.file}, line {found.index('') + 2}: there is no {what}.")
-        return found
+            raise BadInput(f"{self.file}, line {values.index('') + 2}: there is no {what}.")
+        return values
 
 
 def _check_column(file: Path, header: Sequence[str], name: str, option: str) -> None:

@@ -48,8 +48,8 @@ def _columns(
     columns: Sequence[str], texts: Callable[[str], list[str]], read: Callable[[int, str, str], float]
 ) -> LabelColumns:
     """Columns of text read as numbers; lines are counted as in the file, whose first is the header."""
-    found = [[read(line, column, text) for line, text in enumerate(texts(column), 2)] for column in columns]
-    return LabelColumns(tuple(columns), list(zip(*found, strict=True)))
+    result = [[read(line, column, text) for line, text in enumerate(texts(column), 2)] for column in columns]
+    return LabelColumns(tuple(columns), list(zip(*result, strict=True)))
 
 
 def separated(texts: Sequence[str], separator: str) -> LabelColumns:

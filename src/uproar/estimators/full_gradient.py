@@ -61,11 +61,11 @@ def bias_gradients(model: nn.Module, x: Images, target: Labels) -> tuple[Tensor,
         total = class_scores(model, images, target).sum()
     if not total.requires_grad:
         raise BadInput("The model's scores do not depend on the image in a differentiable way.")
-    found = torch.autograd.grad(total, [images, *record.outputs], allow_unused=True)
-    if found[0] is None:
+    gradients = torch.autograd.grad(total, [images, *record.outputs], allow_unused=True)
+    if gradients[0] is None:
         raise BadInput("The model's scores do not depend on the image in a differentiable way.")
-    parts = [g * b for g, b in zip(found[1:], record.biases, strict=True) if g is not None]
-    return found[0].contiguous() * x, parts
+    parts = [g * b for g, b in zip(gradients[1:], record.biases, strict=True) if g is not None]
+    return gradients[0].contiguous() * x, parts
 
 
 class BiasRecord(TorchFunctionMode):

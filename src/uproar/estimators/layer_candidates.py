@@ -44,7 +44,7 @@ def layer_candidates(model: nn.Module, x: Images) -> tuple[list[Candidate], dict
     with borrowed(model):
         defaults, refusals = _defaults(model, x)
         record, _ = recorded(model, two_versions(x))
-    modules, found = dict(model.named_modules()), []
+    modules, candidates = dict(model.named_modules()), []
     for name, calls in record.calls.items():
         made = first_tensor(calls[-1][0])
         extra = record.extra_tokens(made.shape[1]) if isinstance(made, Tensor) and made.dim() == 3 else None
@@ -52,10 +52,10 @@ def layer_candidates(model: nn.Module, x: Images) -> tuple[list[Candidate], dict
         if grid is not None and grid.rows * grid.columns > 1:
             owners = tuple(family for family, names in defaults.items() if name in names)
             channels, shape = grid.maps(made).shape[1], tuple(made.shape[1:])
-            found.append(
+            candidates.append(
                 Candidate(name, type(modules[name]).__name__, shape, channels, (grid.rows, grid.columns), owners)
             )
-    return found, refusals
+    return candidates, refusals
 
 
 def _defaults(model: nn.Module, x: Images) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -77,7 +77,7 @@ def chosen_layers(model: nn.Module, x: Images, chains: Sequence[Chain]) -> dict[
             return tuple(rule(model, x[:2]))
 
     layers = {chain.name: [n for leaf in chain.leaves for n in _of_leaf(leaf, found_by)] for chain in chains}
-    return {name: tuple(dict.fromkeys(found)) for name, found in layers.items() if found}
+    return {name: tuple(dict.fromkeys(candidates)) for name, candidates in layers.items() if candidates}
 
 
 def _of_leaf(leaf: Call, found_by: Callable[..., tuple[str, ...]]) -> tuple[str, ...]:

@@ -92,8 +92,8 @@ class LayerGradient:
 
 def layer_gradient(model: nn.Module, x: Images, target: Labels, layer: str | None) -> tuple[Tensor, Tensor]:
     """The feature maps of a layer and the gradient of the target score in them, both (n, k, rows, columns)."""
-    found = gradient_at(model, x, target, layer)
-    return found.features, found.gradient
+    gradient = gradient_at(model, x, target, layer)
+    return gradient.features, gradient.gradient
 
 
 def gradient_at(model: nn.Module, x: Images, target: Labels, layer: str | None) -> LayerGradient:

@@ -46,8 +46,10 @@ def xrai(
     maps = sum(ig(model, x, target, context, steps=steps, baseline=b) for b in ("black", "white"))
     attribution = (maps / 2).sum(1).double().cpu().numpy()
     smallest = max(2, x.shape[2] * x.shape[3] // 330) if least is None else least
-    found = [_ranked(_regions(image, smallest), values) for image, values in zip(_pixels(x), attribution, strict=True)]
-    return torch.from_numpy(np.stack(found))[:, None].to(x)
+    regions = [
+        _ranked(_regions(image, smallest), values) for image, values in zip(_pixels(x), attribution, strict=True)
+    ]
+    return torch.from_numpy(np.stack(regions))[:, None].to(x)
 
 
 def _pixels(x: Images) -> np.ndarray:

@@ -47,7 +47,7 @@ class Cuts:
         features = places.shape[1]
         removed = places < count[:, None] if self.side == "most" else places >= features - count[:, None]
         removed = removed.view(len(rows), *ready.maps.shape[1:])
-        if not read_fill(self.fill)[0].facts.get("looks"):
+        if not read_fill(self.fill)[0].facts.get("uses_mask"):
             return torch.where(removed[:, None], ready.replacement(self.fill, draw)[rows], ready.pixels[rows])
         around = ready.around(draw)
         own = FillContext(around.draws[rows.tolist()], around.mean, around.train)

@@ -42,7 +42,7 @@ class Removed:
 
     def into(self, ready: PreparedBatch, images: Images) -> Images:
         """The changed images, written into a place of their own."""
-        if read_fill(self.fill)[0].facts.get("looks"):
+        if read_fill(self.fill)[0].facts.get("uses_mask"):
             return images.copy_(ready.filled(self.removed_mask(ready), self.fill, self.draw))
         if images.dtype != torch.float32:
             removed, fill = self.removed_mask(ready)[:, None], ready.replacement(self.fill, self.draw)
@@ -64,7 +64,7 @@ class Removed:
             isinstance(other, Removed)
             and replace(other, count=self.count) == self
             and 4 * abs(self.count - other.count) < features
-            and not read_fill(self.fill)[0].facts.get("looks")
+            and not read_fill(self.fill)[0].facts.get("uses_mask")
         )
 
     def _switched(self, ready: PreparedBatch, images: Images) -> Images:

@@ -51,7 +51,7 @@ def repeats_of(fill: str, repeats: int | None) -> int:
     entry, _ = read_fill(fill)
     if repeats is not None:
         return repeats if entry.facts.get("random") else 1
-    return 5 if entry.facts.get("random") and not entry.facts.get("looks") else 1
+    return 5 if entry.facts.get("random") and not entry.facts.get("uses_mask") else 1
 
 
 def nested(

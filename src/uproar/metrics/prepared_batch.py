@@ -141,7 +141,7 @@ class PreparedBatch(Batch):
 
     def filled(self, removed: Tensor, fill: str, draw: int) -> Images:
         """The images with removed pixels, (n, h, w), replaced."""
-        if read_fill(fill)[0].facts.get("looks"):
+        if read_fill(fill)[0].facts.get("uses_mask"):
             return filled(self.x, removed, fill, self.around(draw))
         return torch.where(removed[:, None], self.replacement(fill, draw), self.pixels)
 

@@ -28,10 +28,10 @@ from uproar.metrics.registry import (
     Change,
     Outputs,
     Responses,
+    data_set_statistic,
     fine_tuning_of,
     metrics,
     read_metric,
-    statistic,
 )
 from uproar.models.borrow import borrowed
 from uproar.models.forward import forward
@@ -155,10 +155,10 @@ def summarise(call: Call, responses: Responses) -> dict[str, Any]:
     value = responses["value"]
     defined = responses.get("defined", torch.isfinite(value)).bool()
     n, used = len(value), int(defined.sum())
-    whole, note = entry.facts.get("whole"), ""
-    if whole is not None:
+    note = ""
+    if entry.facts.get("statistic") is not None:
         options = entry.bind(**dict(call.options))
-        number = statistic(call, [responses])[0] if used else math.nan
+        number = data_set_statistic(call, [responses])[0] if used else math.nan
         if used < FEW:
             note = f"a statistic of {used} images together"
             if options.get("by") == "accuracy":

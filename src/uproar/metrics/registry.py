@@ -3,7 +3,7 @@
 A metric is a function `(batch, outputs) -> responses`, one row per image. `outputs` holds the model's outputs to the
 changed images that the metric asked for (`asks=`); asking for the same change as another metric costs nothing, since
 each changed image is shown to the model once. Responses are tensors by name; `value` is the number of the image, NaN
-where it is not defined there. A metric of a whole data set (`whole=`) also has a statistic of all responses together,
+where it is not defined there. A metric of a data set (`statistic=`) also has a statistic of all responses together,
 which the bootstrap repeats: such a number is not a mean over images.
 """
 
@@ -92,7 +92,7 @@ def metric(
     formula: str = "",
     asks: Callable[..., Sequence[Change]] | None = None,
     forwards: Callable[..., float] | float = 0,
-    whole: Callable[..., float] | None = None,
+    statistic: Callable[..., float] | None = None,
     needs: str = "",
     describes: bool = False,
     variant_of: str = "",
@@ -109,7 +109,7 @@ def metric(
 
     `asks(shape, **options)` lists the changes it needs for images of shape (c, h, w); `forwards` is the number of
     images shown to the model per image beside those; `low` and `high` bound the value; `chance` says what a random
-    map gets; `whole(responses, **options)` is the statistic of a data set where that is not the mean of `value`;
+    map gets; `statistic(responses, **options)` is the statistic of a data set where that is not the mean of `value`;
     `describes` is true of a metric that only says what a map looks like; `variant_of` names the metric of which it is
     another form, e.g. as released code computes it; `uses` (or `uses(**options)`) says whether the
     values of the map count or only the order of its pixels; `true_to` which question it answers (`QUESTIONS`);
@@ -128,7 +128,7 @@ def metric(
         "formula": formula,
         "asks": asks,
         "forwards": forwards,
-        "whole": whole,
+        "statistic": statistic,
         "needs": needs,
         "describes": describes,
         "variant_of": variant_of,
@@ -192,14 +192,14 @@ def sign_of(metric: str) -> int:
     return 1 if metrics[read_metric(metric).name].facts["higher_is_better"] else -1
 
 
-def statistic(named: Call, samples: Iterable[Responses]) -> list[float]:
-    """The statistic of a data set that a metric declares (`whole=`), for each of some samples of responses."""
+def data_set_statistic(named: Call, samples: Iterable[Responses]) -> list[float]:
+    """The statistic of a data set that a metric declares (`statistic=`), for each of some samples of responses."""
     entry = metrics[named.name]
-    whole, options = entry.facts["whole"], entry.bind(**dict(named.options))
-    if is_builtin(whole):
-        return [float(whole(sample, **options)) for sample in samples]
+    compute, options = entry.facts["statistic"], entry.bind(**dict(named.options))
+    if is_builtin(compute):
+        return [float(compute(sample, **options)) for sample in samples]
     with contained(f"The metric {entry.name}"):
-        return [float(whole(private_copy(sample), **options)) for sample in samples]
+        return [float(compute(private_copy(sample), **options)) for sample in samples]
 
 
 def resampled_statistic(named: Call, responses: Responses, seed: int = 0) -> np.ndarray | None:
@@ -207,7 +207,7 @@ def resampled_statistic(named: Call, responses: Responses, seed: int = 0) -> np.
 
     The resamples are the same for every method. NaN where a resample has no defined image.
     """
-    if metrics[named.name].facts["whole"] is None:
+    if metrics[named.name].facts["statistic"] is None:
         return None
     rows = resampled_images(len(responses["value"]), seed=seed)
-    return np.array(statistic(named, ({name: values[r] for name, values in responses.items()} for r in rows)))
+    return np.array(data_set_statistic(named, ({name: values[r] for name, values in responses.items()} for r in rows)))

@@ -2,8 +2,8 @@
 
 Both use the map's values. Soundness belongs to a data set: pixels are inserted, most important first, and attribution
 that comes in without raising the accuracy of the data set counts as false, in all images. Its value for one image is
-the same statistic of that image alone; the number to report is `whole`. Everything it needs is in the responses, so it
-can be taken of any concatenation of batches.
+the same statistic of that image alone; the number to report is that of the data set. Everything it needs is in the
+responses, so it can be taken of any concatenation of batches.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _points(shape: Sequence[int], *, steps: int, fill: str, **_: Any) -> Points:
     return nested(shape, "least", _hidden(shape, steps), fill, None)
 
 
-def _whole(responses: Mapping[str, Tensor], *, level: Level, epsilon: float, by: By, **_: Any) -> float:
+def _of_data_set(responses: Mapping[str, Tensor], *, level: Level, epsilon: float, by: By, **_: Any) -> float:
     return float(at_levels(*sound_curve(responses, by, Rule(epsilon)), level))
 
 
@@ -180,7 +180,7 @@ def sound_axis(points: Callable[..., Sequence[float]]) -> Axis:
     paper=f"{LI}, algorithm 3",
     asks=flat(_points),
     kinds=KINDS,
-    whole=_whole,
+    statistic=_of_data_set,
     axis=sound_axis(_mask_ratios),
     trace=TRACE,
     formula="mean over images of (included − false) / included attribution, at the first step whose "

@@ -114,7 +114,7 @@ class Protocol:
         return "kept" if self.keeps else "removed"
 
     @property
-    def whole(self) -> float:
+    def nothing_removed(self) -> float:
         """The fraction at which nothing is removed."""
         return 1.0 if self.keeps else 0.0
 
@@ -122,11 +122,11 @@ class Protocol:
     def plain(self) -> float | None:
         """The fraction at which the network is trained and tested as the base model is; None: there is none.
 
-        It is `whole`, unless something else than removal changes what the network sees or learns. The result is that
-        of the base model, one for all estimators; at every other fraction each estimator has its own.
+        It is `nothing_removed`, unless something else than removal changes what the network sees or learns. The result
+        is that of the base model, one for all estimators; at every other fraction each estimator has its own.
         """
         other = self.noise is not None or self.changes is not None or self.evaluator
-        return None if self.sees != "pixels" or self.learns != "class" or other else self.whole
+        return None if self.sees != "pixels" or self.learns != "class" or other else self.nothing_removed
 
     @property
     def chance(self) -> Literal["classes", "half"]:

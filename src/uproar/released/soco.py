@@ -41,7 +41,9 @@ def _rule(epsilon: float, gate: float) -> Rule:
     return Rule(epsilon, closed=True, gate=gate, lag=True, small=1e-6)
 
 
-def _whole(responses: Mapping[str, Tensor], *, level: Level, epsilon: float, gate: float, by: By, **_: Any) -> float:
+def _of_data_set(
+    responses: Mapping[str, Tensor], *, level: Level, epsilon: float, gate: float, by: By, **_: Any
+) -> float:
     return float(at_levels(*curve(responses, epsilon=epsilon, gate=gate, by=by), level))
 
 
@@ -62,7 +64,7 @@ def curve(
     high=1,
     chance="that of a random map",
     biases=f"{SOUND_BIAS}; a step's own attribution is judged one step late",
-    whole=_whole,
+    statistic=_of_data_set,
     paper=f"{LI}, released code",
     asks=flat(_points),
     kinds=WITH_PROBABILITIES,

@@ -30,7 +30,7 @@ def class_mean(responses: Mapping[str, Tensor], **options: object) -> float:
     high=1,
     needs=BOXES,
     version=2,
-    whole=class_mean,
+    statistic=class_mean,
     chance="the share of the image within 15 pixels of the region; 1 on images under 15 pixels",
     paper="Fong et al. 2019",
     formula="pointing_game(tolerance=15), averaged over classes",

@@ -1,6 +1,6 @@
 """What removed pixels become. A fill is a function `(x, removed, around) -> x`; kept pixels stay bit for bit.
 
-It says what would stand in every place; `filled` takes from that what is removed. The fact `looks` is true of fills
+It says what would stand in every place; `filled` takes from that what is removed. The fact `uses_mask` is true of fills
 that depend on which pixels are removed, `random` of those that draw.
 """
 
@@ -112,7 +112,7 @@ def resample(x: Images, removed: Tensor, around: FillContext) -> Images:
     return train[pick, :, row, column].permute(0, 3, 1, 2).to(x)
 
 
-@fills.declare(looks=True, random=True)
+@fills.declare(uses_mask=True, random=True)
 def linear(x: Images, removed: Tensor, around: FillContext, *, noise: Spread = 0.01) -> Images:
     """The weighted mean of the neighbours, solved for all removed pixels at once, plus normal noise.
 

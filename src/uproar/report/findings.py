@@ -19,7 +19,7 @@ class Summary:
 
 def summary(section: Section) -> Summary:
     """What the retrained protocols say against random. Controls are never trusted: they explain nothing."""
-    judged = section.judged
+    judged = section.retrained_protocols
     if not judged:
         return Summary(_no_answer(section), ())
     methods = _methods(section)
@@ -42,20 +42,22 @@ def summary(section: Section) -> Summary:
 
 def _methods(section: Section) -> list[str]:
     """Compared estimators that look at the network."""
-    first = section.verdicts[section.judged[0]]["estimator"]
-    rest = [e for p in section.judged[1:] for e in section.verdicts[p]["estimator"]]
+    first = section.verdicts[section.retrained_protocols[0]]["estimator"]
+    rest = [e for p in section.retrained_protocols[1:] for e in section.verdicts[p]["estimator"]]
     return [e for e in dict.fromkeys([*first, *rest]) if e not in section.controls]
 
 
 def _under(section: Section) -> str:
-    names = [section.label(p) for p in section.judged]
+    names = [section.label(p) for p in section.retrained_protocols]
     return f"both {listed(names)}" if len(names) == 2 else listed(names)
 
 
 def _agreed(section: Section, agreed: list[str]) -> str:
     under = _under(section)
     verb = "beats" if len(agreed) == 1 else "beat"
-    rivals = [c for c in section.controls if all(c in section.with_verdict(p, "better") for p in section.judged)]
+    rivals = [
+        c for c in section.controls if all(c in section.with_verdict(p, "better") for p in section.retrained_protocols)
+    ]
     if rivals:
         look = "looks" if len(rivals) == 1 else "look"
         return (
@@ -67,11 +69,11 @@ def _agreed(section: Section, agreed: list[str]) -> str:
 
 def _some(section: Section, clean: list[str], better: dict[str, list[str]]) -> str:
     parts = []
-    for protocol in section.judged:
+    for protocol in section.retrained_protocols:
         if names := [m for m in clean if m in better[protocol]]:
             verb = "beats" if len(names) == 1 else "beat"
             parts.append(f"{listed(names, 3)} {verb} a random ranking under {section.label(protocol)}")
-    only = " only" if len(section.judged) > 1 else ""
+    only = " only" if len(section.retrained_protocols) > 1 else ""
     return f"{'; '.join(part + only for part in parts)}."
 
 
@@ -82,8 +84,8 @@ def _largest_split(section: Section, some: list[str]) -> Split:
     """The most methods the protocols disagree about in one way; where they are better, where worse."""
     groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for m in some:
-        up = tuple(p for p in section.judged if m in section.with_verdict(p, "better"))
-        down = tuple(p for p in section.judged if m in section.with_verdict(p, "worse"))
+        up = tuple(p for p in section.retrained_protocols if m in section.with_verdict(p, "better"))
+        down = tuple(p for p in section.retrained_protocols if m in section.with_verdict(p, "worse"))
         groups.setdefault((up, down), []).append(m)
     (up, down), group = max(groups.items(), key=lambda item: len(item[1]))
     return group, list(up), list(down)
@@ -116,8 +118,8 @@ def leak_facts(section: Section) -> list[str]:
 
     They are worse than random when their pixels are removed and better when they are kept.
     """
-    removes = [p for p in section.judged if not section.protocols[p].higher_is_better]
-    keeps = [p for p in section.judged if section.protocols[p].higher_is_better]
+    removes = [p for p in section.retrained_protocols if not section.protocols[p].higher_is_better]
+    keeps = [p for p in section.retrained_protocols if section.protocols[p].higher_is_better]
     kept = {m for p in keeps for m in section.with_verdict(p, "better")}
     both = [(p, m) for p in removes for m in section.with_verdict(p, "worse") if m in kept]
     last = {p: float(section.curves[p]["fraction"].max()) for p in removes}
@@ -137,8 +139,8 @@ def leak_facts(section: Section) -> list[str]:
 
 
 def _none(section: Section, methods: list[str]) -> str:
-    worse = [m for m in methods if any(m in section.with_verdict(p, "worse") for p in section.judged)]
-    n = replicates(section, section.judged[0])
+    worse = [m for m in methods if any(m in section.with_verdict(p, "worse") for p in section.retrained_protocols)]
+    n = replicates(section, section.retrained_protocols[0])
     if not methods:
         return "No attribution method was compared with a random ranking, only controls."
     if not worse:
@@ -173,7 +175,7 @@ def replicates(section: Section, protocol: str) -> int:
 def _details(section: Section) -> list[str]:
     """One sentence per protocol: how many are better, worse, undecided, and what is detectable."""
     lines = []
-    for protocol in section.judged:
+    for protocol in section.retrained_protocols:
         frame = section.verdicts[protocol]
         better, worse = (len(section.with_verdict(protocol, k)) for k in ("better", "worse"))
         unclear = len(frame) - better - worse
@@ -195,7 +197,7 @@ def _every(n: int) -> str:
 def _control_details(section: Section) -> list[str]:
     """What the estimators that never look at the network say about the benchmark itself."""
     lines = []
-    for protocol in section.judged:
+    for protocol in section.retrained_protocols:
         winners = [c for c in section.with_verdict(protocol, "better") if c in section.controls]
         if not winners:
             continue

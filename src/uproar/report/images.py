@@ -40,7 +40,8 @@ def as_colours(pixels: np.ndarray | None) -> np.ndarray | None:
 def as_bytes(image: np.ndarray) -> np.ndarray:
     """An image (c, h, w) in [0, 1] as bytes: (h, w, 3) for three channels, else (h, w)."""
     pixels = np.clip(np.nan_to_num(np.asarray(image, dtype=float)), 0, 1)
-    return np.round(255 * (pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels.mean(0))).astype(np.uint8)
+    shown = pixels.transpose(1, 2, 0) if len(pixels) == 3 else pixels.mean(0)
+    return np.asarray(np.round(255 * shown), dtype=np.uint8)
 
 
 def data_address(pixels: np.ndarray) -> str:

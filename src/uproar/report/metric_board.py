@@ -87,7 +87,7 @@ def _tasks(table: pd.DataFrame, seconds: Mapping[str, float]) -> list[str]:
 
 
 def _judges(rows: pd.DataFrame) -> int:
-    return rows["judge"].nunique()
+    return int(rows["judge"].nunique())
 
 
 def _images(rows: pd.DataFrame) -> str:

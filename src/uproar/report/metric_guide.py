@@ -52,9 +52,9 @@ class Metric:
         return "" if self.entry is None or self.describes else recovery_words(self.asked, interval=False)
 
     @property
-    def whole(self) -> bool:
+    def is_statistic(self) -> bool:
         """Whether its number is a statistic of all images together, not their mean."""
-        return bool(self.fact("whole"))
+        return bool(self.fact("statistic"))
 
     def fact(self, name: str) -> Any:
         return self.entry.facts.get(name, "") if self.entry is not None else ""
@@ -97,7 +97,7 @@ def guide_of(metric: Metric) -> dict[str, Any]:
         "Random maps get": metric.fact("chance"),
         "Formula": metric.fact("formula"),
         "Beware": metric.fact("biases"),
-        "Of a data set": "a statistic of all images together, not a mean" if metric.whole else "",
+        "Of a data set": "a statistic of all images together, not a mean" if metric.is_statistic else "",
         "Needs": metric.fact("needs"),
         "Paper": metric.fact("paper"),
     }

@@ -80,7 +80,7 @@ def _enlarged(tile: np.ndarray, side: int) -> np.ndarray:
     scale = side / max(height, width)
     rows = np.minimum((np.arange(round(height * scale)) / scale).astype(int), height - 1)
     columns = np.minimum((np.arange(round(width * scale)) / scale).astype(int), width - 1)
-    enlarged = tile[rows][:, columns].copy()
+    enlarged = np.array(tile[rows][:, columns])
     enlarged[[0, -1]] = 200
     enlarged[:, [0, -1]] = 200
     return enlarged

@@ -60,7 +60,7 @@ class Section:
         return f"{self.task} · {self.model}"
 
     @property
-    def judged(self) -> list[str]:
+    def retrained_protocols(self) -> list[str]:
         """The retrained protocols that have verdicts: they decide."""
         return [name for name in self.verdicts if self.protocols[name].retrains]
 
@@ -68,7 +68,7 @@ class Section:
     def estimators(self) -> list[str]:
         """All estimators with a number: random, then best first by the first protocol that judges."""
         there = list(dict.fromkeys(e for frame in self.curves.values() for e in frame["estimator"]))
-        first = next(iter([*self.judged, *self.verdicts]), None)
+        first = next(iter([*self.retrained_protocols, *self.verdicts]), None)
         ranked = list(self.verdicts[first]["estimator"]) if first else []
         study = [name for name in self.styles if name in there]
         order = [*[BASELINE][: BASELINE in there], *ranked, *study]

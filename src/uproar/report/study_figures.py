@@ -155,7 +155,7 @@ class VerdictTable:
 def verdict_tables(section: Section) -> list[VerdictTable]:
     """One per protocol that has verdicts; those of a kind share their axis."""
     tables = []
-    for group in (section.judged, [p for p in section.verdicts if not section.protocols[p].retrains]):
+    for group in (section.retrained_protocols, [p for p in section.verdicts if not section.protocols[p].retrains]):
         rows = {p: _verdict_rows(section, p) for p in group}
         limit = _limit([row for part in rows.values() for row in part])
         tables += [_verdict_table(section, p, rows[p], limit) for p in group]
@@ -213,7 +213,7 @@ def _limit(rows: Sequence[Mapping[str, Any]]) -> float:
     """Half-width of a forest's axis: all points, and the intervals up to three times the largest."""
     most = max([*(abs(row["advantage"]) for row in rows if known(row["advantage"])), 0.005])
     ends = [abs(row[side]) for row in rows for side in ("low", "high") if known(row[side])]
-    return 1.08 * max(most, min(max([*ends, most]), 3 * most))
+    return float(1.08 * max(most, min(max([*ends, most]), 3 * most)))
 
 
 # cost and ties

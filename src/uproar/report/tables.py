@@ -121,4 +121,4 @@ def _parquet(frame: pd.DataFrame) -> bytes:
 
 
 def _csv(frame: pd.DataFrame) -> bytes:
-    return frame.to_csv(index=False, lineterminator="\n").encode()
+    return str(frame.to_csv(index=False, lineterminator="\n")).encode()

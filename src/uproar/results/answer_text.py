@@ -96,13 +96,13 @@ def _tied(answer: Answer) -> str:
 def _at(answer: Answer, level: Level) -> list[str]:
     """The methods that the deciding judges place at one level at best, best first."""
     order = ("better", "unclear", "no better", "worse")
-    found = []
+    sentences = []
     for method in answer.methods:
         levels = [placing.level for placing in answer.placings(method)]
         worst = "worse" if "worse" in levels else min(levels, key=order.index, default="")
         if worst == level:
-            found.append(method)
-    return found
+            sentences.append(method)
+    return sentences
 
 
 def _below_bar(answer: Answer) -> list[str]:

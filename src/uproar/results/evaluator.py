@@ -146,8 +146,8 @@ class EvaluatorScores:
         for name, values in self.measurements.items():
             one = values.interval()
             removing, keeping = (float(np.nanmean(part)) for part in (*self._parts(name), np.array(np.nan))[:2])
-            found = {"estimator": name, "kind": self.bits.kinds.get(name, "method"), **one.as_row("score")}
-            rows.append(found | {"p": one.p, "removing": removing, "keeping": keeping, "n": one.n})
+            row = {"estimator": name, "kind": self.bits.kinds.get(name, "method"), **one.as_row("score")}
+            rows.append(row | {"p": one.p, "removing": removing, "keeping": keeping, "n": one.n})
             rows[-1]["replicates"] = one.replicates
         frame = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
         return frame.sort_values("score", ascending=False, ignore_index=True)

@@ -74,7 +74,7 @@ def _name(metric: str) -> str:
 
 def by_method(flags: Iterable[Flag]) -> dict[str, tuple[Flag, ...]]:
     """The flags of each method, each kind once."""
-    found: dict[str, dict[str, Flag]] = {}
+    result: dict[str, dict[str, Flag]] = {}
     for flag in flags:
-        found.setdefault(flag.method, {}).setdefault(flag.kind, flag)
-    return {method: tuple(each.values()) for method, each in found.items()}
+        result.setdefault(flag.method, {}).setdefault(flag.kind, flag)
+    return {method: tuple(each.values()) for method, each in result.items()}

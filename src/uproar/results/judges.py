@@ -303,13 +303,13 @@ def checked(judges: Sequence[Judge], kinds: Iterable[str] = MATTER) -> list[Judg
     `kinds` are the degradations that matter here, by which judges are trusted.
     """
     kinds = tuple(kinds)
-    found = [
+    with_reasons = [
         replace(
             judge, unable=_first(check(judge, judges) for check in CHECKS), known=trust(_on_the_board(judge), kinds)
         )
         for judge in judges
     ]
-    return sorted(found, key=lambda judge: KINDS.index(judge.kind))
+    return sorted(with_reasons, key=lambda judge: KINDS.index(judge.kind))
 
 
 def _on_the_board(judge: Judge) -> str:

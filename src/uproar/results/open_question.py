@@ -60,10 +60,10 @@ def open_question(answer: Answer) -> OpenQuestion | None:
     if not answer.deciding:
         return None
     if answer.recommended is None:
-        found = [_against_control(answer, method, judge) for method in answer.methods for judge in answer.deciding]
+        questions = [_against_control(answer, method, judge) for method in answer.methods for judge in answer.deciding]
     else:
-        found = [_between(judge, answer.recommended, m) for m in answer.tied for judge in answer.deciding]
-    return min((one for one in found if one is not None), key=lambda one: one.n, default=None)
+        questions = [_between(judge, answer.recommended, m) for m in answer.tied for judge in answer.deciding]
+    return min((one for one in questions if one is not None), key=lambda one: one.n, default=None)
 
 
 def _against_control(answer: Answer, method: str, judge: Judge) -> OpenQuestion | None:

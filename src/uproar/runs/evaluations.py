@@ -36,9 +36,9 @@ def evaluations_of(
         results = completed(study_of(settings), store, None, listen, None, budget).results
     except UproarError as error:
         return {}, f"No evaluator was asked: {error}"
-    found = {target: bits for (_, _, target), bits in results.evaluations.items()}
-    if found:
-        return found, ""
+    evaluations = {target: bits for (_, _, target), bits in results.evaluations.items()}
+    if evaluations:
+        return evaluations, ""
     reasons = results.problems
     why = str(reasons["reason"].iloc[0]) if len(reasons) and reasons["reason"].iloc[0] else "the time was too short"
     return {}, f"No evaluator was asked: {why.rstrip('.')}."

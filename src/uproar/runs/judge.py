@@ -120,8 +120,8 @@ def _of_task(
             return []
         worse = {kind: order_worsens(part, str(store), kind) for kind in part.orders}
         for name in part.judges:
-            for kind, found in recoveries(part, str(store), name).items():
-                rows.append(_row(name, one.task, kind, found, worse[kind] or not reads_order(name)))
+            for kind, recovery in recoveries(part, str(store), name).items():
+                rows.append(_row(name, one.task, kind, recovery, worse[kind] or not reads_order(name)))
     return rows
 
 

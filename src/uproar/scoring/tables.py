@@ -156,7 +156,7 @@ def _measurements(call: Call, evaluations: Sequence[Evaluation | None]) -> Measu
         size = max(array.size for array in arrays)
         return np.stack([np.broadcast_to(array, (size,)) for array in arrays])
 
-    if metrics[call.name].facts["whole"] is None:
+    if metrics[call.name].facts["statistic"] is None:
         return Measurements(stacked("value"))
     numbers = np.array([math.nan if one is None else one.value for one in evaluations])
     return Measurements(stacked("value"), numbers, stacked(RESAMPLED))

@@ -306,9 +306,9 @@ def bounded_interval(by_replicate: ArrayLike, image_variance: float, images: int
         return plain
     shares = np.clip((values - limits[0]) / span, 0, 1)
     centre, error, df = (float(part) for part in logit_mean(shares, image_variance / span**2, images))
-    found = replace(plain, df=df, scale="logit", limits=limits, error=error, centre=centre, low=plain.value)
-    found = found.at_level(LEVEL)
-    return replace(found, p=found.p_against(0.0)) if limits[0] <= 0 <= limits[1] else found
+    interval = replace(plain, df=df, scale="logit", limits=limits, error=error, centre=centre, low=plain.value)
+    interval = interval.at_level(LEVEL)
+    return replace(interval, p=interval.p_against(0.0)) if limits[0] <= 0 <= limits[1] else interval
 
 
 def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers, Numbers]:

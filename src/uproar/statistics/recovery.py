@@ -46,8 +46,8 @@ def recovery(values: ArrayLike, resampled: ArrayLike, images: int) -> Recovery:
     """Recovery from values of (levels,) and (levels, resamples), best first, larger is better; NaN is no order.
 
     >>> images = np.array([[3.0, 3.1, 2.9], [2.0, 2.2, 1.9], [1.0, 1.0, 1.1]])
-    >>> found = recovery_of_images(images)
-    >>> found.tau.value, found.right, found.wrong
+    >>> result = recovery_of_images(images)
+    >>> result.tau.value, result.right, result.wrong
     (1.0, 1.0, 0.0)
     """
     known = np.asarray(values, dtype=float)

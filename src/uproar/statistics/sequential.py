@@ -44,7 +44,7 @@ def sequential(
     last: pd.DataFrame | None = None
     for n in analyses:
         part = table[table["estimator"].isin({*remaining, baseline}) & table["replicate"].isin(replicates[:n])]
-        if not remaining or len(replicates) < n or not _whole(part, {*remaining, baseline}, n):
+        if not remaining or len(replicates) < n or not _complete(part, {*remaining, baseline}, n):
             break
         verdicts = compare(part, baseline, higher_is_better, alpha, analyses).assign(analysis=n)
         early = n < analyses[-1]
@@ -76,8 +76,8 @@ def allow_for_stopping(effect: ArrayLike, se: ArrayLike, critical: ArrayLike) ->
     low, high = np.zeros_like(z), z.copy()
     for _ in range(60):
         middle = (low + high) / 2
-        found = scipy.stats.norm.sf(c - middle) + scipy.stats.norm.cdf(-c - middle)
-        above = scipy.stats.norm.sf(z - middle) > found / 2
+        power = scipy.stats.norm.sf(c - middle) + scipy.stats.norm.cdf(-c - middle)
+        above = scipy.stats.norm.sf(z - middle) > power / 2
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     return np.asarray(np.sign(effect) * (low + high) / 2 * se)
 
@@ -97,7 +97,7 @@ def undecided(verdicts: pd.DataFrame) -> list[str]:
     return list(verdicts.loc[verdicts["side"] == 0, "estimator"])
 
 
-def _whole(table: pd.DataFrame, names: set[str], n: int) -> bool:
+def _complete(table: pd.DataFrame, names: set[str], n: int) -> bool:
     """Whether everyone has every fraction in all n replicates."""
     fractions = table["fraction"].nunique()
     counts = table.dropna(subset="value").groupby("estimator").size()

@@ -206,14 +206,14 @@ class ObjectStore:
 
     def start(self, name: str, count: int) -> bytes:
         with self._translate_errors("read", name):
-            return self.system.cat_file(self._inside(name), start=0, end=count)
+            return bytes(self.system.cat_file(self._inside(name), start=0, end=count))
 
     def spans(self, name: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         starts, stops = [span[0] for span in spans], [span[1] for span in spans]
         with self._translate_errors("read", name):
             names = [self._inside(name)] * len(spans)
             try:
-                return self.system.cat_ranges(names, starts, stops, on_error="raise")
+                return list(self.system.cat_ranges(names, starts, stops, on_error="raise"))
             except Exception:
                 if self.system.info(names[0])["size"] < max(stops):
                     return [b""] * len(spans)  # what a folder gives of a file that ends early
@@ -276,7 +276,8 @@ def _system(url: str) -> tuple[Any, str]:
 
     scheme = url.partition("://")[0]
     try:
-        return fsspec.core.url_to_fs(url)
+        system, path = fsspec.core.url_to_fs(url)
+        return system, path
     except ImportError as error:
         raise BadInput(
             f"A store at {scheme}:// needs one more package ({one_line(error)}); install it on every machine."

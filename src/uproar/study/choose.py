@@ -9,9 +9,9 @@ labelled training images fine-tuned copies of the network judge beside them (F-F
 methods: maps that stay the same for a network with fresh weights, and maps that noise nobody sees changes.
 
 Some images come first, then four times as many, until the answer stays the same, no images are left, or the time is
-over. Who looks several times errs more often: each planned look spends an equal share of the error rate, so that all
-together err no more often than one, whenever they stop. A method that fails is left out with its reason; no other
-notices.
+over. Several analyses err more often than one: each planned interim analysis spends an equal share of the error rate,
+so that all together err no more often than one, whenever they stop. A method that fails is left out with its reason; no
+other notices.
 """
 
 from __future__ import annotations
@@ -102,21 +102,21 @@ class Chooser:
         """The scores of as many images as make the answer stable, or as there is time for."""
         chains = self._affordable(self._applicable())
         judges = self._judges()
-        n, *later = looks = planned_looks(len(self.subject.x), self._first_round(chains))
-        alpha = ALPHA / len(looks)
-        found = self._round(n, chains, judges, alpha)
-        checks = self._checks(found, chains)
+        n, *later = counts = interim_image_counts(len(self.subject.x), self._first_round(chains))
+        alpha = ALPHA / len(counts)
+        result = self._round(n, chains, judges, alpha)
+        checks = self._checks(result, chains)
         for n_next in later:
             if self._over(TIMES):
                 break
             more = self._round(n_next, chains, judges, alpha)
-            stable = _same(found.answer, more.answer) and more.answer.recommended is not None
-            found, n = more, n_next
+            stable = _same(result.answer, more.answer) and more.answer.recommended is not None
+            result, n = more, n_next
             if stable:
                 break
         if n < len(self.subject.x):
             self.notices.append(f"Judged on the first {n} of {len(self.subject.x)} images: {self._why_enough}.")
-        return self._finished(found, checks)
+        return self._finished(result, checks)
 
     @property
     def spent(self) -> float:
@@ -190,8 +190,8 @@ class Chooser:
         shares = ", ".join(map(str, REACH))
         metric = f"road(by=probability, fractions=[{shares}])"
         random = [read_chain(BASELINE)]
-        found = self._scored(few, stored_maps(few, random, self.store), random, [metric])
-        (curves,) = found.curves.values()
+        scores = self._scored(few, stored_maps(few, random, self.store), random, [metric])
+        (curves,) = scores.curves.values()
         mean = np.asarray(curves.lines[BASELINE].mean, dtype=float)
         reach = in_domain_share(list(zip(curves.fractions.tolist(), mean.tolist(), strict=True)))
         if reach < IN_DOMAIN:
@@ -249,7 +249,7 @@ class Chooser:
     def _checks(self, scores: Scores, chains: Sequence[Chain]) -> list[Scores]:
         """What the checks say of each method alone, so that one that fails takes none with it."""
         part = _first(self.subject, min(CHECKED, int(scores.table["n"].max())))
-        found: list[Scores] = []
+        result: list[Scores] = []
         methods = [chain for chain in chains if chain.name not in CONTROLS and not chain.files]
         for done, chain in enumerate(methods):
             if self._over():
@@ -259,10 +259,10 @@ class Chooser:
             self.tell(f"checking {chain.name}")
             try:
                 maps = stored_maps(part, [chain], self.store)
-                found.append(self._scored(part, maps, [chain], CHECKS))
+                result.append(self._scored(part, maps, [chain], CHECKS))
             except CODE_ERRORS as error:
                 self.notices.append(f"{chain.name} could not be checked: {_reason(error)}.")
-        return found
+        return result
 
     def _finished(self, scores: Scores, checks: Sequence[Scores]) -> Scores:
         """The scores with checks, costs, and what was left out."""
@@ -348,16 +348,16 @@ def _first(subject: Subject, n: int) -> Subject:
     return replace(subject, x=subject.x[rows], target=subject.target[rows], context=subject.context[rows])
 
 
-def planned_looks(images: int, first: int) -> tuple[int, ...]:
-    """How many images each look at them may have: `first`, then four times as many, until there are no more.
+def interim_image_counts(images: int, first: int) -> tuple[int, ...]:
+    """How many images each interim analysis has: `first`, then four times as many, until there are no more.
 
-    >>> planned_looks(500, 64), planned_looks(40, 64)
+    >>> interim_image_counts(500, 64), interim_image_counts(40, 64)
     ((64, 256, 500), (40,))
     """
-    looks = [min(first, images)]
-    while looks[-1] < images:
-        looks.append(min(TIMES * looks[-1], images))
-    return tuple(looks)
+    counts = [min(first, images)]
+    while counts[-1] < images:
+        counts.append(min(TIMES * counts[-1], images))
+    return tuple(counts)
 
 
 def _spending(scores: Scores, alpha: float) -> Scores:

@@ -23,7 +23,7 @@ def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
     asked = [protocol for protocol in study.protocol_list if protocol.evaluator]
     judged = {chain.name for chain in study.chains}
     further = {chain.name for chain in study.baseline_chains[1:]}
-    found: dict[str, EvaluatorBits] = {}
+    by_target: dict[str, EvaluatorBits] = {}
     for target in dict.fromkeys(protocol.target for protocol in asked):
         protocols = [protocol for protocol in asked if protocol.target == target]
         chains = {c.name: c for p in protocols for c in study.chains_for(p) if c.name not in further}
@@ -39,8 +39,8 @@ def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
         )
         kinds = {name: kind_of(chain) for name, chain in chains.items()}
         retrained = _retrained(study, bench, list(chains)) if target == "label" else {}
-        found[target] = EvaluatorBits(own, shifted, kinds, read, retrained)
-    return found
+        by_target[target] = EvaluatorBits(own, shifted, kinds, read, retrained)
+    return by_target
 
 
 def _retrained(study: Study, bench: Bench, names: list[str]) -> dict[tuple[str, bool], Numbers]:

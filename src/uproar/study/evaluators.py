@@ -149,11 +149,11 @@ class Evaluators:
         source = _Sliced(self._fitting(network, images))
         return in_batches(lambda part: evaluator_scores(network, part), source, size=size)
 
-    def judged(self, seed: int, images: Tensor | ChangedImages) -> Item:
+    def evaluate(self, seed: int, images: Tensor | ChangedImages) -> Item:
         """What the evaluator of a replicate says of changed test images: bits and class for each target, (n, 2)."""
         network, item = self.get(seed)
         targets, half = self._targets_of(seed)
-        return judged_item(self.scores(network, images), targets, item.arrays[FACTORS], half)
+        return evaluation_item(self.scores(network, images), targets, item.arrays[FACTORS], half)
 
     def _targets_of(self, seed: int) -> tuple[Tensor, Tensor]:
         """What is asked of every test image, and its half of them; held for the last replicate."""
@@ -169,7 +169,7 @@ def halves(split: Split, seed: int) -> Tensor:
     return fold_of(split, seed)
 
 
-def judged_item(scores: Tensor, targets: Tensor, factors: np.ndarray, half: Tensor) -> Item:
+def evaluation_item(scores: Tensor, targets: Tensor, factors: np.ndarray, half: Tensor) -> Item:
     """Negative log-likelihood in bits, calibrated, and the class with the highest score, of every image and target."""
     scaled = scores.double() * torch.from_numpy(factors)[half][:, None, :]
     logs = scaled.log_softmax(1).gather(1, targets[:, None, :])[:, 0]

@@ -88,8 +88,8 @@ class Explainer:
     def _explain_whole(self, rankings: Sequence[ImageRanking], fractions: Sequence[float]) -> None:
         """Explain the training images; the test images too, if that is not done yet."""
         made, spent = self._ranked(rankings, fractions, self.inputs.task.train)
-        found = [self.store.find(TEST_LEVELS, self.keys.levels(one, fractions)) for one in rankings]
-        there = [item for item in found if item is not None]
+        items = [self.store.find(TEST_LEVELS, self.keys.levels(one, fractions)) for one in rankings]
+        there = [item for item in items if item is not None]
         tests = there if len(there) == len(rankings) else self._test_items(rankings, fractions)
         for ranking, train, test in zip(rankings, made, tests, strict=True):
             item = levels_item(train, test, fractions, ranking.chain, spent + test.facts["seconds"])
@@ -185,9 +185,9 @@ class Explainer:
     ) -> None:
         """Let builders know the layers that their estimators look at."""
         probe = self.inputs.task.test.read(slice(0, 2)).to(self.inputs.device)
-        found = chosen_layers(model, probe, [ranking.chain for ranking in rankings])
+        layers = chosen_layers(model, probe, [ranking.chain for ranking in rankings])
         for ranking, builder in zip(rankings, builders, strict=True):
-            builder.layers = found.get(ranking.chain.name, ())
+            builder.layers = layers.get(ranking.chain.name, ())
 
     def maps(
         self, model: nn.Module, rankings: Sequence[ImageRanking], split: Split, rows: Tensor, states: dict[str, Any]

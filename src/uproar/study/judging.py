@@ -238,13 +238,13 @@ def _ends(chains: tuple[str, ...]) -> tuple[str, ...]:
 def recoveries(part: Part, root: str, judge: str) -> dict[str, Recovery]:
     """By kind, how well a judge of a finished part recovers the known order; without what is missing."""
     bench = bench_for(Setting.all_of(part.study)[0], root)
-    found = {}
+    by_kind = {}
     for kind, names in part.orders.items():
         chains = [read_chain(name).name for name in names]
         one = _metric(bench, judge, chains) if judge not in PROTOCOLS else _protocol(bench, judge, chains)
         if one is not None:
-            found[kind] = one
-    return found
+            by_kind[kind] = one
+    return by_kind
 
 
 def reads_order(judge: str) -> bool:
@@ -281,7 +281,7 @@ def _metric(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
     made = [one for one in each if one is not None]
     if len(made) < len(chains):
         return None
-    if metrics[read_metric(judge).name].facts["whole"] is None:
+    if metrics[read_metric(judge).name].facts["statistic"] is None:
         return recovery_of_images(sign * np.stack([one.arrays["value"] for one in made]))
     values = np.array([one.value for one in made])
     return recovery(

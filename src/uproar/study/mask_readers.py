@@ -20,7 +20,7 @@ from uproar.protocols.mask_reader import OwnMasks, ReadMask, added_share, build_
 from uproar.storage.store import Item
 from uproar.study.base_models import kept_weights
 from uproar.study.cell import Cell
-from uproar.study.evaluators import FACTORS, Evaluators, halves, judged_item
+from uproar.study.evaluators import FACTORS, Evaluators, evaluation_item, halves
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.study.rankings import Rankings
@@ -39,7 +39,7 @@ class MaskReaders:
         self.inputs, self.keys, self.rankings, self.evaluators = inputs, keys, rankings, evaluators
         self._last: tuple[str, list[ReadMask]] | None = None
 
-    def judged(self, cell: Cell, images: Tensor) -> Item:
+    def evaluate(self, cell: Cell, images: Tensor) -> Item:
         """What the evaluator says of the test images of a cell, helped by readers that have not seen them."""
         test = self.inputs.task.test
         if test.streams:
@@ -49,7 +49,7 @@ class MaskReaders:
         share = _shares(known, more, test.labels, 2 * half + quarter)
         scores = (known + share[:, None] * more)[:, :, None]
         factors = self.evaluators.get(cell.seed)[1].arrays[FACTORS][:, :1]
-        return judged_item(scores, test.labels[:, None], factors, half)
+        return evaluation_item(scores, test.labels[:, None], factors, half)
 
     def _parts(self, cell: Cell, images: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
         """The scores of the evaluator and of the readers, each of images that it has not seen."""

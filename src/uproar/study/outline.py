@@ -182,7 +182,7 @@ def _values(scores: list[ScoreCell], size: TaskFacts) -> float:
     """Bytes of the metrics' values and curves by image, and of their resamples."""
     calls = [read_metric(unit.metric) for unit in scores]
     points = [len(fractions_of(c, size.shape)) if has_curve(c) else 0 for c in calls]
-    draws = [0 if metrics[c.name].facts["whole"] is None else DRAWS for c in calls]
+    draws = [0 if metrics[c.name].facts["statistic"] is None else DRAWS for c in calls]
     return sum(8.0 * (size.test * (1 + n) + m) for n, m in zip(points, draws, strict=True))
 
 

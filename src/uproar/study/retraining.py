@@ -193,9 +193,9 @@ class Cells:
         test, protocol = self.inputs.task.test, protocol_named(cell.protocol)
         images = self.changed_images(cell, test)
         if protocol.reads_mask:
-            return self.readers.judged(cell, images[:])
+            return self.readers.evaluate(cell, images[:])
         if protocol.evaluator:
-            return self.evaluators.judged(cell.seed, images)
+            return self.evaluators.evaluate(cell.seed, images)
         model = self.base_models.get(cell.seed)[0] if retrained is None else retrained
         if protocol.learns == "mask":
             areas = detection_auc(pixel_scores(model, images[:]), self.removed(cell, test))

@@ -269,14 +269,14 @@ class Study(BaseModel):
     @property
     def protocol_list(self) -> list[Protocol]:
         """The protocols, read, each with those that it brings: the evaluator its other direction and its control."""
-        found = {protocol.name: protocol for protocol in map(protocol_named, self.protocols)}
-        waiting = [name for protocol in found.values() for name in protocol.brings]
+        protocols = {protocol.name: protocol for protocol in map(protocol_named, self.protocols)}
+        waiting = [name for protocol in protocols.values() for name in protocol.brings]
         while waiting:
             protocol = protocol_named(waiting.pop(0))
-            if protocol.name not in found:
-                found[protocol.name] = protocol
+            if protocol.name not in protocols:
+                protocols[protocol.name] = protocol
                 waiting += protocol.brings
-        return list(found.values())
+        return list(protocols.values())
 
     def chains_for(self, protocol: Protocol) -> list[Chain]:
         """The estimators under a protocol; an evaluator judges the network-free rankings too, at next to no cost."""

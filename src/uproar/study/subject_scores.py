@@ -39,7 +39,7 @@ def subject_scores(
     )
     with assuming_output(subject.output):
         layers = chosen_layers(subject.model, subject.x, [chain for chain in chains if chain.name in maps])
-    return replace(scores, layers={name: ", ".join(found) for name, found in layers.items()})
+    return replace(scores, layers={name: ", ".join(layer) for name, layer in layers.items()})
 
 
 def _explainer(chain: Chain, subject: Subject) -> Any:

@@ -66,7 +66,7 @@ class _Handed:
         """The job under way."""
         return self.task.jobs[self.place]
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read what the task says of itself."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             said = json.loads(self.task.status.read_bytes())
@@ -140,7 +140,7 @@ class Submitit:
             if ended:
                 break
             for one in self.handed:
-                one.look()
+                one.poll()
             time.sleep(POLL[self.settings.cluster])
         return self.reports.popleft() if self.reports else None
 
@@ -148,7 +148,7 @@ class Submitit:
         """Take back what waits here, and what waits in the cluster's queue."""
         jobs = taken(self.waiting)
         for one in [one for one in self.handed if not one.host]:
-            one.look()
+            one.poll()
             if not one.host:
                 self.handed.remove(one)
                 _cancel(one)
@@ -226,7 +226,7 @@ class Submitit:
     def _take(self, one: _Handed) -> None:
         """What an ended task reports; what it has not done is given to another."""
         self.handed.remove(one)
-        one.look()
+        one.poll()
         try:
             served: Served = one.submitted.result()
         except _errors(self.submitit) as error:

@@ -58,8 +58,8 @@ def average_precision(scores: np.ndarray, truth: np.ndarray) -> float:
     order = np.argsort(-scores.astype(np.float64), kind="stable")
     falling, hits = scores[order], truth[order].astype(np.float64)
     last = np.append(falling[1:] != falling[:-1], True)  # the last of those with equal scores
-    found, seen = np.cumsum(hits)[last], np.flatnonzero(last) + 1.0
-    return float((np.diff(found, prepend=0.0) * found / seen).sum() / hits.sum())
+    retrieved, ranked = np.cumsum(hits)[last], np.flatnonzero(last) + 1.0
+    return float((np.diff(retrieved, prepend=0.0) * retrieved / ranked).sum() / hits.sum())
 
 
 def r_squared(values: np.ndarray, truth: np.ndarray) -> float:

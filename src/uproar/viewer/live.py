@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import time
@@ -81,7 +82,7 @@ class LiveRun:
     """The run in a folder, collected again when it has new cells, at most every few seconds."""
 
     def __init__(self, folder: Path, study: Study, place: str, facts: Mapping[str, Any], most: int | None) -> None:
-        self.folder, self._open = folder, lambda: run_in(folder, study, place, facts)
+        self.folder, self._open = folder, functools.partial(run_in, folder, study, place, facts)
         self._most, self._lock = most, threading.Lock()
         self._seen, self._when = state_of(folder).done, time.monotonic()
         self._content = content_of(self._open(), most, live=True)

@@ -13,6 +13,8 @@ def lite0() -> nn.Module:
 
     class Lite0(EfficientNet):
         def forward(self, inputs: Tensor) -> Tensor:
-            return super().forward(2 * inputs - 1)
+            scores: Tensor = super().forward(2 * inputs - 1)
+            return scores
 
-    return Lite0.from_name("efficientnet-lite0")
+    network: nn.Module = Lite0.from_name("efficientnet-lite0")
+    return network
