@@ -22,7 +22,6 @@ from uproar.statistics.comparisons import (
     pairs_sentence,
 )
 from uproar.statistics.intervals import Measurements, t_interval
-from uproar.statistics.paired import paired_t
 from uproar.statistics.twoway import components, pair_variance
 
 
@@ -93,7 +92,6 @@ def test_one_replicate_and_copies_of_one_run_tell_nothing():
     copies = compare_pairs(frame(rows))
     assert math.isnan(copies["p"].item())
     assert copies["verdict"].item() == "cannot tell with 5 replicates"
-    assert math.isnan(paired_t([], []).value)
 
 
 def test_a_pair_with_the_baseline_is_tested_as_the_verdicts_are():

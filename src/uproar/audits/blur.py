@@ -12,12 +12,13 @@ from pydantic import Field
 
 from uproar.audits.filtered import SMOOTH_CONTROL, Filters, left_out, plain_names
 from uproar.audits.plots import heat_map
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, merged, several
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, merged
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.comparisons import gains
 from uproar.statistics.design import BASELINE
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -131,7 +132,7 @@ class Count:
 
     def __str__(self) -> str:
         rest = self.total - self.better - self.worse
-        return f"{self.better} of {several(self.total, 'estimator')} ({self.worse} get worse, {rest} cannot be told)"
+        return f"{self.better} of {counted(self.total, 'estimator')} ({self.worse} get worse, {rest} cannot be told)"
 
 
 def _sentence(protocol: str, rated: Count, road: pd.DataFrame, controls: pd.DataFrame, n: int) -> str:
@@ -141,7 +142,7 @@ def _sentence(protocol: str, rated: Count, road: pd.DataFrame, controls: pd.Data
         best = controls.loc[controls["gain"].idxmax()]
         gain = _in_points(best)
         words += f"; smoothness alone ({best['first']}) gains {gain} points on random"
-    return f"{words} ({several(n, 'replicate')}, Holm at 5 %)."
+    return f"{words} ({counted(n, 'replicate')}, Holm at 5 %)."
 
 
 def _in_points(row: pd.Series, column: str = "gain") -> str:

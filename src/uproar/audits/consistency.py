@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import heat_map
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, several
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude
 from uproar.audits.values_per_image import values_per_image
 from uproar.data.task_facts import task_facts
 from uproar.errors import NotApplicable
@@ -18,6 +18,7 @@ from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.concordance import concordance
 from uproar.statistics.design import ALPHA
 from uproar.statistics.metric_pairs import ValuesPerImage, both_ways, over_images_p, pairwise, per_estimator
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -182,7 +183,7 @@ def _notes(part: StudyEvidence, data: ValuesPerImage) -> tuple[str, ...]:
     )
     return (
         *data.notes,
-        f"{regions} {data.images} images, {several(len(data.seeds), 'replicate')}; uniform noise "
+        f"{regions} {data.images} images, {counted(len(data.seeds), 'replicate')}; uniform noise "
         "is averaged over draws.",
         "Some images are easy in every setting, which makes settings correlate over images whatever the maps; "
         "`within_images` takes that out.",

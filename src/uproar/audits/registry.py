@@ -216,15 +216,6 @@ def conclude(misleads: bool, holds: bool) -> State:
     return "misleads" if misleads else "holds" if holds else "cannot tell"
 
 
-def several(count: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> several(1, "replicate"), several(3, "replicate")
-    ('1 replicate', '3 replicates')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def check_kind(call: Call, kind: Kind) -> None:
     """Refuse an audit that does not serve the kind of a task, by name and with the reason."""
     why = "it reads predicted classes, of which one is right"

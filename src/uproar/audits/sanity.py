@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from uproar.audits.plots import bars, lines
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, several
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.metrics.randomisation import Similarity, compare
@@ -21,6 +21,7 @@ from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.results.flags import Flag
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import mean_interval
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -207,7 +208,7 @@ def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float)
     n = int(rows["n"].min())
     told = ", ".join(f"{r.estimator} {r.similarity:.2f}" for r in ignoring.itertuples())
     words = (
-        f"{len(ignoring)} of {several(len(rows), 'estimator')} keep their maps (similarity above {limit:g}) when all "
+        f"{len(ignoring)} of {counted(len(rows), 'estimator')} keep their maps (similarity above {limit:g}) when all "
         f"weights are drawn anew{f' ({told})' if told else ''}"
     )
     open_ones = rows[~rows["ignores"] & (rows["high"] >= limit)]
@@ -215,7 +216,7 @@ def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float)
         words += f"; {', '.join(open_ones['estimator'])} cannot be told"
     for protocol, names in rewarded(rows, own).items():
         words += f"; {protocol.upper()} calls {', '.join(names)} better than random all the same"
-    return f"{words} ({several(n, 'replicate')})."
+    return f"{words} ({counted(n, 'replicate')})."
 
 
 def _bars(rows: pd.DataFrame, learned: pd.DataFrame, limit: float) -> Plot:
@@ -225,7 +226,7 @@ def _bars(rows: pd.DataFrame, learned: pd.DataFrame, limit: float) -> Plot:
     count = int(rows["ignores"].sum())
     return bars(
         "sanity",
-        f"{count} of {several(len(rows), 'estimator')} hardly notice that the network is gone",
+        f"{count} of {counted(len(rows), 'estimator')} hardly notice that the network is gone",
         "Similarity of each estimator's maps to those of another network; an honest map of the model is low.",
         pd.concat(parts, ignore_index=True),
         ("estimator", ""),
@@ -251,7 +252,7 @@ def _curves(layers: Mapping[str, np.ndarray], rows: pd.DataFrame) -> Plot:
     count = int((~rows["ignores"]).sum())
     return lines(
         "sanity-layers",
-        f"{count} of {several(len(rows), 'estimator')} lose their maps as layers are drawn anew",
+        f"{count} of {counted(len(rows), 'estimator')} lose their maps as layers are drawn anew",
         "Layers are drawn anew from the output down, one more at each step; the band spans the replicates.",
         pd.DataFrame(data),
         ("layers", "layers drawn anew, from the output"),

@@ -11,7 +11,7 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import bars, heat_map
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged, several
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.data import load
 from uproar.data.watermark import stripes_mark
@@ -21,6 +21,7 @@ from uproar.expression import Call, parse
 from uproar.metrics.registry import sign_of
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.design import BASELINE
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -204,7 +205,7 @@ def _sentence(table: pd.DataFrame, flips: pd.DataFrame) -> str:
     pairs = flips[["map", "other"]].drop_duplicates()
     first = flips.iloc[0]
     return (
-        f"{text}; {several(len(pairs), 'pair')} of maps change places between sets, e.g. "
+        f"{text}; {counted(len(pairs), 'pair')} of maps change places between sets, e.g. "
         f"{first['map']} is better than {first['other']} on {first['better_in']} by {first['by']:.3f} and worse on "
         f"{first['worse_in']} by {first['worse_by']:.3f} ({first['metric']})."
     )

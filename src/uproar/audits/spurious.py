@@ -9,13 +9,14 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import bars
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, several
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.expression import Call
 from uproar.results.finding import Finding, Plot, State
 from uproar.statistics.intervals import Interval
 from uproar.statistics.paired import paired_difference
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -129,7 +130,7 @@ def _sentence(fooled: Interval, retrained: Interval, original: Interval, lost: I
         f"{verdict}: a cue of the label in {100 * share:g} % of the pixels changes the accuracy of retrained networks "
         f"by {_signed(retrained)} points and that of the original network by {_signed(original)}; trained on images "
         f"with that cue alone, a network loses {_signed(lost).lstrip('+')} points on whole images "
-        f"({several(fooled.n, 'replicate')})."
+        f"({counted(fooled.n, 'replicate')})."
     )
 
 

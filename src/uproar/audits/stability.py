@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from uproar.audits.plots import bars, heat_map
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, several
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.protocols import protocol_named
@@ -22,6 +22,7 @@ from uproar.statistics.concordance import kendall
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Numbers as Array
 from uproar.statistics.rank_resampling import beats, decided, halves, resampled
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -147,9 +148,9 @@ def _check(base: Outcomes) -> None:
     if seeds < 2:
         raise NotApplicable("1 replicate does not tell how much a ranking wavers; run at least 2 seeds")
     if estimators < 3:
-        raise NotApplicable(f"{several(estimators, 'estimator')} with random make no ranking; use at least 3")
+        raise NotApplicable(f"{counted(estimators, 'estimator')} with random make no ranking; use at least 3")
     if images < IMAGES:
-        raise NotApplicable(f"{several(images, 'test image')} are too few to be drawn anew; use at least {IMAGES}")
+        raise NotApplicable(f"{counted(images, 'test image')} are too few to be drawn anew; use at least {IMAGES}")
 
 
 Turn = tuple[str, str, str]
@@ -211,10 +212,10 @@ def _sentence(table: pd.DataFrame, turned: Sequence[Turn], sure: int, total: int
     _, _, seeds, images = base.right.shape
     turns = len({frozenset(pair) for _, *pair in turned})
     return (
-        f"{sure} of {total} pairs of estimators are decided with {several(seeds, 'seed')} and {images} test images; "
+        f"{sure} of {total} pairs of estimators are decided with {counted(seeds, 'seed')} and {images} test images; "
         f"the ranking agrees between seeds by τ = {tau['another seed']:.2f} and least with "
         f"{lowest['what changes']} (τ = {lowest['tau']:.2f}, {lowest['low']:.2f} to {lowest['high']:.2f}), and "
-        f"{several(turns, 'decided pair')} turn{'s' if turns == 1 else ''} round when the setting changes."
+        f"{counted(turns, 'decided pair')} turn{'s' if turns == 1 else ''} round when the setting changes."
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from uproar.audits.registry import StudyEvidence, several
+from uproar.audits.registry import StudyEvidence
 from uproar.errors import NotApplicable
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric, sign_of
@@ -20,6 +20,7 @@ from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval, Measurements
 from uproar.statistics.metric_pairs import ValuesPerImage
 from uproar.statistics.multiple_testing import holm, sides
+from uproar.wording import counted
 
 Numbers = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, 
     chains = [c for c in part.estimators if c != BASELINE and any(estimator == c for _, estimator in whole)]
     if len(chains) < least:
         raise NotApplicable(
-            f"{several(len(chains), 'estimator')} beside random {'has' if len(chains) == 1 else 'have'} finished "
+            f"{counted(len(chains), 'estimator')} beside random {'has' if len(chains) == 1 else 'have'} finished "
             f"metrics; name at least {least} in the study"
         )
     notes: list[str] = []
@@ -59,12 +60,12 @@ def values_per_image(part: StudyEvidence, names: Sequence[str], least: int = 2, 
             notes.append(f"{name} has the numbers of {twin} and is not compared with it.")
     if len(arrays) < 2:
         raise NotApplicable(
-            f"{several(len(arrays), 'metric')} finished; two that differ are needed, e.g. insertion and road"
+            f"{counted(len(arrays), 'metric')} finished; two that differ are needed, e.g. insertion and road"
         )
     data = ValuesPerImage(tuple(arrays), tuple(chains), seeds, np.array(list(arrays.values())), tuple(notes))
     if data.images < images:
         raise NotApplicable(
-            f"{several(data.images, 'test image')} cannot show whether metrics agree; use at least {images}"
+            f"{counted(data.images, 'test image')} cannot show whether metrics agree; use at least {images}"
         )
     return data
 

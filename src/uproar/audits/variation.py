@@ -14,7 +14,7 @@ from pydantic import Field
 
 from uproar.audits.filtered import Filters, left_out, plain_names, squared
 from uproar.audits.plots import lines, scatter
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged, several
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Plot, State
@@ -22,6 +22,7 @@ from uproar.statistics.correlation import partial_spearman, spearman
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import mean_interval
 from uproar.statistics.regression import permutation_p, r_squared, r_squared_interval, residuals, slope
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.study.spec import Study
@@ -39,7 +40,7 @@ def _studies(study: Study, *, protocol: str, squares: bool, sigma: float, size: 
     plain = plain_names(study)
     if len(plain) < LEAST:
         raise NotApplicable(
-            f"{several(len(plain), 'unfiltered estimator')} with random are too few for a line; use at least {LEAST}"
+            f"{counted(len(plain), 'unfiltered estimator')} with random are too few for a line; use at least {LEAST}"
         )
     bases = merged(plain, list(squared(plain).values()) if squares else [])
     filters = Filters(sigma, size)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uproar.batches import spans
-from uproar.estimators.cam import upsample, weighted_map
+from uproar.estimators.cam import cam, upsample, weighted_map
 from uproar.estimators.class_scores import rows_for, target_scores
 from uproar.estimators.gradient import guided_backprop
 from uproar.estimators.layers import (
@@ -28,16 +28,12 @@ from uproar.estimators.registry import estimator
 from uproar.estimators.token_grid import TokenGrid
 from uproar.types import Images, Labels, RawMaps
 
-_NEEDS = "a convolution, or a transformer's tokens"
 _CHANNELS = 64
 """Feature maps that a cost is counted with; a layer may have more."""
 
 
-@estimator(
+@cam(
     passes=_CHANNELS / 2,
-    needs=_NEEDS,
-    default_layers=cam_layers,
-    channels=False,
     formula="up(max(Σ_k w_k A_k, 0)), w = softmax over k of f_c(x ⊙ up(A_k) stretched to [0, 1])",
     paper="Wang et al. 2020",
     fails="as coarse as the layer; the masked images are none that the network knows; the cost counts 64 feature maps",
@@ -55,11 +51,8 @@ def score_cam(
     return weighted_map(scores.softmax(1).to(x)[:, :, None, None], features, x, relu)
 
 
-@estimator(
+@cam(
     passes=_CHANNELS / 2,
-    needs=_NEEDS,
-    default_layers=cam_layers,
-    channels=False,
     formula="up(max(Σ_k w_k A_k, 0)), w_k = (f_c(x) − f_c without A_k) / f_c(x)",
     paper="Desai and Ramaswamy 2020",
     fails="as coarse as the layer; the cost counts 64 feature maps; a score near zero makes all weights large",
@@ -79,11 +72,8 @@ def ablation_cam(
     return weighted_map(weights.to(x)[:, :, None, None], features, x, relu)
 
 
-@estimator(
+@cam(
     passes=0.5,
-    needs=_NEEDS,
-    default_layers=cam_layers,
-    channels=False,
     by_class=False,
     formula="up(max((A − mean A) · v, 0)), v = first right singular vector of A as places × feature maps",
     paper="Muhammad and Yeasin 2020",

@@ -22,6 +22,7 @@ from uproar.results.scores import Scores
 from uproar.results.study import Results
 from uproar.results.view import StudyView
 from uproar.statistics.design import ALPHA
+from uproar.wording import series
 
 TITLE = "uproar: which attribution method can be trusted, and can the benchmark that says so be trusted?"
 ROAR = "Hooker et al. 2019"
@@ -113,7 +114,7 @@ def _removal(study: Mapping[str, Any]) -> list[str]:
     shares = [number(100 * float(t)) for t in study.get("fractions", ()) if study.get("protocols")]
     if not shares:
         return []
-    return [f"Of every image {_series(shares)} % of the pixels were removed or kept (fill: {study.get('fill')})."]
+    return [f"Of every image {series(shares)} % of the pixels were removed or kept (fill: {study.get('fill')})."]
 
 
 def _judged(answer: Answer) -> list[str]:
@@ -121,12 +122,12 @@ def _judged(answer: Answer) -> list[str]:
     voting = [judge for judge in answer.judges if judge.votes]
     if not voting:
         return ["No judge was able to tell methods apart here."]
-    names = _series([f"{judge.label} ({_behind(judge)})" for judge in voting])
+    names = series([f"{judge.label} ({_behind(judge)})" for judge in voting])
     asked = answer.deciding[0]
     return [
-        f"Judges were {names}; {_series([judge.label for judge in answer.deciding])} decided, asking "
+        f"Judges were {names}; {series([judge.label for judge in answer.deciding])} decided, asking "
         f"{QUESTIONS[asked.question]}.",
-        f"The bar was the best of the rankings that never look at the network ({_series(answer.controls)}).",
+        f"The bar was the best of the rankings that never look at the network ({series(answer.controls)}).",
         f"Differences are paired, intervals hold 95 %, p is adjusted by Holm's procedure over the pairs of each judge "
         f"(family-wise error rate {number(100 * ALPHA)} %).",
     ]
@@ -179,7 +180,7 @@ def _cited(methods: Iterable[str]) -> str:
     for method in methods:
         paper = _paper_in(estimators, _called(method))
         named.append(f"{clean(method)} ({paper})" if paper else clean(method))
-    return _series(named) or "none"
+    return series(named) or "none"
 
 
 def _called(method: str) -> list[str]:
@@ -193,15 +194,6 @@ def _called(method: str) -> list[str]:
 def _paper_in(registry: Any, names: Iterable[str]) -> str:
     there = [str(registry[name].facts.get("paper") or "") for name in names if name in registry]
     return "; ".join(dict.fromkeys(paper for paper in there if paper))
-
-
-def _series(names: Sequence[str]) -> str:
-    """Names in a sentence, none of them shortened or left out.
-
-    >>> _series(["a"]), _series(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _joined(sentences: Iterable[str]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uproar.report.formatting import count, known, listed, percent, points, shortened
+from uproar.report.formatting import known, listed, percent, points, shortened
 from uproar.report.section import Section
 from uproar.statistics.design import BASELINE
+from uproar.wording import counted
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def leak_facts(section: Section) -> list[str]:
     (protocol, example), accuracy = max(reached.items(), key=lambda item: item[1])
     many = len({m for _, m in both})
     return [
-        f"{count(many, 'estimator')} {'is' if many == 1 else 'are'} worse than random when the pixels "
+        f"{counted(many, 'estimator')} {'is' if many == 1 else 'are'} worse than random when the pixels "
         "are removed and better when they are kept.",
         f"With {percent(last[protocol], 0)} of the pixels removed in the order of {shortened(example, 48)}, "
         f"a retrained network still reaches {percent(accuracy)}; in random order, "
@@ -144,7 +145,7 @@ def _none(section: Section, methods: list[str]) -> str:
     if not methods:
         return "No attribution method was compared with a random ranking, only controls."
     if not worse:
-        return f"No attribution method can be told apart from a random ranking with {count(n, 'replicate')}."
+        return f"No attribution method can be told apart from a random ranking with {counted(n, 'replicate')}."
     who = _every(len(worse)) if len(worse) == len(methods) else f"{len(worse)} of {len(methods)}"
     if len(methods) == 1:
         return f"{listed(methods)} does not beat a random ranking here: it is worse."
@@ -182,9 +183,9 @@ def _details(section: Section) -> list[str]:
         detectable = frame["detectable"].median()
         limit = f"; a difference of {points(detectable, False)} points would usually show" if known(detectable) else ""
         lines.append(
-            f"{section.label(protocol)}: {better} of {count(len(frame), 'estimator')} better than "
+            f"{section.label(protocol)}: {better} of {counted(len(frame), 'estimator')} better than "
             f"random, {worse} worse, {unclear} undecided "
-            f"({count(replicates(section, protocol), 'replicate')}{limit})."
+            f"({counted(replicates(section, protocol), 'replicate')}{limit})."
         )
     return lines
 

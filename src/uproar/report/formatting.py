@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
+from uproar.wording import series
+
 NOTHING = "–"
 LEVEL = "95\u00a0%"
 """Of every interval, as it is printed."""
@@ -109,15 +111,6 @@ def signed(value: float) -> str:
     return f"{sign}{number(abs(value))}"
 
 
-def count(size: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> count(1, "replicate"), count(3, "replicate")
-    ('1 replicate', '3 replicates')
-    """
-    return f"{size} {noun if size == 1 else plural or noun + 's'}"
-
-
 def capital(text: str) -> str:
     """A text with a capital first letter, the rest as it is.
 
@@ -136,9 +129,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     shown = [shortened(name, 48) for name in names]
     if len(shown) > most + 1:
         shown = [*shown[:most], f"{len(shown) - most} others"]
-    if len(shown) < 2:
-        return "".join(shown)
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return series(shown)
 
 
 def clean(text: object) -> str:

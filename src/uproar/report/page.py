@@ -21,7 +21,7 @@ from uproar.report.canvas import dark_colours
 from uproar.report.claims import KINDS as CLAIM_KINDS
 from uproar.report.claims import evidence_anchor, interval_text, undrawn_by_reason
 from uproar.report.document import Chapter
-from uproar.report.formatting import NOTHING, clean, count, listed, number
+from uproar.report.formatting import NOTHING, clean, listed, number
 from uproar.report.images import data_address
 from uproar.report.interactive import script_data
 from uproar.report.metric_guide import guide_of
@@ -32,6 +32,7 @@ from uproar.report.style import DASH_ARRAYS, MARKER_PATHS
 from uproar.results.recovery import recovery_words
 from uproar.results.scores import Scores
 from uproar.results.study import Results
+from uproar.wording import counted
 
 TEMPLATES = Path(__file__).parent / "templates"
 FILES = {
@@ -206,7 +207,7 @@ def _decisions(section: Section) -> list[dict[str, Any]]:
     for protocol, own in section.spent.groupby("protocol", sort=False) if len(section.spent) else ():
         decided = own[~own["open"]]
         steps = [f"with {n}: {listed(list(group['estimator']), 30)}" for n, group in decided.groupby("analysis")]
-        still = [f"{r.estimator} ({count(r.replicates, 'replicate')})" for r in own[own["open"]].itertuples()]
+        still = [f"{r.estimator} ({counted(r.replicates, 'replicate')})" for r in own[own["open"]].itertuples()]
         rows.append({"label": section.label(str(protocol)), "decided": steps, "open": listed(still, 30)})
     return rows
 
@@ -309,13 +310,13 @@ def _problems(results: Results) -> dict[str, Any]:
         cells = int(group["cells"].sum())
         rows.append({"status": clean(status), "reason": text, "cells": cells, "estimators": listed(names, 6)})
     counts = frame.groupby("status", sort=False)["cells"].sum() if len(frame) else {}
-    parts = [f"{count(int(n), 'cell')} {status}" for status, n in counts.items()]
+    parts = [f"{counted(int(n), 'cell')} {status}" for status, n in counts.items()]
     empty = int(results.done["accuracy"].isna().sum())
     return {
         "title": listed(parts) or "Skipped and failed cells: none",
         "rows": rows,
         "reading": (
-            f"{count(empty, 'finished cell')} without a number (NaN): left out of every mean."
+            f"{counted(empty, 'finished cell')} without a number (NaN): left out of every mean."
             if empty
             else "Every finished cell has a number; none is NaN."
         ),

@@ -15,11 +15,12 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from uproar import remaining_time
 from uproar.report.anonymous import folders_of, without, without_paths
 from uproar.report.answer import as_markdown
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.figures import Figure, Pictures
-from uproar.report.formatting import NOTHING, count, known, level_text, number, p_value, points, slug, span
+from uproar.report.formatting import NOTHING, known, level_text, number, p_value, points, slug, span
 from uproar.report.markdown import code, text
 from uproar.report.page import TEMPLATES
 from uproar.report.printing import draw
@@ -29,6 +30,7 @@ from uproar.results.judgement import tally
 from uproar.results.recovery import recovery_words
 from uproar.results.study import Results
 from uproar.statistics.intervals import Interval
+from uproar.wording import counted
 
 KEPT = ("claims.csv", "evaluator.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
 """The tables that are kept beside a page; the larger ones can be made again from the store."""
@@ -146,7 +148,7 @@ def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chap
         links=[f"[{file.partition('/')[2]}]({file})" for file in files if file.endswith(("csv", "json"))],
         image=image,
         NOTHING=NOTHING,
-        count=count,
+        counted=counted,
         effect=effect,
         span=span,
         tally=tally,
@@ -190,19 +192,8 @@ def _metric_cell(cell: Cell | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them.
-
-    >>> duration(8.2), duration(75), duration(7300), duration(None)
-    ('8 s', '1 min 15 s', '2 h 01 min', '–')
-    """
-    if seconds is None:
-        return NOTHING
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    """Seconds as people say them, a dash where they were not measured."""
+    return NOTHING if seconds is None else remaining_time.duration(seconds)
 
 
 def effect(interval: Interval) -> str:

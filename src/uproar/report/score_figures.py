@@ -20,13 +20,14 @@ from uproar.report.figures import (
     number_or_none,
     numbers,
 )
-from uproar.report.formatting import LEVEL, clean, count, known, score, shortened, slug
+from uproar.report.formatting import LEVEL, clean, known, score, shortened, slug
 from uproar.report.images import as_bytes, map_colours, scaled_map
 from uproar.report.metric_guide import Metric, axes_of
 from uproar.report.score_findings import metric_title
 from uproar.report.score_table import ScoreTable
 from uproar.results.scores import Line, Scores
 from uproar.statistics.design import BASELINE
+from uproar.wording import counted
 
 MOST_IMAGES = 4
 MOST_METRICS = 12
@@ -209,7 +210,7 @@ def _disagreement(table: ScoreTable, scores: Scores, metric: Metric, stem: str, 
     )
     without = " (random maps left aside)" if BASELINE not in compared and BASELINE in table.methods else ""
     reading = (
-        f"The {count(len(rows), 'image')} with the widest range of values across methods{without}, of those kept "
+        f"The {counted(len(rows), 'image')} with the widest range of values across methods{without}, of those kept "
         f"for this page. Above each map its value for this image, {metric.direction}; the best is bold. "
         "Red: positive, blue: negative, each map scaled alone. These are the extremes, not typical images."
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 
 from uproar.report.findings import Summary
-from uproar.report.formatting import count, listed, score, shortened
+from uproar.report.formatting import listed, score, shortened
 from uproar.report.metric_guide import Metric
 from uproar.report.score_table import ScoreTable
 from uproar.statistics.design import BASELINE
+from uproar.wording import counted
 
 
 def score_summary(table: ScoreTable) -> Summary:
@@ -82,7 +83,7 @@ def _split(table: ScoreTable) -> str:
     if len(order) == 1:
         name, lost = order[0], _beaten_under(table, order[0])
         return (
-            f"{shortened(name, 48)} is best under {len(won[name])} of {count(total, 'metric')}, "
+            f"{shortened(name, 48)} is best under {len(won[name])} of {counted(total, 'metric')}, "
             f"but beaten under {listed([m.name for m in lost], 2)}."
         )
     parts = [f"{shortened(m, 30)} is best under {listed([w.name for w in won[m]], 2)}" for m in order[:2]]
@@ -117,7 +118,7 @@ def _contradictions(table: ScoreTable, most: int = 2) -> list[str]:
             )
             pairs.append((min(len(up), len(down)), line))
     lines = [line for _, line in sorted(pairs, key=lambda item: -item[0])]
-    rest = [f"They do so on {count(len(lines) - most, 'further pair')} of methods."] if len(lines) > most else []
+    rest = [f"They do so on {counted(len(lines) - most, 'further pair')} of methods."] if len(lines) > most else []
     return lines[:most] + rest
 
 
@@ -175,7 +176,7 @@ def _missing_line(table: ScoreTable) -> str:
         if cell.nan and metric not in empty:
             partly[metric] = max(partly.get(metric, 0), cell.nan)
     parts = [f"{listed(empty)} gave no number"] if empty else []
-    parts += [f"{shortened(m, 40)} is not defined for up to {count(k, 'image')}" for m, k in partly.items()]
+    parts += [f"{shortened(m, 40)} is not defined for up to {counted(k, 'image')}" for m, k in partly.items()]
     return f"{'; '.join(parts)}." if parts else ""
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from uproar.report.figures import numbers
-from uproar.report.formatting import clean, count
+from uproar.report.formatting import clean
 from uproar.report.metric_guide import Metric, metric_of
 from uproar.report.pairs import Pair, pairs_of
 from uproar.report.style import Style, styles
 from uproar.results.scores import Line, Scores
+from uproar.wording import counted
 
 Mark = Literal["sole", "best", "level", "unranked", ""]
 """Decidedly better than all others; the best value only; not told apart from the best value; undefined for too many
@@ -72,7 +73,7 @@ class ScoreTable:
     @property
     def basis(self) -> str:
         """What the numbers rest on, in words."""
-        images = count(self.images, "image")
+        images = counted(self.images, "image")
         return images if self.replicates == 1 else f"{self.replicates} replicates of {images}"
 
     def scored(self, metric: Metric) -> list[str]:

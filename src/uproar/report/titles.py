@@ -5,9 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from uproar.report.findings import replicates
-from uproar.report.formatting import count, known, listed, number, percent, shortened
+from uproar.report.formatting import known, listed, number, percent, shortened
 from uproar.report.section import Section
 from uproar.statistics.design import BASELINE
+from uproar.wording import counted
 
 
 def verdict_title(section: Section, protocol: str) -> str:
@@ -16,7 +17,7 @@ def verdict_title(section: Section, protocol: str) -> str:
     if frame is None:
         return f"{label}: nothing to compare with random yet"
     better, worse = section.with_verdict(protocol, "better"), section.with_verdict(protocol, "worse")
-    total = count(len(frame), "estimator")
+    total = counted(len(frame), "estimator")
     tail = f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if worse else ""
     if len(frame) == 1 and (better or worse):
         name = shortened(str(frame["estimator"].iloc[0]), 48)
@@ -31,7 +32,7 @@ def verdict_title(section: Section, protocol: str) -> str:
     if worse:
         verb = "is" if len(worse) == 1 else "are"
         return f"No estimator beats random under {label}; {len(worse)} of {len(frame)} {verb} worse"
-    n = count(replicates(section, protocol), "replicate")
+    n = counted(replicates(section, protocol), "replicate")
     return f"No estimator can be told apart from random under {label} with {n}"
 
 
@@ -71,9 +72,9 @@ def picture_title(section: Section, protocol: str, fractions: list[float]) -> st
 def gallery_title(signed: list[str], total: int) -> str:
     """How many estimators say what speaks against the class, and not only what matters."""
     if not signed:
-        return f"None of the {count(total, 'estimator')} shown has negative values: a larger one means more important"
+        return f"None of the {counted(total, 'estimator')} shown has negative values: a larger one means more important"
     return (
-        f"{len(signed)} of {count(total, 'estimator')} shown {'has' if len(signed) == 1 else 'have'} "
+        f"{len(signed)} of {counted(total, 'estimator')} shown {'has' if len(signed) == 1 else 'have'} "
         "negative values, which are ranked last"
     )
 

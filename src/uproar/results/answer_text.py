@@ -9,6 +9,7 @@ from uproar.results.flags import Kind as FlagKind
 from uproar.results.judges import QUESTIONS, Judge
 from uproar.results.recovery import LEAST, LEAST_LOW
 from uproar.statistics.design import BASELINE
+from uproar.wording import series
 
 if TYPE_CHECKING:
     from uproar.results.answer import Answer, Level
@@ -55,7 +56,7 @@ def names(methods: Sequence[str], most: int = 3) -> str:
     shown = [f"`{method}`" for method in methods]
     if len(shown) > most + 1:
         shown = [*shown[:most], f"{len(shown) - most} others"]
-    return "".join(shown) if len(shown) < 2 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return series(shown)
 
 
 def _no_judge(answer: Answer) -> str:
@@ -164,7 +165,7 @@ def _recovered(judges: Sequence[Judge]) -> str:
 
 def _labels(judges: Sequence[Judge]) -> str:
     labels = list(dict.fromkeys(judge.label for judge in judges))
-    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+    return series(labels)
 
 
 # below the sentence

@@ -11,6 +11,7 @@ import pandas as pd
 
 from uproar.statistics.design import ALPHA
 from uproar.statistics.intervals import Interval
+from uproar.wording import counted
 
 Outcome = Literal["holds", "does not hold here", "undecided", "not asked"]
 """`not asked`: the study lacks what the claim is about."""
@@ -110,10 +111,8 @@ def sample_text(n: float, of: str, replicates: float) -> str:
     >>> sample_text(1, "replicates", 1), sample_text(500, "images", 1), sample_text(500, "images", math.nan)
     ('1 replicate', '500 images in 1 replicate', '500 images')
     """
-    counted = f"{n:.0f} {of if n != 1 else of.removesuffix('s')}"
-    if of != "images" or math.isnan(replicates):
-        return counted
-    return f"{counted} in {replicates:.0f} replicate{'' if replicates == 1 else 's'}"
+    sample = counted(n, of.removesuffix("s"))
+    return sample if of != "images" or math.isnan(replicates) else f"{sample} in {counted(replicates, 'replicate')}"
 
 
 @dataclass(frozen=True)

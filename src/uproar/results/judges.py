@@ -34,6 +34,7 @@ from uproar.results.evaluator import EvaluatorScores
 from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     from uproar.results.quality import NetworkQuality
@@ -119,8 +120,7 @@ class Judge:
     @property
     def basis(self) -> str:
         """What its numbers rest on, in words."""
-        replicates = f"{self.replicates} replicate{'s' * (self.replicates != 1)}"
-        images = f"{self.images} image{'s' * (self.images != 1)}"
+        replicates, images = counted(self.replicates, "replicate"), counted(self.images, "image")
         if self.of == "replicates":
             return replicates
         return f"{replicates} of {images}" if self.replicates > 1 else images

@@ -23,6 +23,7 @@ from uproar.statistics.intervals import Interval, Measurements, nanmean, t_inter
 from uproar.statistics.multiple_testing import holm, sides
 from uproar.statistics.paired import ROUNDING
 from uproar.statistics.twoway import Components, components, contrasts, pair_variance
+from uproar.wording import counted
 
 COLUMNS = {
     "better": "the method with the better value",
@@ -196,7 +197,7 @@ def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
     """Who beats most others, and how many pairs are decided; `of` says what was paired."""
     methods = len({*frame["better"], *frame["worse"]})
     n, total = int(frame["n"].max()), len(frame)
-    basis = f"with {n} {of if n != 1 else of.removesuffix('s')}"
+    basis = f"with {counted(n, of.removesuffix('s'))}"
     replicates = int(frame["replicates"].max())
     if of != "replicates" and replicates > 1:
         basis = f"with {replicates} replicates of {n} {of}"
@@ -232,5 +233,5 @@ def _with_verdicts(frame: pd.DataFrame, of: str, alpha: float, reasons: Sequence
 
 def _unclear(n: int, replicates: int, of: str) -> str:
     if of == "replicates" or replicates < 2:
-        return f"cannot tell with {n} {of if n != 1 else of.removesuffix('s')}"
+        return f"cannot tell with {counted(n, of.removesuffix('s'))}"
     return f"cannot tell with {replicates} replicates and {n} images"

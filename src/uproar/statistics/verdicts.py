@@ -17,6 +17,7 @@ from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEVEL
 from uproar.statistics.intervals import t_quantile
 from uproar.statistics.multiple_testing import check_share, holm, interim_alpha, sides
 from uproar.statistics.twoway import Contrasts, contrasts, noncentrality
+from uproar.wording import counted
 
 COLUMNS = (
     *("estimator", "n", "area", "baseline_area", "advantage", "low", "high", "se", "df", "p", "p_holm"),
@@ -159,7 +160,7 @@ def _frame(fit: Contrasts, names: pd.Index, baseline: str, sign: int, level: flo
 def _verdict(side: int, n: int, baseline: str) -> str:
     if side:
         return f"{'better' if side > 0 else 'worse'} than {baseline}"
-    return f"cannot tell with {n} replicate{'' if n == 1 else 's'}"
+    return f"cannot tell with {counted(n, 'replicate')}"
 
 
 def _note(fit: Contrasts, row: int, baseline: str) -> str:

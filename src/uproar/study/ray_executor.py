@@ -19,15 +19,13 @@ from typing import Any
 
 from uproar.errors import BadInput, UproarError
 from uproar.storage.backends import is_private
-from uproar.study.bench import bench_for
 from uproar.study.executors import failed, taken
 from uproar.study.job import Job
 from uproar.study.ray_cluster import connect, imported, sentence
 from uproar.study.ray_worker import JobStarted, serve
-from uproar.study.remote_worker import NodeUnfit, worker_setup
+from uproar.study.remote_worker import Fingerprints, NodeUnfit, worker_setup
 from uproar.study.run_job import Report
 from uproar.study.run_token import Token
-from uproar.study.settings import Setting
 from uproar.study.spec import Study
 
 ATTEMPTS = 2
@@ -74,7 +72,7 @@ class Ray:
         self.notices: list[str] = []
         self.noted: set[str] = set()
         self.names: dict[str, str] = {}
-        self.data: dict[Setting, str] = {}
+        self.fingerprints = Fingerprints(self.root)
         self.token = Token(self.root)
         try:
             self.workers = self._places()
@@ -159,13 +157,7 @@ class Ray:
                 name=str(job),
                 scheduling_strategy=self._elsewhere(past),
             )
-            self.given.append(_RemoteJob(job, task.remote(self.setup, job, self._data(job.setting))))
-
-    def _data(self, setting: Setting) -> str:
-        """The fingerprint of a setting's images: those of audits are known only when their jobs come."""
-        if setting not in self.data:
-            self.data[setting] = bench_for(setting, self.root).task.fingerprint
-        return self.data[setting]
+            self.given.append(_RemoteJob(job, task.remote(self.setup, job, self.fingerprints.of(job.setting))))
 
     def _elsewhere(self, past: _Attempts) -> Any:
         """Not on nodes that cannot do it; rather not where it died before."""

@@ -21,6 +21,7 @@ from uproar.storage.backends import backend_at
 from uproar.storage.urls import public
 from uproar.study.bench import bench_for
 from uproar.study.job import Job
+from uproar.study.settings import Setting
 from uproar.study.spec import Study
 
 
@@ -101,6 +102,19 @@ def prepare(setup: WorkerSetup, fetch: Callable[[Any], Bundle] = lambda content:
             f"it does not see the store {public(setup.root)}: give a folder that all nodes share, or a URL."
         ) from None
     _ready.add(setup.token)
+
+
+class Fingerprints:
+    """The fingerprints of settings' images, each read once: those of audits are known only when their jobs come."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._known: dict[Setting, str] = {}
+
+    def of(self, setting: Setting) -> str:
+        if setting not in self._known:
+            self._known[setting] = bench_for(setting, self.root).task.fingerprint
+        return self._known[setting]
 
 
 def check_data(job: Job, root: str, fingerprint: str) -> None:

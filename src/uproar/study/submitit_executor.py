@@ -24,13 +24,11 @@ from typing import Any
 
 from uproar.errors import BadInput, StoreError, UproarError
 from uproar.storage.backends import is_private, write_file
-from uproar.study.bench import bench_for
 from uproar.study.executors import failed, taken
 from uproar.study.job import Job
-from uproar.study.remote_worker import worker_setup
+from uproar.study.remote_worker import Fingerprints, worker_setup
 from uproar.study.run_job import Report
 from uproar.study.run_token import Token
-from uproar.study.settings import Setting
 from uproar.study.slurm_settings import SlurmRequest, SlurmSettings, read_settings
 from uproar.study.spec import Study
 from uproar.study.submitit_worker import SETUP, Served, Task, serve
@@ -92,7 +90,7 @@ class Submitit:
         self.deaths: dict[str, int] = {}
         self.spent: dict[str, list[float]] = {}
         self.notices: list[str] = []
-        self.data: dict[Setting, str] = {}
+        self.fingerprints = Fingerprints(self.root)
         self.count, self.asked = 0, time.monotonic()
         try:
             self._begin(studies)
@@ -214,14 +212,9 @@ class Submitit:
 
     def _task(self, jobs: Sequence[Job]) -> Task:
         self.count += 1
-        data = tuple(self._fingerprint(job.setting) for job in jobs)
+        data = tuple(self.fingerprints.of(job.setting) for job in jobs)
         own = self.settings.cluster != "debug"
         return Task(str(self.folder), self.count, tuple(jobs), data, self.settings.time, own)
-
-    def _fingerprint(self, setting: Setting) -> str:
-        if setting not in self.data:
-            self.data[setting] = bench_for(setting, self.root).task.fingerprint
-        return self.data[setting]
 
     def _take(self, one: _Handed) -> None:
         """What an ended task reports; what it has not done is given to another."""
