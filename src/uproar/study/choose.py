@@ -205,7 +205,7 @@ class Chooser:
         return [*filled, *(FINE_TUNED if self.fine_tuner is not None else ())]
 
     def _round(self, n: int, chains: list[Chain], judges: Sequence[str], alpha: float) -> Scores:
-        """The scores of the first images, with verdicts at this look's share of the error rate.
+        """The scores of the first images, with verdicts at this analysis's share of the error rate.
 
         A method that fails on one of them is left out from now on.
         """
