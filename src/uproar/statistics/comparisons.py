@@ -182,7 +182,7 @@ def comparisons_with(frame: pd.DataFrame, name: str, of: str, alpha: float = ALP
 
 
 def comparisons_at(frame: pd.DataFrame, of: str, alpha: float) -> pd.DataFrame:
-    """The pairs of one protocol or metric with their verdicts at another error rate, e.g. that of one of several interim analyses.
+    """The pairs of one protocol or metric with their verdicts at another error rate, e.g. that of an interim analysis.
 
     >>> frame = pd.DataFrame({"better": ["a"], "worse": ["b"], "p": [0.03], "ranked": True, "verdict": "a better",
     ...     "n": 64, "replicates": 1})
