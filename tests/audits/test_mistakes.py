@@ -78,6 +78,15 @@ def copied(seed, fraction):
     return np.where(np.arange(IMAGES) % 10 == 0, LABELS, BASE[seed])
 
 
+def test_maps_of_a_file_are_tested_and_no_yardstick(tmp_path):
+    """They may come from the explained network: what they repeat is no share that rankings without it repeat too."""
+    file = tmp_path / "maps.npz"
+    np.savez(file, test=np.zeros((IMAGES, 4, 4), dtype=np.float32))
+    result = finding_of(BASE, {"random": own, "grad": own, f"maps:{file}": copied})
+    assert result.state == "misleads"
+    assert "maps.npz" in result.sentence
+
+
 def test_copied_answers_are_found_and_own_mistakes_are_not():
     result = finding_of(BASE, {"random": own, "ig": own, "grad": copied})
     assert result.state == "misleads", result.sentence
@@ -149,7 +158,7 @@ def test_without_mistakes_or_retrainings_there_is_nothing_to_ask():
     for few in (LABELS, one):
         with pytest.raises(NotApplicable, match=r"makes [01] mistakes .*fewer than 20"):
             finding_of([few], {"random": own, "grad": lambda *_: few})  # noqa: B023
-    with pytest.raises(NotApplicable, match="no estimator that asks the network"):
+    with pytest.raises(NotApplicable, match="no attribution method has all its retrainings"):
         finding_of(BASE, {"random": own, "sobel": own})
 
 

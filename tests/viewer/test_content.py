@@ -5,15 +5,20 @@ from __future__ import annotations
 import base64
 import io
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from uproar.errors import BadInput
+from uproar.estimators import read_chain
+from uproar.report.answer import AnswerPart
+from uproar.report.section import Section
 from uproar.study.image_evidence import NO_CLASS, ImageEvidence
 from uproar.viewer.content import ABSENT, Content
 from uproar.viewer.folder import FILES, write_folder
+from uproar.viewer.index import _methods
 from uproar.viewer.packing import column, script, sheet, shrunk, signed_bytes
 
 
@@ -157,3 +162,11 @@ def test_folders_of_scores_and_bad_options_are_refused(tmp_path, folder):
         _check(folder, None, 0, 0)
     with pytest.raises(BadInput, match="--port must be between 0 and 65535, not 70000"):
         _check(folder, None, None, 70000)
+
+
+def test_rankings_that_know_the_truth_or_come_from_a_file_are_not_called_network_free(tmp_path):
+    """The page begins with the first method that is not network-free."""
+    np.savez(tmp_path / "maps.npz", test=np.zeros((2, 4, 4), dtype=np.float32))
+    chains = [read_chain(name) for name in ("sobel", "oracle", f"maps:{tmp_path / 'maps.npz'}", "ig")]
+    rows = _methods(AnswerPart("", (), (), ()), Mock(Section, styles={}), Mock(ImageEvidence, methods=chains))
+    assert [row["network_free"] for row in rows] == [True, False, False, False]

@@ -59,9 +59,14 @@ class Chain:
         return any(estimators[leaf.name].facts.get("model", True) for leaf in self.leaves)
 
     @property
+    def is_method(self) -> bool:
+        """Whether it is an attribution method: it asks the model, or its maps were made before and are read."""
+        return self.needs_model or bool(self.files)
+
+    @property
     def is_network_free(self) -> bool:
         """Whether it ranks without the model, the class or known important pixels: a control that methods must beat."""
-        return not self.needs_model and not self.is_informed and not self.files
+        return not self.is_method and not self.is_informed
 
     @property
     def is_informed(self) -> bool:

@@ -56,7 +56,7 @@ def kind_of(chain: Chain) -> Kind:
         return "random"
     if chain.is_network_free:
         return "network-free"
-    return "method" if chain.needs_model or chain.files else "informed"
+    return "method" if chain.is_method else "informed"
 
 
 def _bits(study: Study, bench: Bench, protocol: Protocol, name: str) -> Numbers:

@@ -59,7 +59,7 @@ def _methods(answer: AnswerPart, section: Section, one: ImageEvidence) -> list[d
                 "standing": "" if row is None else row.standing,
                 "judged": {judge: cell for judge, cell in zip(judges, cells, strict=False) if cell is not None},
                 "flags": [] if row is None else [[flag.kind, flag.why] for flag in row.flags],
-                "network_free": not chain.needs_model,
+                "network_free": chain.is_network_free,
             }
         )
     return made
