@@ -14,11 +14,14 @@ import pytest
 import torch
 from torch import nn
 
+import tests.typecheck  # noqa: F401  # before the package is imported
 from tests.cli.terminal import Commands
 
 collect_ignore = ["misbehaving.py"]  # loading it declares what a plug-in may not do
 
 torch.set_num_threads(1)
+# Some virtual machines announce matrix tiles and refuse them: after one product in bfloat16 no layer could be made.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 sys.dont_write_bytecode = False  # the programs that tests start need not compile the package each time
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="uproar-tests-")  # the user's own key is left alone
