@@ -40,6 +40,7 @@ class ClaimEvidence:
     def __init__(self, results: Results, task: str, model: str) -> None:
         self.view = results.view(task, model)
         self.results, self.task, self.model = results, task, model
+        self._names: dict[str | None, dict[str, str]] = {}
         self._rows: dict[tuple[str, At], tuple[dict[str, np.ndarray], list[float]]] = {}
 
     # what there is
@@ -74,11 +75,12 @@ class ClaimEvidence:
 
     def estimator(self, wanted: str, protocol: str | None = None) -> str:
         """The study's name of an estimator, whatever its options; `protocol` is where it must have cells."""
-        some = self.cells if protocol is None else self.cells[self.cells["protocol"] == protocol]
-        names = [str(n) for n in dict.fromkeys([*some["estimator"], *([] if protocol else self._scored)])]
-        for name in names:
-            if bare(name) == wanted:
-                return name
+        if protocol not in self._names:
+            some = self.cells if protocol is None else self.cells[self.cells["protocol"] == protocol]
+            names = [*some["estimator"].unique(), *([] if protocol else self._scored)]
+            self._names[protocol] = {bare(str(name)): str(name) for name in reversed(names)}
+        if wanted in self._names[protocol]:
+            return self._names[protocol][wanted]
         where = "" if protocol is None else f" under {protocol}"
         raise NotApplicable(f"the study has no {wanted}{where}")
 
@@ -99,11 +101,11 @@ class ClaimEvidence:
 
     @functools.cached_property
     def _scored(self) -> list[str]:
-        return [str(name) for name in dict.fromkeys(self.view.image_scores["estimator"])]
+        return [str(name) for name in self.view.image_scores["estimator"].unique()]
 
     def metric(self, wanted: str, **options: Any) -> str:
         """The study's name of a metric, or of a variant of it (`insertion:coherency`), that has these options."""
-        for name in (str(n) for n in dict.fromkeys(self.view.scores["metric"])):
+        for name in map(str, self.view.scores["metric"].unique()):
             base, has = options_of(name)
             if base == wanted and all(k in has and has[k] == v for k, v in options.items()):
                 return name
@@ -174,17 +176,21 @@ class ClaimEvidence:
     def gap(self, metric: str, estimator: str, other: str, **claimed: Unpack[Range]) -> Measure:
         """How much better one estimator is than another by a metric of the study; positive is better."""
         a, b = self.estimator(estimator), self.estimator(other)
+        if row := self._compared.get((metric, frozenset((a, b)))):
+            ends = {name: row[name] for name in ("low", "high", "n", "replicates", "df")}
+            difference = Interval(row["difference"], **ends)
+            forwards = (row["better"] == a) == read_higher(metric)
+            what = f"{metric}: {a} against {b}"
+            return _measure(what, difference if forwards else -difference, "images", claimed)
+        raise NotApplicable(f"{metric} has no value of {a} or of {b} that could be compared")
+
+    @functools.cached_property
+    def _compared(self) -> dict[tuple[str, frozenset[str]], dict[str, Any]]:
+        """The comparisons of two estimators, by metric and pair."""
         scores = self.view.metric_scores
         table = None if scores is None else scores.comparisons
-        rows = [] if table is None else table[table["metric"] == metric].to_dict("records")
-        for row in rows:
-            if {row["better"], row["worse"]} == {a, b}:
-                ends = {name: row[name] for name in ("low", "high", "n", "replicates", "df")}
-                difference = Interval(row["difference"], **ends)
-                forwards = (row["better"] == a) == read_higher(metric)
-                what = f"{metric}: {a} against {b}"
-                return _measure(what, difference if forwards else -difference, "images", claimed)
-        raise NotApplicable(f"{metric} has no value of {a} or of {b} that could be compared")
+        rows = [] if table is None else table.to_dict("records")
+        return {(row["metric"], frozenset((row["better"], row["worse"]))): row for row in reversed(rows)}
 
     def per_image(self, metric: str, estimator: str) -> pd.Series:
         """A metric's values by image, mean over replicates, oriented so that higher is better."""

@@ -44,7 +44,7 @@ LINEAR = 0.5
 def _plain(evidence: ClaimEvidence, how: str, protocol: str | None = None) -> list[str]:
     """The estimators beside Grad-CAM and random that the study has with a filter and without."""
     names = evidence.cells["estimator"] if protocol else evidence.values["estimator"]
-    wanted = [bare(str(n)) for n in dict.fromkeys(names)]
+    wanted = [bare(str(n)) for n in names.unique()]
     mine = [n for n in wanted if n not in (*CAM, BASELINE) and parse(n).name not in FILTERS]
     return [n for n in mine if evidence.available([f"{how}({n})"], protocol)]
 
