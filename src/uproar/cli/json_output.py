@@ -22,7 +22,7 @@ from uproar.cli.options import HOW, flag
 
 Json = Annotated[bool, flag("--json", panel=HOW, text="Print what was found as JSON, for programs, and nothing else")]
 
-_found: dict[str, object] = {}
+_results: dict[str, object] = {}
 """What the command that runs has found."""
 
 
@@ -33,7 +33,7 @@ def json_wanted() -> bool:
 
 def add_to_json(**values: object) -> None:
     """Put values into what `--json` prints: a table, a text, a number, a path, or a mapping or list of these."""
-    _found.update(values)
+    _results.update(values)
 
 
 def with_json(command: Callable[..., int]) -> Callable[..., int]:
@@ -54,13 +54,13 @@ def with_json(command: Callable[..., int]) -> Callable[..., int]:
 
 def _printed(command: Callable[..., int], given: Mapping[str, Any]) -> int:
     """Run a command in silence and print what it found; what is refused or interrupted prints nothing."""
-    _found.clear()
+    _results.clear()
     before, output.quiet = output.quiet, True
     try:
         code = command(**given)
     finally:
         output.quiet = before
-    text = json.dumps({name: as_json(value) for name, value in _found.items()}, indent=1, ensure_ascii=False)
+    text = json.dumps({name: as_json(value) for name, value in _results.items()}, indent=1, ensure_ascii=False)
     print(text, file=output.file, flush=True)
     return code
 
