@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from uproar.claims import every, most
-from uproar.results.judgement import Decision, Measure
+from uproar.results.claim_outcome import Decision, Measure
 from uproar.statistics.intervals import mean_interval
 
 FAR = 50.0

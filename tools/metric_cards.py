@@ -29,7 +29,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.results.recovery import recovery_words, trust
 from uproar.seeds import Draws
-from uproar.study.judging import judging_protocols
+from uproar.study.judge_suite import judging_protocols
 from uproar.training import Recipe, fit, predict
 from uproar.training.finetune import FineTunedCopies
 from uproar.types import KINDS, Images, Labels, Maps

@@ -26,7 +26,7 @@ RESULTS = {
     "uproar.results.answer": ["Answer", "Placing", "Cost"],
     "uproar.results.scores": ["Scores", "Curves"],
     "uproar.results.finding": ["Finding", "Plot", "Mark"],
-    "uproar.results.judgement": ["Judgement", "Measure"],
+    "uproar.results.claim_outcome": ["Judgement", "Measure"],
     "uproar.results.view": ["StudyView"],
     "uproar.report.mapsheet": ["MapSheet"],
 }

@@ -15,7 +15,7 @@ import pandas as pd
 
 from uproar.report.markdown import code, table, text
 from uproar.report.result_page import effect
-from uproar.results.judgement import sample_text
+from uproar.results.claim_outcome import sample_text
 from uproar.statistics.intervals import Interval
 
 IN_BOTH = ["task", "model"]

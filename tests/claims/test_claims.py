@@ -16,7 +16,7 @@ from uproar.claims.names import bare
 from uproar.errors import NotApplicable, UproarError
 from uproar.papers.song2023.claims import variation_lines
 from uproar.papers.vandersmissen2023.claims import methods
-from uproar.results.judgement import Measure, claims_table
+from uproar.results.claim_outcome import Measure, claims_table
 from uproar.statistics.correlation import correlation_interval, spread_interval
 from uproar.statistics.intervals import Interval
 from uproar.statistics.regression import line_interval

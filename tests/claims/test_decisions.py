@@ -16,7 +16,7 @@ from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import part
 from uproar.errors import NotApplicable
 from uproar.report.result_page import effect
-from uproar.results.judgement import Measure, Missing, claims_table
+from uproar.results.claim_outcome import Measure, Missing, claims_table
 from uproar.statistics.intervals import Interval, mean_interval
 
 

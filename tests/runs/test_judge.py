@@ -19,7 +19,7 @@ from uproar.results.recovery import BOARD, COLUMNS, MATTER, board_table, disagre
 from uproar.runs.judge import Durations, recovery_table
 from uproar.study.bench import bench_for
 from uproar.study.collect_evaluator import evaluator_bits
-from uproar.study.judging import (
+from uproar.study.judge_suite import (
     DEGRADED,
     KNOWN,
     ORDERS,

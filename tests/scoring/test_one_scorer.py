@@ -12,7 +12,7 @@ from uproar.metrics.registry import read_metric
 from uproar.models import MemoryBudget
 from uproar.scoring import score_all
 from uproar.scoring.evaluation import Evaluation, evaluate_methods
-from uproar.scoring.tables import ReplicatedMetric, replicate_interval, scores_of
+from uproar.scoring.replicated_metric import ReplicatedMetric, replicate_interval, scores_of
 from uproar.seeds import Draws
 
 STUDY = {

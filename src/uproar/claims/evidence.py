@@ -15,8 +15,8 @@ import pandas as pd
 from uproar.claims.names import bare, options_of, read_higher
 from uproar.errors import NotApplicable
 from uproar.expression import parse
+from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
-from uproar.results.judgement import Measure, Missing, Range
 from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.comparisons import compare_rows
 from uproar.statistics.correlation import correlation_interval, pearson, spearman, spread_interval

@@ -23,7 +23,7 @@ from uproar.bibliography import read_beside, title_of
 from uproar.claims.evidence import ClaimEvidence
 from uproar.errors import NotApplicable, one_line, unknown
 from uproar.registry import Registry
-from uproar.results.judgement import Decision, Judgement, Measure, Missing
+from uproar.results.claim_outcome import Decision, Judgement, Measure, Missing
 
 if TYPE_CHECKING:
     from uproar.results.study import Results

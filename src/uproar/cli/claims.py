@@ -34,7 +34,7 @@ def claims(
     from uproar.claims import claims_named, judge, papers_with_claims  # torch and tables load slowly
     from uproar.cli.next_steps import command, print_next
     from uproar.cli.print_results import print_claims
-    from uproar.results.judgement import claims_table
+    from uproar.results.claim_outcome import claims_table
     from uproar.runs.folder import read_run
     from uproar.runs.open import run_in
 

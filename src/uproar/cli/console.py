@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from uproar.cli.tables import table
+from uproar.cli.terminal_tables import table
 from uproar.errors import BadInput
 
 __all__ = ["errors", "listed", "note", "output", "print_file", "some", "table"]

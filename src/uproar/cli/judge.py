@@ -81,7 +81,7 @@ def _judged(
     from uproar.results.recovery import disagreements, judge_recoveries, trust
     from uproar.runs.judge import Durations, recovery_table
     from uproar.scoring.score import DEFAULT
-    from uproar.study.judging import KNOWN, ORDERS, QUICK, SUITE, every_judge, local_suite
+    from uproar.study.judge_suite import KNOWN, ORDERS, QUICK, SUITE, every_judge, local_suite
 
     everything = board is not None and not names
     asked = every_judge() if everything else names or list(DEFAULT)
@@ -175,7 +175,7 @@ def _write_board(recoveries: pd.DataFrame, board: Path, durations: Mapping[str, 
     from uproar.report.metric_board import board_json, board_page
     from uproar.results.recovery import BOARD
     from uproar.storage.backends import write_file
-    from uproar.study.judging import FRACTION
+    from uproar.study.judge_suite import FRACTION
 
     facts = {
         "command": public_command(["uproar", *sys.argv[1:]]),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from uproar.results.answer import Answer
+    from uproar.results.claim_outcome import Judgement
     from uproar.results.finding import Finding
-    from uproar.results.judgement import Judgement
     from uproar.results.judges import Judge
     from uproar.results.scores import Scores
     from uproar.runs.run import Run
@@ -270,7 +270,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 def print_claims(judgements: Sequence[Judgement]) -> None:
     """The tables of claims, by paper, task and model; then what could not be asked, by reason."""
-    from uproar.results.judgement import tally  # tables load slowly
+    from uproar.results.claim_outcome import tally  # tables load slowly
 
     several = len({(one.task, one.model) for one in judgements}) > 1
     for paper in dict.fromkeys(one.paper for one in judgements):

@@ -8,7 +8,7 @@ from uproar.expression import parse
 from uproar.report.document import Chapter
 from uproar.report.formatting import NOTHING, clean, level_text, number
 from uproar.report.paper_figures import UndrawnFigure
-from uproar.results.judgement import Judgement
+from uproar.results.claim_outcome import Judgement
 from uproar.statistics.intervals import Interval
 
 KINDS = {"holds": "better", "does not hold here": "worse", "undecided": "unclear", "not asked": "skipped"}

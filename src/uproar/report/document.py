@@ -35,7 +35,7 @@ from uproar.report.study_figures import (
     verdict_tables,
 )
 from uproar.report.style import Style
-from uproar.results.judgement import Judgement
+from uproar.results.claim_outcome import Judgement
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
 from uproar.results.study import Picture, Results

@@ -21,7 +21,7 @@ from uproar.errors import BadInput
 from uproar.report.formatting import NOTHING
 from uproar.report.markdown import anchor, code, table, text
 from uproar.report.result_page import FACTS, duration, effect
-from uproar.results.judgement import OUTCOMES, sample_text, tally
+from uproar.results.claim_outcome import OUTCOMES, sample_text, tally
 from uproar.statistics.design import LEVEL
 from uproar.statistics.intervals import Interval
 

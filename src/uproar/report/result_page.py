@@ -26,7 +26,7 @@ from uproar.report.page import TEMPLATES
 from uproar.report.printing import draw
 from uproar.report.score_table import Cell
 from uproar.report.tables import table_files
-from uproar.results.judgement import tally
+from uproar.results.claim_outcome import tally
 from uproar.results.recovery import recovery_words
 from uproar.results.study import Results
 from uproar.statistics.intervals import Interval

@@ -10,8 +10,8 @@ import pandas as pd
 from uproar.report.document import Chapter
 from uproar.report.evaluator_tables import evaluator_tables
 from uproar.report.formatting import slug
+from uproar.results.claim_outcome import claims_table
 from uproar.results.finding import Finding
-from uproar.results.judgement import claims_table
 from uproar.results.scores import Scores
 from uproar.results.study import Results
 from uproar.statistics.verdicts import COLUMNS as VERDICT_COLUMNS

@@ -13,10 +13,10 @@ import pandas as pd
 from uproar.errors import BadInput
 from uproar.protocols.protocol import Protocol
 from uproar.results.answer import Answer
+from uproar.results.claim_outcome import Judgement
 from uproar.results.controls import COLUMNS as CONTROL_COLUMNS
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.finding import Finding, Mark, nothing_against
-from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.results.scores import Scores
 from uproar.results.view import StudyView, is_plain

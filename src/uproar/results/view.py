@@ -28,10 +28,10 @@ from uproar.errors import BadInput
 from uproar.protocols.protocol import Protocol
 from uproar.results.answer import Answer, answer_of_view
 from uproar.results.baseline import merge_baseline, rankings_in
+from uproar.results.claim_outcome import Judgement
 from uproar.results.controls import NegativeControl, negative_control
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.finding import Finding
-from uproar.results.judgement import Judgement
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
 from uproar.statistics.areas import areas_of, tidy_curves

@@ -17,7 +17,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.results.recovery import COLUMNS, MATTER, JudgeRecovery, judge_recovery
 from uproar.statistics.recovery import Recovery
 from uproar.storage.backends import write_file
-from uproar.study.judging import (
+from uproar.study.judge_suite import (
     KNOWN,
     ORDERS,
     QUICK,

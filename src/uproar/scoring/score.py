@@ -54,7 +54,7 @@ from uproar.results.outputs import predictions_of, quality_of
 from uproar.results.quality import NetworkQuality, WeakNetwork
 from uproar.results.scores import Scores
 from uproar.scoring.evaluation import TOGETHER, Evaluation, Listener, MethodResponses, evaluate_methods
-from uproar.scoring.tables import ReplicatedMetric, scores_of
+from uproar.scoring.replicated_metric import ReplicatedMetric, scores_of
 from uproar.seeds import Draws
 from uproar.training import FineTuning, predict
 from uproar.training.finetune import FineTunedCopies

@@ -15,9 +15,9 @@ from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
 from uproar.results.scores import Scores, is_ranked
 from uproar.results.study import IMAGE_SCORE_COLUMNS
-from uproar.scoring import tables
+from uproar.scoring import replicated_metric
 from uproar.scoring.evaluation import Evaluation, averaged
-from uproar.scoring.tables import ReplicatedMetric, replicate_interval
+from uproar.scoring.replicated_metric import ReplicatedMetric, replicate_interval
 from uproar.statistics.design import BASELINE
 from uproar.study.bench import Bench
 from uproar.study.cell import ScoreCell
@@ -86,7 +86,9 @@ def image_rows(study: Study, bench: Bench) -> pd.DataFrame:
 def metric_scores(study: Study, bench: Bench) -> Scores | None:
     """What the metrics say of the estimators over all replicates; None where nothing is finished."""
     calls = [read_metric(name) for name in study.metric_names]
-    scores = tables.scores_of(((call, dict(_methods(study, bench, call))) for call in calls), bench.task.shape)
+    scores = replicated_metric.scores_of(
+        ((call, dict(_methods(study, bench, call))) for call in calls), bench.task.shape
+    )
     return None if scores is None else replace(scores, replicates=len(study.seeds))
 
 

@@ -8,7 +8,7 @@ from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.names import options_of
 from uproar.claims.registry import claims_of, every, part
 from uproar.errors import NotApplicable
-from uproar.results.judgement import Decision, Measure
+from uproar.results.claim_outcome import Decision, Measure
 from uproar.statistics.correlation import spearman
 from uproar.statistics.design import BASELINE
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import claims_of, every, most, part
-from uproar.results.judgement import Decision
+from uproar.results.claim_outcome import Decision
 
 declare = claims_of("hesse2024", __file__)
 

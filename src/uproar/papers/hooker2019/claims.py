@@ -17,7 +17,7 @@ import pandas as pd
 from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import Test, claim, claims_of, every, part, read_texts
 from uproar.errors import NotApplicable
-from uproar.results.judgement import Decision, Measure, Missing, Range
+from uproar.results.claim_outcome import Decision, Measure, Missing, Range
 from uproar.statistics.design import BASELINE
 
 SINGLE = ("grad", "ig", "guided_backprop")

@@ -14,7 +14,7 @@ from uproar.claims.registry import Test, claims_of, every, most, part
 from uproar.data.registry import tasks
 from uproar.errors import NotApplicable
 from uproar.expression import parse
-from uproar.results.judgement import Decision, Measure, Range
+from uproar.results.claim_outcome import Decision, Measure, Range
 from uproar.statistics.intervals import Interval
 
 ENSEMBLES = ("sg(ig)", "sg_sq(ig)", "var(ig)")

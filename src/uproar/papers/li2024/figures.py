@@ -17,7 +17,7 @@ from uproar.report.figures import Chart, Figure
 from uproar.report.formatting import LEVEL, NOTHING, known, listed, percent
 from uproar.report.paper_curves import metric_chart, trace_chart
 from uproar.report.paper_figures import BRACKETS, ComparisonTable, FigureSource, PaperFigure, paper_figure, plain
-from uproar.results.judgement import Measure, sample_text
+from uproar.results.claim_outcome import Measure, sample_text
 from uproar.statistics.intervals import Interval
 
 PAPER = "li2024"

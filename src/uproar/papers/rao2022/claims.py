@@ -6,7 +6,7 @@ from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import claims_of, every, part
 from uproar.errors import NotApplicable
 from uproar.expression import parse
-from uproar.results.judgement import Decision, Measure
+from uproar.results.claim_outcome import Decision, Measure
 
 declare = claims_of("rao2022", __file__)
 

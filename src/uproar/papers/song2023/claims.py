@@ -15,7 +15,7 @@ from uproar.claims.names import bare
 from uproar.claims.registry import Test, claims_of, every, most, part
 from uproar.estimators import read_chain
 from uproar.expression import parse
-from uproar.results.judgement import Decision, Measure, Missing, Range
+from uproar.results.claim_outcome import Decision, Measure, Missing, Range
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
 

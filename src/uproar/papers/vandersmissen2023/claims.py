@@ -13,7 +13,7 @@ from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import Test, claims_of, every, if_applicable, most, part
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
-from uproar.results.judgement import Decision, Measure, Missing, Range
+from uproar.results.claim_outcome import Decision, Measure, Missing, Range
 
 SPARSE = ("ig", "sg(grad)", "occlusion")
 FINE = (*SPARSE, "lrp")

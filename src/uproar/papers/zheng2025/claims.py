@@ -13,7 +13,7 @@ from uproar.claims.evidence import ClaimEvidence
 from uproar.claims.registry import claims_of, every
 from uproar.errors import NotApplicable
 from uproar.expression import parse
-from uproar.results.judgement import Decision
+from uproar.results.claim_outcome import Decision
 from uproar.statistics.correlation import spearman
 
 declare = claims_of("zheng2025", __file__)

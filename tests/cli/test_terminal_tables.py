@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from uproar.cli import print_results as printed
-from uproar.cli.tables import table
+from uproar.cli.terminal_tables import table
 from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
 
