@@ -31,7 +31,7 @@ def check_installed() -> None:
     """The package is the installed one, with its data, its types and what it says of itself."""
     import uproar
 
-    assert ROOT not in Path(uproar.__file__).parents, f"not the installed package: {uproar.__file__}"
+    assert ROOT / "src" not in Path(uproar.__file__).parents, f"not the installed package: {uproar.__file__}"
     facts = metadata.metadata("uproar")
     assert facts["Name"] == "uproar" and facts["Version"] == uproar.__version__
     assert "](docs/" not in facts.get_payload(), "the page of the package index has relative links"

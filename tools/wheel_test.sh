@@ -15,7 +15,7 @@ install() { "$place/$1/bin/pip" install --quiet --disable-pip-version-check -c r
 smoke() { mkdir -p "$place/run-$2" && (cd "$place/run-$2" && env -u PYTHONPATH "$place/$1/bin/python" "$root/tests/smoke.py" "${@:3}"); }
 
 fresh build
-"$place/build/bin/pip" install --quiet --disable-pip-version-check build setuptools twine
+"$place/build/bin/pip" install --quiet --disable-pip-version-check -c requirements.lock build setuptools twine
 "$place/build/bin/python" -m build --no-isolation --outdir dist .
 "$place/build/bin/python" -m twine check --strict dist/*
 

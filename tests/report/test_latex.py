@@ -64,6 +64,21 @@ def test_a_run_becomes_tables_and_figures(make_cells, make_results):
     pairs = files["tables/comparisons-roar.tex"].decode()
     assert "Holm's method over 3 pairs" in pairs and pairs.count(r"\\") == 4
     assert "figures/roar-curves.pdf" in files
+    main = files["report.tex"].decode()
+    assert "We compared the attribution methods" in main
+    assert main.index(r"\input{tables/answer-1}") < main.index(r"\input{tables/verdicts-roar}")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_the_document_compiles(make_cells, make_results, tmp_path):
+    levels = dict(zip(NAMES, (0.8, 0.6, 0.7, 0.9), strict=True))
+    place = write_latex(make_results(make_cells({"roar": levels})), tmp_path)
+    done = subprocess.run(["pdflatex", "-interaction=nonstopmode", place.name], cwd=tmp_path, capture_output=True)
+    missing = b".sty' not found" in done.stdout
+    if missing:
+        pytest.skip("pdflatex has no booktabs")
+    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
+    assert b"Overfull" not in done.stdout, "a table is wider than the page"
 
 
 def test_scores_become_tables_and_figures_with_undefined_shares():

@@ -34,8 +34,14 @@ class Abstract:
 
     text: str
     bibtex: str
-    latex: str
+    tables: tuple[str, ...]
+    """The answer of every task and model, as LaTeX."""
     markdown: str
+
+    @property
+    def latex(self) -> str:
+        """All tables."""
+        return "\n\n".join(self.tables)
 
     @property
     def parts(self) -> dict[str, str]:
@@ -64,7 +70,7 @@ def _abstract(texts: Sequence[str], answers: Sequence[Answer]) -> Abstract:
     return Abstract(
         "\n\n".join([*texts, f"Computed with uproar {_version()}."]),
         bibtex(),
-        "\n\n".join(_latex(answer, place) for place, answer in enumerate(tables, 1)),
+        tuple(_latex(answer, place) for place, answer in enumerate(tables, 1)),
         "\n\n".join(_markdown(answer) for answer in tables),
     )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
+from uproar.report.abstract import Abstract, score_abstract, study_abstract
 from uproar.report.document import Chapter, MetricPart, chapters_of, score_chapter
-from uproar.report.formatting import NOTHING, capital, p_value, points, score, score_span, slug, span
+from uproar.report.evaluator_tables import EvaluatorPart
+from uproar.report.formatting import NOTHING, capital, known, p_value, points, score, score_span, slug, span
 from uproar.report.latex import code, escaped, latex_document, latex_table
 from uproar.report.metric_guide import Metric
 from uproar.report.pairs import Pair, PairTable
@@ -25,17 +28,17 @@ PAIR_HEADS = ["method", "against", ">difference", r">95\,\% interval", ">$p$ (Ho
 
 
 def latex_files(results: Results) -> dict[str, bytes]:
-    """The verdicts, metrics and comparisons of a study as tables, its figures as PDF; by place in a folder."""
-    return _files(str(results.study.get("name", "study")), chapters_of(results))
+    """The answer, verdicts, metrics and comparisons of a study as tables, its figures as PDF; by place in a folder."""
+    return _files(str(results.study.get("name", "study")), study_abstract(results), chapters_of(results))
 
 
 def score_latex_files(scores: Scores) -> dict[str, bytes]:
-    """The values and comparisons of scores as tables, their figures as PDF; by place in a folder."""
-    return _files("Scores of attribution maps", [score_chapter(scores)])
+    """The answer, values and comparisons of scores as tables, their figures as PDF; by place in a folder."""
+    return _files("Scores of attribution maps", score_abstract(scores), [score_chapter(scores)])
 
 
-def _files(title: str, chapters: Sequence[Chapter]) -> dict[str, bytes]:
-    tables: dict[str, str] = {}
+def _files(title: str, abstract: Abstract, chapters: Sequence[Chapter]) -> dict[str, bytes]:
+    tables = {f"tables/answer-{place}.tex": table for place, table in enumerate(abstract.tables, 1)}
     drawings: list[Drawing] = []
     captions: dict[str, str] = {}
     for chapter in chapters:
@@ -43,8 +46,7 @@ def _files(title: str, chapters: Sequence[Chapter]) -> dict[str, bytes]:
         for name, figure in chapter.figures():
             captions[f"figures/{name}.pdf"] = figure.title
             drawings.append(draw(figure, name, ("pdf",)))
-    remarks = [line for chapter in chapters for line in _network(chapter.quality)]
-    main = latex_document(title, remarks, list(tables), captions)
+    main = latex_document(title, abstract.text.split("\n\n"), list(tables), captions)
     encoded = {file: (content + "\n").encode() for file, content in tables.items()}
     figures = {f"figures/{file}": content for one in drawings for file, content in one.files.items()}
     together = {ALL_FIGURES: pdf_pages(drawings)} if drawings else {}
@@ -58,7 +60,11 @@ def _network(quality: NetworkQuality | None) -> list[str]:
 
 
 def _chapter_tables(chapter: Chapter) -> dict[str, str]:
-    tables, where = {}, f"{chapter.section.task}, {chapter.section.model}"
+    where = f"{chapter.section.task}, {chapter.section.model}"
+    tables = {}
+    for part in chapter.evaluator:
+        name = f"{chapter.prefix}evaluator-{part.target}"
+        tables[f"tables/{name}.tex"] = _evaluator_table(part, name, where, chapter.quality)
     for one in chapter.verdicts:
         name = f"{chapter.prefix}verdicts-{slug([one.protocol.name])}"
         rows = [
@@ -83,6 +89,38 @@ def _chapter_tables(chapter: Chapter) -> dict[str, str]:
     if chapter.metrics is not None:
         tables |= _score_tables(chapter.metrics, chapter.prefix, chapter.quality)
     return tables
+
+
+def _evaluator_table(part: EvaluatorPart, name: str, where: str, quality: NetworkQuality | None) -> str:
+    """Every method with its score, its lead over random and over the network-free ranking it beats least clearly."""
+    asked = "what can still be known of the class" if part.target == "label" else "the network's own answers"
+    caption = _caption(
+        f"The evaluator ({where}) on {asked}: bits of log-loss that an image's own mask costs beyond the same mask at "
+        f"another place, and its lead over random rankings and over the ranking that never looks at the "
+        f"network and is beaten least clearly, with 95 % intervals; p is adjusted by Holm's method over "
+        f"{len(part.rows)} methods.",
+        quality,
+    )
+    rows = [
+        [
+            code(r["estimator"]),
+            *(_bits(r, "score"), _bits(r, "over_random", "over_random"), escaped(p_value(r["p_random"]))),
+            *(_bits(r, "margin", "margin"), escaped(p_value(r["p_network_free"]))),
+            escaped(r["verdict"].replace("the best network-free ranking", "both")),
+        ]
+        for r in part.rows
+    ]
+    heads = ["method", ">score", ">over random", ">$p$", ">over network-free", ">$p$", "verdict"]
+    return latex_table(heads, rows, caption, name)
+
+
+def _bits(row: Mapping[Hashable, Any], name: str, interval: str = "") -> str:
+    """A number of bits, with the interval of that name."""
+    if not known(row[name]):
+        return escaped(NOTHING)
+    low, high = (row[f"{interval}_{end}"] if interval else None for end in ("low", "high"))
+    ends = rf" {{\scriptsize [${low:.2f}$, ${high:.2f}$]}}" if known(low) and known(high) else ""
+    return f"${row[name]:+.2f}${ends}"
 
 
 def _pairs_table(table: PairTable, name: str, where: str, quality: NetworkQuality | None) -> str:
