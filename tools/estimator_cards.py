@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, get_type_hints
+from typing import Any
 
 import pydantic
 
@@ -18,7 +18,7 @@ from uproar.containment import is_builtin
 from uproar.estimators.gradient import Baseline
 from uproar.estimators.registry import estimators
 from uproar.expression import Call
-from uproar.registry import Entry
+from uproar.registry import Entry, option_types
 from uproar.types import KINDS
 
 FAMILIES = {
@@ -92,7 +92,7 @@ def cards(names: Iterable[str] | None = None) -> list[Card]:
 def card(entry: Entry) -> Card:
     """The card of one entry."""
     facts, passes = entry.facts, _passes(entry)
-    hints = get_type_hints(entry.function, include_extras=True)
+    hints = option_types(entry.function)
     channels = "One value per colour channel." if facts.get("channels") else "One value per pixel."
     return Card(
         name=entry.name,

@@ -73,7 +73,7 @@ class Entry:
         if name not in given:
             return self.options[name].default
         if name not in self._readers:  # kept, since making one takes longer than all else here
-            hint = get_type_hints(self.function, include_extras=True).get(name, Any)
+            hint = option_types(self.function).get(name, Any)
             self._readers[name] = pydantic.TypeAdapter(hint).validate_python
         try:
             return self._readers[name](given[name])
@@ -91,6 +91,41 @@ class Entry:
         options: dict[str, Value] = self.bind(**dict(call.options))
         kept = {k: v for k, v in options.items() if k not in self.added_options or v != self.options[k].default}
         return Call(call.name, call.args, tuple(sorted(kept.items())))
+
+
+def options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of another function behind one's own, with other `defaults`, for one that takes `**options`.
+
+    >>> def area(curve, *, steps: int = 10, fill: str = "mean"): ...
+    >>> @options_of(area, fill="blur")
+    ... def mirrored(curve, **options):
+    ...     return options
+    >>> mirrored([], steps=5), list(inspect.signature(mirrored).parameters)
+    ({'steps': 5, 'fill': 'blur'}, ['curve', 'steps', 'fill'])
+    """
+    theirs = [p for p in inspect.signature(other).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    options = [p.replace(default=defaults.get(p.name, p.default)) for p in theirs]
+    values = {p.name: p.default for p in options}
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+
+        @functools.wraps(function)
+        def with_options(*inputs: Any, **given: Any) -> Any:
+            return function(*inputs, **{**values, **given})
+
+        with_options.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        with_options.options_of = other  # type: ignore[attr-defined]
+        return with_options
+
+    return declare
+
+
+def option_types(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of a function's options, also of those that it has from another."""
+    other = getattr(function, "options_of", None)
+    return {**({} if other is None else option_types(other)), **get_type_hints(function, include_extras=True)}
 
 
 class Registry:

@@ -19,6 +19,7 @@ from uproar.metrics.changes import Side, Unchanged
 from uproar.metrics.prepared_batch import BY_VALUE, PreparedBatch
 from uproar.metrics.probabilities import curve_of, only, target_score
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
+from uproar.registry import options_of
 from uproar.removal import count
 from uproar.training import FineTuning, Recipe
 from uproar.training.finetune import RandomValues
@@ -199,23 +200,10 @@ def ffid_plus(
     axis=_axis("least"),
     **_FACTS,
 )
-def ffid_minus(
-    batch: Batch,
-    outputs: Outputs,
-    *,
-    sizes: Sizes = TWENTIETHS,
-    alpha: Share = 0.5,
-    beta: Share = 0.1,
-    draws: DrawCount = 50,
-    by: By = "accuracy",
-    epochs: Epochs = 30,
-    lr: Rate = 1e-4,
-    batch_size: BatchSize = 64,
-) -> Responses:
+@options_of(ffid_plus)
+def ffid_minus(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """FFid− of F-Fidelity: what a fine-tuned copy loses when a random part of the least important pixels goes.
 
     Options as for `ffid_plus`, with which it shares the fine-tuned copy.
     """
-    shape = batch.x.shape[1:]
-    points = _LEAST(shape, sizes=sizes, alpha=alpha, beta=beta, draws=draws)
-    return _responses(batch, outputs, points, by)
+    return _responses(batch, outputs, _LEAST(batch.x.shape[1:], **options), options["by"])

@@ -21,6 +21,7 @@ from uproar.metrics.changes import Side, removed
 from uproar.metrics.prepared_batch import BY_VALUE, ByWindow, PixelOrder, PreparedBatch
 from uproar.metrics.probabilities import area_of, curve_of, follows_values, only
 from uproar.metrics.registry import SHOWN, Batch, Change, Outputs, Responses, metric
+from uproar.registry import options_of
 from uproar.removal import count
 from uproar.removal.fill import read_fill
 from uproar.types import KINDS
@@ -199,18 +200,10 @@ def deletion(
     kinds=KINDS,
     axis=of_pixels(steps_axis, "inserted", of_shown=True),
 )
-def insertion(
-    batch: Batch,
-    outputs: Outputs,
-    *,
-    steps: Steps = 100,
-    fill: str = "mean",
-    unit: Unit = "pixel",
-    window: Window = 9,
-    repeats: Repeats = None,
-) -> Responses:
+@options_of(deletion)
+def insertion(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Mean probability of the target while the most important pixels come first, on a canvas made by the fill.
 
     `steps="adaptive"` as for `deletion`.
     """
-    return _responses(batch, outputs, True, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats)
+    return _responses(batch, outputs, True, **options)

@@ -21,6 +21,7 @@ from uproar.metrics.insertion_deletion import Points, blank_point, flat, nested
 from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import area_of, curve_of, only
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
+from uproar.registry import options_of
 from uproar.removal import count
 from uproar.types import KINDS
 
@@ -110,16 +111,10 @@ def road(
     kinds=KINDS,
     axis=of_pixels(axis, "removed", "The least important pixels go first."),
 )
-def road_lerf(
-    batch: Batch,
-    outputs: Outputs,
-    *,
-    fractions: Fractions = (0.0, *PAPER, 1.0),
-    fill: str = "linear",
-    by: By = "accuracy",
-) -> Responses:
+@options_of(road)
+def road_lerf(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Mean accuracy (or probability) of the target while the least important pixels are interpolated away."""
-    return _respond(batch, fractions, _curve(batch, outputs, _LEAST, fractions, fill, by))
+    return _respond(batch, options["fractions"], _curve(batch, outputs, _LEAST, **options))
 
 
 @metric(
@@ -135,15 +130,8 @@ def road_lerf(
     kinds=KINDS,
     axis=of_pixels(axis, "removed", "", "{by}, least − most first"),
 )
-def road_gap(
-    batch: Batch,
-    outputs: Outputs,
-    *,
-    fractions: Fractions = (0.0, *PAPER, 1.0),
-    fill: str = "linear",
-    by: By = "accuracy",
-) -> Responses:
+@options_of(road)
+def road_gap(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """How much longer the class survives when the least important pixels go first than when the most do."""
-    most = _curve(batch, outputs, _MOST, fractions, fill, by)
-    least = _curve(batch, outputs, _LEAST, fractions, fill, by)
-    return _respond(batch, fractions, least - most)
+    least, most = (_curve(batch, outputs, points, **options) for points in (_LEAST, _MOST))
+    return _respond(batch, options["fractions"], least - most)

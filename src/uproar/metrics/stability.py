@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -15,6 +15,7 @@ from uproar.errors import NotApplicable
 from uproar.metrics.probabilities import target_score
 from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.metrics.shape import where_defined
+from uproar.registry import options_of
 from uproar.removal.fill import FillContext, filled
 from uproar.types import KINDS, Images, Labels, Maps
 
@@ -141,21 +142,10 @@ def infidelity(
     chance="depends on the map's scale",
     biases=f"multiplying the map by 100 changes it some thousandfold; {_INFIDELITY}",
 )
-def infidelity_raw(
-    batch: Batch,
-    outputs: Outputs,
-    *,
-    samples: Samples = 50,
-    perturb: Perturb = "squares",
-    side: Annotated[float, Field(gt=0, le=1)] = 0.25,
-    sigma: Annotated[float, Field(gt=0)] = 0.2,
-    fill: str = "mean",
-    output: Output = "logit",
-) -> Responses:
+@options_of(infidelity)
+def infidelity_raw(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Mean squared difference between the score's change and what the map predicts, on the map's own scale."""
-    expected, fall = _compared(
-        batch, outputs, perturbations((), samples=samples, perturb=perturb, side=side, sigma=sigma, fill=fill), output
-    )
+    expected, fall = _compared(batch, outputs, perturbations((), **options), options["output"])
     value = (expected - fall).square().mean(1)
     return {"value": where_defined(value, value.isfinite())}
 

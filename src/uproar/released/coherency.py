@@ -17,11 +17,9 @@ from uproar.metrics.insertion_deletion import (
     BIASES,
     CHANCE,
     Points,
-    Repeats,
-    Steps,
     Unit,
-    Window,
     area_responses,
+    deletion,
     flat,
     nested,
     repeats_of,
@@ -31,6 +29,7 @@ from uproar.metrics.localisation import BOXES, CONTEXT_BIAS, NEEDS, hits_at, ove
 from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.shape import where_defined
+from uproar.registry import options_of
 from uproar.types import WITH_PROBABILITIES
 
 Percentile = Annotated[float, Field(ge=0, le=100)]
@@ -79,20 +78,10 @@ _DELETED, _INSERTED = _points(inserts=False), _points(inserts=True)
     axis=of_pixels(steps_axis, "deleted"),
     **_CURVE,
 )
-def deletion_coherency(
-    batch: Batch,
-    outputs: Outputs,
-    *,
-    steps: Steps = 100,
-    fill: str = "mean",
-    unit: Unit = "pixel",
-    window: Window = 9,
-    repeats: Repeats = None,
-) -> Responses:
+@options_of(deletion)
+def deletion_coherency(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Deletion as in the code released with the coherency study; the last points may all be empty images."""
-    return area_responses(
-        batch, outputs, _DELETED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
-    )
+    return area_responses(batch, outputs, _DELETED, steps_axis, **options)
 
 
 @metric(
@@ -107,20 +96,10 @@ def deletion_coherency(
     axis=of_pixels(steps_axis, "inserted", of_shown=True),
     **_CURVE,
 )
-def insertion_coherency(
-    batch: Batch,
-    outputs: Outputs,
-    *,
-    steps: Steps = 100,
-    fill: str = "blur",
-    unit: Unit = "pixel",
-    window: Window = 9,
-    repeats: Repeats = None,
-) -> Responses:
+@options_of(deletion, fill="blur")
+def insertion_coherency(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Insertion as in the code released with the coherency study, on the blurred image by default."""
-    return area_responses(
-        batch, outputs, _INSERTED, steps_axis, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats
-    )
+    return area_responses(batch, outputs, _INSERTED, steps_axis, **options)
 
 
 def _blended(threshold: float | None, percentile: float | None) -> Blended:

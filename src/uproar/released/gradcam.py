@@ -15,6 +15,7 @@ from uproar.metrics.prepared_batch import PreparedBatch
 from uproar.metrics.probabilities import curve_of, only, target_score
 from uproar.metrics.registry import Batch, Change, Outputs, Responses, metric
 from uproar.metrics.road import CHANCE, axis
+from uproar.registry import options_of
 from uproar.types import WITH_PROBABILITIES
 
 Percentile = Annotated[float, Field(ge=0, le=100)]
@@ -78,11 +79,10 @@ def road_morf_gradcam(
     formula="mean over q of p'_c − p_c, pixels of 1 − map from the q-th percentile up removed",
     **_ROAD,
 )
-def road_lerf_gradcam(
-    batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"
-) -> Responses:
+@options_of(road_morf_gradcam)
+def road_lerf_gradcam(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Change of the target's probability when the lowest (100 − q) % of the pixels go."""
-    values = _difference(batch, outputs, "least", percentiles, fill)
+    values = _difference(batch, outputs, "least", **options)
     return {"value": only(PreparedBatch.of(batch).usable, values.mean(1)), "curve": values}
 
 
@@ -97,12 +97,11 @@ def road_lerf_gradcam(
     formula="(road_lerf:gradcam − road_morf:gradcam) / 2",
     **_ROAD,
 )
-def road_gradcam(
-    batch: Batch, outputs: Outputs, *, percentiles: Percentiles = _TENS, fill: str = "linear"
-) -> Responses:
+@options_of(road_morf_gradcam)
+def road_gradcam(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """Half the difference between removing the least and the most important pixels."""
-    most = _difference(batch, outputs, "most", percentiles, fill)
-    least = _difference(batch, outputs, "least", percentiles, fill)
+    most = _difference(batch, outputs, "most", **options)
+    least = _difference(batch, outputs, "least", **options)
     values = (least - most) / 2
     value = (least.mean(1) - most.mean(1)) / 2
     return {"value": only(PreparedBatch.of(batch).usable, value), "curve": values}

@@ -15,6 +15,7 @@ from uproar.metrics.prepared_batch import Jittered, PreparedBatch
 from uproar.metrics.probabilities import curve_of, only
 from uproar.metrics.registry import Batch, Outputs, Responses, metric
 from uproar.metrics.road import CHANCE, LERF_BIAS, MORF_BIAS, PAPER, ROAD, By, Fractions, axis
+from uproar.registry import options_of
 from uproar.types import WITH_PROBABILITIES
 
 
@@ -81,15 +82,7 @@ def road_leemann(
     axis=of_pixels(axis, "kept", of_shown=True),
     **_FACTS,
 )
-def road_lerf_leemann(
-    batch: Batch,
-    outputs: Outputs,
-    *,
-    fractions: Fractions = PAPER,
-    fill: str = "linear",
-    jitter: float = 1e-4,
-    by: By = "accuracy",
-) -> Responses:
+@options_of(road_leemann)
+def road_lerf_leemann(batch: Batch, outputs: Outputs, **options: Any) -> Responses:
     """ROAD's other order as in its released code, where a fraction is the share of pixels that is *kept*."""
-    points = _LEAST(batch.x.shape[1:], fractions=fractions, fill=fill, jitter=jitter)
-    return _mean_over_fractions(batch, outputs, points, by)
+    return _mean_over_fractions(batch, outputs, _LEAST(batch.x.shape[1:], **options), options["by"])
