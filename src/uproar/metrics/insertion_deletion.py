@@ -9,6 +9,7 @@ over `repeats` independent draws (5 for `uniform` and `resample` by default, 1 f
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -153,18 +154,24 @@ def _responses(batch: Batch, outputs: Outputs, inserts: bool, **options: Any) ->
     return {"value": only(ready.usable, area_of(axis, values)), "curve": values, SHOWN: shown}
 
 
-@metric(
+curve_metric = functools.partial(
+    metric,
     true_to="model",
-    higher_is_better=False,
     low=0,
     high=1,
     chance=CHANCE,
-    biases=BIASES["deletion"],
     paper="Petsiuk et al. 2018",
-    formula=_FORMULA.format("deleted"),
-    asks=flat(_DELETED),
     forwards=expected_forwards,
     kinds=KINDS,
+)
+"""Declares an area under the curve of the target's probability."""
+
+
+@curve_metric(
+    higher_is_better=False,
+    biases=BIASES["deletion"],
+    formula=_FORMULA.format("deleted"),
+    asks=flat(_DELETED),
     axis=of_pixels(steps_axis, "deleted"),
 )
 def deletion(
@@ -186,18 +193,11 @@ def deletion(
     return _responses(batch, outputs, False, steps=steps, fill=fill, unit=unit, window=window, repeats=repeats)
 
 
-@metric(
-    true_to="model",
+@curve_metric(
     higher_is_better=True,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=BIASES["insertion"],
-    paper="Petsiuk et al. 2018",
     formula=_FORMULA.format("inserted"),
     asks=flat(_INSERTED),
-    forwards=expected_forwards,
-    kinds=KINDS,
     axis=of_pixels(steps_axis, "inserted", of_shown=True),
 )
 @options_of(deletion)

@@ -8,6 +8,7 @@ that image, since small objects are harder to hit.
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated
 
 import torch
@@ -29,12 +30,11 @@ BOXES = "known boxes, or important pixels where there are none"
 _SIZE = "the region's share of the image"
 CONTEXT_BIAS = "a model may rightly look outside the region, at context; larger regions are easier"
 
+region_metric = functools.partial(metric, true_to="data", higher_is_better=True, low=0, high=1)
+"""Declares a metric of the attribution that lies in a known region."""
 
-@metric(
-    true_to="data",
-    higher_is_better=True,
-    low=0,
-    high=1,
+
+@region_metric(
     chance=_SIZE,
     needs=BOXES,
     version=2,
@@ -53,12 +53,8 @@ def pointing_game(batch: Batch, *, tolerance: Pixels = 0) -> Responses:
     return hits_at(near(region, tolerance), point, known & finite) | {"tied": peaks.sum(1).float()}
 
 
-@metric(
-    true_to="data",
-    higher_is_better=True,
+@region_metric(
     uses="values",
-    low=0,
-    high=1,
     chance=_SIZE,
     needs=NEEDS,
     paper="Arras et al. 2022",
@@ -70,12 +66,8 @@ def relevance_mass(batch: Batch, *, sign: Sign = "relu") -> Responses:
     return _mass(batch, sign)
 
 
-@metric(
-    true_to="data",
-    higher_is_better=True,
+@region_metric(
     uses="values",
-    low=0,
-    high=1,
     chance=_SIZE,
     needs=NEEDS,
     paper="Zhou et al. 2022",
@@ -87,11 +79,7 @@ def attr_percent(batch: Batch) -> Responses:
     return _mass(batch, "abs")
 
 
-@metric(
-    true_to="data",
-    higher_is_better=True,
-    low=0,
-    high=1,
+@region_metric(
     chance=_SIZE,
     needs=NEEDS,
     paper="Arras et al. 2022",
@@ -113,12 +101,8 @@ def relevance_rank(batch: Batch) -> Responses:
     return {"value": where_defined(share, known & finite), "chance": _chance(region, known)}
 
 
-@metric(
-    true_to="data",
-    higher_is_better=True,
+@region_metric(
     uses="values",
-    low=0,
-    high=1,
     needs=NEEDS,
     paper="Zhou et al. 2016",
     chance="below the region's share of the image",

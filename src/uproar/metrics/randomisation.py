@@ -6,6 +6,7 @@ similarities between the map and the map of the copy: low is good.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Literal
@@ -31,14 +32,13 @@ def _uses(similarity: Similarity, **_: object) -> Uses:
     return "order" if similarity == "spearman" else "values"
 
 
-@metric(
-    true_to="model",
-    higher_is_better=False,
-    low=-1,
-    high=1,
-    needs=_NEEDS,
-    uses=_uses,
-    chance=_IGNORANT,
+similarity_metric = functools.partial(
+    metric, true_to="model", higher_is_better=False, low=-1, high=1, needs=_NEEDS, uses=_uses, chance=_IGNORANT
+)
+"""Declares a similarity to maps of another model or class, which should be low."""
+
+
+@similarity_metric(
     paper="Adebayo et al. 2018",
     formula="mean over layers l of similarity(a, a of a copy with layers from the output to l drawn anew)",
     biases="a noisy estimator passes; maps dominated by the image (edges, grad·x) fail although they use the model",
@@ -83,14 +83,7 @@ def _spoilt(batch: Batch, order: str) -> Iterator[nn.Module]:
     yield fresh
 
 
-@metric(
-    true_to="model",
-    higher_is_better=False,
-    low=-1,
-    high=1,
-    needs=_NEEDS,
-    uses=_uses,
-    chance=_IGNORANT,
+@similarity_metric(
     paper="Sixt et al. 2020",
     formula="similarity(a of the class, a of another class drawn at random)",
     biases="classes that share evidence rightly share part of their maps",

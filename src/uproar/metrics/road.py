@@ -7,6 +7,7 @@ the target, so that the mean over images is the area under the accuracy curve.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
@@ -73,17 +74,15 @@ def _respond(batch: Batch, fractions: Fractions, values: Tensor) -> Responses:
     return {"value": only(usable, area_of(fractions, values)), "curve": values}
 
 
-@metric(
-    true_to="model",
+curve_metric = functools.partial(metric, true_to="model", low=0, high=1, chance=CHANCE, paper=ROAD, kinds=KINDS)
+"""Declares a mean of what the model makes of images that lose pixels."""
+
+
+@curve_metric(
     higher_is_better=False,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=MORF_BIAS,
-    paper=ROAD,
     formula="area under the accuracy against the share removed, most important first",
     asks=flat(_MOST),
-    kinds=KINDS,
     axis=of_pixels(axis, "removed"),
 )
 def road(
@@ -98,17 +97,11 @@ def road(
     return _respond(batch, fractions, _curve(batch, outputs, _MOST, fractions, fill, by))
 
 
-@metric(
-    true_to="model",
+@curve_metric(
     higher_is_better=True,
-    low=0,
-    high=1,
-    chance=CHANCE,
     biases=LERF_BIAS,
-    paper=ROAD,
     formula="area under the accuracy against the share removed, least important first",
     asks=flat(_LEAST),
-    kinds=KINDS,
     axis=of_pixels(axis, "removed", "The least important pixels go first."),
 )
 @options_of(road)

@@ -6,6 +6,7 @@ the judging metrics because some of those favour one appearance.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Annotated, Literal
 
@@ -20,10 +21,11 @@ from uproar.types import Maps
 Sign = Literal["relu", "abs"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
+map_description = functools.partial(metric, true_to="map", describes=True)
+"""Declares a metric of what a map looks like."""
 
-@metric(
-    true_to="map",
-    describes=True,
+
+@map_description(
     uses="values",
     higher_is_better=True,
     low=0,
@@ -43,9 +45,7 @@ def sparseness(batch: Batch, *, sign: Sign = "relu") -> Responses:
     return {"value": where_defined(gini, defined)}
 
 
-@metric(
-    true_to="map",
-    describes=True,
+@map_description(
     uses="values",
     higher_is_better=False,
     low=0,
@@ -62,9 +62,7 @@ def complexity(batch: Batch, *, sign: Sign = "relu") -> Responses:
     return {"value": where_defined(torch.special.entr(p).sum(1), defined)}
 
 
-@metric(
-    true_to="map",
-    describes=True,
+@map_description(
     uses="values",
     higher_is_better=False,
     low=0,
@@ -85,9 +83,7 @@ def total_variation(batch: Batch) -> Responses:
     return {"value": where_defined(value, finite & (high > low).flatten())}
 
 
-@metric(
-    true_to="map",
-    describes=True,
+@map_description(
     higher_is_better=False,
     low=0,
     high=2,
@@ -113,9 +109,7 @@ GRID = torch.linspace(0, 1, 100, dtype=torch.float64)
 """Where the density of values is given."""
 
 
-@metric(
-    true_to="map",
-    describes=True,
+@map_description(
     uses="values",
     higher_is_better=False,
     low=0,
