@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from uproar.data.registry import tasks
-from uproar.data.scenes import Canvas, Channels, Count, Noise, Scene, Size
+from uproar.data.scenes import Canvas, scene_and_counts
 from uproar.data.task import Task
+from uproar.registry import options_of
 
 GRID = 4
 """Squares of a side of the image."""
@@ -55,22 +56,14 @@ RULES: dict[str, Rule] = {
 @tasks.declare(
     "hand-set", images="made up: bright squares on noise", truth="masks and boxes of the parts that the rule uses"
 )
-def hand_set(
-    *,
-    rule: RuleName = "and",
-    size: Size = 16,
-    channels: Channels = 1,
-    train: Count = 64,
-    test: Count = 256,
-    noise: Noise = 0.5,
-    seed: int = 0,
-) -> Task:
+@options_of(scene_and_counts, train=64)
+def hand_set(*, rule: RuleName = "and", **options: Any) -> Task:
     """Parts that are there or not, and a class that is a rule of some of them: for the model `hand-set` of that rule.
 
     `linear` is 2A + B − 2C > ½; `not` is class 1 where A is missing; `saturating` and `shattered` are A, which the
     network reads in a way that gradients do not show.
     """
-    scene = Scene(size, channels, noise, seed)
+    scene, counts = scene_and_counts(**options)
     side = GRID * scene.cell
     corners = [(side * (place // GRID), side * (place % GRID)) for place in PLACES]
 
@@ -83,7 +76,7 @@ def hand_set(
             canvas = canvas.marked(square, at) if number < RULES[rule].uses else canvas
         return canvas
 
-    return scene.task(f"hand-set({rule})", (train, test), ("no", "yes"), paint)
+    return scene.task(f"hand-set({rule})", counts, ("no", "yes"), paint)
 
 
 def _presence(canvas: Canvas, rule: Rule) -> list[Tensor]:

@@ -67,6 +67,19 @@ class Scene:
         return Task(name, splits[0], splits[1], tuple(classes))
 
 
+def scene_and_counts(
+    *,
+    size: Size = 16,
+    channels: Channels = 1,
+    train: Count = 1024,
+    test: Count = 256,
+    noise: Noise = 0.5,
+    seed: int = 0,
+) -> tuple[Scene, tuple[int, int]]:
+    """A scene and how many images of it are for training and test: the options of every made-up task."""
+    return Scene(size, channels, noise, seed), (train, test)
+
+
 @dataclass(frozen=True)
 class Canvas:
     """Noise on which parts are painted; painting gives another canvas."""
