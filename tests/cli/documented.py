@@ -92,7 +92,7 @@ COMPUTED = {
         "--methods",
         "grad",
         "--budget",
-        "8s",
+        "2s",
     ],
     "uproar run --protocols evaluator": [*TINY, "--estimators", "random,grad", "--out", "runs/judged"],
     "uproar audit runs/digits": ["--audits", "variation", "--jobs", "1"],
@@ -108,8 +108,8 @@ COMPUTED = {
     "uproar results docs/results": [],
     "uproar explain --split both --task digits --estimators grad --save grad.safetensors": ["--limit", "40"],
 }
-"""Those that compute something, in turn in one of the four, and find their results again on a terminal of 80 columns. Line, words
-added; for `make demo` its command."""
+"""Those that compute something, in turn in one of the four, and find their results again on a terminal of 80 columns; pages and
+folders are written once. Line, words added; for `make demo` its command."""
 
 NO_NETWORK = "needs a network"
 NEW = "tried in tests/cli/test_new.py"

@@ -1,7 +1,7 @@
 """Every documented command line works: on terminals of 80 and 200 columns, through pipes, with TERM=dumb.
 
 Lines that compute nothing are tried in all four; the others where words are cut first, at 80 columns, and in one of the
-four in turn, where they compute; after that they find their results.
+four in turn, where they compute; after that they find their results. Pages are written once.
 """
 
 from __future__ import annotations
@@ -158,10 +158,12 @@ def _words(line: str) -> list[str]:
 @pytest.mark.parametrize("line", COMPUTED)
 def test_a_line_that_computes_and_finds_its_results_again(commands, folder, photos, line):
     place = photos if "photos/" in line else folder
-    if line in AFTER:
+    if line in AFTER and not (place / "docs" / "results").exists():
         _check(_tried(commands, _words(AFTER[line]), place, "piped"), "piped", AFTER[line])
     first = MODES[0 if line == "make demo" else list(COMPUTED).index(line) % len(MODES)]
-    for mode in (first, "piped" if first == "80 columns" else "80 columns"):
+    again = "piped" if first == "80 columns" else "80 columns"
+    writes_only = _words(line)[0] in ("report", "view", "results")  # has nothing to find again
+    for mode in (first,) if writes_only else (first, again):
         shown = _tried(commands, _words(line), place, mode)
         _check(shown, mode, line)
         if line == "make demo" and mode == "80 columns":

@@ -64,12 +64,12 @@ def net():
 @pytest.fixture(scope="module")
 def images():
     noise = torch.rand(12, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    return F.interpolate(noise, (32, 32), mode="bicubic").clamp(0, 1)
+    return F.interpolate(noise, (16, 16), mode="bicubic").clamp(0, 1)
 
 
 @pytest.mark.parametrize("name", MAPS)
 def test_a_real_network_gets_finite_maps_that_do_not_depend_on_the_batch(name, net, images):
-    around = {"train": images[4:], "truth": torch.ones(3, 32, 32).bool()}
+    around = {"train": images[4:], "truth": torch.ones(3, 16, 16).bool()}
     try:
         maps = explain(net, images[:3], name, **around)
     except NotApplicable as reason:
@@ -78,6 +78,5 @@ def test_a_real_network_gets_finite_maps_that_do_not_depend_on_the_batch(name, n
         )
         return
     assert torch.isfinite(maps).all()
-    assert torch.equal(maps, explain(net, images[:3], name, batch_size=1, **around))
     order = [2, 0, 1]
-    assert torch.equal(maps[order], explain(net, images[order], name, index=order, **around))
+    assert torch.equal(maps[order], explain(net, images[order], name, index=order, batch_size=1, **around))
