@@ -9,9 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Some virtual machines announce AMX and do not run it: half precision then ends the process. Before torch is loaded.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
-
 import numpy as np
 import pytest
 import torch
