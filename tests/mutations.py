@@ -28,7 +28,7 @@ from uproar.report.page import flat_facts
 from uproar.report.result_page import StudyText, facts_of
 from uproar.runs.folder import earlier_facts, read_run, write_run
 from uproar.runs.open import run_in
-from uproar.study.bundled import shipped
+from uproar.study.bundled import shipped_studies
 from uproar.study.spec import Study, study_of
 
 ODD: tuple[Any, ...] = (
@@ -160,7 +160,7 @@ Reader = Callable[[Mutations], object]
 
 def _studies(folder: Path) -> Reader:
     folder.mkdir()
-    texts = [file.read_text() for file in shipped().values()]
+    texts = [file.read_text() for file in shipped_studies().values()]
 
     def read(change: Mutations) -> object:
         file = folder / "study.toml"

@@ -31,11 +31,11 @@ def gpus(monkeypatch):
 
 
 def test_every_worker_has_a_gpu_of_its_own(gpus, monkeypatch):
-    assert [str(devices.chosen("auto", i)) for i in range(4)] == ["cuda:0", "cuda:1", "cuda:2", "cuda:0"]
-    assert str(devices.chosen("cuda:1", 2)) == "cuda:1"
-    assert str(devices.chosen("cpu", 2)) == "cpu"
+    assert [str(devices.choose_device("auto", i)) for i in range(4)] == ["cuda:0", "cuda:1", "cuda:2", "cuda:0"]
+    assert str(devices.choose_device("cuda:1", 2)) == "cuda:1"
+    assert str(devices.choose_device("cpu", 2)) == "cpu"
     monkeypatch.setenv(devices.WORKER, "2")
-    assert str(devices.chosen("cuda")) == "cuda:2"
+    assert str(devices.choose_device("cuda")) == "cuda:2"
     assert default_jobs("auto") == default_jobs("cuda") == 3
     assert default_jobs("cuda:1") == 1
 
@@ -69,10 +69,10 @@ def test_worker_processes_know_their_number_and_a_new_one_takes_it_over(tmp_path
 def test_a_machine_without_a_gpu_says_so(monkeypatch, small_study, tmp_path):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert str(devices.chosen("auto")) == "cpu"
+    assert str(devices.choose_device("auto")) == "cpu"
     for name in ("cuda", "cuda:1", "mps"):
         with pytest.raises(BadInput, match=f"This machine has no device '{name}'; it has cpu"):
-            devices.chosen(name)
+            devices.choose_device(name)
     with pytest.raises(BadInput, match="no device 'cuda'"):
         uproar.run(small_study, device="cuda", store=tmp_path / "never-made")
     assert not (tmp_path / "never-made").exists()
@@ -183,7 +183,7 @@ def small_study():
 
 def test_a_whole_study_elsewhere_gives_the_same_numbers(tmp_path, small_study, monkeypatch):
     here = uproar.run(small_study, store=tmp_path / "here", jobs=1)
-    monkeypatch.setattr(inputs, "chosen", lambda name: ELSEWHERE)
+    monkeypatch.setattr(inputs, "choose_device", lambda name: ELSEWHERE)
     bench_for.cache_clear()
     try:
         with elsewhere():

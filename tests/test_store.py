@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 from uproar.errors import Absent, BadInput, Damaged, StoreError
-from uproar.storage.inventory import verified
+from uproar.storage.inventory import verify_store
 from uproar.storage.store import FORMAT, Item, Store, key_of
 
 
@@ -320,7 +320,7 @@ def test_a_damaged_marker_does_not_hide_sound_results(address, item, content):
     store.backend.write("FORMAT.json", content.encode())
     again = Store(address)
     assert again.has("cell", "ab") and again.read("cell", "ab").facts == item.facts
-    assert list(verified(Store(address)).damaged) == ["FORMAT.json"]
+    assert list(verify_store(Store(address)).damaged) == ["FORMAT.json"]
     assert len(again.faults.notices) == 1  # however often it is opened
     assert "the results beside it are not" in again.faults.take_notices()[0]
     again.begin()

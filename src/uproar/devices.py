@@ -38,7 +38,7 @@ def available() -> list[str]:
     return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
 
 
-def chosen(name: str = "auto", worker: int | None = None) -> torch.device:
+def choose_device(name: str = "auto", worker: int | None = None) -> torch.device:
     """The device of a name in one of several worker processes: with `auto` and `cuda`, each has a GPU of its own.
 
     `auto` is a CUDA GPU where there is one, else the CPU. An Apple GPU is used only when it is asked for: it has no
@@ -58,7 +58,7 @@ def chosen(name: str = "auto", worker: int | None = None) -> torch.device:
 
 def workers(name: str, cores: int) -> int:
     """How many processes a device can feed: one for each GPU, or one for each core."""
-    device = chosen(name, 0)
+    device = choose_device(name, 0)
     if device.type == "cpu":
         return cores
     shared = name in ("auto", "cuda")

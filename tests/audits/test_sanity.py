@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import uproar
-from uproar.audits.sanity import kept, marks, rewarded, state
+from uproar.audits.sanity import kept_similarity, marks, rewarded_estimators, state
 from uproar.data import load
 from uproar.errors import NotApplicable
 from uproar.estimators.control import sobel
@@ -60,13 +60,13 @@ def test_who_ignores_the_model_is_found_out(impostor, tmp_path):
 
 
 def test_a_control_that_says_so_misleads_only_if_it_is_rewarded():
-    rows = kept({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.2])}, 0.5)
+    rows = kept_similarity({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.2])}, 0.5)
     own = pd.DataFrame({"side": [0, 1]}, index=["sobel", "grad"])
     assert state(rows, {"roar": own}, 0.5) == "cannot tell"  # two replicates 0.1 apart
-    sure = kept({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.1])}, 0.5)
+    sure = kept_similarity({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.1])}, 0.5)
     assert state(sure, {"roar": own}, 0.5) == "holds"
     own.loc["sobel", "side"] = 1
-    assert rewarded(sure, {"roar": own}) == {"roar": ["sobel"]}
+    assert rewarded_estimators(sure, {"roar": own}) == {"roar": ["sobel"]}
     assert state(sure, {"roar": own}, 0.5) == "misleads"
     (mark,) = marks(sure, pd.DataFrame(), {"roar": own})
     assert mark.why == "similarity 1.00 (1.00 to 1.00) to maps of a network with fresh weights"
@@ -74,7 +74,7 @@ def test_a_control_that_says_so_misleads_only_if_it_is_rewarded():
 
 def test_one_seed_or_no_map_is_refused_with_the_way_out():
     with pytest.raises(NotApplicable, match="run at least 2 seeds"):
-        kept({"grad": np.array([0.1])}, 0.5)
+        kept_similarity({"grad": np.array([0.1])}, 0.5)
     from uproar.study.audit import audit_requests
 
     (one,) = audit_requests(uproar.Study(estimators=("bernoulli",), audits=("sanity",)))

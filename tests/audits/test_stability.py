@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import uproar
-from uproar.audits.stability import Outcomes, compared, marks, state
+from uproar.audits.stability import Outcomes, compare_rankings, marks, state
 from uproar.statistics.concordance import kendall
-from uproar.statistics.rank_resampling import beats, decided, halves, resampled
+from uproar.statistics.rank_resampling import beats, decided_pairs, halves, resampled_means
 
 
 def outcomes(shares, names=("random", "grad", "ig", "sobel"), seeds=3, images=400, wobble=0.0):
@@ -26,9 +26,9 @@ def outcomes(shares, names=("random", "grad", "ig", "sobel"), seeds=3, images=40
 
 
 def judged(base, changes):
-    draws = resampled(base.values)
-    better = decided(base.values, -1)
-    table, turned = compared(base, changes, draws, better, -1)
+    draws = resampled_means(base.values)
+    better = decided_pairs(base.values, -1)
+    table, turned = compare_rankings(base, changes, draws, better, -1)
     return state(table, turned, better), table.set_index("what changes"), turned, better
 
 
@@ -67,7 +67,7 @@ def test_equal_estimators_are_not_decided():
 def test_resampled_means_have_the_spread_of_seeds_and_images():
     random = np.random.default_rng(3)
     values = random.normal(size=(1, 4, 500)) + 2 * random.normal(size=(1, 4, 1))
-    draws = resampled(values, draws=4000)
+    draws = resampled_means(values, draws=4000)
     by_seed = values.mean(2)[0]
     expected = np.sqrt(by_seed.var(ddof=1) / 4 + values.mean(1)[0].var(ddof=1) / 500)
     assert draws.std() == pytest.approx(expected, rel=0.06)
@@ -80,7 +80,7 @@ def test_two_seeds_that_disagree_decide_nothing_however_many_the_images():
         for seed, share in enumerate(shares):
             right[row, 0, seed, : int(share * 4000)] = 1
     base = Outcomes(("random", "grad", "ig"), (0.5,), right)
-    better = decided(base.values)
+    better = decided_pairs(base.values)
     assert better[2, 0] == 1  # the same 20 points in both seeds
     assert better[1, 0] == 0  # 10 and 30: the seeds alone make the difference
 

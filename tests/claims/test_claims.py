@@ -12,7 +12,7 @@ import pytest
 from tests.claims.made import MODEL, TASK, accuracies, finding, results, scored
 from uproar.claims import claim, claims, claims_named, every, judge, most, papers_with_claims
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.names import bare
+from uproar.claims.names import without_options
 from uproar.errors import NotApplicable, UproarError
 from uproar.papers.song2023.claims import variation_lines
 from uproar.papers.vandersmissen2023.claims import methods
@@ -134,7 +134,7 @@ def test_names_are_found_whatever_their_options():
     cells = accuracies({"roar": {"random": {0.9: 0.5}, "sg_sq(ig(steps=8), samples=4)": {0.9: 0.2}}}, 0.01)
     evidence = ClaimEvidence(results(cells), TASK, MODEL)
     assert evidence.estimator("sg_sq(ig)") == "sg_sq(ig(steps=8), samples=4)"
-    assert bare("max(var(grad, samples=3))") == "max(var(grad))"
+    assert without_options("max(var(grad, samples=3))") == "max(var(grad))"
     with pytest.raises(NotApplicable, match="no sg_sq"):
         evidence.estimator("sg_sq(grad)")
 

@@ -14,14 +14,14 @@ from uproar.cli.app import _exit_code
 from uproar.data.catalogue import CATALOGUE
 from uproar.data.task_facts import task_facts
 from uproar.errors import BadInput, UproarError
-from uproar.study.bundled import shipped, study_named, summary
+from uproar.study.bundled import shipped_studies, study_named, summary
 from uproar.study.grid import cells_of
 from uproar.study.outline import SPEED, outline
 from uproar.study.settings import Setting
 from uproar.study.shards import PACKED_BYTES
 from uproar.study.spec import study_of
 
-STUDIES = shipped()
+STUDIES = shipped_studies()
 PAPERS = papers_with_claims()
 TINY = [name for name in STUDIES if name.endswith("-tiny")]
 

@@ -14,7 +14,7 @@ from uproar.claims.registry import claims, papers_with_claims, read_texts
 from uproar.cli.app import _exit_code
 from uproar.report.document import chapters_of
 from uproar.report.paper_figures import figures
-from uproar.study.bundled import shipped, study_named
+from uproar.study.bundled import shipped_studies, study_named
 from uproar.training.recipe import Recipe, recipes
 
 PLUGIN = """
@@ -78,7 +78,7 @@ def test_a_plugin_declares_a_paper_with_claim_recipe_figure_and_study(plugin):
     uproar.extend.load_plugin("author.py")
     assert papers_with_claims()["author2030"] == "Author et al. 2030"
     assert Recipe.named("author2030_short").epochs == 2
-    assert shipped()["author2030-tiny"] == plugin / "studies" / "author2030-tiny.toml"
+    assert shipped_studies()["author2030-tiny"] == plugin / "studies" / "author2030-tiny.toml"
     results = uproar.run(study_named("author2030-tiny"))
     (judgement,) = results.claims
     assert (judgement.claim, judgement.paper) == ("author2030:grad", "Author et al. 2030")

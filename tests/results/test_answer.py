@@ -14,13 +14,13 @@ from uproar.results import judges
 from uproar.results.answer import answer_of_scores
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.flags import Flag
-from uproar.results.judges import Judge, checked
+from uproar.results.judges import Judge, check_judges
 from uproar.results.quality import NetworkQuality
 from uproar.results.recovery import JudgeRecovery
 from uproar.results.scores import Curves, Line
 from uproar.results.study import Results
 from uproar.statistics.intervals import Interval
-from uproar.statistics.sample_size import needed
+from uproar.statistics.sample_size import required_sample_size
 
 from ..report.test_score_report import scores_of
 from .test_view import MODEL, TASK, cells, results
@@ -221,7 +221,7 @@ def test_so_many_images_decide_four_times_out_of_five():
     values = draws.normal(effect, 1, n)
     error = values.std(ddof=1) / np.sqrt(n)
     half = float(scipy.stats.t.ppf(0.975, n - 1) * error)
-    more = needed(effect, half, n - 1, n)
+    more = required_sample_size(effect, half, n - 1, n)
     assert more is not None
     spread = values.std(ddof=1)
     samples = draws.normal(effect, spread, (4000, more))
@@ -232,8 +232,8 @@ def test_so_many_images_decide_four_times_out_of_five():
 def test_a_judge_without_a_control_or_a_test_is_unable():
     alone = Judge("x", "x", "filled", "model", {"ig": 1.0}, {}, "images", 5)
     single = Judge("y", "y", "filled", "model", {"ig": 1.0, "random": 0.0}, {}, "images", 1)
-    assert [bool(judge.unable) for judge in checked([alone, single])] == [True, True]
-    assert checked([single])[0].unable == "1 image cannot be tested"
+    assert [bool(judge.unable) for judge in check_judges([alone, single])] == [True, True]
+    assert check_judges([single])[0].unable == "1 image cannot be tested"
 
 
 def test_a_mask_that_encodes_the_class_is_flagged_and_disqualifies_where_retrained_networks_decide():

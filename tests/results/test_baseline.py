@@ -11,7 +11,7 @@ import pytest
 from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.results.baseline import merge_baseline
 from uproar.results.controls import metric_controls, negative_control
-from uproar.scoring.evaluation import RESAMPLED, Evaluation, averaged
+from uproar.scoring.evaluation import RESAMPLED, Evaluation, average_evaluations
 from uproar.statistics.design import random_ranking
 from uproar.statistics.verdicts import compare
 
@@ -92,12 +92,12 @@ def test_metrics_of_several_random_maps_are_averaged_image_by_image():
         }
         return Evaluation(arrays, {"value": float(np.nanmean(value)), "n": 2, "nan": 0, "note": "", "tied": 0.0})
 
-    mean = averaged([one([0.2, 0.4], [0.1, 0.5]), one([0.4, np.nan], [0.3, 0.7])])
+    mean = average_evaluations([one([0.2, 0.4], [0.1, 0.5]), one([0.4, np.nan], [0.3, 0.7])])
     assert mean.arrays["value"].tolist() == pytest.approx([0.3, 0.4])
     assert mean.arrays["curve"][:, 0].tolist() == pytest.approx([0.3, 0.4])
     assert mean.arrays[RESAMPLED].tolist() == pytest.approx([0.2, 0.6])
     assert mean.value == pytest.approx((0.3 + 0.4) / 2)
-    assert averaged([]) is None
+    assert average_evaluations([]) is None
 
 
 def frame(*rows):

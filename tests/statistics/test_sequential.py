@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from uproar.statistics.sequential import allow_for_stopping, sequential, undecided
+from uproar.statistics.sequential import allow_for_stopping, sequential, undecided_estimators
 from uproar.statistics.verdicts import compare
 
 
@@ -48,9 +48,9 @@ def test_replicates_beyond_the_analysis_that_decided_do_not_change_a_verdict():
 def test_an_analysis_waits_for_whole_replicates():
     data = table({"huge": 0.5}, 3, 3)
     short = data[~((data["estimator"] == "huge") & (data["replicate"] == 2))]
-    assert undecided(sequential(short)) == ["huge"]
+    assert undecided_estimators(sequential(short)) == ["huge"]
     assert sequential(short)["verdict"].tolist() == ["cannot tell before 3 whole replicates"]
-    assert undecided(sequential(data)) == []
+    assert undecided_estimators(sequential(data)) == []
 
 
 def test_an_analysis_spends_its_share_only():
@@ -61,7 +61,7 @@ def test_an_analysis_spends_its_share_only():
         if 0.015 < p < 0.045:
             break
     assert compare(data).set_index("estimator").loc["some", "verdict"] == "better than random"
-    assert "some" in undecided(sequential(data))
+    assert "some" in undecided_estimators(sequential(data))
 
 
 def test_all_analyses_together_err_no_more_often_than_promised():
@@ -70,7 +70,7 @@ def test_all_analyses_together_err_no_more_often_than_promised():
     wrong, trials = 0, 40
     for seed in range(trials):
         verdicts = sequential(table(effects, 13, seed))
-        decided = verdicts[~verdicts["estimator"].isin(undecided(verdicts))]
+        decided = verdicts[~verdicts["estimator"].isin(undecided_estimators(verdicts))]
         wrong += decided["estimator"].str.startswith("null").any()
     assert wrong <= binom.ppf(0.995, trials, 0.05)
 

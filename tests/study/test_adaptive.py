@@ -9,7 +9,7 @@ import pytest
 import uproar
 from uproar.errors import BadInput
 from uproar.remaining_time import seconds_of
-from uproar.runs.run import collected
+from uproar.runs.run import collect_run
 from uproar.statistics.sequential import sequential
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
@@ -73,7 +73,7 @@ def test_what_an_analysis_asked_for_is_missing_when_it_is_lost_and_made_again(do
     bench = bench_for(Setting.all_of(study)[0], str(copy))
     cell = Cell(bench.setting.task, bench.setting.model, "oracle", "roar", 0.45, study.seeds[1])
     (copy / bench.store.name("cell", bench.keys.cell(cell))).unlink()
-    missing = collected(study, copy).table.query("status == 'missing'")
+    missing = collect_run(study, copy).table.query("status == 'missing'")
     # without it nobody knows what was decided: what the next analysis would then ask for is missing too
     assert study.seeds[1] in missing["seed"].tolist() and set(missing["estimator"]) == {"oracle"}
     again = uproar.run(study, store=copy, jobs=1)

@@ -14,7 +14,7 @@ import uproar
 from uproar.audits.registry import Trials
 from uproar.audits.synthetic import NAME
 from uproar.errors import NotApplicable
-from uproar.runs.run import collected
+from uproar.runs.run import collect_run
 from uproar.storage.store import Store
 from uproar.study.bench import bench_for
 from uproar.study.plan import plan
@@ -90,9 +90,9 @@ def test_what_vanishes_before_it_is_collected_is_made_again(whole, copy, monkeyp
         if len(calls) == 1:
             for kind in ("model", "cell", "score", "levels", "shard"):
                 next(p for p in faults.files() if p.parts[-3] == kind).unlink()
-        return collected(*arguments, **options)
+        return collect_run(*arguments, **options)
 
-    monkeypatch.setattr("uproar.runs.run.collected", collect)
+    monkeypatch.setattr("uproar.runs.run.collect_run", collect)
     results = faulty.run(copy)
     assert len(calls) == 2
     assert faulty.tables(results) == whole[1] and results.lost == 0
@@ -134,8 +134,8 @@ def test_a_report_computes_nothing_and_shows_what_is_missing(whole, copy):
     model.write_bytes(model.read_bytes()[:-1])
     cell.unlink()
     bench_for.cache_clear()
-    actual = collected(study, copy)
-    expected = collected(study, whole[0])
+    actual = collect_run(study, copy)
+    expected = collect_run(study, whole[0])
     assert len(actual.table) == len(expected.table)
     status = actual.table["status"].value_counts()
     assert status["missing"] >= 1 and set(status.index) <= {"done", "missing"}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from uproar.metrics.registry import fine_tuning_of
-from uproar.storage.inventory import listed
+from uproar.storage.inventory import list_store
 from uproar.storage.store import Store
 from uproar.study.bench import bench_for
 from uproar.study.collect import collect
@@ -59,7 +59,7 @@ def test_one_fine_tuning_of_a_kind_serves_all_estimators_of_a_replicate(study, d
     keys = {bench.keys.fine_tuned(fine_tuning_of(name), seed) for name in METRICS for seed in (0, 1)}
     assert len(keys) == 4
     assert all(bench.store.has("fine-tuned", key) for key in keys)
-    assert listed(bench.store).kinds()["fine-tuned"][0] == 4
+    assert list_store(bench.store).kinds()["fine-tuned"][0] == 4
     assert not plan(study, Store(place)).jobs
 
 

@@ -7,10 +7,10 @@ from uproar.audits.registry import (
     Trials,
     audit,
     audits,
-    merged,
     read_audit,
     studies_of,
     trials_of,
+    unique_names,
 )
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "Trials",
     "audit",
     "audits",
-    "merged",
     "read_audit",
     "studies_of",
     "trials_of",
+    "unique_names",
 ]

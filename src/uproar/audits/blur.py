@@ -12,7 +12,7 @@ from pydantic import Field
 
 from uproar.audits.filtered import SMOOTH_CONTROL, Filters, left_out, plain_names
 from uproar.audits.plots import heat_map
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, merged
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, unique_names
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Mark, Plot, State
@@ -34,7 +34,7 @@ def _studies(study: Study, *, protocol: str, sigma: float, size: int, road: bool
     plain = plain_names(study)
     filters = Filters(sigma, size)
     filtered = [name for one in plain for name in filters.named(one).values()]
-    names = merged(plain, [*filtered, SMOOTH_CONTROL])
+    names = unique_names(plain, [*filtered, SMOOTH_CONTROL])
     return {"filtered": study.with_changes(estimators=names, protocols=(protocol,), metrics=(ROAD,) if road else ())}
 
 

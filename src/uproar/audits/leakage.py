@@ -12,7 +12,7 @@ import pandas as pd
 from uproar.audits.decoupled import DECOUPLED, by_fraction, decoupled_plot, distance, donor_effects, warnings
 from uproar.audits.plots import REMOVED, lines
 from uproar.audits.predictions import Predictions, Reader
-from uproar.audits.registry import Evidence, audit, conclude, merged
+from uproar.audits.registry import Evidence, audit, conclude, unique_names
 from uproar.errors import NotApplicable
 from uproar.results.finding import Finding, Mark, Plot, State
 from uproar.statistics.design import BASELINE
@@ -33,7 +33,7 @@ NEAR_ZERO = 0.05
 def _studies(study: Study, *, ways_out: bool = True) -> Mapping[str, Study]:
     asked = ("kar",) if "kar" in study.protocols else ()
     protocols = (*DIAGNOSIS, *asked, *DECOUPLED, *(OTHER_WAYS if ways_out else ()))
-    names = merged((BASELINE,), study.estimators)
+    names = unique_names((BASELINE,), study.estimators)
     parts = {"masks": study.with_changes(protocols=protocols, estimators=names, metrics=())}
     if ways_out:
         parts["blind"] = study.with_changes(protocols=("roar", "roar:mask"), estimators=BLIND, metrics=())

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from uproar.audits.plots import lines
 from uproar.audits.predictions import Predictions
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
 from uproar.protocols import protocol_named
@@ -39,8 +39,8 @@ FEWEST = 20
 def _studies(study: Study, *, margin: float) -> Mapping[str, Study]:
     """The study's own retraining: nothing new where it has a random ranking."""
     asked = tuple(p for p in study.protocols if p in PROTOCOLS) or ("roar",)
-    asked = merged([_with_pixels(p) for p in asked], asked)
-    names = merged((BASELINE,), study.estimators)
+    asked = unique_names([_with_pixels(p) for p in asked], asked)
+    names = unique_names((BASELINE,), study.estimators)
     return {"retrained": study.with_changes(protocols=asked, estimators=names, metrics=())}
 
 

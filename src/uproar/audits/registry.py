@@ -202,10 +202,10 @@ def trials_of(call: Call) -> Trials | None:
     return wanted(**entry.bind(**dict(call.options))) if wanted else None
 
 
-def merged(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+def unique_names(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     """Names with more names, each once.
 
-    >>> merged(["grad", "ig"], ["random", "grad"])
+    >>> unique_names(["grad", "ig"], ["random", "grad"])
     ('grad', 'ig', 'random')
     """
     return tuple(dict.fromkeys([*names, *more]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from uproar.audits.plots import heat_map
-from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, knows_truth, merged
+from uproar.audits.registry import OWN, Evidence, StudyEvidence, audit, conclude, knows_truth, unique_names
 from uproar.audits.values_per_image import advantage, advantage_table, values_per_image
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import judges, read_metric, uses_order
@@ -52,7 +52,7 @@ def _metrics(study: Study, metrics: Sequence[str]) -> tuple[str, ...]:
     wanted = [name for name in metrics if read_metric(name).name not in own]
     if POINTING not in own and knows_truth(study.tasks[0]):
         wanted.append(POINTING)
-    return merged(study.metric_names, [str(read_metric(name)) for name in wanted])
+    return unique_names(study.metric_names, [str(read_metric(name)) for name in wanted])
 
 
 def _studies(study: Study, metrics: Sequence[str], replicates: int) -> Mapping[str, Study]:

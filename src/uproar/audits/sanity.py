@@ -68,7 +68,7 @@ def sanity(
     """
     names = _ranked(evidence.study)
     layers = _layers(evidence["weights"], _metric(similarity), names)
-    rows = kept({name: curve[:, -1] for name, curve in layers.items()}, limit)
+    rows = kept_similarity({name: curve[:, -1] for name, curve in layers.items()}, limit)
     if rows.empty:
         raise NotApplicable("no estimator has maps of the trained and of the fresh networks; see the list of problems")
     learned = pd.DataFrame()
@@ -97,10 +97,10 @@ def sanity(
     )
 
 
-def kept(similarity: Mapping[str, np.ndarray], limit: float) -> pd.DataFrame:
+def kept_similarity(similarity: Mapping[str, np.ndarray], limit: float) -> pd.DataFrame:
     """Mean similarity of each estimator over replicates with its 95 % interval, and whether it ignores the change.
 
-    >>> kept({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.12])}, 0.5)["ignores"].tolist()
+    >>> kept_similarity({"sobel": np.array([1.0, 1.0]), "grad": np.array([0.1, 0.12])}, 0.5)["ignores"].tolist()
     [True, False]
     """
     rows = []
@@ -158,14 +158,14 @@ def _learned(evidence: Evidence, similarity: Similarity, limit: float) -> tuple[
             f"The network {LABELS} gets {100 * plain.mean():.0f} % of the test images right (chance "
             f"{100 * chance:.0f} %); both networks are asked about the image's true class."
         )
-    return kept(similarities, limit), notes
+    return kept_similarity(similarities, limit), notes
 
 
 def _alike(a: np.ndarray, b: np.ndarray, similarity: Similarity) -> float:
     return float(_mean(compare(torch.as_tensor(a), torch.as_tensor(b), similarity).numpy()[:, None])[0])
 
 
-def rewarded(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
+def rewarded_estimators(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
     """Estimators that ignore the model and yet are better than random, by protocol."""
     ignoring = set(rows.loc[rows["ignores"], "estimator"])
     better = {protocol: [e for e in table.index[table["side"] > 0] if e in ignoring] for protocol, table in own.items()}
@@ -175,7 +175,7 @@ def rewarded(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame]) -> dict[str, l
 def state(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float) -> State:
     """Misled by a method that claims to ask the model and does not, or by a benchmark that rewards ignoring it."""
     asks = rows[rows["asks the model"]]
-    ignored = bool(asks["ignores"].any() or rewarded(rows, own))
+    ignored = bool(asks["ignores"].any() or rewarded_estimators(rows, own))
     return conclude(misleads=ignored, holds=bool((asks["high"] < limit).all()))
 
 
@@ -214,7 +214,7 @@ def _sentence(rows: pd.DataFrame, own: Mapping[str, pd.DataFrame], limit: float)
     open_ones = rows[~rows["ignores"] & (rows["high"] >= limit)]
     if len(open_ones):
         words += f"; {', '.join(open_ones['estimator'])} cannot be told"
-    for protocol, names in rewarded(rows, own).items():
+    for protocol, names in rewarded_estimators(rows, own).items():
         words += f"; {protocol.upper()} calls {', '.join(names)} better than random all the same"
     return f"{words} ({counted(n, 'replicate')})."
 

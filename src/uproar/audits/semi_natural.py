@@ -11,7 +11,7 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import bars, heat_map
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.data import load
 from uproar.data.watermark import stripes_mark
@@ -79,7 +79,7 @@ def chains_of(base: str, estimators: Sequence[str], bands: int) -> dict[str, str
     rect = read_chain(str(Call("rect", (inner,)))).name
     pooling = read_chain(str(Call("pooling", (inner,), (("bands", bands),)))).name
     others = [read_chain(name).name for name in estimators]
-    return {"Rect": rect, "Pooling": pooling} | {name: name for name in merged([own], others)}
+    return {"Rect": rect, "Pooling": pooling} | {name: name for name in unique_names([own], others)}
 
 
 @audit(
@@ -109,7 +109,7 @@ def semi_natural(
             )
     table = scores_of(parts, chains)
     gaps = gaps_of(parts, chains)
-    flips = turned(gaps)
+    flips = turned_pairs(gaps)
     return Finding(
         state_of(gaps, flips),
         _sentence(table, flips),
@@ -174,7 +174,7 @@ def gaps_of(parts: Mapping[str, StudyEvidence], chains: Mapping[str, str]) -> pd
     return advantage_table(gaps, ["metric", "map", "other", "set"], "gap")
 
 
-def turned(gaps: pd.DataFrame) -> pd.DataFrame:
+def turned_pairs(gaps: pd.DataFrame) -> pd.DataFrame:
     """Pairs of maps of which each is decidedly better in one set and worse in another, by one metric."""
     rows = []
     for (metric, a, b), group in gaps.groupby(["metric", "map", "other"], sort=False):

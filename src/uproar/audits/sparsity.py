@@ -11,7 +11,7 @@ import pandas as pd
 from pydantic import Field
 
 from uproar.audits.plots import bars, lines
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, knows_truth, merged
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, knows_truth, unique_names
 from uproar.audits.values_per_image import advantage, advantage_table
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
@@ -42,13 +42,15 @@ def _studies(
     study: Study, estimators: Sequence[str], metrics: Sequence[str], replicates: int, margin: float
 ) -> Mapping[str, Study]:
     """The density of values of all estimators, and the metrics of fine maps, plain and blurred."""
-    names = merged([str(read_metric(m)) for m in metrics], [POINTING] if knows_truth(study.tasks[0]) else [])
+    names = unique_names([str(read_metric(m)) for m in metrics], [POINTING] if knows_truth(study.tasks[0]) else [])
     some = {"protocols": (), "seeds": study.seeds[:replicates]}
-    everyone = merged([chain.name for chain in study.chains], _canonical(estimators))
+    everyone = unique_names([chain.name for chain in study.chains], _canonical(estimators))
     pairs = tuple(name for e in _canonical(estimators) for name in (e, coarsened(e)))
     return {
         GRAIN: study.with_changes(
-            estimators=merged(everyone, [coarsened(e) for e in _canonical(estimators)]), metrics=(DENSITY,), **some
+            estimators=unique_names(everyone, [coarsened(e) for e in _canonical(estimators)]),
+            metrics=(DENSITY,),
+            **some,
         ),
         BLURRED: study.with_changes(estimators=pairs, metrics=names, **some),
     }

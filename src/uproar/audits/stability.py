@@ -21,7 +21,7 @@ from uproar.statistics.bootstrap import percentile_interval
 from uproar.statistics.concordance import kendall
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Numbers as Array
-from uproar.statistics.rank_resampling import beats, decided, halves, resampled
+from uproar.statistics.rank_resampling import beats, decided_pairs, halves, resampled_means
 from uproar.wording import counted
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def stability(
     if fill != "same":
         changes[f"fill {_other(evidence.study, fill)}"] = _outcomes(evidence["fill"], protocol)
     changes |= {f"model {name}": _outcomes(evidence[f"model {name}"], protocol) for name in models}
-    draws = resampled(base.values)
-    better = decided(base.values, sign)
-    table, turned = compared(base, changes, draws, better, sign)
+    draws = resampled_means(base.values)
+    better = decided_pairs(base.values, sign)
+    table, turned = compare_rankings(base, changes, draws, better, sign)
     chance, order = beats(draws, sign), np.argsort(-sign * base.means, kind="stable")
     pairs = _pairs(base, chance, order, better)
     total = len(base.names) * (len(base.names) - 1) // 2
@@ -157,7 +157,7 @@ Turn = tuple[str, str, str]
 """What changes, and the two estimators: the first is better in the study, and worse then."""
 
 
-def compared(
+def compare_rankings(
     base: Outcomes, changes: Mapping[str, Outcomes], draws: Array, better: np.ndarray, sign: int
 ) -> tuple[pd.DataFrame, list[Turn]]:
     """How far rankings under other conditions agree with the study's, and the pairs that decidedly turn round."""
@@ -173,9 +173,9 @@ def compared(
         names = [name for name in base.names if name in other.names]
         rows_of = [base.names.index(name) for name in names]
         same = other.of(names)
-        again = resampled(same.values)
+        again = resampled_means(same.values)
         tau = kendall(draws[:, rows_of], again)
-        turns = better[np.ix_(rows_of, rows_of)] * decided(same.values, sign) < 0
+        turns = better[np.ix_(rows_of, rows_of)] * decided_pairs(same.values, sign) < 0
         mine = [(what, names[i], names[j]) for i, j in np.argwhere(turns) if better[rows_of[i], rows_of[j]] > 0]
         turned += mine
         point = kendall(base.means[rows_of], same.means)

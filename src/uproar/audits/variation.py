@@ -14,7 +14,7 @@ from pydantic import Field
 
 from uproar.audits.filtered import Filters, left_out, plain_names, squared
 from uproar.audits.plots import lines, scatter
-from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, merged
+from uproar.audits.registry import Evidence, StudyEvidence, audit, conclude, unique_names
 from uproar.errors import NotApplicable
 from uproar.protocols import protocol_named
 from uproar.results.finding import Finding, Plot, State
@@ -42,9 +42,9 @@ def _studies(study: Study, *, protocol: str, squares: bool, sigma: float, size: 
         raise NotApplicable(
             f"{counted(len(plain), 'unfiltered estimator')} with random are too few for a line; use at least {LEAST}"
         )
-    bases = merged(plain, list(squared(plain).values()) if squares else [])
+    bases = unique_names(plain, list(squared(plain).values()) if squares else [])
     filters = Filters(sigma, size)
-    names = merged(bases, [name for one in bases for name in filters.named(one).values()])
+    names = unique_names(bases, [name for one in bases for name in filters.named(one).values()])
     return {"filtered": study.with_changes(estimators=names, protocols=(protocol,), metrics=(MAPS, ROAD))}
 
 

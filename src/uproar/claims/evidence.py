@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from uproar.claims.names import bare, options_of, read_higher
+from uproar.claims.names import options_of, read_higher, without_options
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.claim_outcome import Measure, Missing, Range
@@ -78,7 +78,7 @@ class ClaimEvidence:
         if protocol not in self._names:
             some = self.cells if protocol is None else self.cells[self.cells["protocol"] == protocol]
             names = [*some["estimator"].unique(), *([] if protocol else self._scored)]
-            self._names[protocol] = {bare(str(name)): str(name) for name in reversed(names)}
+            self._names[protocol] = {without_options(str(name)): str(name) for name in reversed(names)}
         if wanted in self._names[protocol]:
             return self._names[protocol][wanted]
         where = "" if protocol is None else f" under {protocol}"

@@ -10,10 +10,10 @@ from uproar.metrics.registry import family_of, metrics, read_metric
 
 
 @functools.lru_cache(maxsize=512)
-def bare(name: str) -> str:
+def without_options(name: str) -> str:
     """An estimator's name without options.
 
-    >>> bare("gaussian(sg_sq(ig(steps=50), samples=20), sigma=2.0)")
+    >>> without_options("gaussian(sg_sq(ig(steps=50), samples=20), sigma=2.0)")
     'gaussian(sg_sq(ig))'
     """
 

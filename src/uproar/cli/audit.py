@@ -11,7 +11,7 @@ from rich.markup import escape
 from uproar.cli.checks import check_run
 from uproar.cli.console import output, some
 from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json
 from uproar.cli.options import HOW, Jobs, Moved, Plugins, RayAddress, RunFolder, Slurm, Stored, Trust, flag
 from uproar.cli.options import names as names_option
@@ -44,7 +44,7 @@ def audit(
     from uproar.audits import audits  # torch and tables load slowly
     from uproar.cli.next_steps import command, print_next
     from uproar.cli.print_results import finish, print_findings
-    from uproar.runs.execute import completed
+    from uproar.runs.execute import run_to_end
     from uproar.runs.folder import read_run, write_run
     from uproar.study.executors import workers
 
@@ -64,8 +64,8 @@ def audit(
             print_next(f"{command('audit', folder, *some_only)} asks them")
         return 0
     study = study.with_changes(audits=[one.audit for one in planned])
-    with watched("planning") as watch, kept(f"Finished cells are in {public(root)}; {AGAIN}"):
-        done = completed(study, root, jobs, of_study(watch), ray, slurm=slurm)
+    with watched("planning") as watch, keeping(f"Finished cells are in {public(root)}; {AGAIN}"):
+        done = run_to_end(study, root, jobs, of_study(watch), ray, slurm=slurm)
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts)
         watch.say("drawing the report")

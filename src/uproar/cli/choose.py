@@ -16,8 +16,8 @@ from uproar.cli.checks import check_classes, check_folder, check_output_option, 
 from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.default_folder import default_folder
-from uproar.cli.interrupt import AGAIN, NOTHING, kept
-from uproar.cli.next_steps import command, opened, print_next, same_subject
+from uproar.cli.interrupt import AGAIN, NOTHING, keeping
+from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
     HOW,
     WHAT,
@@ -126,7 +126,7 @@ def choose(
     for file in plugin or ():
         load_plugin(file)
     asked, place, began = some("--methods", methods, USUAL), Store(kept_maps), time.perf_counter()
-    with watched("reading the images") as watch, kept(_left(kept_maps)):
+    with watched("reading the images") as watch, keeping(_left(kept_maps)):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
         subject, labelled = labelled_subject(chosen, None, model, weights, seed, watch, answers, target)  # type: ignore[arg-type]
         tuner = None if images is None else fine_tuner_of(subject, chosen, seed, place)
@@ -168,7 +168,7 @@ def choose(
     )
     again += [] if target is None else ["--target", target]
     maps = "" if best is None else f"{command('explain', *again, '--estimators', best)} shows its maps"
-    print_next(opened(page), maps)
+    print_next(open_page_hint(page), maps)
     return 0
 
 

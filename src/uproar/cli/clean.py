@@ -13,12 +13,12 @@ from rich.markup import escape
 
 from uproar.cli.console import note, output, table
 from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import kept
+from uproar.cli.interrupt import keeping
 from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, WHAT, Trust, flag
 from uproar.cli.progress import watched
-from uproar.cli.store import confirmed, needed_by, opened_store, size_text
+from uproar.cli.store import is_confirmed, needed_by, opened_store, size_text
 from uproar.errors import BadInput, UproarError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def clean(
     """
     if not folder.is_dir():
         raise BadInput(f"{folder} is not a folder: name the one that holds your runs.")
-    with watched("looking for runs") as watch, kept(NOT_REMOVED):
+    with watched("looking for runs") as watch, keeping(NOT_REMOVED):
         contents = list(_contents(folder, trust))
         for done, content in enumerate(contents, 1):
             _look_through(content, maps)
@@ -85,7 +85,7 @@ def clean(
         output.print("Nothing to remove.")
         return 0
     output.print("A study of another folder that uses one of these stores may need it.", style="yellow", soft_wrap=True)
-    if not confirmed(yes):
+    if not is_confirmed(yes):
         print_next(f"{command('store', 'clean', contents[0].runs[0])} lists files" if contents[0].runs else "")
         return 0
     _remove(contents)
@@ -140,9 +140,9 @@ def _found(folder: Path) -> tuple[list[Path], list[Path]]:
 
 def _look_through(content: StoreContent, maps: bool) -> None:
     """Find out what a store holds, and what of it no run needs."""
-    from uproar.storage.inventory import listed
+    from uproar.storage.inventory import list_store
 
-    inventory = listed(content.store)
+    inventory = list_store(content.store)
     content.bytes = sum(content.store.backend.sizes().values())
     if content.unreadable:
         return

@@ -14,7 +14,7 @@ from rich.text import Text
 from uproar.cli.terminal_tables import table
 from uproar.errors import BadInput
 
-__all__ = ["errors", "listed", "note", "output", "print_file", "some", "table"]
+__all__ = ["errors", "note", "output", "print_file", "some", "split_list", "table"]
 
 
 class Screen(Console):
@@ -32,14 +32,14 @@ class Screen(Console):
         if soft_wrap and self.on_terminal:
             rendering: dict[str, Any] = {name: options.get(name) for name in ("markup", "highlight")}
             texts = [self.render_str(o, **rendering) if isinstance(o, str) else o for o in objects]
-            objects = tuple(broken(o, self.width) if isinstance(o, Text) else o for o in texts)
+            objects = tuple(wrap_words(o, self.width) if isinstance(o, Text) else o for o in texts)
         super().print(*objects, soft_wrap=soft_wrap, **options)
 
 
-def broken(text: Text, width: int) -> Text:
+def wrap_words(text: Text, width: int) -> Text:
     """A text with line ends in place of spaces, so that lines fit, but for words that are wider.
 
-    >>> broken(Text("to be found in /a/long/path now"), 12).plain
+    >>> wrap_words(Text("to be found in /a/long/path now"), 12).plain
     'to be found\\nin\\n/a/long/path\\nnow'
     """
     lines: list[str] = []
@@ -68,10 +68,10 @@ def print_file(what: str, path: str | Path) -> None:
     output.print(f"{escape(what)}: [bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
-def listed(values: list[str] | None) -> list[str] | None:
+def split_list(values: list[str] | None) -> list[str] | None:
     """`a,b(c=1,d=2)` and repeated options as one list: commas inside brackets do not split.
 
-    >>> listed(["grad,sg(ig, samples=20)", "random"])
+    >>> split_list(["grad,sg(ig, samples=20)", "random"])
     ['grad', 'sg(ig, samples=20)', 'random']
     """
     if not values:
@@ -89,7 +89,7 @@ def listed(values: list[str] | None) -> list[str] | None:
 
 def some(option: str, values: list[str] | None, default: Iterable[str]) -> list[str]:
     """What an option lists, or the default without it; a list of nothing is refused."""
-    names = listed(values)
+    names = split_list(values)
     if names is None:
         return list(default)
     if not names:

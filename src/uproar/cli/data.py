@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from uproar.cli.completion import complete_names
 from uproar.cli.console import errors, output, print_file
-from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json, with_json
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, WHERE, Command, Group, flag, option
@@ -62,7 +62,7 @@ def get_set(
     from uproar.data.download import get
 
     known = public_dataset(name)
-    with watched(f"asking for {name}") as watch, kept("What was downloaded is kept; " + AGAIN):
+    with watched(f"asking for {name}") as watch, keeping("What was downloaded is kept; " + AGAIN):
         folder, note = get(known, download_root(), _listener(watch))
     add_to_json(name=name, folder=folder, note=note)
     output.print(f"{name} is in [bold]{escape(str(folder))}[/]. {note}".rstrip(), soft_wrap=True)

@@ -11,9 +11,9 @@ from rich.markup import escape
 from uproar.cli.checks import check_classes, check_file, check_output_option, check_target_option
 from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json
-from uproar.cli.next_steps import command, opened, print_next, same_subject
+from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
     WHAT,
     WHERE,
@@ -136,7 +136,7 @@ def explain(
     from uproar.storage.store import Store
 
     limit, kept_maps = LIMIT if limit is None else limit, Store(store)
-    with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
+    with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, kept_maps, watch)
         subject = make_subject(chosen, model, weights, target, seed, watch, answers)  # type: ignore[arg-type]
         maps, quality, layers = _explained(subject, chosen, chains, kept_maps, out, watch)
@@ -155,7 +155,9 @@ def explain(
     )
     judged = ["--maps", str(save)] if save else ["--estimators", ",".join(maps)]
     judged += [] if target == "predicted" else ["--target", target]
-    print_next(opened(out), f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps")
+    print_next(
+        open_page_hint(out), f"{command('score', *again, *judged, '--limit', str(len(subject.x)))} judges these maps"
+    )
     return 0
 
 
@@ -263,7 +265,7 @@ def _explain_both(
             f"{len(chosen.tasks)} tasks and {len(chosen.models)} models."
         )
     files = _files(save, chains)
-    with watched("reading the images") as watch, kept(f"Finished maps are in {store}; {AGAIN}"):
+    with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
         bench = bench_for(Setting.all_of(chosen)[0], store)
         bench.base_models.get(seed, listen=watch.counting("epochs", f"training {bench.spec.name}"))
         write_maps(bench, chains, seed, files, watch.counting("maps", "explaining"))
@@ -287,7 +289,8 @@ def _explain_both(
         print_file(chain.name, name)
     compared = ",".join([BASELINE, *stored])
     print_next(
-        opened(out), f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps"
+        open_page_hint(out),
+        f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps",
     )
     return 0
 

@@ -73,7 +73,7 @@ _said: list[str] = []
 
 
 @contextlib.contextmanager
-def kept(sentence: str | Callable[[], str]) -> Iterator[None]:
+def keeping(sentence: str | Callable[[], str]) -> Iterator[None]:
     """Whoever stops what happens here is told what it leaves; the innermost of several is."""
     try:
         yield

@@ -23,7 +23,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.registry import Entry
 from uproar.removal import fills
 from uproar.results.recovery import trust
-from uproar.study.bundled import shipped, summary
+from uproar.study.bundled import shipped_studies, summary
 from uproar.training.recipe import recipes
 
 Table = dict[str, Any]
@@ -129,7 +129,7 @@ def _claims() -> list[Table]:
 
 
 def _studies() -> list[Table]:
-    rows = [[name, summary(path.read_text(encoding="utf-8"))] for name, path in shipped().items()]
+    rows = [[name, summary(path.read_text(encoding="utf-8"))] for name, path in shipped_studies().items()]
     return [_table("studies", ["name", "what it is"], rows)]
 
 

@@ -11,7 +11,7 @@ import typer
 from uproar.cli.checks import check_folder, check_run
 from uproar.cli.completion import complete_runs
 from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import kept
+from uproar.cli.interrupt import keeping
 from uproar.cli.next_steps import command
 from uproar.cli.options import WHERE, Trust, option
 from uproar.cli.progress import watched
@@ -41,7 +41,7 @@ def merge(
 
     facts = {"command": public_command(["uproar", *sys.argv[1:]])}
     left = f"The runs are as they were; remove {out} before you merge again."
-    with watched("copying results") as watch, kept(left):
+    with watched("copying results") as watch, keeping(left):
         merged = merge_runs(folders, out, facts, trust, watch.counting("results", "copying"))
         watch.say("drawing the report")
         page = merged.report(out)

@@ -29,7 +29,7 @@ def command(*words: str | Path | None) -> str:
     return public_command(["uproar", *(str(word) for word in words if word is not None)])
 
 
-def opened(page: Path) -> str:
+def open_page_hint(page: Path) -> str:
     """Open a page."""
     return f"open {page}"
 
@@ -37,12 +37,12 @@ def opened(page: Path) -> str:
 def after_run(results: Run, page: Path, folder: Path, resume: str = RESUME) -> Sequence[str]:
     """After a run or a report of one: finish it, add replicates, open it, audit it."""
     if "missing" in set(results.problems["status"]):
-        return (opened(page), resume)
+        return (open_page_hint(page), resume)
     retrained = bool(len(results.table))
     if retrained and len(set(results.table["seed"])) < 2:
-        return (opened(page), "the same command with --seeds 3 adds replicates, for verdicts")
+        return (open_page_hint(page), "the same command with --seeds 3 adds replicates, for verdicts")
     audit = f"{command('audit', folder)} asks whether these scores mislead"
-    return (opened(page), "" if results.findings or not retrained else audit)
+    return (open_page_hint(page), "" if results.findings or not retrained else audit)
 
 
 def same_subject(

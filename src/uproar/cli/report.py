@@ -13,9 +13,9 @@ from rich.markup import escape
 from uproar.cli.checks import check_folder, check_run
 from uproar.cli.console import note, output, print_file
 from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import kept
+from uproar.cli.interrupt import keeping
 from uproar.cli.json_output import add_to_json
-from uproar.cli.next_steps import opened, print_next
+from uproar.cli.next_steps import open_page_hint, print_next
 from uproar.cli.options import WHERE, Moved, RunFolder, Stored, Trust, option
 from uproar.cli.print_results import Compare, add_scores_to_json, check_compared, print_comparisons
 from uproar.cli.progress import machine_lines, watched
@@ -71,7 +71,7 @@ def report(
         check_compared(compare, [chain.name for chain in chosen.chains])
     if markdown is None and latex is None:
         return write_and_print(chosen, root, folder, out or folder, facts, compare)
-    with watched("collecting the results") as watch, kept(UNCHANGED):
+    with watched("collecting the results") as watch, keeping(UNCHANGED):
         results = run_in(folder, chosen, root, facts)
         watch.say("drawing the page and its figures")
         page = results.report(latex, "latex") if markdown is None else results.report(markdown, "markdown")
@@ -85,7 +85,7 @@ def _report_scores(folder: Path, out: Path, latex: Path | None, compare: str | N
     scores = read_scores(folder)
     if compare is not None:
         check_compared(compare, scores.table["method"])
-    with watched("drawing the report"), kept(UNCHANGED):
+    with watched("drawing the report"), keeping(UNCHANGED):
         page = write_scores(scores, out) if latex is None else write_latex(scores, latex)
     add_scores_to_json(scores, page)
     print_comparisons(scores.comparisons.rename(columns={"metric": "measure"}), {}, compare)
@@ -114,7 +114,7 @@ def write_and_print(
     from uproar.study.progress import read_progress
 
     state = read_progress(folder)
-    with watched("collecting the results") as watch, kept(UNCHANGED):
+    with watched("collecting the results") as watch, keeping(UNCHANGED):
         results = run_in(folder, study, root, facts)
         watch.say("drawing the report")
         page = written(lambda: results.report(out))
@@ -139,5 +139,5 @@ def results(
     page = write_overview(folder)
     add_to_json(overview=page)
     print_file("Overview", page)
-    print_next(opened(page))
+    print_next(open_page_hint(page))
     return 0

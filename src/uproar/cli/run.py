@@ -12,7 +12,7 @@ from uproar.cli.checks import check_folder
 from uproar.cli.completion import complete_names
 from uproar.cli.console import note, output
 from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.next_steps import command
 from uproar.cli.options import HOW, WHERE, Jobs, RayAddress, Slurm, flag, option
 from uproar.cli.print_results import Compare, check_compared
@@ -140,7 +140,7 @@ def _run(
     """Run what is missing, record the run in its folder, write and print its results."""
     from uproar.cli.imputer import compile_imputer
     from uproar.cli.print_results import finish, print_results
-    from uproar.runs.execute import completed
+    from uproar.runs.execute import run_to_end
     from uproar.runs.folder import earlier_facts, write_run  # torch loads slowly
     from uproar.study.bundled import file_named
     from uproar.study.environment import environment
@@ -151,18 +151,21 @@ def _run(
     wall = before["wall"]
     facts |= {**environment(), "wall": {**wall, "begun": wall["begun"] + 1}}
     facts["executor"] = _executor_name(jobs, ray, slurm, study.device)
-    with watched("planning") as watch, kept(f"Finished cells are in {public(root)}; {AGAIN}"):
+    with watched("planning") as watch, keeping(f"Finished cells are in {public(root)}; {AGAIN}"):
         compile_imputer(study.fill, study.metrics, watch)
         watch.say("planning")
         listen = kept_in(folder, of_study(watch), lambda: write_run(folder, study, root, facts, text))
-        done = completed(study, root, jobs, listen, ray, limit_seconds, slurm)
+        done = run_to_end(study, root, jobs, listen, ray, limit_seconds, slurm)
     state, spent = done.progress, done.seconds
     new = state.total - state.cached
     wall = {**facts["wall"], "seconds": round(wall["seconds"] + spent, 1), "ended": wall["ended"] + 1}
     facts |= {"seconds": round(spent, 1), "wall": wall}
     if not new and before["wall"]["ended"]:
         facts = before  # nothing was done: the record is that of who did it
-    with watched("drawing the report"), kept(f"All cells are kept; the report is written by: uproar report {folder}"):
+    with (
+        watched("drawing the report"),
+        keeping(f"All cells are kept; the report is written by: uproar report {folder}"),
+    ):
         results = done.results.with_facts(facts)
         write_run(folder, study, root, facts, text)
         page = written(lambda: results.report(folder))

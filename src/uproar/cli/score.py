@@ -16,8 +16,8 @@ from uproar.cli.checks import check_classes, check_folder, check_output_option, 
 from uproar.cli.console import check_size, errors, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.default_folder import default_folder
-from uproar.cli.interrupt import AGAIN, NOTHING, kept
-from uproar.cli.next_steps import command, opened, print_next, same_subject
+from uproar.cli.interrupt import AGAIN, NOTHING, keeping
+from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
     HOW,
     WHAT,
@@ -174,7 +174,7 @@ def score(
     chains = require_maps([read_chain(name) for name in _with_control(made, own, not no_random)])
     if compare is not None:
         check_compared(compare, [*own, *(chain.name for chain in chains)])
-    with watched("reading the images") as watch, kept(_left(kept_maps)):
+    with watched("reading the images") as watch, keeping(_left(kept_maps)):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, place, watch, train)
         arrays = cut(given, chosen.x)
         right = None if labels is None else check_labels(read_labels(labels), labels, chosen)
@@ -207,7 +207,7 @@ def score(
     retrained = ",".join(chain.name for chain in chains)
     again = same_subject(None, task, model, weights, None, plugin, data_root=data_root)
     asked_again = f"{command('run', *again, '--estimators', retrained)} asks the same by retraining"
-    print_next(opened(page), asked_again if images is None and len(chains) > 1 else "")
+    print_next(open_page_hint(page), asked_again if images is None and len(chains) > 1 else "")
     return 0
 
 

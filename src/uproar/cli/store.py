@@ -13,7 +13,7 @@ from rich.markup import escape
 from uproar.cli.completion import complete_runs
 from uproar.cli.console import errors, note, output, table
 from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import AGAIN, kept
+from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json, json_wanted, with_json
 from uproar.cli.next_steps import command, print_next
 from uproar.cli.options import HOW, Command, Group, Jobs, Moved, Trust, flag
@@ -61,7 +61,7 @@ def verify(run: Run, trust: Trust = False) -> int:
 def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = False, data_root: DataRoot = None) -> int:
     """Set damaged files aside and make again whatever the run lacks; its report is written anew."""
     from uproar.cli.print_results import finish
-    from uproar.runs.execute import completed
+    from uproar.runs.execute import run_to_end
     from uproar.runs.folder import read_run, write_run  # torch loads slowly
     from uproar.storage.inventory import set_aside
 
@@ -75,8 +75,8 @@ def repair(run: Run, jobs: Jobs = None, weights: Moved = None, trust: Trust = Fa
     inventory = _verified(store)
     _print_damaged(inventory)
     set_aside(store, inventory)
-    with watched("planning") as watch, kept(f"Finished cells are in {public(place)}; {AGAIN}"):
-        done = completed(study, place, jobs, of_study(watch))
+    with watched("planning") as watch, keeping(f"Finished cells are in {public(place)}; {AGAIN}"):
+        done = run_to_end(study, place, jobs, of_study(watch))
     results = done.results.with_facts(facts)
     write_run(folder, study, place, facts)
     note(*results.notices)
@@ -104,13 +104,13 @@ def clean(
 
     Nothing is removed before you agree. Not to be used while a run writes into the store.
     """
-    from uproar.storage.inventory import listed
+    from uproar.storage.inventory import list_store
 
     opened = [opened_store(run, weights, trust) for run in runs]
     store = opened[0][0]
     if any(other.root != store.root for other, _ in opened):
         raise BadInput(f"{' and '.join(runs)} use different stores: clean one after the other.")
-    inventory = listed(store)
+    inventory = list_store(store)
     needed = needed_by([study for _, study in opened if study is not None], store)
     unneeded = {
         store.name(*item): size for item, size in inventory.items.items() if needed is not None and not needed(item)
@@ -127,7 +127,7 @@ def clean(
             "Studies of other folders that use this store may need them: name those folders too.", style="yellow"
         )
     _print_files("Files set aside or left unfinished", inventory.leftovers)
-    if not confirmed(yes):
+    if not is_confirmed(yes):
         return 0
     for name in removable:
         store.backend.remove(name)
@@ -137,7 +137,7 @@ def clean(
     return 0
 
 
-def confirmed(yes: bool) -> bool:
+def is_confirmed(yes: bool) -> bool:
     """Whether what was listed may be removed: said beforehand, or asked for on a terminal; a program is not asked."""
     if yes or (sys.stdin.isatty() and not json_wanted() and typer.confirm("Remove them?")):
         return True
@@ -180,10 +180,10 @@ def needed_by(studies: list[Study], store: Store) -> Callable[[tuple[str, str]],
 
 def _verified(store: Store) -> Inventory:
     """What is there, verified and printed."""
-    from uproar.storage.inventory import verified
+    from uproar.storage.inventory import verify_store
 
-    with watched("verifying") as watch, kept("Nothing was changed."):
-        inventory = verified(store, watch.counting("files", "verifying"))
+    with watched("verifying") as watch, keeping("Nothing was changed."):
+        inventory = verify_store(store, watch.counting("files", "verifying"))
     shown = table(f"Store {public(store.root)}", "kind", ">files", ">size")
     rows = [(kind, files, total) for kind, (files, total) in inventory.kinds().items()]
     for title, others in (("older format", inventory.outdated), ("set aside or unfinished", inventory.leftovers)):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from uproar.cli.completion import complete_names
-from uproar.cli.console import listed
+from uproar.cli.console import split_list
 from uproar.cli.options import HOW, NETWORK, WHAT, WHERE, Plugins, Weights, names, option
 from uproar.errors import BadInput
 
@@ -134,11 +134,11 @@ class Changes:
             "models": self.model,
             "weights": self.weights,
             "pretrained": self.pretrained,
-            "estimators": listed(self.estimators),
-            "protocols": listed(self.protocols),
-            "metrics": listed(self.metrics),
-            "audits": listed(self.audits),
-            "fractions": _numbers(listed(self.fractions)),
+            "estimators": split_list(self.estimators),
+            "protocols": split_list(self.protocols),
+            "metrics": split_list(self.metrics),
+            "audits": split_list(self.audits),
+            "fractions": _numbers(split_list(self.fractions)),
             "seeds": self.seeds,
             "random_rankings": self.random_rankings,
             "recipe": self._recipe(base),

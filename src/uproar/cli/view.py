@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uproar.cli.checks import check_folder, check_run
 from uproar.cli.console import output, print_file
 from uproar.cli.data import DataRoot
-from uproar.cli.interrupt import kept
+from uproar.cli.interrupt import keeping
 from uproar.cli.json_output import add_to_json, json_wanted
-from uproar.cli.next_steps import opened, print_next
+from uproar.cli.next_steps import open_page_hint, print_next
 from uproar.cli.options import HOW, WHERE, Moved, RunFolder, Stored, Trust, flag, option
 from uproar.cli.progress import watched
 from uproar.errors import BadInput
@@ -74,11 +74,11 @@ def _write(folder: Path, study: Study, root: str, facts: dict[str, Any], out: Pa
     from uproar.viewer.folder import write_folder
     from uproar.viewer.live import content_of
 
-    with watched("collecting the results") as watch, kept("What was written is there; the same command goes on."):
+    with watched("collecting the results") as watch, keeping("What was written is there; the same command goes on."):
         page = write_folder(content_of(run_in(folder, study, root, facts), images), out, watch.say)
     add_to_json(viewer=page)
     print_file("Viewer", page)
-    print_next(opened(page))
+    print_next(open_page_hint(page))
     return 0
 
 

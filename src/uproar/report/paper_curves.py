@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from uproar.claims.names import bare
+from uproar.claims.names import without_options
 from uproar.errors import NotApplicable
 from uproar.metrics.registry import metrics, read_metric
 from uproar.report.figures import Chart, Series, limits_of, numbers
@@ -44,7 +44,7 @@ def trace_chart(source: FigureSource, metric: str, title: str, names: Mapping[st
 
 
 def _chart(chart: Chart, names: Mapping[str, str]) -> Chart:
-    there = {bare(s.label): s for s in chart.series}
+    there = {without_options(s.label): s for s in chart.series}
     wanted = {BASELINE: BASELINE, **names}
     lines = tuple(replace(there[name], label=label) for name, label in wanted.items() if name in there)
     if len(lines) < 2:

@@ -163,8 +163,8 @@ def score_table(scores: Scores, known_styles: Mapping[str, Style] | None = None)
     `known_styles` are those of a page on which the methods already have some.
     """
     table, per_image = scores.table, scores.per_image
-    methods = printed([*table["method"], *scores.maps])
-    names = printed(table["metric"])
+    methods = printable_names([*table["method"], *scores.maps])
+    names = printable_names(table["metric"])
     there = tuple(methods[m] for m in dict.fromkeys(table["method"]))
     directions = dict(zip(table["metric"], table["higher_is_better"], strict=True))
     cells = {(methods[row["method"]], names[row["metric"]]): _cell(row) for row in table.to_dict("records")}
@@ -207,10 +207,10 @@ def _pairs(frame: pd.DataFrame, names: Mapping[str, str], methods: Mapping[str, 
     return {names[str(metric)]: pairs_of(rows) for metric, rows in shown.groupby("metric", sort=False)}
 
 
-def printed(names: Iterable[str]) -> dict[str, str]:
+def printable_names(names: Iterable[str]) -> dict[str, str]:
     """Names as they can be printed, by what they were; no two are the same.
 
-    >>> printed(["grad", "a\\nb", "a b", "random"])
+    >>> printable_names(["grad", "a\\nb", "a b", "random"])
     {'grad': 'grad', 'a\\nb': 'a b', 'a b': 'a b (2)', 'random': 'random'}
     """
     labels: dict[str, str] = {}

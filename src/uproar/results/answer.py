@@ -33,7 +33,7 @@ from uproar.results.flags import (
 )
 from uproar.results.judges import (
     Judge,
-    checked,
+    check_judges,
     informed,
     judges_of_scores,
     judges_of_view,
@@ -242,7 +242,7 @@ class Answer:
 def answer_of_scores(scores: Scores) -> Answer:
     """The answer that scores give."""
     return Answer(
-        tuple(checked(judges_of_scores(scores), kinds_that_matter(scores.quality))),
+        tuple(check_judges(judges_of_scores(scores), kinds_that_matter(scores.quality))),
         by_method(flags_of_scores(scores)),
         costs_in(scores.costs),
         dict(scores.left_out),
@@ -255,7 +255,7 @@ def answer_of_view(view: StudyView) -> Answer:
     flags = [*(flag for finding in view.findings for flag in finding.flags)]
     flags += [*([] if scores is None else flags_of_scores(scores)), *flags_of_encoding(view.evaluator)]
     return Answer(
-        tuple(checked(judges_of_view(view), kinds_that_matter(view.quality))),
+        tuple(check_judges(judges_of_view(view), kinds_that_matter(view.quality))),
         by_method(flags),
         costs_in(view.own(view.results.costs)),
         unjudged(view),

@@ -297,7 +297,7 @@ def network_free(name: str) -> bool:
         return False
 
 
-def checked(judges: Sequence[Judge], kinds: Iterable[str] = MATTER) -> list[Judge]:
+def check_judges(judges: Sequence[Judge], kinds: Iterable[str] = MATTER) -> list[Judge]:
     """The judges, the most trusted kind first, each with the reason where it is unable to judge here.
 
     `kinds` are the degradations that matter here, by which judges are trusted.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from uproar.remaining_time import duration
 from uproar.statistics.intervals import Interval
-from uproar.statistics.sample_size import needed
+from uproar.statistics.sample_size import required_sample_size
 
 if TYPE_CHECKING:
     from uproar.results.answer import Answer
@@ -85,4 +85,4 @@ def _between(judge: Judge, first: str, second: str) -> OpenQuestion | None:
 
 
 def _needed(lead: Interval, judge: Judge) -> int | None:
-    return needed(lead.value, lead.half_width, lead.df, judge.n, judge.tests)
+    return required_sample_size(lead.value, lead.half_width, lead.df, judge.n, judge.tests)

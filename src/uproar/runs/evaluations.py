@@ -7,7 +7,7 @@ from typing import Any
 
 from uproar.errors import UproarError
 from uproar.results.evaluator import EvaluatorBits
-from uproar.runs.execute import completed
+from uproar.runs.execute import run_to_end
 from uproar.study.progress import Listener
 from uproar.study.spec import study_of
 
@@ -33,7 +33,7 @@ def evaluations_of(
     settings: dict[str, Any] = {"tasks": task, "models": model, "weights": weights, "estimators": list(methods)}
     settings |= {"protocols": PROTOCOLS, "fractions": FRACTIONS, "seeds": tuple(range(seed, seed + REPLICATES))}
     try:
-        results = completed(study_of(settings), store, None, listen, None, budget).results
+        results = run_to_end(study_of(settings), store, None, listen, None, budget).results
     except UproarError as error:
         return {}, f"No evaluator was asked: {error}"
     evaluations = {target: bits for (_, _, target), bits in results.evaluations.items()}

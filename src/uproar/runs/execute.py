@@ -41,7 +41,7 @@ def run(
     """
     study = study_of(study).with_changes(device=device)
     place = str(store if store is not None else Path("runs") / study.name / "store")
-    return completed(study, place, jobs, listen or notebook_listener(), ray, budget, slurm).results
+    return run_to_end(study, place, jobs, listen or notebook_listener(), ray, budget, slurm).results
 
 
 def audit(
@@ -65,7 +65,7 @@ def audit(
         )
     study = study_of(run.study).with_changes(device=device)
     study = study.with_changes(audits=names or _without_training(study, run.place))
-    return list(completed(study, run.place, jobs, listen or notebook_listener(), ray, slurm=slurm).results.findings)
+    return list(run_to_end(study, run.place, jobs, listen or notebook_listener(), ray, slurm=slurm).results.findings)
 
 
 def _without_training(study: Study, store: str) -> list[str]:
@@ -94,7 +94,7 @@ An audit stops at the first file it cannot read, so that several may be found on
 
 
 @dataclass(frozen=True)
-class Completed:
+class CompletedRun:
     """A study that was run to its end, or to that of its budget."""
 
     results: Run
@@ -103,7 +103,7 @@ class Completed:
     """Spent on running, without the collecting."""
 
 
-def completed(
+def run_to_end(
     study: Study,
     store: str | Path,
     jobs: int | None = None,
@@ -111,7 +111,7 @@ def completed(
     ray: str | None = None,
     budget: float | None = None,
     slurm: SlurmRequest | None = None,
-) -> Completed:
+) -> CompletedRun:
     """Run a study and its audits and collect what they found; what the store has lost is made again and collected anew.
 
     Collecting reads and verifies every result, so that it finds what is damaged, or was taken away since it was made.
@@ -120,9 +120,9 @@ def completed(
     progress = run_study(study, store, jobs, listen, ray, budget, slurm=slurm)
     seconds = time.perf_counter() - began
     # tables and plots load as long as a small study runs: not before its workers have started
-    from uproar.runs.run import collected
+    from uproar.runs.run import collect_run
 
-    results = collected(study, store, progress)
+    results = collect_run(study, store, progress)
     for _ in range(ROUNDS - 1):
         if not results.lost or (budget is not None and seconds >= budget):
             break
@@ -131,5 +131,5 @@ def completed(
         later = run_study(study, store, jobs, listen, ray, rest, progress.outcomes, slurm)
         seconds += time.perf_counter() - began
         progress = progress.then(later)
-        results = collected(study, store, progress)
-    return Completed(results, progress, seconds)
+        results = collect_run(study, store, progress)
+    return CompletedRun(results, progress, seconds)

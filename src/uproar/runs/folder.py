@@ -15,7 +15,7 @@ from uproar.runs.record import WallTime, read_record
 from uproar.runs.trust import check_code, is_ours, signature
 from uproar.storage.backends import write_file
 from uproar.storage.urls import is_hidden, public
-from uproar.study.bundled import shipped, summary
+from uproar.study.bundled import shipped_studies, summary
 from uproar.study.spec import Study, study_of
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def study_text(folder: Path | None, study: Study) -> StudyText:
     from uproar.report.result_page import StudyText
 
     kept = None if folder is None else folder / FILE
-    file = kept if kept is not None and kept.is_file() else shipped().get(study.name)
+    file = kept if kept is not None and kept.is_file() else shipped_studies().get(study.name)
     content = "" if file is None else file.read_text(encoding="utf-8", errors="replace")
     return StudyText(summary(content), content)
 

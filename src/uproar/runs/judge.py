@@ -25,8 +25,8 @@ from uproar.study.judge_suite import (
     SuiteTask,
     judging_metrics,
     judging_protocols,
-    learned,
     local_suite,
+    network_accuracy,
     order_worsens,
     parts_of,
     reads_order,
@@ -114,7 +114,7 @@ def _of_task(
     rows: list[dict[str, Any]] = []
     for part in parts_of(one, judges, orders):
         run_study(part.study, store, jobs, listen)
-        accuracy, enough = learned(part, str(store))
+        accuracy, enough = network_accuracy(part, str(store))
         if not enough:
             say(f"{one.task} is left out: {one.model} is right on only {accuracy:.0%} of its images.")
             return []

@@ -13,7 +13,7 @@ from uproar.errors import Absent, BadInput, Damaged
 from uproar.runs.folder import read_run, write_run
 from uproar.runs.open import open_folder
 from uproar.runs.run import Run
-from uproar.storage.inventory import listed
+from uproar.storage.inventory import list_store
 from uproar.storage.store import Store
 from uproar.study.spec import Study, study_of
 
@@ -51,14 +51,14 @@ def merge_runs(
     if out.exists() and any(out.iterdir()):
         raise BadInput(f"{out} is there already: the merged run goes into a new folder.")
     runs = [read_run(folder, trust=trust) for folder in folders]
-    study = united([study for study, _, _ in runs], folders)
+    study = united_study([study for study, _, _ in runs], folders)
     place = str(out / "store")
     copy_results([Store(store) for _, store, _ in runs], Store(place), listen)
     write_run(out, study, place, {**runs[0][2], **(facts or {})})
     return open_folder(out)
 
 
-def united(studies: Sequence[Study], folders: Sequence[Path]) -> Study:
+def united_study(studies: Sequence[Study], folders: Sequence[Path]) -> Study:
     """One study that asks for what all of them ask for; refused where they differ in what results depend on."""
     first, *others = [study.model_dump(mode="json") for study in studies]
     for settings, folder in zip(others, folders[1:], strict=True):
@@ -76,7 +76,7 @@ def united(studies: Sequence[Study], folders: Sequence[Path]) -> Study:
 
 def copy_results(sources: Sequence[Store], target: Store, listen: Callable[[int, int], None] = lambda *_: None) -> None:
     """Copy every sound result of some stores into another; a damaged one is left out, and made again when needed."""
-    items = {item: store for store in reversed(sources) for item in listed(store).items}
+    items = {item: store for store in reversed(sources) for item in list_store(store).items}
     for done, ((kind, key), store) in enumerate(items.items(), 1):
         for source in (store, *sources):  # another store may have it sound
             try:

@@ -60,18 +60,18 @@ def open_folder(folder: Path, weights: str | None = None, store: str | None = No
 
 def run_in(folder: Path, study: Study, store: str, facts: Mapping[str, Any]) -> Run:
     """What the store of a folder has, with what the run's progress says of cells that were skipped or failed."""
-    from uproar.runs.run import collected  # tables and plots load slowly: not before a bad folder is refused
+    from uproar.runs.run import collect_run  # tables and plots load slowly: not before a bad folder is refused
 
-    return replace(collected(study, store, read_progress(folder), facts), folder=folder)
+    return replace(collect_run(study, store, read_progress(folder), facts), folder=folder)
 
 
 def open_store(study: Study, store: str | None, facts: Mapping[str, Any] | None = None) -> Run:
     """What a store has of a study; refused if that is nothing."""
     if store is None:
         raise BadInput(f"Say where the results of {study.name} are: uproar.open(study, store='runs/x/store').")
-    from uproar.runs.run import collected
+    from uproar.runs.run import collect_run
 
-    run = collected(study, store, None, facts)
+    run = collect_run(study, store, None, facts)
     answered = any(finding.state != "skipped" for finding in run.findings)
     if not answered and not {"done", "failed"} & {*run.table["status"], *run.scores["status"]}:
         raise BadInput(

@@ -67,16 +67,16 @@ class Run(Results):
         have yet is run. The folder of the run stays as it is until `report` is called.
         """
         from uproar.audits import audits
-        from uproar.runs.execute import completed
+        from uproar.runs.execute import run_to_end
 
         study = study_of(self.study)
         every = tuple(dict.fromkeys((*study.audits, *(names or audits))))
         asked = study.with_changes(audits=every, device=device)
-        results = completed(asked, self.place, jobs, listen or notebook_listener(), ray).results
+        results = run_to_end(asked, self.place, jobs, listen or notebook_listener(), ray).results
         return replace(results.with_facts(self.provenance), folder=self.folder)
 
 
-def collected(
+def collect_run(
     study: Study, store: str | Path, progress: Progress | None = None, facts: Mapping[str, Any] | None = None
 ) -> Run:
     """What the store has of a study; `progress` tells which cells were skipped or failed, and why."""

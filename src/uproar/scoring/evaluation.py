@@ -65,7 +65,7 @@ class Evaluation:
         return {name: torch.from_numpy(np.array(a)) for name, a in self.arrays.items() if name != RESAMPLED}
 
 
-def averaged(evaluations: Sequence[Evaluation]) -> Evaluation | None:
+def average_evaluations(evaluations: Sequence[Evaluation]) -> Evaluation | None:
     """One evaluation with the means of several of one metric and network, e.g. of several random maps.
 
     The mean of a number that is not defined in some of them is that of the others. What else a metric keeps is that of

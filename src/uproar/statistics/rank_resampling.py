@@ -18,7 +18,7 @@ TOGETHER = 100
 """Draws of images held at a time."""
 
 
-def resampled(values: Numbers, seed: int = 0, draws: int = DRAWS) -> Numbers:
+def resampled_means(values: Numbers, seed: int = 0, draws: int = DRAWS) -> Numbers:
     """Means over seeds and images of (estimators, seeds, images) values, for resampled seeds and images, (draws, e).
 
     All estimators are judged on the same draws. Resampling s seeds alone makes their spread too small by (s - 1) / s,
@@ -52,7 +52,7 @@ def beats(draws: Numbers, sign: int = 1) -> Numbers:
     return np.asarray(share)
 
 
-def decided(values: Numbers, sign: int = 1, alpha: float = ALPHA) -> NDArray[np.int64]:
+def decided_pairs(values: Numbers, sign: int = 1, alpha: float = ALPHA) -> NDArray[np.int64]:
     """1 where the row is better than the column, -1 where worse, 0 where it cannot be told, (e, e).
 
     Values are (estimators, seeds, images); each pair is compared as methods are under a metric, Holm over all pairs.

@@ -13,7 +13,7 @@ MOST = 1000
 """Times as much as there is now, beyond which a difference counts as too small to be told."""
 
 
-def needed(
+def required_sample_size(
     difference: float, half_width: float, df: float, n: int, tests: int = 1, alpha: float = ALPHA, power: float = POWER
 ) -> int | None:
     """The n with which a difference of the present size is decided with `power`; None where no n up to MOST times is.
@@ -21,8 +21,10 @@ def needed(
     `half_width` is that of its 95 % interval with `n` now, on `df` degrees of freedom; both the squared standard error
     and the degrees of freedom go with n. `tests` differences share the error rate (the first step of Holm's procedure).
 
-    >>> needed(0.10, 0.15, 19, n=20), needed(0.10, 0.15, 19, n=20, tests=10), needed(0.0, 0.15, 19, n=20)
-    (83, 142, None)
+    >>> required_sample_size(0.10, 0.15, 19, n=20), required_sample_size(0.0, 0.15, 19, n=20)
+    (83, None)
+    >>> required_sample_size(0.10, 0.15, 19, n=20, tests=10)
+    142
     """
     if not (difference > 0 and half_width > 0 and df > 0 and n > 0):
         return None

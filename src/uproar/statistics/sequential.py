@@ -92,7 +92,7 @@ def _allowed_for(verdicts: pd.DataFrame) -> pd.Series:
     return verdicts["advantage"].where(verdicts["side"] == 0, adjusted)
 
 
-def undecided(verdicts: pd.DataFrame) -> list[str]:
+def undecided_estimators(verdicts: pd.DataFrame) -> list[str]:
     """The estimators that cannot be told from the baseline yet."""
     return list(verdicts.loc[verdicts["side"] == 0, "estimator"])
 

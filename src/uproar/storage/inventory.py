@@ -3,7 +3,7 @@
 >>> from uproar.storage.store import Item, Store
 >>> store = Store("memory://inventory")
 >>> store.write("cell", "ab12", Item({}, {"accuracy": 0.5}))
->>> inventory = verified(store)
+>>> inventory = verify_store(store)
 >>> list(inventory.items), inventory.damaged
 ([('cell', 'ab12')], {})
 """
@@ -46,7 +46,7 @@ class Inventory:
         return dict(sorted(sums.items()))
 
 
-def listed(store: Store) -> Inventory:
+def list_store(store: Store) -> Inventory:
     """What is there, by name alone; files that no store writes are not looked at."""
     items, leftovers = {}, {}
     for name, size in store.backend.sizes().items():
@@ -63,9 +63,9 @@ def listed(store: Store) -> Inventory:
     return Inventory(items, leftovers=leftovers)
 
 
-def verified(store: Store, listen: Callable[[int, int], None] = lambda *_: None) -> Inventory:
+def verify_store(store: Store, listen: Callable[[int, int], None] = lambda *_: None) -> Inventory:
     """What is there, every byte of every result verified; nothing is changed. `listen(done, total)` counts files."""
-    every = listed(store)
+    every = list_store(store)
     sound, outdated = {}, {}
     damaged = {MARKER: "does not match its digest"} if store.marker_damaged else {}
     for done, ((kind, key), size) in enumerate(every.items.items(), 1):

@@ -77,7 +77,7 @@ def chunk_digests(content: bytes | bytearray | memoryview) -> str:
     return "".join(hashlib.sha256(part).hexdigest()[:DIGITS] for part in parts)
 
 
-def encoded(kind: str, key: str, item: Item) -> bytes:
+def encode_item(kind: str, key: str, item: Item) -> bytes:
     """An item as the content of its file."""
     arrays = {name: np.ascontiguousarray(array, array.dtype.newbyteorder("<")) for name, array in item.arrays.items()}
     known = {
@@ -142,7 +142,7 @@ def _check_name(what: Mapping[str, Any], kind: str, key: str) -> None:
         raise Unsound(f"holds another result ({what['kind']} {what['key']})")
 
 
-def decoded(content: bytearray, kind: str, key: str) -> Item:
+def decode_item(content: bytearray, kind: str, key: str) -> Item:
     """The item in a file, every byte of it verified."""
     header = read_header(content, kind, key)
     return Item({name: _array(content, a) for name, a in header.arrays.items()}, header.facts)

@@ -25,8 +25,8 @@ from uproar.storage.itemfile import (
     Outdated,
     Unsound,
     chunk_runs,
-    decoded,
-    encoded,
+    decode_item,
+    encode_item,
     header_size,
     read_header,
 )
@@ -266,7 +266,7 @@ class Store:
         """An item, verified; `Damaged` if it is not what was written, `Absent` if it is not there."""
         name = self.name(kind, key)
         try:
-            return decoded(self.backend.content(name), kind, key)
+            return decode_item(self.backend.content(name), kind, key)
         except FileNotFoundError:
             raise Absent(f"{self.backend.full(name)} is not there") from None
         except (Unsound, OSError) as error:
@@ -282,7 +282,7 @@ class Store:
         self._headers.pop(name, None)
         self.begin()
         try:
-            self.backend.write(name, encoded(kind, key, item))
+            self.backend.write(name, encode_item(kind, key, item))
         except OSError as error:
             reason = error.strerror or error
             raise StoreError(
@@ -297,7 +297,7 @@ class Store:
         name = self.name(kind, key)
         self._headers.pop(name, None)
         try:
-            return decoded(self.backend.content(name), kind, key)
+            return decode_item(self.backend.content(name), kind, key)
         except FileNotFoundError:
             self.faults.absent.add((kind, key))
         except (Unsound, OSError) as error:

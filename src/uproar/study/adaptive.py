@@ -12,7 +12,7 @@ import pandas as pd
 from uproar.models import ModelSpec
 from uproar.protocols import Protocol
 from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
-from uproar.statistics.sequential import undecided
+from uproar.statistics.sequential import undecided_estimators
 from uproar.storage.store import Store
 from uproar.study.collect import collect
 from uproar.study.settings import Setting
@@ -65,7 +65,7 @@ def _undecided(study: Study, setting: Setting, protocol: Protocol, verdicts: pd.
         & (verdicts["model"] == ModelSpec.of(setting.model).name)
         & (verdicts["protocol"] == protocol.name)
     ]
-    return undecided(own) if len(own) else names
+    return undecided_estimators(own) if len(own) else names
 
 
 def _verdicts(study: Study, n: int, store: str | Path) -> pd.DataFrame:

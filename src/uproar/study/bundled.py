@@ -10,7 +10,7 @@ from uproar.errors import BadInput, unknown
 from uproar.study.spec import Study, study_of
 
 
-def shipped() -> Mapping[str, Path]:
+def shipped_studies() -> Mapping[str, Path]:
     """The study files of all papers by name."""
     files = {file.stem: file for entry in papers.values() for file in entry.function()}
     return dict(sorted(files.items()))
@@ -28,7 +28,7 @@ def summary(text: str) -> str:
 
 def file_named(text: str) -> Path:
     """The file of a study, or of one that comes with the package by its name."""
-    path, known = Path(text), shipped()
+    path, known = Path(text), shipped_studies()
     if path.is_dir() and text not in known:
         raise BadInput(f"{text} is a folder, not a study file; uproar report writes the page of a run.")
     if path.is_file() or path.suffix or path.name != text:

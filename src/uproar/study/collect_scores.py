@@ -16,7 +16,7 @@ from uproar.metrics.registry import read_metric
 from uproar.results.scores import Scores, is_ranked
 from uproar.results.study import IMAGE_SCORE_COLUMNS
 from uproar.scoring import replicated_metric
-from uproar.scoring.evaluation import Evaluation, averaged
+from uproar.scoring.evaluation import Evaluation, average_evaluations
 from uproar.scoring.replicated_metric import ReplicatedMetric, replicate_interval
 from uproar.statistics.design import BASELINE
 from uproar.study.bench import Bench
@@ -97,7 +97,7 @@ def _methods(study: Study, bench: Bench, call: Call) -> Iterator[tuple[str, Repl
     for chain in study.chains:
         names = [one.name for one in study.baseline_chains] if chain.name == BASELINE else [chain.name]
         made = [_evaluations(bench, names, str(call), seed) for seed in study.seeds]
-        every = [averaged(group) for group in made]
+        every = [average_evaluations(group) for group in made]
         defined = [
             group for group, one in zip(made, every, strict=True) if one is not None and math.isfinite(one.value)
         ]

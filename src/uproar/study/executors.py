@@ -76,7 +76,7 @@ class Serial:
         return {}
 
     def withdraw(self) -> list[Job]:
-        return taken(self.waiting)
+        return drain(self.waiting)
 
     def close(self) -> None:
         self.waiting.clear()
@@ -175,17 +175,17 @@ class Processes:
             self.waiting.appendleft(job)
             return None
         reason = f"its process died {ATTEMPTS} times, last with {_exit_name(code)}"
-        return failed(job, reason)
+        return failure_report(job, reason)
 
     def withdraw(self) -> list[Job]:
-        return taken(self.waiting)
+        return drain(self.waiting)
 
     def close(self) -> None:
         for worker in self.pool:
             worker.stop()
 
 
-def failed(job: Job, reason: str, notices: Sequence[str] = ()) -> Report:
+def failure_report(job: Job, reason: str, notices: Sequence[str] = ()) -> Report:
     """The report of a job whose process could not tell how it ended."""
     alone: str | Unit = {"evaluator": "evaluator", "fine-tune": job.id}.get(job.kind, "base")
     outcomes: dict[str | Unit, Outcome] = dict.fromkeys([*job.names, *job.cells] or [alone], Failed(reason))
@@ -196,7 +196,7 @@ def workers(jobs: int | None, device: str) -> int:
     """How many processes were asked for; without a wish, as many as `default_jobs` says."""
     if jobs is not None and jobs < 1:
         raise BadInput(f"--jobs must be at least 1, not {jobs}.")
-    devices.chosen(device, 0)  # one that this machine does not have is refused
+    devices.choose_device(device, 0)  # one that this machine does not have is refused
     return default_jobs(device) if jobs is None else jobs
 
 
@@ -209,7 +209,7 @@ def executor(root: str, jobs: int, plugins: tuple[str, ...] = ()) -> Executor:
     return Processes(root, jobs, plugins)
 
 
-def taken(waiting: deque[Job]) -> list[Job]:
+def drain(waiting: deque[Job]) -> list[Job]:
     """Everything in a queue, which is then empty."""
     jobs = list(waiting)
     waiting.clear()

@@ -8,7 +8,7 @@ import torch
 
 from uproar.data import Split, Task, load
 from uproar.data.derived_tasks import as_one_label
-from uproar.devices import chosen
+from uproar.devices import choose_device
 from uproar.errors import BadInput
 from uproar.estimators import Chain, estimators, read_chain
 from uproar.models import ModelSpec, build
@@ -33,7 +33,7 @@ class Inputs:
     @functools.cached_property
     def device(self) -> torch.device:
         """Where the networks of this process are."""
-        return chosen(self.setting.device)
+        return choose_device(self.setting.device)
 
     @functools.cached_property
     def task(self) -> Task:

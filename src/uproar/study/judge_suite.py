@@ -171,7 +171,7 @@ def every_judge() -> list[str]:
     return [*judging_metrics(), *OUT_OF_DISTRIBUTION, *judging_protocols()]
 
 
-def asked_as(metric: str) -> str:
+def with_suite_options(metric: str) -> str:
     """A metric with the options that the suite asks it with."""
     return ECONOMICAL.get(metric, metric)
 
@@ -194,7 +194,7 @@ def parts_of(one: SuiteTask, judges: Sequence[str], orders: Iterable[str] = ORDE
     testing = tuple(p.name for p in asked if not p.retrains and (one.trained or not p.evaluator))
     measuring = tuple(name for name in judges if name not in PROTOCOLS)
     parts = [
-        (measuring, one.task, known, {"metrics": tuple(map(asked_as, measuring)), "protocols": ()}),
+        (measuring, one.task, known, {"metrics": tuple(map(with_suite_options, measuring)), "protocols": ()}),
         (testing, more, known, {"protocols": _with_controls(testing)}),
         (learning, more, _of_retraining(known), {"protocols": learning}),
     ]
@@ -249,7 +249,7 @@ def recoveries(part: Part, root: str, judge: str) -> dict[str, Recovery]:
 
 def reads_order(judge: str) -> bool:
     """Whether only the order of a map's pixels counts to a judge, as it does to every protocol."""
-    return judge in PROTOCOLS or uses_order(asked_as(judge))
+    return judge in PROTOCOLS or uses_order(with_suite_options(judge))
 
 
 SEEN = 0.003
@@ -276,7 +276,7 @@ def order_worsens(part: Part, root: str, kind: str) -> bool:
 
 def _metric(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
     setting, sign = bench.setting, sign_of(judge)
-    cells = [ScoreCell(setting.task, setting.model, chain, asked_as(judge), 0) for chain in chains]
+    cells = [ScoreCell(setting.task, setting.model, chain, with_suite_options(judge), 0) for chain in chains]
     each = [evaluation(bench, cell) for cell in cells]
     made = [one for one in each if one is not None]
     if len(made) < len(chains):
@@ -332,7 +332,7 @@ def _cell(bench: Bench, protocol: str, chain: str) -> Mapping[str, Any] | None:
     return None if item is None else item.arrays
 
 
-def learned(part: Part, root: str) -> tuple[float, bool]:
+def network_accuracy(part: Part, root: str) -> tuple[float, bool]:
     """The share of test images on which the explained network is right, and whether that is half way above chance."""
     bench = bench_for(Setting.all_of(part.study)[0], root)
     item: Mapping[str, Any] = bench.base_models.get(0)[1].arrays

@@ -28,7 +28,7 @@ from uproar.statistics.bootstrap import DRAWS
 from uproar.study.cell import Cell, ScoreCell
 from uproar.study.grid import cells_of, scores_of
 from uproar.study.settings import Setting
-from uproar.study.shards import PACKED_BYTES, divided
+from uproar.study.shards import PACKED_BYTES, needs_shards
 from uproar.study.spec import Study
 
 SPEED = 10e12
@@ -173,7 +173,7 @@ def _kept(study: Study, size: TaskFacts) -> float:
     c, h, w = size.shape
     features = h * w * (c if study.features == "channel" else 1)
     images = size.train + size.test
-    if divided(size.train, size.test, features):
+    if needs_shards(size.train, size.test, features):
         return features * (images * PACKED_BYTES + 2 * size.test)
     return features * (images * bits_for(len(study.fractions)) / 8 + 4 * size.test)
 

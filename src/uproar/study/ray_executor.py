@@ -19,7 +19,7 @@ from typing import Any
 
 from uproar.errors import BadInput, UproarError
 from uproar.storage.backends import is_private
-from uproar.study.executors import failed, taken
+from uproar.study.executors import drain, failure_report
 from uproar.study.job import Job
 from uproar.study.ray_cluster import connect, imported, sentence
 from uproar.study.ray_worker import JobStarted, serve
@@ -127,7 +127,7 @@ class Ray:
         return self._news(streams[ready[0]]) if ready else None
 
     def withdraw(self) -> list[Job]:
-        return taken(self.waiting)
+        return drain(self.waiting)
 
     def close(self) -> None:
         """Cancel what is under way; leave the cluster as it was."""
@@ -221,7 +221,7 @@ class Ray:
             return None
         reason = f"its worker died {past.deaths} times, last{where}: {sentence(error)}"
         notices, self.notices = self.notices, []
-        return failed(given.job, reason, notices)
+        return failure_report(given.job, reason, notices)
 
     def _avoid(self, given: _RemoteJob, reason: str) -> None:
         """Leave a node alone that cannot do the study's jobs; when none is left, say why."""

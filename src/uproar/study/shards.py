@@ -73,7 +73,7 @@ def shards_of(task: Task, features: int) -> tuple[Shard, ...]:
     return tuple(parts) if streams or len(parts) > 2 else ()
 
 
-def divided(train: int, test: int, features: int) -> bool:
+def needs_shards(train: int, test: int, features: int) -> bool:
     """Whether so many images are too many for one part of each split."""
     sizes = _sizes(features)
     return train > sizes["train"] or test > sizes["test"]

@@ -24,7 +24,7 @@ from typing import Any
 
 from uproar.errors import BadInput, StoreError, UproarError
 from uproar.storage.backends import is_private, write_file
-from uproar.study.executors import failed, taken
+from uproar.study.executors import drain, failure_report
 from uproar.study.job import Job
 from uproar.study.remote_worker import Fingerprints, worker_setup
 from uproar.study.run_job import Report
@@ -144,7 +144,7 @@ class Submitit:
 
     def withdraw(self) -> list[Job]:
         """Take back what waits here, and what waits in the cluster's queue."""
-        jobs = taken(self.waiting)
+        jobs = drain(self.waiting)
         for one in [one for one in self.handed if not one.host]:
             one.poll()
             if not one.host:
@@ -251,7 +251,7 @@ class Submitit:
         times = self.deaths[guilty.id] = self.deaths.get(guilty.id, 0) + 1
         if times >= ATTEMPTS:
             notices, self.notices = self.notices, []
-            self.reports.append(failed(guilty, f"{what} ({times} times)", notices))
+            self.reports.append(failure_report(guilty, f"{what} ({times} times)", notices))
         else:
             self.notices.append(f"{guilty}: {what}; done again.")
             rest.insert(0, guilty)

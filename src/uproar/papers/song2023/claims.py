@@ -11,7 +11,7 @@ import pandas as pd
 from uproar.audits.filtered import SQUARES
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.names import bare
+from uproar.claims.names import without_options
 from uproar.claims.registry import Test, claims_of, every, most, part
 from uproar.estimators import read_chain
 from uproar.expression import parse
@@ -44,7 +44,7 @@ LINEAR = 0.5
 def _plain(evidence: ClaimEvidence, how: str, protocol: str | None = None) -> list[str]:
     """The estimators beside Grad-CAM and random that the study has with a filter and without."""
     names = evidence.cells["estimator"] if protocol else evidence.values["estimator"]
-    wanted = [bare(str(n)) for n in names.unique()]
+    wanted = [without_options(str(n)) for n in names.unique()]
     mine = [n for n in wanted if n not in (*CAM, BASELINE) and parse(n).name not in FILTERS]
     return [n for n in mine if evidence.available([f"{how}({n})"], protocol)]
 
@@ -203,7 +203,7 @@ def variation_by_name(evidence: ClaimEvidence, of: Of = "maps", t: float = 0.0) 
     """Mean total variation of the maps, or of the masks at a rate, by estimator without options."""
     metric = evidence.metric(VARIATION) if of == "maps" else evidence.metric(MASKS, fraction=t)
     names = evidence.values[evidence.values["metric"] == metric]["estimator"].unique()
-    return {bare(str(n)): -float(evidence.per_image(metric, str(n)).mean()) for n in names}
+    return {without_options(str(n)): -float(evidence.per_image(metric, str(n)).mean()) for n in names}
 
 
 def _off_the_line(evidence: ClaimEvidence, squared: bool, baselines: bool) -> list[Missing]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from uproar.claims.names import bare
+from uproar.claims.names import without_options
 from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.song2023.claims import (
@@ -153,7 +153,7 @@ _READING = (
 def roar_differences(source: FigureSource) -> PaperFigure:
     """What filters change under ROAR."""
     rates = [t for t in source.evidence.accuracy(ROAR, BASELINE).columns if t > 0]
-    labels = {bare(str(n)): str(n) for n in source.evidence.cells["estimator"].unique()}
+    labels = {without_options(str(n)): str(n) for n in source.evidence.cells["estimator"].unique()}
     label = {name: source.label(name, ROAR) for name in source.evidence.available(labels, ROAR)}
 
     def accuracy(name: str, t: float) -> float:
@@ -169,7 +169,9 @@ def road_differences(source: FigureSource) -> PaperFigure:
     if curves is None:
         raise NotApplicable("the study has no curves of road")
     reached = {
-        (bare(s.label), t): math.nan if v is None else v for s in curves.series for t, v in zip(s.x, s.y, strict=True)
+        (without_options(s.label), t): math.nan if v is None else v
+        for s in curves.series
+        for t, v in zip(s.x, s.y, strict=True)
     }
     there = sorted({t for _, t in reached})
     rates = [t for t in there if t in RATES] or there[:3]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from uproar.bibliography import read_beside
-from uproar.claims.names import bare, read_higher
+from uproar.claims.names import read_higher, without_options
 from uproar.claims.registry import if_applicable
 from uproar.errors import NotApplicable
 from uproar.papers.vandersmissen2023.claims import (
@@ -38,7 +38,7 @@ CURVES: tuple[tuple[str, Metric, str], ...] = (("insertion", insertion, "higher"
 
 def _areas(source: FigureSource, metric: str, names: Sequence[str]) -> dict[str, float]:
     """The mean over images by what an estimator is; those the study has."""
-    names_here = {bare(n): n for n in source.evidence.scored_by(metric)}
+    names_here = {without_options(n): n for n in source.evidence.scored_by(metric)}
     sign = 1 if read_higher(metric) else -1
     return {n: sign * float(source.evidence.per_image(metric, names_here[n]).mean()) for n in names if n in names_here}
 
@@ -88,7 +88,9 @@ def _areas_of_kind(source: FigureSource, kind: str, names: Sequence[str]) -> dic
 
 
 def _scores(source: FigureSource) -> ComparisonTable:
-    there = {bare(n) for m in source.evidence.values["metric"].unique() for n in source.evidence.scored_by(str(m))}
+    there = {
+        without_options(n) for m in source.evidence.values["metric"].unique() for n in source.evidence.scored_by(str(m))
+    }
     rows = []
     for published in PUBLISHED["scores"]:
         what, areas = published["what"], _areas_of_kind(source, published["metric"], list(METHODS))
@@ -123,7 +125,7 @@ def agreement(source: FigureSource) -> PaperFigure:
             correlations = source.evidence.correlations(first, second, binary="pointing" in (a, b))
         except NotApplicable:
             continue
-        ours.append((pair, {bare(n): v for n, v in correlations.items() if bare(n) in METHODS}))
+        ours.append((pair, {without_options(n): v for n, v in correlations.items() if without_options(n) in METHODS}))
     columns = [n for n in METHODS if any(n in row for _, row in ours)]
     if not ours or not columns:
         raise NotApplicable("the study has no two of its metrics and none of its estimators")
@@ -275,7 +277,7 @@ def binary(source: FigureSource) -> PaperFigure:
     correlations = {}
     for place, drop in enumerate((average_drop(source.evidence), binary_drop(source.evidence))):
         for name, value in source.evidence.correlations(metric, drop).items():
-            correlations[bare(name), place] = value
+            correlations[without_options(name), place] = value
     names = [n for n in METHODS if (n, 0) in correlations and (n, 1) in correlations]
     if not names:
         raise NotApplicable("the study has none of its estimators")
