@@ -25,8 +25,17 @@ from uproar.study.run import run_study
 from uproar.study.settings import Setting
 
 METHODS = (
-    "grad", "guided_backprop", "ig", "sq(grad)", "sq(ig)", "sg(grad)", "sg_sq(grad)", "var(grad)", "grad_input", "grad_cam",
-)  # fmt: skip
+    "grad",
+    "guided_backprop",
+    "ig",
+    "sq(grad)",
+    "sq(ig)",
+    "sg(grad)",
+    "sg_sq(grad)",
+    "var(grad)",
+    "grad_input",
+    "grad_cam",
+)
 TASKS = {"digits": "digits", "fashion-mnist": "fashion-mnist(train=6000, test=2000)"}
 TARGET = 10.0
 

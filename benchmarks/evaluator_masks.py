@@ -36,9 +36,23 @@ from uproar.training import Recipe, fit, predict
 from uproar.training.stack import stackable
 
 ESTIMATORS = (
-    "random", "block_random", "sobel", "brightness", "centre", "grad", "guided_backprop", "ig", "sq(grad)", "sq(ig)", "sg(grad)", "sg_sq(grad)",
-    "var(grad)", "grad_cam", "grad_input", "sg(ig)",
-)  # fmt: skip
+    "random",
+    "block_random",
+    "sobel",
+    "brightness",
+    "centre",
+    "grad",
+    "guided_backprop",
+    "ig",
+    "sq(grad)",
+    "sq(ig)",
+    "sg(grad)",
+    "sg_sq(grad)",
+    "var(grad)",
+    "grad_cam",
+    "grad_input",
+    "sg(ig)",
+)
 FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POOL = 512
 

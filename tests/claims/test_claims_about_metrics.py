@@ -34,8 +34,10 @@ def zheng(ffid, plain, roar):
 
 def test_f_fidelity_as_published_and_the_other_way_round():
     assert outcomes(zheng(ffid=0.4, plain=0.0, roar=-0.2), "zheng2025") == {
-        "recovers": HOLDS, "fidelity": HOLDS, "roar": "undecided",
-    }, "one replicate has F-Fidelity: ROAR cannot be compared"  # fmt: skip
+        "recovers": HOLDS,
+        "fidelity": HOLDS,
+        "roar": "undecided",
+    }, "one replicate has F-Fidelity: ROAR cannot be compared"
     states = outcomes(zheng(ffid=0.0, plain=0.4, roar=0.2), "zheng2025")
     assert states["recovers"] == FAILS and states["fidelity"] == FAILS
 
@@ -57,25 +59,40 @@ def test_idsds_of_signed_maps(gain, outcome):
     assert outcomes(results(**scored(values)), "hesse2024") == {"signed": outcome, "above-random": outcome}
 
 
-@pytest.mark.parametrize(("levels", "model", "expected"), [
-    ({"grad": 1.0, "grad_input": 1.0, "ig": 1.0, "grad_cam": 0.3}, "disconnected(k=2, cell=1)",
-     {"difull-gradient": HOLDS, "difull-cam": HOLDS, "grid-cam": UNASKED, "smooth": UNASKED}),
-    ({"grad": 0.9, "grad_input": 1.0, "ig": 1.0, "grad_cam": 0.99}, "disconnected(k=2, cell=1)",
-     {"difull-gradient": FAILS, "difull-cam": FAILS, "grid-cam": UNASKED, "smooth": UNASKED}),
-    ({"grad": 0.3, "ig": 0.3, "gaussian(ig)": 0.5, "grad_cam": 0.6}, "cnn",
-     {"difull-gradient": UNASKED, "difull-cam": UNASKED, "grid-cam": HOLDS, "smooth": HOLDS}),
-    ({"grad": 0.6, "ig": 0.5, "gaussian(ig)": 0.3, "grad_cam": 0.3}, "cnn",
-     {"difull-gradient": UNASKED, "difull-cam": UNASKED, "grid-cam": FAILS, "smooth": FAILS}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("levels", "model", "expected"),
+    [
+        (
+            {"grad": 1.0, "grad_input": 1.0, "ig": 1.0, "grad_cam": 0.3},
+            "disconnected(k=2, cell=1)",
+            {"difull-gradient": HOLDS, "difull-cam": HOLDS, "grid-cam": UNASKED, "smooth": UNASKED},
+        ),
+        (
+            {"grad": 0.9, "grad_input": 1.0, "ig": 1.0, "grad_cam": 0.99},
+            "disconnected(k=2, cell=1)",
+            {"difull-gradient": FAILS, "difull-cam": FAILS, "grid-cam": UNASKED, "smooth": UNASKED},
+        ),
+        (
+            {"grad": 0.3, "ig": 0.3, "gaussian(ig)": 0.5, "grad_cam": 0.6},
+            "cnn",
+            {"difull-gradient": UNASKED, "difull-cam": UNASKED, "grid-cam": HOLDS, "smooth": HOLDS},
+        ),
+        (
+            {"grad": 0.6, "ig": 0.5, "gaussian(ig)": 0.3, "grad_cam": 0.3},
+            "cnn",
+            {"difull-gradient": UNASKED, "difull-cam": UNASKED, "grid-cam": FAILS, "smooth": FAILS},
+        ),
+    ],
+)
 def test_mosaics(levels, model, expected):
     values = {("grid_pointing", n): around(v, noise=0.002, seed=i) for i, (n, v) in enumerate(levels.items())}
     assert outcomes(results(**scored(values, model=model)), "rao2022") == expected
 
 
-@pytest.mark.parametrize(("agrees", "reacts", "expected"), [
-    (-1, 0.3, {"disagree": HOLDS, "react": HOLDS}),
-    (1, -0.3, {"disagree": FAILS, "react": FAILS}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("agrees", "reacts", "expected"),
+    [(-1, 0.3, {"disagree": HOLDS, "react": HOLDS}), (1, -0.3, {"disagree": FAILS, "react": FAILS})],
+)
 def test_metrics_that_disagree_and_react(agrees, reacts, expected):
     """Lower is better in both metrics: methods in the same order agree."""
     values = {}

@@ -69,9 +69,15 @@ def test_f_fidelity_agrees_with_the_released_code(golden, name, side):
 def test_idsds_agrees_with_the_released_code(golden, kind):
     g = golden("idsds")
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(),
-        nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, 5),
-    )  # fmt: skip
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(128, 5),
+    )
     model.load_state_dict({name: g[f"w_{name.replace('.', '_')}"] for name in model.state_dict()})
     batch = judged(batch_of(g[f"map_{kind}"].sum(1), model=model, x=g["x"], target=g["y"], mean=torch.zeros(3)))
     result = one("idsds", batch)

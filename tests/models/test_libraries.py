@@ -111,9 +111,14 @@ def test_wrong_inputs_are_one_sentence(images):
 
 def test_a_processor_is_applied_inside_and_layers_keep_their_names(images):
     facts = {
-        "do_normalize": True, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.25, 0.5], "do_rescale": True,
-        "rescale_factor": 1 / 255, "do_resize": True, "size": {"height": SIZE, "width": SIZE},
-    }  # fmt: skip
+        "do_normalize": True,
+        "image_mean": [0.1, 0.2, 0.3],
+        "image_std": [0.5, 0.25, 0.5],
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_resize": True,
+        "size": {"height": SIZE, "width": SIZE},
+    }
     plain = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
     mean, std = (torch.tensor(facts[k]).view(1, 3, 1, 1) for k in ("image_mean", "image_std"))
     expected = plain((images - mean) / std)
@@ -155,9 +160,15 @@ def test_networks_that_say_what_they_learned_are_believed(images):
 
 
 PROCESSOR = {
-    "do_normalize": True, "image_mean": [0.4, 0.4, 0.4], "image_std": [0.2, 0.2, 0.2], "do_rescale": True,
-    "rescale_factor": 1 / 255, "do_resize": True, "size": {"height": 16, "width": 16}, "image_processor_type": "ViTImageProcessor",
-}  # fmt: skip
+    "do_normalize": True,
+    "image_mean": [0.4, 0.4, 0.4],
+    "image_std": [0.2, 0.2, 0.2],
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_resize": True,
+    "size": {"height": 16, "width": 16},
+    "image_processor_type": "ViTImageProcessor",
+}
 
 
 @pytest.fixture
@@ -165,8 +176,14 @@ def saved(tmp_path):
     """A tiny vision transformer of Hugging Face in a folder, as `save_pretrained` writes it."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     config = transformers.ViTConfig(
-        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=16, patch_size=4, num_labels=3
-    )  # fmt: skip
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        image_size=16,
+        patch_size=4,
+        num_labels=3,
+    )
     torch.manual_seed(0)
     model = transformers.ViTForImageClassification(config)
     model.save_pretrained(tmp_path / "tiny")

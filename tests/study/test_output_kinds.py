@@ -124,9 +124,13 @@ def test_two_classes_and_one_logit_go_together(tmp_path):
         "nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 1))\n"
     )
     asked = {
-        **SMALL, "tasks": "planted(size=8, classes=2, train=200, test=60)", "models": f"{file}:build",
-        "estimators": ["random", "grad"], "protocols": ["roar"], "output": "sigmoid",
-    }  # fmt: skip
+        **SMALL,
+        "tasks": "planted(size=8, classes=2, train=200, test=60)",
+        "models": f"{file}:build",
+        "estimators": ["random", "grad"],
+        "protocols": ["roar"],
+        "output": "sigmoid",
+    }
     run = uproar.run({**asked, "name": "one"}, store=tmp_path / "store", jobs=1)
     assert set(run.table["status"]) == {"done"}
     (quality,) = run.quality.values()

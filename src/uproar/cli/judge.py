@@ -45,8 +45,8 @@ def judge(
         option(panel=WHAT, takes="MODEL", text="The network of --task: a name or file.py:factory", default="cnn-small"),
     ] = "cnn-small",
     plugin: Plugins = None,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="All tasks and kinds of the suite, not three tasks", rich_help_panel=HOW)
+    full: Annotated[
+        bool, typer.Option("--full", help="All tasks and kinds of the suite, not three tasks", rich_help_panel=HOW)
     ] = False,
     jobs: Annotated[int, option(panel=HOW, takes="N", text="Processes", default="1")] = 1,
     board: Annotated[
@@ -72,12 +72,10 @@ def judge(
     for file in plugin or ():
         load_plugin(file)
     names = _names(judges or [])
-    return _judged(names, task, model, whole, jobs, board, out)
+    return _judge(names, task, model, full or board is not None, jobs, board, out)
 
 
-def _judged(
-    names: list[str], task: str | None, model: str, whole: bool, jobs: int, board: Path | None, out: Path
-) -> int:
+def _judge(names: list[str], task: str | None, model: str, full: bool, jobs: int, board: Path | None, out: Path) -> int:
     from uproar.results.recovery import disagreements, judge_recoveries, trust
     from uproar.runs.judge import Durations, recovery_table
     from uproar.scoring.score import DEFAULT
@@ -85,7 +83,6 @@ def _judged(
 
     everything = board is not None and not names
     asked = every_judge() if everything else names or list(DEFAULT)
-    full = whole or board is not None
     suite = local_suite(task, model) if task is not None else SUITE if full else QUICK
     orders, durations = ORDERS if full else KNOWN, Durations(out / "durations.json")
     recoveries = recovery_table(
