@@ -1,3 +1,4 @@
+# make install   create the environment: afterwards . .venv/bin/activate puts `uproar` on the path
 # make demo   create the environment, run remove-and-retrain on digits, say where the report is
 # make test-fast   a part of the tests
 # make test   create the environment, check style, types and layers, run all tests
@@ -10,7 +11,9 @@ BIN := $(VENV)/bin
 # one OpenMP thread per process: several processes share the cores
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-fast check bench docs notebooks wheel-test clean
+.PHONY: install demo test test-fast check bench docs notebooks wheel-test clean
+
+install: $(VENV)/.demo
 
 demo: $(VENV)/.demo
 	$(BIN)/uproar run --out runs/demo

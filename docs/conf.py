@@ -32,6 +32,7 @@ html_show_copyright = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 
 (HERE / "project").mkdir(exist_ok=True)
 for _page in ("CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"):  # pages of the repository's first folder

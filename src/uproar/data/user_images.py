@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +26,15 @@ def read_images(path: str | Path, limit: int | None = None, size: int | None = N
     """Images as floats in [0, 1], (n, c, h, w), with names, and labels where a file holds them; at most `limit`.
 
     A folder gives its picture files by name, which must be of one size, or are scaled and cut to `size` × `size`
-    pixels. An array file gives `images`, or its only array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in
-    [0, 1].
+    pixels. Where it has none, but folders of pictures, these are the classes, numbered by name, which take turns. An
+    array file gives `images`, or its only array: (n, c, h, w), (n, h, w, c) or (n, h, w), bytes or floats in [0, 1].
     """
     place = user_path(path)
     if place.is_dir():
-        return _stacked(_in_folder(place)[:limit], size)
+        found = _in_folder(place)[:limit]
+        x, names, _ = _stacked([file for file, _ in found], size)
+        labels = [label for _, label in found if label is not None]
+        return x, names, torch.tensor(labels) if labels else None
     if place.suffix in KINDS:
         if size is not None:
             raise BadInput(f"--size is for pictures; {place.name} holds arrays, which are taken as they are.")
@@ -51,11 +55,34 @@ def count_images(path: str | Path) -> int:
     return len(_from_arrays(place)[0]) if place.suffix in KINDS else 1
 
 
-def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES)
+def count_classes(path: str | Path) -> int | None:
+    """How many folders of pictures a folder without pictures has; None of anything else."""
+    place = user_path(path)
+    if not place.is_dir() or _pictures(place):
+        return None
+    return len(_class_folders(place)) or None
+
+
+def _in_folder(folder: Path) -> list[tuple[Path, int | None]]:
+    """The pictures of a folder, or by turns those of its class folders, each with its label where there is one."""
+    files: list[tuple[Path, int | None]] = [(file, None) for file in _pictures(folder)]
     if not files:
-        raise BadInput(f"There are no pictures ({', '.join(PICTURES)}) in {folder}.")
+        by_class = [[(file, k) for file in files] for k, files in enumerate(_class_folders(folder).values())]
+        files = [file for turn in zip_longest(*by_class) for file in turn if file is not None]
+    if not files:
+        raise BadInput(f"There are no pictures ({', '.join(PICTURES)}) in {folder}, nor in folders in it.")
     return files
+
+
+def _class_folders(folder: Path) -> dict[str, list[Path]]:
+    """The pictures of every folder in a folder, by name; of none where there are no pictures at all."""
+    inner = sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith("."))
+    found = {f.name: _pictures(f) for f in inner}
+    return found if any(found.values()) else {}
+
+
+def _pictures(folder: Path) -> list[Path]:
+    return sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES)
 
 
 def _stacked(files: list[Path], size: int | None) -> NamedImages:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from uproar.data.task import Split, Task, channel_moments
 from uproar.data.training_images import read_training_images
-from uproar.data.user_images import count_images, read_images
+from uproar.data.user_images import count_classes, count_images, read_images
 from uproar.errors import BadInput, BadOption
 from uproar.estimators import Context
 from uproar.models import ModelSpec, make
@@ -95,7 +95,7 @@ def images_of_files(
     notes = (untrained,) if weights is None and not spec.from_file else ()
     c, h, w = x.shape[1:]
     known = None if train is None else read_training_images(train, (c, h, w))
-    return ImageSet(x, titles, labels, images, classes, known, notes=notes)
+    return ImageSet(x, titles, labels, images, classes or count_classes(images), known, notes=notes)
 
 
 def check_target(target: str, images: ImageSet) -> None:
@@ -136,7 +136,19 @@ def subject_of_images(
         kind = bench.inputs.output
     else:
         kind = recognise_output(net, x, answers, output, sum_tolerance(net))
+    if bench is None and images.labels is not None:
+        _check_folders(images.source, 2 if kind.single else answers.shape[1])
     return Subject(net, x, _targets(answers, kind, images.labels, target), context, made, kind)
+
+
+def _check_folders(source: str, outputs: int) -> None:
+    """Refuse class folders that are not as many as the network's outputs: labels would be those of other classes."""
+    folders = count_classes(source)
+    if folders is not None and folders != outputs:
+        raise BadInput(
+            f"{source} has {folders} class folders, and the network {outputs} outputs: give a folder for each class, "
+            "also an empty one, or put all pictures into one folder to do without labels."
+        )
 
 
 def _network(images: ImageSet, model: str, weights: str | None, seed: int) -> tuple[torch.nn.Module, dict[str, Any]]:

@@ -1,0 +1,45 @@
+"""Pictures of the user's own: one folder, or a folder per class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from uproar.data.user_images import count_classes, count_images, read_images
+from uproar.errors import BadInput
+from uproar.study.subjects import images_of_files, subject_of_images
+
+NET = "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(48, 3))\n"
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A class of three pictures, an empty one, and one of one picture; the grey of a picture is its number."""
+    for name, greys in {"ant": (1, 2, 3), "bee": (), "cat": (4,)}.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for grey in greys:
+            Image.fromarray(np.full((4, 4, 3), grey, np.uint8)).save(tmp_path / "photos" / name / f"{grey}.png")
+    (tmp_path / "photos" / ".hidden").mkdir()
+    return tmp_path / "photos"
+
+
+def test_class_folders_give_labels_and_take_turns(photos):
+    x, names, labels = read_images(photos)
+    assert names == ["1", "4", "2", "3"] and labels is not None and labels.tolist() == [0, 2, 0, 0]
+    assert (x[:, 0, 0, 0] * 255).round().tolist() == [1, 4, 2, 3]
+    assert read_images(photos, limit=2)[1] == ["1", "4"]
+    assert (count_images(photos), count_classes(photos)) == (4, 3)
+    assert read_images(photos / "ant")[2] is None and count_classes(photos / "ant") is None
+    with pytest.raises(BadInput, match="nor in folders in it"):
+        read_images(photos / "bee")
+
+
+def test_class_folders_are_as_many_as_the_outputs_or_refused(photos, tmp_path):
+    (tmp_path / "net.py").write_text(NET)
+    model = f"{tmp_path / 'net.py'}:build"
+    subject = subject_of_images(images_of_files(str(photos), model, None, None, 4), model, None, "label", 0)
+    assert subject.target.tolist() == [0, 2, 0, 0]
+    (photos / "bee").rmdir()
+    with pytest.raises(BadInput, match="2 class folders, and the network 3 outputs"):
+        subject_of_images(images_of_files(str(photos), model, None, None, 4), model, None, "label", 0)
