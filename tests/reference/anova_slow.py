@@ -119,3 +119,18 @@ def compare(rows, fractions, baseline, higher_is_better, alpha):
         result[e] = (sign * difference, sign * difference - half, sign * difference + half)
     adjusted = holm(p)
     return {e: (*values, p[e], adjusted[e]) for e, values in result.items()}
+
+
+def pair_over_images(values, first, second):
+    """(difference, standard error, degrees of freedom) of two of several methods; {method: (replicates, images)}."""
+    means = {(name, s): float(row.mean()) for name, v in values.items() for s, row in enumerate(v)}
+    difference, error, df = pair(means, first, second)
+    by_image = (values[first] - values[second]).mean(0)
+    total, total_df = added((error**2, df), (variance(by_image) / len(by_image), len(by_image) - 1))
+    return difference, math.sqrt(total), total_df
+
+
+def t_test(difference, error, df):
+    """(low, high, p) at 95 %."""
+    half = stats.t.ppf(0.975, df) * error
+    return difference - half, difference + half, 2 * stats.t.cdf(-abs(difference) / error, df)

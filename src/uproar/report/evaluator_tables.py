@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from uproar.results.evaluator import EvaluatorScores
 from uproar.results.study import Results
 from uproar.results.view import StudyView
 
@@ -32,17 +33,26 @@ def evaluator_parts(view: StudyView) -> tuple[EvaluatorPart, ...]:
 
 def evaluator_tables(results: Results) -> Mapping[str, pd.DataFrame]:
     """By file name, those that have rows: one row per task, model, target and method, pair or estimator."""
-    parts: dict[str, list[pd.DataFrame]] = {}
+    tables = {
+        "evaluator": _over_targets(results, lambda scores: scores.verdicts),
+        "evaluator_scores": _over_targets(results, lambda scores: scores.table),
+        "evaluator_comparisons": _over_targets(results, lambda scores: scores.pairs),
+        "encoding": _over_targets(results, lambda scores: scores.encoding),
+    }
+    return {name: frame for name, frame in tables.items() if len(frame)}
+
+
+def bits_per_image(results: Results) -> pd.DataFrame:
+    """What the evaluators say of every estimator, replicate and image, from which all their tables follow."""
+    return _over_targets(results, lambda scores: scores.per_image)
+
+
+def _over_targets(results: Results, part: Callable[[EvaluatorScores], pd.DataFrame]) -> pd.DataFrame:
+    """A table of the evaluator for all tasks, models and targets, whose names come first."""
+    frames = []
     for view in results.views:
         for target, scores in view.evaluators.items():
-            tables = {
-                "evaluator": scores.verdicts,
-                "evaluator_scores": scores.table,
-                "evaluator_comparisons": scores.pairs,
-                "encoding": scores.encoding,
-            }
-            for name, frame in tables.items():
-                placed = frame.assign(task=view.task, model=view.model, target=target)
-                parts.setdefault(name, []).append(placed[["task", "model", "target", *frame.columns]])
-    whole = {name: pd.concat(frames, ignore_index=True) for name, frames in parts.items()}
-    return {name: frame for name, frame in whole.items() if len(frame)}
+            frame = part(scores)
+            placed = frame.assign(task=view.task, model=view.model, target=target)
+            frames.append(placed[["task", "model", "target", *frame.columns]])
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from uproar.report.document import Chapter
-from uproar.report.evaluator_tables import evaluator_tables
+from uproar.report.evaluator_tables import bits_per_image, evaluator_tables
 from uproar.report.formatting import slug
 from uproar.results.claim_outcome import claims_table
 from uproar.results.finding import Finding
@@ -24,8 +24,8 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
     (every pair of estimators under every protocol and metric) and `negative_controls.csv`; with metrics also
     `scores.csv` and `scores.parquet` (a row per replicate), `per_image.parquet`, and over all replicates
     `metric_values.csv` and `metric_comparisons.csv`; with an evaluator `evaluator.csv` (its verdicts),
-    `evaluator_scores.csv`, `evaluator_comparisons.csv` and `encoding.csv`; with claims `claims.csv`, a row per number
-    behind each.
+    `evaluator_scores.csv`, `evaluator_comparisons.csv`, `encoding.csv` and `evaluator_per_image.parquet`, from which
+    they follow; with claims `claims.csv`, a row per number behind each.
     """
     files = {f"{name}.csv": _csv(frame) for name, frame in run_tables(results, verdict_table(chapters)).items()}
     files["results.parquet"] = _parquet(results.table)
@@ -33,6 +33,8 @@ def table_files(results: Results, chapters: list[Chapter]) -> dict[str, bytes]:
         files |= _audit_tables(results)
     if len(results.scores):
         files |= {"scores.parquet": _parquet(results.scores), "per_image.parquet": _parquet(results.image_scores)}
+    if results.evaluations:
+        files["evaluator_per_image.parquet"] = _parquet(bits_per_image(results))
     return files
 
 
@@ -65,7 +67,8 @@ def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
 
 def csv_files(results: Results) -> dict[str, bytes]:
     """The tables of a study that need no library beside the core, by file name: where no page can be drawn."""
-    tables = {**run_tables(results, results.verdicts), "per_image": results.image_scores}
+    by_image = {"per_image": results.image_scores, "evaluator_per_image": bits_per_image(results)}
+    tables = {**run_tables(results, results.verdicts), **by_image}
     return {f"{name}.csv": _csv(frame) for name, frame in tables.items() if len(frame) or name == "results"}
 
 

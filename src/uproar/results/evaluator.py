@@ -4,6 +4,7 @@
     scores.table                             # SCORE_COLUMNS: every estimator and control, best first
     scores.verdicts                          # VERDICT_COLUMNS: every method against random and network-free rankings
     scores.encoding                          # ENCODING_COLUMNS: what masks tell beyond the pixels they show
+    scores.per_image                         # IMAGE_COLUMNS: what all of these are computed from
     scores.pairs                             # statistics.comparisons.COLUMNS: method against method
 
 The score of an image is the bits of log-loss that its own mask costs the evaluator beyond the same mask at another
@@ -87,6 +88,16 @@ ENCODING_COLUMNS = {
 }
 """The columns of `EvaluatorScores.encoding`."""
 
+IMAGE_COLUMNS = {
+    "estimator": "chain that ranks the pixels",
+    "kind": "as in the table of scores",
+    "replicate": "number of the replicate, in the order of the study's seeds",
+    "image": "row of the test split",
+    "removing": "bits that its own mask costs beyond the moved one when the most important pixels are removed",
+    "keeping": "bits that its own mask saves beyond the moved one when they are kept",
+}
+"""The columns of `EvaluatorScores.per_image`; the score of an image is the mean of the last two."""
+
 VERDICTS = {
     2: "better than the best network-free ranking",
     1: "better than random",
@@ -128,15 +139,16 @@ class EvaluatorScores:
     def measurements(self) -> Mapping[str, Measurements]:
         """The score of every image and replicate, by estimator."""
         whole = {name: self._parts(name) for name in self.bits.kinds}
-        return {name: Measurements(np.mean(parts, 0)) for name, parts in whole.items() if _has_numbers(parts)}
+        means = {name: [*parts.values()] for name, parts in whole.items()}
+        return {name: Measurements(np.mean(parts, 0)) for name, parts in means.items() if _has_numbers(parts)}
 
-    def _parts(self, name: str) -> list[Numbers]:
-        """The gains from removing and from keeping, where there are any."""
-        parts = []
+    def _parts(self, name: str) -> dict[str, Numbers]:
+        """The gains from `removing` and from `keeping`, where there are any."""
+        parts = {}
         for keeps in (False, True):
             own, moved = self.bits.own.get((name, keeps)), self.bits.shifted.get((name, keeps))
             if own is not None and moved is not None:
-                parts.append(mask_gain(own, moved, keeps))
+                parts["keeping" if keeps else "removing"] = mask_gain(own, moved, keeps)
         return parts
 
     @functools.cached_property
@@ -145,12 +157,22 @@ class EvaluatorScores:
         rows = []
         for name, values in self.measurements.items():
             one = values.interval()
-            removing, keeping = (float(np.nanmean(part)) for part in (*self._parts(name), np.array(np.nan))[:2])
             row = {"estimator": name, "kind": self.bits.kinds.get(name, "method"), **one.as_row("score")}
-            rows.append(row | {"p": one.p, "removing": removing, "keeping": keeping, "n": one.n})
-            rows[-1]["replicates"] = one.replicates
+            parts = {direction: float(np.nanmean(part)) for direction, part in self._parts(name).items()}
+            rows.append(row | {"p": one.p, **parts, "n": one.n, "replicates": one.replicates})
         frame = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
         return frame.sort_values("score", ascending=False, ignore_index=True)
+
+    @property
+    def per_image(self) -> pd.DataFrame:
+        """What every score, verdict and pair is computed from; see IMAGE_COLUMNS."""
+        frames = [pd.DataFrame(columns=list(IMAGE_COLUMNS))]
+        for name, values in self.measurements.items():
+            replicate, image = np.indices(values.by_image.shape).reshape(2, -1)
+            parts = {direction: part.ravel() for direction, part in self._parts(name).items()}
+            frame = pd.DataFrame({"replicate": replicate, "image": image, **parts})
+            frames.append(frame.assign(estimator=name, kind=self.bits.kinds.get(name, "method")))
+        return pd.concat(frames[1:] or frames, ignore_index=True).reindex(columns=list(IMAGE_COLUMNS))
 
     @functools.cached_property
     def pairs(self) -> pd.DataFrame:
