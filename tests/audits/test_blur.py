@@ -95,8 +95,10 @@ def test_gains_are_counted_by_estimator_and_decided_together():
     controls = control_gains(areas, Filters(), sign=-1)
     assert state(gained, controls, 0.01) == "misleads"
     ig = gained[gained["estimator"] == "ig"]
-    assert state(ig, controls, 0.05) == "holds"
-    assert state(ig, controls, 1e-6) == "cannot tell"
+    largest = max(ig["high"].max(), controls["high"].max())  # the audit is sound for margins above, and only there
+    assert largest < 0.05
+    assert state(ig, controls, largest + 1e-6) == "holds"
+    assert state(ig, controls, largest - 1e-6) == "cannot tell"
     flipped = filter_gains(areas, ["grad"], Filters(), sign=1).set_index("filtered")
     assert flipped["better"].to_dict() == {"max(grad)": False, "gaussian(grad)": True}
 

@@ -57,6 +57,20 @@ def test_rankings_that_know_nothing_are_rarely_called_better():
     assert wrong <= 2
 
 
+def test_better_than_the_network_free_rankings_asks_for_better_than_random_too():
+    """One method and one such ranking, nothing differs: both questions together err no more often than one."""
+    wrong = 0
+    for study in range(150):
+        rng = np.random.default_rng(study)
+        kinds = {"m": "method", "random": "random", "centre": "network-free"}
+        own = {(n, k): rng.normal(0, 1, (3, 30)) + rng.normal(0, 0.3, (3, 1)) for n in kinds for k in (False, True)}
+        shifted = {key: np.zeros((3, 30)) for key in own}
+        row = EvaluatorScores(EvaluatorBits(own, shifted, kinds)).verdicts.iloc[0]
+        assert row["side"] != 2 or row["p_random"] <= 0.05
+        wrong += row["side"] != 0
+    assert wrong <= 15
+
+
 def test_without_controls_nothing_is_decided():
     frame = scores_of({"good": 0.8}, {"good": "method"}).verdicts
     assert frame["side"].tolist() == [0] and frame["verdict"].tolist() == ["cannot tell"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, t
 
+from uproar.statistics.multiple_testing import holm
 from uproar.statistics.sequential import allow_for_stopping, sequential, undecided_estimators
+from uproar.statistics.twoway import contrasts
 from uproar.statistics.verdicts import compare
 
 
@@ -24,17 +26,22 @@ def table(effects, replicates, seed, sd=0.01, block=0.02):
 
 
 def test_each_is_judged_at_the_first_analysis_that_decides_it_among_those_still_open():
-    effects = {"huge": 0.5, "large": 0.05, "none": 0.0}
-    data = table(effects, 8, 1)
-    result = sequential(data).set_index("estimator")
-    assert result.loc["huge", ["analysis", "verdict"]].tolist() == [3, "better than random"]
-    assert result.loc["none", "verdict"] == "cannot tell with 8 replicates"
-    left = data[data["estimator"] != "huge"]
-    at_five = compare(left[left["replicate"] < 5], interim=True).set_index("estimator")
-    decided_at = result.loc["large", "analysis"]
-    assert decided_at in (3, 5, 8)
-    if decided_at == 5:
-        assert result.loc["large", "p"] == at_five.loc["large", "p"]
+    """Of 15 studies, every one in which `large` is decided second, after `huge` has left."""
+    second = 0
+    for seed in range(15):
+        data = table({"huge": 0.5, "large": 0.05, "none": 0.0}, 8, seed)
+        result = sequential(data).set_index("estimator")
+        if result.loc["huge", "analysis"] != 3 or result.loc["large", "analysis"] != 5:
+            continue
+        second += 1
+        at_three = compare(data[data["replicate"] < 3], interim=True).set_index("estimator")
+        assert at_three["side"].to_dict() == {"huge": 1, "large": 0, "none": 0}
+        left = data[(data["estimator"] != "huge") & (data["replicate"] < 5)]
+        at_five = compare(left, interim=True).set_index("estimator")
+        assert at_five.loc["large", "p_holm"] <= 0.01 and result.loc["large", "side"] == 1
+        for column in ("p", "p_holm", "advantage", "low", "high"):
+            assert result.loc["large", column] == at_five.loc["large", column]
+    assert second >= 2
 
 
 def test_replicates_beyond_the_analysis_that_decided_do_not_change_a_verdict():
@@ -76,15 +83,31 @@ def test_all_analyses_together_err_no_more_often_than_promised():
 
 
 def test_an_advantage_that_ends_a_design_early_is_printed_with_an_allowance():
-    """Of effects that the first analysis finds, the plain advantage is far above the truth, the adjusted one is not."""
-    plain, adjusted = [], []
-    for seed in range(240):
-        verdicts = sequential(table({"some": 0.02, "other": 0.0, "third": 0.0}, 3, seed), analyses=(3, 5, 8))
-        early = verdicts[(verdicts["estimator"] == "some") & (verdicts["side"] == 1) & (verdicts["analysis"] == 3)]
-        plain += early["advantage"].tolist()
-        adjusted += early["adjusted"].tolist()
-    assert len(plain) >= 5
-    assert np.median(plain) > 0.024 and np.median(plain) - 0.02 > 2 * abs(np.median(adjusted) - 0.02)
+    """Of effects of 2 sd that the first of two analyses finds among ten, with three random rankings per replicate."""
+    draws = np.random.default_rng(0)
+    areas = draws.normal(0, [[1 / np.sqrt(3)], *[[1.0]] * 10], (4000, 11, 3)) + draws.normal(0, 2, (4000, 1, 3))
+    areas[:, 1] -= 2
+    fit = contrasts(areas, 0)
+    found = holm(fit.p[:, 1:])[:, 0] <= 0.025
+    critical = t.isf(0.0025 / 2, fit.df[found, 1])  # Holm's first step over ten rows
+    adjusted = allow_for_stopping(fit.difference[found, 1], fit.se[found, 1], critical)
+    plain, left = np.median(-fit.difference[found, 1]), np.median(-adjusted)
+    assert found.sum() > 150 and plain > 2.4, "few are found, and these look larger than they are"
+    assert abs(left - 2) < (plain - 2) / 2
+
+
+def test_the_allowance_of_a_design_is_that_of_holms_step():
+    less = 0
+    for seed in range(20):
+        result = sequential(table({"some": 0.06, "other": 0.04, "third": 0.0}, 3, seed), analyses=(3, 5, 8))
+        ordered = result.sort_values("p").reset_index(drop=True)
+        for step, row in ordered[ordered["side"] != 0].iterrows():
+            critical = t.isf(0.05 / 3 / (3 - step) / 2, row["df"])
+            expected = allow_for_stopping(row["advantage"], row["se"], critical)
+            assert row["adjusted"] == pytest.approx(float(expected), abs=1e-9)
+            less += row["adjusted"] < 0.99 * row["advantage"]
+        assert (ordered.loc[ordered["side"] == 0, "adjusted"] == ordered.loc[ordered["side"] == 0, "advantage"]).all()
+    assert less >= 3
 
 
 def test_what_went_on_to_the_last_analysis_needs_no_allowance():

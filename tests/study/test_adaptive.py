@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 import uproar
+from tests.reference import anova_slow
 from uproar.errors import BadInput
 from uproar.remaining_time import seconds_of
 from uproar.runs.run import collect_run
@@ -43,9 +44,17 @@ def test_each_analysis_asks_only_for_what_is_open(done):
     for name, row in spent.iterrows():
         cells = run.done.query("estimator == @name and fraction > 0")
         assert cells["seed"].nunique() == row["replicates"] == (5 if row["open"] else row["analysis"])
-    assert spent.loc["oracle", "analysis"] in (3, 5) and not spent.loc["oracle", "open"]
+    assert spent.loc["oracle", "analysis"] == (3 if _p_at_the_first_analysis(run, "oracle") <= 0.025 else 5)
+    assert not spent.loc["oracle", "open"]
     later = run.done.query("estimator == 'random' and fraction > 0")["seed"].nunique()
     assert later == (5 if len(analyses) > 1 else 3)
+
+
+def _p_at_the_first_analysis(run, name):
+    """Holm's p with three replicates, by loops; each of two analyses may spend half of 5 %."""
+    early = run.done[run.done["seed"].isin(sorted(run.done["seed"].unique())[:3])]
+    rows = early[["estimator", "seed", "fraction", "accuracy"]].itertuples(index=False, name=None)
+    return anova_slow.compare(rows, [0.0, 0.45], "random", False, 0.025)[name][4]
 
 
 def test_verdicts_are_those_of_the_analyses(done):

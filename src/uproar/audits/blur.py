@@ -167,9 +167,10 @@ def _matched(
     if not better or smooth.empty:
         return {}
     control = str(smooth.loc[smooth["gain"].idxmax(), "first"])
+    column = "adjusted" if "adjusted" in own else "advantage"  # with the allowance for stopping early
     ahead = gains(table, [(name, control) for name in better], sign)
     return {
-        row["first"]: f"{_in_points(own.loc[row['first']], 'advantage')} points better than random, but "
+        row["first"]: f"{_in_points(own.loc[row['first']], column)} points better than random, but "
         f"{_in_points(row)} than {control}, which knows nothing"
         for _, row in ahead[~ahead["better"]].iterrows()
     }

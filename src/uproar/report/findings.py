@@ -207,6 +207,7 @@ def _control_details(section: Section) -> list[str]:
         line = (
             f"{listed(winners[:1])} never looks at the network and still gains {points(gain, False)} points over "
             f"random under {section.label(protocol)}"
+            f"{', allowing for stopping early' if 'adjusted' in section.verdicts[protocol] else ''}"
         )
         ahead = [m for m in methods if section.advantage(protocol, m) > gain]
         verb = "gain" if len(ahead) > 1 else "gains"

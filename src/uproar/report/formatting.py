@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from uproar.wording import series
 
@@ -39,6 +40,20 @@ def points(value: float | None, signed: bool = True) -> str:
     if size == "0.0" or not signed:
         return size
     return ("+" if value > 0 else "−") + size
+
+
+def stopped_early(row: Mapping[str, Any]) -> bool:
+    """Whether a verdict ended a sequential design early and its advantage, as printed, is too large on average."""
+    return known(row.get("adjusted")) and points(row["adjusted"]) != points(row["advantage"])
+
+
+def advantage_points(row: Mapping[str, Any]) -> str:
+    """The advantage of a verdict, and in brackets what is left of it when stopping early is allowed for.
+
+    >>> advantage_points({"advantage": 0.052, "adjusted": 0.041}), advantage_points({"advantage": 0.052})
+    ('+5.2 (+4.1)', '+5.2')
+    """
+    return points(row["advantage"]) + (f" ({points(row['adjusted'])})" if stopped_early(row) else "")
 
 
 def span(low: float | None, high: float | None) -> str:

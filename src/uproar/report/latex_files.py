@@ -8,7 +8,19 @@ from typing import Any
 from uproar.report.abstract import Abstract, score_abstract, study_abstract
 from uproar.report.document import Chapter, MetricPart, chapters_of, score_chapter
 from uproar.report.evaluator_tables import EvaluatorPart
-from uproar.report.formatting import NOTHING, capital, known, p_value, points, score, score_span, slug, span
+from uproar.report.formatting import (
+    NOTHING,
+    advantage_points,
+    capital,
+    known,
+    p_value,
+    points,
+    score,
+    score_span,
+    slug,
+    span,
+    stopped_early,
+)
 from uproar.report.latex import code, escaped, latex_document, latex_table
 from uproar.report.metric_guide import Metric
 from uproar.report.pairs import Pair, PairTable
@@ -70,16 +82,15 @@ def _chapter_tables(chapter: Chapter) -> dict[str, str]:
         rows = [
             [
                 code(r["estimator"]),
-                *_escaped(
-                    points(r["advantage"]), span(r["low"], r["high"]), p_value(r["p_holm"]), r["n"], r["verdict"]
-                ),
+                *_escaped(advantage_points(r), span(r["low"], r["high"]), p_value(r["p_holm"]), r["n"], r["verdict"]),
             ]
             for r in one.rows
         ]
         heads = ["estimator", ">advantage", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
+        early = " In brackets: allowing for stopping early." if any(map(stopped_early, one.rows)) else ""
         caption = _caption(
             f"{one.figure.title}. {capital(chapter.section.score)} points against a random ranking ({where}); "
-            f"n counts replicates, p is adjusted by Holm's method over {len(rows)} comparisons.",
+            f"n counts replicates, p is adjusted by Holm's method over {len(rows)} comparisons.{early}",
             chapter.quality,
         )
         tables[f"tables/{name}.tex"] = latex_table(heads, rows, caption, name)

@@ -111,7 +111,9 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     names = ("clean", "known", "number", "p_value", "percent", "pieces", "points")
-    environment.filters |= {name: getattr(formatting, name) for name in (*names, "score", "shortened", "signed")}
+    environment.filters |= {
+        name: getattr(formatting, name) for name in (*names, "score", "shortened", "signed", "stopped_early")
+    }
     filters: dict[str, Any] = {
         "dash_array": lambda style: DASH_ARRAYS[style.dash],
         "marker_path": lambda style: MARKER_PATHS[style.marker],

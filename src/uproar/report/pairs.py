@@ -32,6 +32,7 @@ class Pair:
     p_alone: float | None = None
     """Before Holm's correction."""
     df: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def pairs_of(frame: pd.DataFrame, sign: int = 1) -> tuple[Pair, ...]:
         difference, low, high, p = numbers((sign * row["difference"], low, high, row["p_holm"]))
         names, decided = (str(row["better"]), str(row["worse"])), row["side"] == 1 and difference is not None
         alone, df = numbers((row.get("p", math.nan), row.get("df", math.nan)))
-        pairs.append(Pair(*names, difference, low, high, p, int(row["n"]), decided, bool(row["ranked"]), alone, df))
+        ranked, note = bool(row["ranked"]), str(row.get("note", ""))
+        pairs.append(Pair(*names, difference, low, high, p, int(row["n"]), decided, ranked, alone, df, note))
     return tuple(pairs)
 
 

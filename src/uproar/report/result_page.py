@@ -20,7 +20,7 @@ from uproar.report.anonymous import folders_of, without, without_paths
 from uproar.report.answer import as_markdown
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.figures import Figure, Pictures
-from uproar.report.formatting import NOTHING, known, level_text, number, p_value, points, slug, span
+from uproar.report.formatting import NOTHING, known, level_text, number, p_value, points, slug, span, stopped_early
 from uproar.report.markdown import code, text
 from uproar.report.page import TEMPLATES
 from uproar.report.printing import draw
@@ -32,8 +32,9 @@ from uproar.results.study import Results
 from uproar.statistics.intervals import Interval
 from uproar.wording import counted
 
-KEPT = ("claims.csv", "evaluator.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
-"""The tables that are kept beside a page; the larger ones can be made again from the store."""
+KEPT = ("claims.csv", "evaluator.csv", "results.csv", "verdicts.csv", "metric_values.csv", "audits.csv")
+"""The tables that are kept beside a page, verdicts with the cells they follow from; the larger ones can be made again
+from the store."""
 FACTS = "facts.json"
 
 
@@ -132,6 +133,7 @@ def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chap
         "metric_cell": _metric_cell,
         "p_value": p_value,
         "points": points,
+        "stopped_early": stopped_early,
         "text": text,
     }
     tested = {(one.task, one.model) for one in results.claims if one.deciding is not None}

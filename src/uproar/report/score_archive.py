@@ -66,6 +66,7 @@ def read_archive(folder: Path) -> Scores:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         table = pd.read_csv(folder / "scores.csv")
         pairs = pd.read_csv(folder / "comparisons.csv")
+        pairs = pairs.assign(note=pairs.get("note", pd.Series(dtype=object)).astype(object).fillna(""))
         per_image = pd.read_parquet(folder / "per_image.parquet")
         arrays = read_arrays(str(folder / ARRAYS))
         return _scores(table.astype({"note": object}).fillna({"note": ""}), per_image, pairs, facts, arrays)

@@ -104,9 +104,9 @@ class Section:
         return [e for e, own in self.kinds.get(protocol, {}).items() if own == kind]
 
     def advantage(self, protocol: str, estimator: str) -> float:
-        """How much better than random, in accuracy; NaN if it was not compared."""
+        """How much better than random, in accuracy, allowing for stopping early; NaN if it was not compared."""
         frame = self.verdicts[protocol]
-        own = frame.loc[frame["estimator"] == estimator, "advantage"]
+        own = frame.loc[frame["estimator"] == estimator, "adjusted" if "adjusted" in frame else "advantage"]
         return float(own.iloc[0]) if len(own) else float("nan")
 
     def accuracy(self, protocol: str, estimator: str, fraction: float) -> float:

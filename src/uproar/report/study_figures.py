@@ -26,7 +26,7 @@ from uproar.report.figures import (
     numbers,
     share_limits,
 )
-from uproar.report.formatting import LEVEL, capital, clean, known, number, percent, points
+from uproar.report.formatting import LEVEL, advantage_points, capital, clean, known, number, percent, stopped_early
 from uproar.report.images import map_colours
 from uproar.report.section import Section
 from uproar.report.style import REFERENCE, Style
@@ -180,6 +180,7 @@ def _verdict_table(section: Section, protocol: str, rows: Sequence[Mapping[str, 
         f"{capital(section.score)} points {'gained' if declared.higher_is_better else 'lost'} against a random "
         f"ranking, averaged over the fractions: right of the line is better. Bars: {LEVEL} interval of each "
         f"estimator alone; the verdict is stricter, since it allows for all {len(rows)} comparisons."
+        + (" In brackets: allowing for stopping early." if any(map(stopped_early, rows)) else "")
     )
     forest = Forest(
         tuple(_forest_row(row) for row in rows),
@@ -204,7 +205,7 @@ def _forest_row(row: Mapping[str, Any]) -> ForestRow:
         value,
         low,
         high,
-        f"{points(row['advantage'])}  {word}",
+        f"{advantage_points(row)}  {word}",
         mark,  # type: ignore[arg-type]
     )
 

@@ -71,6 +71,7 @@ VERDICT_COLUMNS = {
     "verdict": "the same in words",
     "n": "test images",
     "replicates": "replicates, each with an evaluator of its own",
+    "note": "where a difference is tested with a larger standard error than the one pooled over all rankings: which",
 }
 """The columns of `EvaluatorScores.verdicts`."""
 
@@ -184,7 +185,8 @@ class EvaluatorScores:
         """Every method, the best first; see VERDICT_COLUMNS.
 
         A method is better than the best network-free ranking where it is better than every one of them
-        (intersection-union: the largest p counts), adjusted by Holm's method over the methods.
+        (intersection-union: the largest p counts), adjusted by Holm's method over the methods, and decidedly better
+        than random: so that where nothing differs both questions together err no more often than the one.
         """
         rows = [self._verdict(name) for name in self.of_kind("method")]
         frame = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
@@ -243,13 +245,15 @@ class EvaluatorScores:
             **score.as_row("score", with_n=True),
             "replicates": score.replicates,
         }
-        if (name, BASELINE) in self.differences:
+        tested = [(name, BASELINE)] if (name, BASELINE) in self.differences else []
+        if tested:
             random = self.differences[name, BASELINE]
             row |= {**random.as_row("over_random", "over_random_"), "over_random_df": random.df}
             row["over_random_p"] = random.p
         hardest = self._hardest(name, self.of_kind("network-free"))
         if hardest is not None:
             margin = self.differences[name, hardest]
+            tested.append((name, hardest))
             p = margin.p if margin.value > 0 else 1.0
             row |= {
                 "network_free": hardest,
@@ -257,7 +261,8 @@ class EvaluatorScores:
                 "margin_df": margin.df,
                 "margin_p": p,
             }
-        return row
+        notes = {control: self.differences[pair].note for pair in tested for control in pair[1:]}
+        return row | {"note": "; ".join(f"against {control} it {note}" for control, note in notes.items() if note)}
 
     def _hardest(self, name: str, controls: Sequence[str]) -> str | None:
         """The control that a method beats least clearly."""
@@ -270,11 +275,8 @@ class EvaluatorScores:
 
     def _side(self, row: object) -> int:
         p_free, p_random, over = (getattr(row, n) for n in ("p_network_free", "p_random", "over_random"))
-        if p_free <= self.alpha:
-            return 2
-        if p_random <= self.alpha:
-            return 1 if over > 0 else -1
-        return 0
+        against_random = int(np.sign(over)) if p_random <= self.alpha else 0
+        return 2 if p_free <= self.alpha and (against_random == 1 or np.isnan(p_random)) else against_random
 
 
 def mask_gain(own: Numbers, shifted: Numbers, keeps: bool) -> Numbers:

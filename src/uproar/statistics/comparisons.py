@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from uproar.statistics.design import ALPHA, BASELINE
 from uproar.statistics.intervals import Interval, Measurements, nanmean, t_interval
 from uproar.statistics.multiple_testing import holm, sides
 from uproar.statistics.paired import ROUNDING
-from uproar.statistics.twoway import Components, components, contrasts, pair_variance
+from uproar.statistics.twoway import Components, components, contrasts, own_error_note, pair_variance
 from uproar.wording import counted
 
 COLUMNS = {
@@ -39,9 +40,10 @@ COLUMNS = {
     "ranked": "whether both methods are ranked; other pairs are not tested",
     "n": "what was paired: replicates under a protocol, images under a metric",
     "replicates": "replicates in which both have a value",
+    "note": "where the test uses a larger standard error than the one pooled over all methods: how much larger",
 }
 """The columns of a table of comparisons."""
-_FIELDS = ("low", "high", "df", "p", "n", "replicates")
+_FIELDS = ("low", "high", "df", "p", "n", "replicates", "note")
 
 
 Pairs = Mapping[tuple[str, str], Interval]
@@ -82,6 +84,7 @@ def compare_rows(rows: Mapping[str, np.ndarray], pairs: Iterable[tuple[str, str]
             return _pair_interval(parts, rows[first], rows[second], (others.index(first), others.index(second)))
         row = names.index(second if first == BASELINE else first)
         interval = t_interval(fit.difference[row], fit.se[row], fit.df[row], int(fit.n[row]))
+        interval = replace(interval, note=own_error_note(fit.guarded[row], fit.df[row]))
         return -interval if first == BASELINE else interval
 
     return {pair: difference(*pair) for pair in pairs}
@@ -93,7 +96,17 @@ def _pair_interval(parts: Components, first: np.ndarray, second: np.ndarray, pai
     variance, df = (float(part) for part in pair_variance(parts, gap, pair))
     size = float(np.nanmax(np.abs([first, second]), initial=0))
     error = math.sqrt(variance) if variance > (ROUNDING * size) ** 2 else math.nan
-    return t_interval(float(nanmean(gap)), error, df, int(np.isfinite(gap).sum()))
+    n = int(np.isfinite(gap).sum())
+    return _noted(t_interval(float(nanmean(gap)), error, df, n), variance, parts, n)
+
+
+def _noted(interval: Interval, variance: float, parts: Components, n: int) -> Interval:
+    """A difference that says where the variance over replicates in it is larger than the pooled one."""
+    if math.isnan(interval.low):
+        return interval
+    whole = interval.standard_error**2
+    pooled = whole - variance + 2 * float(np.nan_to_num(parts.pooled)) / n
+    return replace(interval, note=own_error_note(math.sqrt(whole / pooled) if pooled > 0 else 1.0, interval.df))
 
 
 def compare_methods(
@@ -123,8 +136,10 @@ def method_differences(
         gap = methods[first] - methods[second]
         if parts is None:
             return gap.interval()
-        variance, df = pair_variance(parts, gap.by_replicate, (names.index(first), names.index(second)))
-        return gap.interval((float(variance), float(df)))
+        over_replicates = gap.by_replicate
+        variance, df = pair_variance(parts, over_replicates, (names.index(first), names.index(second)))
+        shared = int(np.isfinite(over_replicates).sum())
+        return _noted(gap.interval((float(variance), float(df))), float(variance), parts, shared)
 
     return {pair: difference(*pair) for pair in pairs}
 

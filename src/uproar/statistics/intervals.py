@@ -78,6 +78,8 @@ class Interval:
     """The standard error on the scale, where it does not follow from the ends."""
     centre: float = math.nan
     """The middle of the interval on the scale, where it is not the value."""
+    note: str = ""
+    """That its standard error is larger than the pooled one, where it is (`twoway.own_error_note`)."""
 
     @property
     def side(self) -> int:

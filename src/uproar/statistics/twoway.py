@@ -31,6 +31,16 @@ from uproar.statistics.paired import ROUNDING
 
 Estimate = tuple[Numbers, ArrayLike]
 """A variance with its degrees of freedom."""
+WORTH_A_NOTE = 1.05
+"""From how many times the pooled standard error on a test is said to use a larger one."""
+
+
+def own_error_note(times: float, df: float) -> str:
+    """What is said of a test whose standard error is so many times the pooled one; nothing below `WORTH_A_NOTE`."""
+    if not times >= WORTH_A_NOTE:
+        return ""
+    error = f"its own standard error, {times:.1f} times the pooled, on {df:.3g} df"
+    return f"varies more than the others: tested with {error}"
 
 
 @dataclass(frozen=True)

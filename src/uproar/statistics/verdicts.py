@@ -16,7 +16,7 @@ from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEVEL
 from uproar.statistics.intervals import t_quantile
 from uproar.statistics.multiple_testing import check_share, holm, interim_alpha, sides
-from uproar.statistics.twoway import Contrasts, contrasts, noncentrality
+from uproar.statistics.twoway import Contrasts, contrasts, noncentrality, own_error_note
 from uproar.wording import counted
 
 COLUMNS = (
@@ -24,8 +24,6 @@ COLUMNS = (
     *("verdict", "side", "detectable", "p_own", "missing", "note"),
 )
 POWER = 0.8
-WORTH_A_NOTE = 1.05
-"""From how many times the pooled standard error on a row is said to be tested with a larger one."""
 SIMULATED = 40_000
 """How many rows are simulated for a detectable difference."""
 
@@ -168,10 +166,7 @@ def _note(fit: Contrasts, row: int, baseline: str) -> str:
         return f"a test needs two replicates shared with {baseline}"
     if not np.isfinite(fit.se[row]):
         return "the replicates do not vary at all: are they copies of one run?"
-    if fit.guarded[row] >= WORTH_A_NOTE:
-        times = f"{fit.guarded[row]:.1f} times the pooled"
-        return f"varies more than the others: tested with its own standard error, {times}, on {fit.df[row]:.3g} df"
-    return ""
+    return own_error_note(fit.guarded[row], fit.df[row])
 
 
 def _level(alpha: float, interim: Sequence[int] | bool | None, n: int) -> float:

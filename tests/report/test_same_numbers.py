@@ -1,0 +1,101 @@
+"""Terminal, page, Markdown, LaTeX and notebook print the effect, interval and p of the table, and no others."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from uproar.cli import print_results as printed
+from uproar.report.document import chapters_of
+from uproar.report.formatting import p_value, points, span
+from uproar.report.latex_files import _chapter_tables
+from uproar.report.page import study_page
+from uproar.report.result_page import StudyText, result_files
+from uproar.results.html import results_html
+
+LEVELS = {"random": 0.80, "grad": 0.62, "ig": 0.76, "sobel": 0.81}
+
+
+def made(make_cells, make_results, **study):
+    """Results whose rows vary by chance."""
+    rows, rng = make_cells({"roar": LEVELS}), np.random.default_rng(11)
+    for row in rows:
+        row["accuracy"] += rng.normal(0, 0.008) if row["fraction"] else 0
+    return make_results(rows, study={"name": "same", "weights": None, **study})
+
+
+def plain(text: str) -> str:
+    """Text without markup, with one kind of space."""
+    text = text.replace("$-$", "−").replace(r"\textless{}~", "&lt; ").replace(r"\textless{}", "&lt;")
+    bare = re.sub(r"(?s)<style.*?</style>|<[^>]+>", " ", text.replace("\\,", " "))
+    return re.sub(r"\s+", " ", html.unescape(bare))
+
+
+def outputs(results, monkeypatch) -> dict[str, str]:
+    console = Console(width=200, file=io.StringIO(), color_system=None)
+    monkeypatch.setattr(printed, "output", console)
+    printed._print_verdicts(results)
+    chapters = chapters_of(results)
+    markdown = next(v for k, v in result_files(results, StudyText("", "")).items() if k.endswith(".md")).decode()
+    return {
+        "terminal": console.file.getvalue(),
+        "page": plain(study_page(results, chapters, {}).split("<script")[0]),
+        "markdown": plain(markdown),
+        "latex": plain(_chapter_tables(chapters[0])["tables/verdicts-roar.tex"]),
+        "notebook": plain(results_html(results)),
+    }
+
+
+def test_every_output_prints_the_numbers_of_the_verdicts(make_cells, make_results, monkeypatch):
+    results = made(make_cells, make_results)
+    shown = outputs(results, monkeypatch)
+    assert set(results.verdicts["side"]) >= {0, 1}, "the case must hold both kinds of verdict"
+    for row in results.verdicts.to_dict("records"):
+        ends = plain(span(row["low"], row["high"]))
+        for place in ("page", "markdown", "latex"):
+            part = shown[place]
+            assert points(row["advantage"]) in part and ends in part and plain(p_value(row["p_holm"])) in part, place
+        for place, text in (("page", plain(p_value(row["p"]))), ("page", f"{row['df']:.1f} df")):
+            assert text in shown[place]
+        line = next(line for line in shown["terminal"].splitlines() if f" {row['estimator']} " in line)
+        assert f"{100 * row['advantage']:+.1f}" in line
+        assert f"{100 * row['low']:+.1f}…{100 * row['high']:+.1f}" in line and row["verdict"] in line
+        assert row["verdict"] in shown["notebook"]
+
+
+def test_an_advantage_that_ended_a_design_early_has_its_allowance_wherever_it_is_printed(
+    make_cells, make_results, monkeypatch
+):
+    results = made(make_cells, make_results, until_decided=True, seeds=[*range(5)])
+    early = results.verdicts[results.verdicts["advantage"] - results.verdicts["adjusted"] > 0.001]
+    assert list(early["estimator"]) == ["ig"] and early["analysis"].item() == 3
+    shown = outputs(results, monkeypatch)
+    for row in early.to_dict("records"):
+        plainly, left = points(row["advantage"]), points(row["adjusted"])
+        assert plainly != left and f"{plainly} ({left})" in shown["latex"] and "stopping early" in shown["latex"]
+        assert f"{left} allowing for stopping early" in shown["page"]
+        assert f"{plainly} ({left} allowing for stopping early)" in shown["markdown"]
+        assert f"{row['estimator']} {100 * row['adjusted']:+.1f}" in shown["terminal"]
+    assert "adjusted" in shown["notebook"]
+
+
+@pytest.mark.parametrize("place", ["terminal", "page", "markdown"])
+def test_a_negative_control_that_failed_stands_before_every_verdict(make_cells, make_results, monkeypatch, place):
+    levels = {"random": 0.60, "grad": 0.70, "ig": 0.72}
+    results = make_results(make_cells({"roar": levels}), study={"name": "same", "weights": None})
+    assert results.negative_controls["control"].tolist() == ["failed"]
+    if place == "terminal":
+        console = Console(width=200, file=io.StringIO(), color_system=None)
+        monkeypatch.setattr(printed, "output", console)
+        printed.print_results(results)
+        shown = console.file.getvalue()
+    else:
+        shown = outputs(results, monkeypatch)[place]
+    assert "roar cannot judge here" in shown
+    first = min(shown.index(text) for text in ("worse than random", "grad") if text in shown)
+    assert shown.index("cannot judge here") < first
