@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from uproar.scoring.tables import ReplicatedMetric
 
 from reference.anova_slow import compare, curve_areas, holm, pair, pair_over_images, t_test
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
@@ -19,7 +20,6 @@ from uproar.report.tables import table_files
 from uproar.results.study import IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
 from uproar.scoring import tables
 from uproar.scoring.evaluation import Evaluation, averaged
-from uproar.scoring.tables import ReplicatedMetric
 from uproar.statistics.design import random_ranking
 
 RANKINGS = [random_ranking(draw) for draw in range(3)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.results.evaluator import ENCODING_COLUMNS, SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores
 from uproar.statistics.design import NETWORK_FREE
 
@@ -96,3 +99,18 @@ def test_encoding_is_what_others_need_less_beyond_random():
     assert table["encodes"].to_dict() == {name: name in ("good", "fair") for name in GAINS}
     assert table.loc["good", "stripe_x"] == pytest.approx(both.table.set_index("estimator").loc["good", "score"] - 0.4)
     assert plain.encoding.empty
+
+
+def test_the_control_of_an_evaluator_is_that_of_its_score_and_it_has_no_other_verdicts():
+    """Its accuracies are in the table of cells; a verdict by them would stand beside that by the score."""
+    levels = {"random": 0.5, "good": 0.8, "bad": 0.7}
+    scores = scores_of(GAINS, KINDS)
+    table = cells("evaluator", levels, fractions=(0.5,))
+    made = replace(results(table), evaluations={(TASK, MODEL, "label"): scores.bits})
+    assert made.verdicts.empty and made.comparisons.empty
+    (control,) = made.negative_controls.to_dict("records")
+    assert (control["measure"], control["control"]) == ("evaluator", "passed")
+    assert (control["methods"], control["better"], control["worse"]) == (3, 2, 1)
+    only_bad = scores_of({"bad": -0.4, "random": 0.0}, {"bad": "method", "random": "random"})
+    made = replace(made, evaluations={(TASK, MODEL, "label"): only_bad.bits})
+    assert set(made.view(TASK, MODEL).unable_to_judge) == {"evaluator"}

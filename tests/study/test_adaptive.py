@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import shutil
 
+import pandas as pd
 import pytest
 
 import uproar
 from tests.reference import anova_slow
+from tests.results.test_evaluator import scores_of
 from uproar.errors import BadInput
+from uproar.models import ModelSpec
+from uproar.protocols import PROTOCOLS
 from uproar.remaining_time import seconds_of
+from uproar.results.study import COLUMNS, Results
 from uproar.runs.run import collect_run
 from uproar.statistics.sequential import sequential
+from uproar.study.adaptive import _undecided
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.schedule import Deadline
@@ -110,3 +116,18 @@ def test_too_few_seeds_and_wrong_times_are_refused():
     for text in ("soon", "0m", "-3", "5d"):
         with pytest.raises(BadInput, match="such as 90s, 30m or 2h"):
             seconds_of(text)
+
+
+@pytest.mark.parametrize("name", ["evaluator", "evaluator:keep:shifted"])
+def test_an_evaluator_is_asked_again_only_of_the_methods_that_its_score_leaves_open(name):
+    study = uproar.study_of({**SMALL, "estimators": ["grad", "ig", "sobel"], "protocols": ["evaluator"]})
+    (setting,), kinds = Setting.all_of(study), {"grad": "method", "ig": "method", "sobel": "network-free"}
+    place = (setting.task, ModelSpec.of(setting.model).name, "label")
+
+    def open_ones(gains):
+        bits = scores_of(gains, {**kinds, "random": "random"}).bits
+        results = Results({}, pd.DataFrame(columns=list(COLUMNS)), pd.DataFrame(), PROTOCOLS, evaluations={place: bits})
+        return _undecided(study, setting, PROTOCOLS[name], results)
+
+    assert open_ones({"grad": 0.8, "ig": 0.0, "sobel": 0.0, "random": 0.0}) == ["random", "ig", "sobel"]
+    assert open_ones({"grad": 0.8, "ig": 0.7, "sobel": 0.0, "random": 0.0}) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -136,8 +136,8 @@ def _section(view: StudyView, by_estimator: Mapping[str, Style]) -> Section:
         clean(view.model),
         _named(view.table),
         _named(view.own_cells),
-        {protocol: _named(frame) for protocol, frame in _by_accuracy(view, view.verdicts)},
-        {protocol: _named(frame) for protocol, frame in _by_accuracy(view, view.comparisons)},
+        {protocol: _named(frame) for protocol, frame in view.verdicts.items()},
+        {protocol: _named(frame) for protocol, frame in view.comparisons.items()},
         {protocol: _named(frame) for protocol, frame in view.intervals.items()},
         _named(view.own(results.costs)),
         view.pictures,
@@ -155,13 +155,6 @@ def _layers(costs: pd.DataFrame) -> dict[str, str]:
     """By estimator: the layers it looks at."""
     named = costs[costs["layers"] != ""] if "layers" in costs else costs[:0]
     return {row["estimator"]: clean(row["layers"]) for row in named.to_dict("records")}
-
-
-def _by_accuracy(view: StudyView, frames: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The frames of protocols that judge by accuracy; an evaluator judges by its score, whose verdicts are its own."""
-    for protocol, frame in frames.items():
-        if not view.results.protocols[protocol].evaluator:
-            yield protocol, frame
 
 
 def _named(frame: pd.DataFrame) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from uproar.results.controls import NegativeControl, negative_control
 from uproar.statistics.comparisons import compare_methods, method_differences
 from uproar.statistics.design import ALPHA, BASELINE
 from uproar.statistics.intervals import Interval, Measurements, Numbers
@@ -129,8 +130,16 @@ class EvaluatorBits:
 class EvaluatorScores:
     """The primary scores of one task and model for one target, each table computed once."""
 
-    def __init__(self, bits: EvaluatorBits, alpha: float = ALPHA) -> None:
+    def __init__(self, bits: EvaluatorBits, alpha: float = ALPHA, target: str = "label") -> None:
         self.bits, self.alpha = bits, alpha
+        self.name = "evaluator" if target == "label" else f"evaluator of the {target}"
+
+    @functools.cached_property
+    def negative_control(self) -> NegativeControl:
+        """Whether the score tells any method from random rankings."""
+        frame = self.verdicts[self.verdicts["over_random"].notna()]
+        signs = pd.DataFrame({"side": np.sign(frame["side"]), "high": frame["over_random_high"]})
+        return negative_control(self.name, signs)
 
     def of_kind(self, *kinds: Kind) -> list[str]:
         """The estimators of some kinds that have a score."""

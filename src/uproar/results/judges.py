@@ -29,7 +29,7 @@ from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.registry import family_of
-from uproar.results.controls import NegativeControl, negative_control
+from uproar.results.controls import NegativeControl
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
 from uproar.statistics.design import BASELINE
@@ -141,7 +141,7 @@ class Judge:
 
 def judges_of_scores(scores: Scores) -> list[Judge]:
     """The judges of scores: evaluators, where there were training images for them, and the metrics that judge."""
-    evaluators = {target: EvaluatorScores(bits) for target, bits in scores.evaluations.items()}
+    evaluators = {target: EvaluatorScores(bits, target=target) for target, bits in scores.evaluations.items()}
     judges = [_evaluator(target, own, scores.seconds) for target, own in evaluators.items() if len(own.verdicts)]
     for metric, rows in scores.table.groupby("metric", sort=False):
         kind = kind_of_metric(str(metric))
@@ -187,9 +187,8 @@ def _evaluator(target: str, scores: EvaluatorScores, seconds: float | None) -> J
         decided = side == 2 or (control == BASELINE and side == (1 if ahead else -1))
         pairs[(method, control) if ahead else (control, method)] = Pair(gap if ahead else -gap, decided)
     kind: Kind = "evaluator" if target == "label" else "of answers"
-    signs = pd.DataFrame({"side": np.sign(scores.verdicts["side"]), "high": scores.verdicts["over_random_high"]})
     return Judge(
-        "evaluator" if target == "label" else f"evaluator of the {target}",
+        scores.name,
         "evaluator" if target == "label" else "evaluator of answers",
         kind,
         "data" if target == "label" else "model",
@@ -199,7 +198,7 @@ def _evaluator(target: str, scores: EvaluatorScores, seconds: float | None) -> J
         int(table["n"].max()),
         int(table["replicates"].max()),
         seconds,
-        unable=_why_failed(negative_control("evaluator", signs)),
+        unable=_why_failed(scores.negative_control),
     )
 
 

@@ -120,6 +120,7 @@ class StudyView:
     def verdicts(self) -> Mapping[str, pd.DataFrame]:
         """Every estimator's advantage over random and the verdict, best first, as `compare` gives them.
 
+        An evaluator judges by its score: its verdicts are in `evaluators`.
         In a study that ran until it was decided each verdict is that of the interim analysis which decided it.
         """
 
@@ -156,7 +157,9 @@ class StudyView:
         protocols = {
             name: negative_control(name, frame, self._room(name, frame)) for name, frame in self.verdicts.items()
         }
-        return {**protocols, **(self.metric_scores.negative_controls if self.metric_scores else {})}
+        controls = (scores.negative_control for scores in self.evaluators.values())
+        evaluators = {one.measure: one for one in controls if one.methods}
+        return {**protocols, **evaluators, **(self.metric_scores.negative_controls if self.metric_scores else {})}
 
     @property
     def unable_to_judge(self) -> Mapping[str, str]:
@@ -182,7 +185,7 @@ class StudyView:
     def evaluators(self) -> Mapping[str, EvaluatorScores]:
         """What the evaluators say, by target: `label` (true to the data), `answer` (of the explained network)."""
         return {
-            target: EvaluatorScores(bits, self.results.comparison_alpha)
+            target: EvaluatorScores(bits, self.results.comparison_alpha, target)
             for (task, model, target), bits in self.results.evaluations.items()
             if (task, model) == (self.task, self.model)
         }
@@ -201,7 +204,7 @@ class StudyView:
         frames = {}
         for name in self.protocols:
             protocol = self.results.protocols[name]
-            if protocol.judges and name not in self.remarks:
+            if protocol.judges and not protocol.evaluator and name not in self.remarks:
                 frame = analyse(self.curves(name), protocol.higher_is_better)
                 if len(frame):
                     frames[name] = self._placed(frame, name)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
-
 from uproar.models import ModelSpec
 from uproar.protocols import Protocol
+from uproar.results.study import Results
 from uproar.statistics.design import INTERIM_ANALYSES, planned_analyses
 from uproar.statistics.sequential import undecided_estimators
 from uproar.storage.store import Store
@@ -27,13 +26,13 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
     """
     before = 0
     for n in planned_analyses(len(study.seeds)):
-        verdicts = _verdicts(study, before, store) if before else None
+        results = _results(study, before, store) if before else None
         before = n
         parts = [
             (setting, protocol, names)
             for setting in Setting.all_of(study)
             for protocol in study.protocol_list
-            if (names := _undecided(study, setting, protocol, verdicts))
+            if (names := _undecided(study, setting, protocol, results))
         ]
         if not parts:
             return
@@ -55,22 +54,28 @@ def interim_studies(study: Study, store: str | Path) -> Iterator[tuple[str, Stud
             )
 
 
-def _undecided(study: Study, setting: Setting, protocol: Protocol, verdicts: pd.DataFrame | None) -> list[str]:
-    """The estimators of a task, model and protocol without a decided verdict; all before the first analysis."""
+def _undecided(study: Study, setting: Setting, protocol: Protocol, results: Results | None) -> list[str]:
+    """The estimators of a task, model and protocol without a decided verdict; all before the first analysis.
+
+    An evaluator decides by its score, for which it needs all its protocols, and beside the methods that are open the
+    rankings that these are compared with.
+    """
     names = [chain.name for chain in study.chains]
-    if verdicts is None:
+    if results is None:
         return names
-    own = verdicts[
-        (verdicts["task"] == setting.task)
-        & (verdicts["model"] == ModelSpec.of(setting.model).name)
-        & (verdicts["protocol"] == protocol.name)
-    ]
-    return undecided_estimators(own) if len(own) else names
+    view = results.view(setting.task, ModelSpec.of(setting.model).name)
+    if not protocol.evaluator:
+        return undecided_estimators(view.verdicts[protocol.name]) if protocol.name in view.verdicts else names
+    scores = view.evaluators.get(protocol.target)
+    if scores is None or scores.verdicts.empty:
+        return names
+    decided = set(scores.verdicts["estimator"]) - set(undecided_estimators(scores.verdicts))
+    return [name for name in names if name not in decided] if undecided_estimators(scores.verdicts) else []
 
 
-def _verdicts(study: Study, n: int, store: str | Path) -> pd.DataFrame:
+def _results(study: Study, n: int, store: str | Path) -> Results:
     """What the first n replicates say: the same however many more the store has."""
     part = study.with_changes(seeds=study.seeds[:n])
     results = collect(part, Store(store), with_pictures=False)
     planned = {**results.study, "seeds": list(study.seeds)}  # which says how many analyses share the error rate
-    return replace(results, study=planned).verdicts
+    return replace(results, study=planned)
