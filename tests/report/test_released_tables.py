@@ -8,7 +8,6 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from uproar.scoring.tables import ReplicatedMetric
 
 from reference.anova_slow import compare, curve_areas, holm, pair, pair_over_images, t_test
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
@@ -18,8 +17,8 @@ from uproar.protocols import PROTOCOLS
 from uproar.report.document import chapters_of
 from uproar.report.tables import table_files
 from uproar.results.study import IMAGE_SCORE_COLUMNS, SCORE_COLUMNS, Results
-from uproar.scoring import tables
-from uproar.scoring.evaluation import Evaluation, averaged
+from uproar.scoring import replicated_metric
+from uproar.scoring.evaluation import Evaluation, average_evaluations
 from uproar.statistics.design import random_ranking
 
 RANKINGS = [random_ranking(draw) for draw in range(3)]
@@ -64,8 +63,13 @@ def _metric(rng):
             made.setdefault("random" if name in RANKINGS else name, {}).setdefault(seed, [])
             made["random" if name in RANKINGS else name][seed].append(Evaluation({"value": value}, facts))
             rows += [(TASK, MODEL, name, METRIC, seed, i, v) for i, v in enumerate(value)]
-    methods = {n: ReplicatedMetric.of(call, [averaged(one) for one in by.values()]) for n, by in made.items()}
-    return pd.DataFrame(rows, columns=list(IMAGE_SCORE_COLUMNS)), tables.scores_of([(call, methods)], (1, 8, 8))
+    methods = {
+        n: replicated_metric.ReplicatedMetric.of(call, [average_evaluations(one) for one in by.values()])
+        for n, by in made.items()
+    }
+    return pd.DataFrame(rows, columns=list(IMAGE_SCORE_COLUMNS)), replicated_metric.scores_of(
+        [(call, methods)], (1, 8, 8)
+    )
 
 
 def merged(frame, value):
