@@ -119,7 +119,7 @@ def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_pat
     page = write_choice(scores, tmp_path).read_text()
     sentence = score_headline(scores)
     lead, _, rest = sentence.partition("; ")
-    assert f"{lead.replace('`sq(grad)`', '<code>sq(grad)</code>')};" in page
+    assert lead.replace("`sq(grad)`", "<code>sq(grad)</code>") + '<span class="visually-hidden">; </span>' in page
     assert rest.replace("`", "").split(",")[-1] in page
     assert uproar.open(tmp_path).answer.sentence == read_scores(tmp_path).answer.sentence == sentence
     assert '<section id="maps">' in page and '<section id="cost">' in page
