@@ -1,10 +1,11 @@
 """Is an evaluator fair to estimators whose masks it has never seen, and how much do evaluators differ?
 
-    python benchmarks/evaluator_masks.py [--task digits] [--seeds 3] [--models cnn-small,resnet-small]
+    python benchmarks/evaluator_masks.py [--task digits] [--seeds 3] [--models cnn-small,resnet-small] [--estimators …] [--fixed]
 
 Evaluators trained with the fixed families of masks, and with the masks of all estimators judged here (of other images), judge the same maps of
 one base network. Kendall's τ between their orders of the estimators: over seeds, over architectures, and between the two kinds of masks. Where
-the last is as high as the first, nothing is gained by showing an evaluator the masks that it will judge.
+the last is as high as the first, nothing is gained by showing an evaluator the masks that it will judge (`--fixed` leaves those out). A study has one
+evaluator per replicate and judges by their mean: the last lines are τ between the means of several evaluators of each architecture.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ import argparse
 import itertools
 import math
 
+import numpy as np
 import torch
 from scipy.stats import kendalltau
 
 import uproar
 from uproar.data import load
 from uproar.models import ModelSpec, build
+from uproar.models.folding import folded
 from uproar.protocols.evaluator import (
     MaskedImages,
     build_evaluator,
     evaluator_epochs,
-    evaluator_recipe,
     evaluator_scores,
+    fit_evaluator,
     mask_pool,
 )
 from uproar.protocols.mask_assignment import moved_to, random_places
@@ -32,7 +35,7 @@ from uproar.protocols.protocol import beside_mask
 from uproar.removal import ranks
 from uproar.removal.order import removed_at
 from uproar.seeds import Draws
-from uproar.training import Recipe, fit, predict
+from uproar.training import Recipe, channels_last, fit, predict
 from uproar.training.stack import stackable
 
 ESTIMATORS = (
@@ -73,9 +76,9 @@ def trained(task, spec, pool, recipe, seed):
     )
     network = build_evaluator(spec, task, 1, seed)
     labels = task.train.labels
-    tiny = stackable(network.body, task.shape)
-    fit(network, images, torch.stack([labels, labels], 1).repeat(times, 1), evaluator_recipe(recipe, tiny), seed)
-    return network
+    shown = images[:] if stackable(network.body, task.shape) else images
+    fit_evaluator(network, shown, torch.stack([labels, labels], 1).repeat(times, 1), recipe, seed)
+    return channels_last(folded(network))
 
 
 def score(network, task, order):
@@ -98,44 +101,57 @@ def main() -> None:
     parser.add_argument("--task", default="digits")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--models", default="cnn-small,resnet-small")
+    parser.add_argument("--estimators", default=";".join(ESTIMATORS), help="separated by ;")
+    parser.add_argument("--fixed", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
     task, recipe, models = load(given.task), Recipe(), given.models.split(",")
     base = build(ModelSpec.of(models[0]), task, 0)
     fit(base, task.train.read(slice(None)), task.train.labels, recipe, 0)
-    orders = {name: places(base, task.test, torch.arange(len(task.test)), name) for name in ESTIMATORS}
+    orders = {name: places(base, task.test, torch.arange(len(task.test)), name) for name in given.estimators.split(";")}
     rows = torch.arange(min(POOL, len(task.train)))
-    judged = torch.cat([places(base, task.train, rows, name) for name in ESTIMATORS])
+    judged = None if given.fixed else torch.cat([places(base, task.train, rows, name) for name in orders])
     result = {}
     for seed in range(given.seeds):
         fixed = mask_pool(task, task.shape[1:], seed)
-        runs = {("fixed", m): (ModelSpec.of(m), fixed) for m in models} | {
-            ("judged", models[0]): (ModelSpec.of(models[0]), judged)
-        }
+        runs = {("fixed", m): (ModelSpec.of(m), fixed) for m in models}
+        runs |= {} if judged is None else {("judged", models[0]): (ModelSpec.of(models[0]), judged)}
         for kind, (spec, pool) in runs.items():
             network = trained(task, spec, pool, recipe, seed)
             result[*kind, seed] = [score(network, task, order) for order in orders.values()]
             print(
                 *kind,
                 seed,
-                " ".join(f"{name} {value:+.2f}" for name, value in zip(orders, result[*kind, seed], strict=True)),
+                " ".join(f"{name} {value:+.3f}" for name, value in zip(orders, result[*kind, seed], strict=True)),
                 flush=True,
             )
+    for what, values in agreements(result).items():
+        print(f"τ between {what}: mean {sum(values) / len(values):.2f}, least {min(values):.2f}, {len(values)} pairs")
+
+
+def agreements(result: dict[tuple[str, str, int], list[float]]) -> dict[str, list[float]]:
+    """Kendall's τ between the orders by single evaluators, and by means of several, by what they differ in."""
     groups: dict[str, list[float]] = {}
     for one, other in itertools.combinations(result, 2):
-        same = (
-            "seeds"
-            if one[:2] == other[:2]
-            else "architectures"
-            if one[0] == other[0]
-            else "masks"
-            if one[1] == other[1]
-            else ""
-        )
-        groups.setdefault(same, []).append(kendalltau(result[one], result[other])[0])
-    for what in ("seeds", "architectures", "masks"):
-        values = groups.get(what, [math.nan])
-        print(f"τ between {what}: mean {sum(values) / len(values):.2f}, least {min(values):.2f}, {len(values)} pairs")
+        if one[:2] == other[:2]:
+            what = "seeds"
+        elif one[0] == other[0]:
+            what = "architectures"
+        elif one[1] == other[1]:
+            what = "masks"
+        else:
+            continue
+        groups.setdefault(what, []).append(kendalltau(result[one], result[other])[0])
+    by_model: dict[str, list[list[float]]] = {}
+    for (masks, model, _), values in result.items():
+        if masks == "fixed":
+            by_model.setdefault(model, []).append(values)
+    for one, other in itertools.combinations(by_model.values(), 2):
+        for size in range(2, len(one) + 1):
+            pairs = itertools.product(itertools.combinations(one, size), itertools.combinations(other, size))
+            what = f"architectures, means of {size} evaluators"
+            groups.setdefault(what, []).extend(kendalltau(np.mean(a, 0), np.mean(b, 0))[0] for a, b in pairs)
+    return groups
 
 
 if __name__ == "__main__":

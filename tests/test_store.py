@@ -46,6 +46,18 @@ def test_what_is_read_is_what_was_written(address, item):
         np.testing.assert_array_equal(result.arrays[name], array)
 
 
+def test_what_is_quickly_made_does_not_wait_for_the_disk(tmp_path, item, monkeypatch):
+    flushed, real = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (flushed.append(handle), real(handle)))
+    store = Store(tmp_path)
+    store.begin()
+    flushed.clear()
+    store.write("cell", "ab12", item, flush=False)
+    assert not flushed and store.read("cell", "ab12").facts == item.facts
+    store.write("cell", "cd34", item)
+    assert len(flushed) == 1
+
+
 def test_parts_of_an_array_are_read_without_the_rest(address, item):
     store = Store(address)
     store.write("cell", "ab12", item)

@@ -16,11 +16,13 @@ from uproar.protocols.evaluator import (
     build_evaluator,
     evaluator_scores,
     families_for,
+    fit_evaluator,
     mask_pool,
 )
 from uproar.protocols.mask_assignment import RandomBlocks, block_centres, moved_to, random_places
 from uproar.protocols.mask_reader import added_share
 from uproar.seeds import Draws
+from uproar.training import Recipe, fit
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +117,23 @@ def test_an_evaluator_can_begin_as_the_explained_network(task, model):
     for target in (0, 1):
         torch.testing.assert_close(both[:, :, target], expected)
     assert begins_explained((3, 224, 224)) and not begins_explained((3, 64, 64))
+
+
+def test_larger_batches_as_a_stack_are_what_fit_does_with_as_much_momentum_per_image(task):
+    """Momentum fades over as many images as before, and a constant gradient moves the weights as far."""
+    recipe = Recipe(epochs=3, batch=8, lr=0.02, momentum=0.9, label_smoothing=0.1)
+    spec, images = (
+        ModelSpec.of("cnn-small"),
+        torch.rand(96, 2, 8, 8, generator=torch.Generator().manual_seed(0)).double(),
+    )
+    labels = torch.arange(96)[:, None] % torch.tensor([3, 2])
+    quick, plain = (build_evaluator(spec, task, 1, 0).double() for _ in range(2))
+    fit_evaluator(quick, images, labels, recipe, 4)
+    larger = Recipe(epochs=1, batch=32, lr=0.02 * 4 * (1 - 0.9**4) / (1 - 0.9), momentum=0.9**4)
+    fit(plain, images, labels, larger, 4)
+    assert not torch.equal(plain.second.weight, torch.zeros_like(plain.second.weight))
+    for (name, a), (_, b) in zip(quick.state_dict().items(), plain.state_dict().items(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-9, rtol=1e-7, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def test_a_reader_that_is_no_help_is_not_listened_to():

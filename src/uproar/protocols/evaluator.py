@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,13 +23,16 @@ from uproar.models import ModelSpec
 from uproar.models.borrow import device_of
 from uproar.models.forward import raw_output
 from uproar.models.registry import make
+from uproar.models.small import SmallCNN
 from uproar.protocols.mask_assignment import moved
 from uproar.removal.order import ranks
 from uproar.seeds import Draws, generator
-from uproar.training import Recipe
+from uproar.training import Recipe, fit, stackable
+from uproar.training import Rows as ReadByRows
+from uproar.training.stack import fit_stack
 from uproar.types import Images
 
-VERSION = 3
+VERSION = 4
 """Raised when evaluators, or the masks that they are asked about, become others."""
 
 PASSES = 2
@@ -38,10 +40,8 @@ PASSES = 2
 
 TINY = 10 * 10
 """Pixels of an image up to which a step of training is nearly all overhead."""
-TINY_PASSES = 2.5
-"""Epochs of an evaluator of such images, whose batches are larger: as good as the usual ones in half of the time."""
 LARGER = 4
-"""How many times as many images a batch has then; the learning rate grows with it."""
+"""How many times as many images a batch of theirs has: fewer steps, and evaluators that are as good."""
 
 LARGE = 64 * 64
 """Pixels of an image above which an evaluator begins as the explained network."""
@@ -50,6 +50,8 @@ SHARE = 1 / 2
 
 POOL = 512
 """Rankings of each family that masks are made from."""
+TINY_POOL = 128
+"""The same of tiny images, whose rankings are moved to places enough."""
 POOL_FEATURES = 2**25
 """Features of all those rankings together at most; large images have fewer rankings."""
 
@@ -69,7 +71,7 @@ def mask_pool(task: Task, features: tuple[int, ...], seed: int) -> Tensor:
     """Rankings of training images under every family, (rankings, *features): the place of each feature."""
     chains = families_for(*features[-2:])
     most = max(1, POOL_FEATURES // (len(chains) * math.prod(features)))
-    size = min(POOL, most, len(task.train))
+    size = min(TINY_POOL if math.prod(features[-2:]) <= TINY else POOL, most, len(task.train))
     rows = torch.randperm(len(task.train), generator=generator(seed, "evaluator pool"))[:size].sort().values
     return torch.cat([_places(task, features, chains, part, seed) for part in rows.split(128)])
 
@@ -116,21 +118,28 @@ class MaskedImages:
         return places < self.counts[rows].view(one)
 
 
-class EvaluatorNetwork(nn.Module):
-    """A network with two answers per image, (n, classes, targets): the label, and the explained network's class.
+class SecondAnswer(nn.Linear):
+    """Scores, and beside them a second answer that is a linear function of them and begins as equal."""
 
-    The second is a linear function of the first, and begins as equal to it.
-    """
+    def __init__(self, classes: int) -> None:
+        super().__init__(classes, classes)
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, first: Tensor) -> Tensor:
+        return torch.stack([first, first + super().forward(first)], 2)
+
+
+class EvaluatorNetwork(nn.Module):
+    """A network with two answers per image, (n, classes, targets): the label, and the explained network's class."""
 
     def __init__(self, body: nn.Module, classes: int, mask_channels: int = 1) -> None:
         super().__init__()
-        self.body, self.second, self.mask_channels = body, nn.Linear(classes, classes), mask_channels
-        nn.init.zeros_(self.second.weight)
-        nn.init.zeros_(self.second.bias)
+        self.body, self.second, self.mask_channels = body, SecondAnswer(classes), mask_channels
 
     def forward(self, x: Tensor) -> Tensor:
-        first: Any = raw_output(self.body, x)
-        return torch.stack([first, first + self.second(first)], 2)
+        answers: Tensor = self.second(raw_output(self.body, x))
+        return answers
 
 
 def build_evaluator(spec: ModelSpec, task: Task, channels: int, seed: int) -> EvaluatorNetwork:
@@ -168,8 +177,7 @@ def begins_explained(shape: tuple[int, int, int]) -> bool:
 
 def evaluator_epochs(recipe: Recipe, shape: tuple[int, int, int]) -> int:
     """How often an evaluator sees every training image, each time with another mask."""
-    share = SHARE if begins_explained(shape) else PASSES if shape[1] * shape[2] > TINY else TINY_PASSES
-    return math.ceil(share * recipe.epochs)
+    return math.ceil((SHARE if begins_explained(shape) else PASSES) * recipe.epochs)
 
 
 def begin_as(network: EvaluatorNetwork, explained: nn.Module) -> None:
@@ -188,11 +196,27 @@ def begin_as(network: EvaluatorNetwork, explained: nn.Module) -> None:
     network.body.load_state_dict(own)
 
 
-def evaluator_recipe(recipe: Recipe, tiny: bool = False) -> Recipe:
-    """One pass over all masked images, without label smoothing, which would bend the probabilities.
+def evaluator_recipe(recipe: Recipe) -> Recipe:
+    """One pass over all masked images, without label smoothing, which would bend the probabilities."""
+    return recipe.model_copy(update={"epochs": 1, "label_smoothing": 0.0})
 
-    `tiny`: small networks on tiny images, as are trained as a stack elsewhere, see more images at a time.
+
+def fit_evaluator(
+    network: EvaluatorNetwork, images: Tensor | ReadByRows, labels: Tensor, recipe: Recipe, seed: int
+) -> None:
+    """Train an evaluator in place; `labels` are those of every image and target.
+
+    Small networks on tiny images are trained as a stack of one, which is quicker, in larger batches.
     """
-    times = LARGER if tiny else 1
-    larger = {"batch": times * recipe.batch, "lr": times * recipe.lr}
-    return recipe.model_copy(update={"epochs": 1, "label_smoothing": 0.0, **larger})
+    recipe, body = evaluator_recipe(recipe), network.body
+    if isinstance(body, SmallCNN) and isinstance(images, Tensor) and recipe.plain and stackable(body, images.shape[1:]):
+        fit_stack([body], [images], labels, _in_larger_batches(recipe), seed, behind=network.second)
+    else:
+        fit(network, images, labels, recipe, seed)
+
+
+def _in_larger_batches(recipe: Recipe) -> Recipe:
+    """As many images pass while momentum fades, and together they move the weights as far."""
+    momentum = recipe.momentum**LARGER
+    rate = LARGER * recipe.lr * (1 - momentum) / (1 - recipe.momentum)
+    return recipe.model_copy(update={"batch": LARGER * recipe.batch, "momentum": momentum, "lr": rate})

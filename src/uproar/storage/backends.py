@@ -60,8 +60,11 @@ class Backend(Protocol):
     def content(self, name: str) -> bytearray:
         """All bytes of a file; or FileNotFoundError."""
 
-    def write(self, name: str, content: bytes) -> None:
-        """Keep content under a name: all of it, or after a failure nothing."""
+    def write(self, name: str, content: bytes, flush: bool = True) -> None:
+        """Keep content under a name: all of it, or after a failure nothing.
+
+        Without `flush`, the machine may keep it in memory for a while: where it is cut off then, the content is lost.
+        """
 
     def set_aside(self, name: str, other: str) -> None:
         """Rename a damaged file."""
@@ -93,6 +96,7 @@ class LocalFolder:
     def __init__(self, root: Path) -> None:
         self.path = user_path(root)
         self.root = str(self.path)
+        self._made: set[str] = set()
 
     def full(self, name: str) -> str:
         return str(self.path / name)
@@ -135,17 +139,24 @@ class LocalFolder:
         del content[done:]
         return content
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, flush: bool = True) -> None:
+        folder = name.rpartition("/")[0]
+        if folder not in self._made:
+            self._make(folder)
         try:
-            self._write(name, content)
-        except FileNotFoundError:  # somebody took the folder away at this moment
-            self._write(name, content)
+            self._write(name, content, flush)
+        except FileNotFoundError:  # somebody took the folder away
+            self._make(folder)
+            self._write(name, content, flush)
 
-    def _write(self, name: str, content: bytes) -> None:
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (self.path / UNFINISHED).mkdir(exist_ok=True)
-        write_file(path, content, self.path / UNFINISHED / name.replace("/", "-"))
+    def _make(self, folder: str) -> None:
+        """Make the folder of a file, and the one where it is written first."""
+        for each in (folder, UNFINISHED):
+            (self.path / each).mkdir(parents=True, exist_ok=True)
+        self._made.add(folder)
+
+    def _write(self, name: str, content: bytes, flush: bool) -> None:
+        write_file(self.path / name, content, self.path / UNFINISHED / name.replace("/", "-"), flush)
 
     def sweep(self) -> None:
         for path in (self.path / UNFINISHED).glob("*"):
@@ -223,7 +234,7 @@ class ObjectStore:
         with self._translate_errors("read", name):
             return bytearray(self.system.cat_file(self._inside(name)))
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, flush: bool = True) -> None:
         with self._translate_errors("write", name):
             if self.root.partition("://")[0] in OBJECTS:
                 self.system.pipe_file(self._inside(name), content)
@@ -299,8 +310,8 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or one_line(error)).rstrip(".")
 
 
-def write_file(path: Path, content: bytes, apart: Path | None = None) -> None:
-    """The whole file or nothing: written beside its place, or beside `apart`, flushed, then renamed.
+def write_file(path: Path, content: bytes, apart: Path | None = None, flush: bool = True) -> None:
+    """The whole file or nothing: written beside its place, or beside `apart`, flushed to the disk, then renamed.
 
     It is as readable for others as any new file of this process (its umask).
     """
@@ -311,14 +322,15 @@ def write_file(path: Path, content: bytes, apart: Path | None = None) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if flush:
+                os.fsync(file.fileno())
         try:
             os.replace(hidden, path)
         except OSError as error:
             if error.errno != errno.EXDEV or apart is None:
                 raise
             hidden.unlink()
-            write_file(path, content)  # the folder of its kind lies on another disk
+            write_file(path, content, None, flush)  # the folder of its kind lies on another disk
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(hidden)

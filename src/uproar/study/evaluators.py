@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from uproar.protocols.evaluator import (
     begins_explained,
     build_evaluator,
     evaluator_epochs,
-    evaluator_recipe,
     evaluator_scores,
+    fit_evaluator,
     mask_pool,
 )
 from uproar.protocols.mask_assignment import fold_of
@@ -38,7 +38,7 @@ from uproar.study.changed_images import ChangedImages, changed_images
 from uproar.study.fill_contexts import FillContexts
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
-from uproar.training import channels_last, fit, predict
+from uproar.training import channels_last, predict
 from uproar.training.calibrate import inverse_temperature
 from uproar.training.evaluate import BATCH
 
@@ -97,8 +97,7 @@ class Evaluators:
         shown = self._fitting(network, images)
         if len(images) * math.prod(task.shape) <= HELD and not task.train.streams:
             shown = shown[:]
-        tiny = evaluator_recipe(recipe, self.inputs.stacks)
-        fit(network.to(self.inputs.device), shown, labels.repeat(times, 1), tiny, seed)
+        fit_evaluator(network.to(self.inputs.device), shown, labels.repeat(times, 1), recipe, seed)
         factors = self._calibrated(self._for_judging(network), pool, base_item, seed)
         arrays = {**kept_weights(network), FACTORS: factors}
         return Item(arrays, {"seconds": time.perf_counter() - started, "device": str(self.inputs.device)})
@@ -143,17 +142,38 @@ class Evaluators:
         labels = self.inputs.task.test.labels.numpy()
         return np.stack([labels, base_item.arrays["test_scores"].argmax(1)], 1)
 
-    def scores(self, network: nn.Module, images: Any) -> Tensor:
-        """An evaluator's scores of images, (n, classes, targets); small images are asked about many at a time."""
-        size = max(BATCH, BATCH_PIXELS // math.prod(self.inputs.task.shape[1:]))
-        source = _Sliced(self._fitting(network, images))
-        return in_batches(lambda part: evaluator_scores(network, part), source, size=size)
+    @property
+    def at_once(self) -> int:
+        """Images that an evaluator is asked about at a time: many where they are small."""
+        return max(BATCH, BATCH_PIXELS // math.prod(self.inputs.task.shape[1:]))
 
-    def evaluate(self, seed: int, images: Tensor | ChangedImages) -> Item:
-        """What the evaluator of a replicate says of changed test images: bits and class for each target, (n, 2)."""
+    def scores(self, network: nn.Module, images: Any) -> Tensor:
+        """An evaluator's scores of images, (n, classes, targets)."""
+        source = _Sliced(self._fitting(network, images))
+        return in_batches(lambda part: evaluator_scores(network, part), source, size=self.at_once)
+
+    def evaluate(self, seed: int, removed: Sequence[Tensor]) -> list[Item]:
+        """What the evaluator of a replicate says of the test images, once for each mask of what is removed from them.
+
+        Bits and class for each target, (n, 2).
+        """
+        test = self.inputs.task.test
+        rows = torch.arange(len(test)).repeat(len(removed))
+        x = test.read(slice(None)).repeat(len(removed), 1, 1, 1)
+        images = self.shown(seed, test.name)(x, torch.cat([*removed]), rows)
+        return self._items(seed, images, len(removed))
+
+    def evaluate_alone(self, seed: int, images: Tensor | ChangedImages) -> Item:
+        """What it says of test images that are changed already, or when they are read."""
+        return self._items(seed, images, 1)[0]
+
+    def _items(self, seed: int, images: Any, times: int) -> list[Item]:
         network, item = self.get(seed)
         targets, half = self._targets_of(seed)
-        return evaluation_item(self.scores(network, images), targets, item.arrays[FACTORS], half)
+        scores = self.scores(network, images)
+        return evaluation_items(
+            scores.view(times, *targets.shape[:1], *scores.shape[1:]), targets, item.arrays[FACTORS], half
+        )
 
     def _targets_of(self, seed: int) -> tuple[Tensor, Tensor]:
         """What is asked of every test image, and its half of them; held for the last replicate."""
@@ -169,15 +189,22 @@ def halves(split: Split, seed: int) -> Tensor:
     return fold_of(split, seed)
 
 
-def evaluation_item(scores: Tensor, targets: Tensor, factors: np.ndarray, half: Tensor) -> Item:
-    """Negative log-likelihood in bits, calibrated, and the class with the highest score, of every image and target."""
-    scaled = scores.double() * torch.from_numpy(factors)[half][:, None, :]
-    logs = scaled.log_softmax(1).gather(1, targets[:, None, :])[:, 0]
-    bits = -logs / math.log(2)
-    arrays = {"bits": bits.float().numpy(), "answers": scores.argmax(1).int().numpy()}
-    right = (scores.argmax(1) == targets).double().mean(0)
-    facts = {"images": len(scores), "bits": bits.mean(0).tolist(), "accuracy": right.tolist()}
-    return Item(arrays, facts)
+def evaluation_items(scores: Tensor, targets: Tensor, factors: np.ndarray, half: Tensor) -> list[Item]:
+    """Negative log-likelihood in bits, calibrated, and the class with the highest score, of every image and target.
+
+    One item for each set of scores, (sets, images, classes, targets).
+    """
+    by_target = scores.transpose(2, 3).contiguous()
+    scaled = by_target.double() * torch.from_numpy(factors)[half][None, :, :, None]
+    logs = scaled.log_softmax(3).gather(3, targets.expand(len(scores), -1, -1)[..., None])[..., 0]
+    bits, answers = -logs / math.log(2), by_target.argmax(3)
+    right = (answers == targets).double().mean(1)
+    arrays = zip(bits.float().numpy(), answers.int().numpy(), strict=True)
+    facts = zip(bits.mean(1).tolist(), right.tolist(), strict=True)
+    return [
+        Item({"bits": own, "answers": classes}, {"images": scores.shape[1], "bits": mean, "accuracy": share})
+        for (own, classes), (mean, share) in zip(arrays, facts, strict=True)
+    ]
 
 
 def numbers_of(item: Item, protocol: Protocol) -> Mapping[str, float]:

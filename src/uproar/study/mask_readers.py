@@ -20,7 +20,7 @@ from uproar.protocols.mask_reader import OwnMasks, ReadMask, added_share, build_
 from uproar.storage.store import Item
 from uproar.study.base_models import kept_weights
 from uproar.study.cell import Cell
-from uproar.study.evaluators import FACTORS, Evaluators, evaluation_item, halves
+from uproar.study.evaluators import FACTORS, Evaluators, evaluation_items, halves
 from uproar.study.inputs import Inputs
 from uproar.study.keys import Keys
 from uproar.study.rankings import Rankings
@@ -49,7 +49,7 @@ class MaskReaders:
         share = _shares(known, more, test.labels, 2 * half + quarter)
         scores = (known + share[:, None] * more)[:, :, None]
         factors = self.evaluators.get(cell.seed)[1].arrays[FACTORS][:, :1]
-        return evaluation_item(scores, test.labels[:, None], factors, half)
+        return evaluation_items(scores[None], test.labels[:, None], factors, half)[0]
 
     def _parts(self, cell: Cell, images: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
         """The scores of the evaluator and of the readers, each of images that it has not seen."""

@@ -12,9 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from uproar.batches import spans
 from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.models import build, build_for_input
+from uproar.models.batch_invariance import FEWEST
 from uproar.models.forward import read_by
 from uproar.models.output_kind import require_kind
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
@@ -113,17 +115,37 @@ class Cells:
             self.rankings.explainer.check_features(self.inputs.chain(name))
         fresh = {self.keys.training(c): c for c in missing if protocol_named(c.protocol).retrains}
         networks, training = self._retrained(fresh)
-        for cell in dict.fromkeys([*sorted(missing, key=_mask_of), *self._companions(fresh)]):
+        judged = [c for c in missing if _asks_evaluator(c)]
+        self._judge(sorted(judged, key=lambda c: (c.estimator, c.fraction)))
+        for cell in dict.fromkeys([*missing, *self._companions(fresh)]):
+            if _asks_evaluator(cell):
+                continue
             started = time.perf_counter()
             again = protocol_named(cell.protocol).retrains
             item = self._tested(networks[self.keys.training(cell)] if again else None, cell)
             # the training counts once
             spent = training if again and fresh[self.keys.training(cell)] == cell else 0.0
-            seconds = time.perf_counter() - started + spent
-            how: dict[str, Any] = {"seconds": seconds, "training_seconds": spent}
-            how |= {"init": self.setting.recipe.init} if again else {}
-            facts = {**item.facts, **how, "device": str(self.inputs.device)}
-            self.store.write("cell", self.keys.cell(cell), Item(item.arrays, facts))
+            self._keep(cell, item, time.perf_counter() - started + spent, spent)
+
+    def _keep(self, cell: Cell, item: Item, seconds: float, training: float = 0.0) -> None:
+        how: dict[str, Any] = {"seconds": seconds, "training_seconds": training}
+        how |= {"init": self.setting.recipe.init} if protocol_named(cell.protocol).retrains else {}
+        facts = {**item.facts, **how, "device": str(self.inputs.device)}
+        self.store.write("cell", self.keys.cell(cell), Item(item.arrays, facts), flush=not _asks_evaluator(cell))
+
+    def _judge(self, cells: Sequence[Cell]) -> None:
+        """Ask the replicate's evaluator about cells: in one pass about as many as it takes at a time."""
+        test = self.inputs.task.test
+        joined = not test.streams and len(test) >= FEWEST  # fewer rows would have other bits alone than among others
+        for part in spans(len(cells), max(1, self.evaluators.at_once // len(test)) if joined else 1):
+            group, started = cells[part], time.perf_counter()
+            if joined:
+                items = self.evaluators.evaluate(group[0].seed, [self.removed(cell, test) for cell in group])
+            else:
+                items = [self.evaluators.evaluate_alone(group[0].seed, self.changed_images(group[0], test))]
+            seconds = (time.perf_counter() - started) / len(group)
+            for cell, item in zip(group, items, strict=True):
+                self._keep(cell, item, seconds)
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
@@ -189,13 +211,11 @@ class Cells:
         return torch.cat([self.inputs.task.mean, mean]), torch.cat([self.inputs.task.std, std])
 
     def _tested(self, retrained: nn.Module | None, cell: Cell) -> Item:
-        """The predictions for the test images of a cell: of a retrained network, the evaluator or the base model."""
+        """The predictions for the test images of a cell: of a retrained network, of readers or the base model."""
         test, protocol = self.inputs.task.test, protocol_named(cell.protocol)
         images = self.changed_images(cell, test)
         if protocol.reads_mask:
             return self.readers.evaluate(cell, images[:])
-        if protocol.evaluator:
-            return self.evaluators.evaluate(cell.seed, images)
         model = self.base_models.get(cell.seed)[0] if retrained is None else retrained
         if protocol.learns == "mask":
             areas = detection_auc(pixel_scores(model, images[:]), self.removed(cell, test))
@@ -206,9 +226,10 @@ class Cells:
         return Item({"test_scores": scores}, answer_facts(scores, test.labels, 0.0, kind))
 
 
-def _mask_of(cell: Cell) -> tuple[str, float]:
-    """What the masks of a cell are made of: cells that share it come one after the other, else as they were."""
-    return cell.estimator, cell.fraction if protocol_named(cell.protocol).evaluator else 0.0
+def _asks_evaluator(cell: Cell) -> bool:
+    """Whether the evaluator alone answers for a cell."""
+    protocol = protocol_named(cell.protocol)
+    return protocol.evaluator and not protocol.reads_mask
 
 
 def _network(cell: Cell) -> tuple[str, str]:

@@ -69,8 +69,12 @@ def fit_stack(
     recipe: Recipe,
     seed: int,
     kind: Kind = "softmax",
+    behind: nn.Module | None = None,
 ) -> None:
-    """Train networks that start alike, in place, as `fit` would train each of them with this seed."""
+    """Train networks that start alike, in place, as `fit` would train each of them with this seed.
+
+    `behind` is what the scores of a single network go through, and is trained with it.
+    """
     if not len(labels):
         raise BadInput("There are no images to train on.")
     stack = _Stack(models)
@@ -80,7 +84,8 @@ def fit_stack(
     batch = min(recipe.batch, n)
     per_epoch = n // batch
     order, rng = generator(seed, "batches"), generator(seed, "augmentation")
-    optimiser = Optimiser([stack.flat], recipe)
+    more = [] if behind is None else [*behind.parameters()]
+    optimiser = Optimiser([stack.flat, *more], recipe)
     for epoch in range(recipe.epochs):
         rows = torch.randperm(n, generator=order)[: per_epoch * batch]
         for i in range(per_epoch):
@@ -89,10 +94,12 @@ def fit_stack(
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
             y = labels[part]
             # one loss at a time: the rows of a network must not be dealt out with those of another
-            losses = [training_loss(own, y, kind, recipe.label_smoothing) for own in scores.unbind()]
-            gradients = torch.autograd.grad(losses, stack.weights)
+            asked = scores.unbind() if behind is None else [behind(own) for own in scores.unbind()]
+            losses = [training_loss(own, y, kind, recipe.label_smoothing) for own in asked]
+            gradients = torch.autograd.grad(losses, [*stack.weights, *more])
             rate = recipe.rate((epoch * per_epoch + i) / (per_epoch * recipe.epochs))
-            optimiser.step([stack.flattened(gradients)], rate)
+            rest = gradients[len(stack.weights) :]
+            optimiser.step([stack.flattened(gradients[: len(stack.weights)]), *rest], rate)
     stack.write_back(models, per_epoch * recipe.epochs)
 
 
