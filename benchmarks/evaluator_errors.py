@@ -38,16 +38,22 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         bits = uproar.run(study, store=folder, jobs=1).views[0].evaluator.bits
-    wrong = {1: 0, 2: 0, -1: 0}
+    wrong, smooth = {1: 0, 2: 0, -1: 0}, 0
+    table = EvaluatorScores(bits).table.set_index("estimator")["score"]
     controls = {name: kind for name, kind in bits.kinds.items() if name not in names}
     for first in range(0, len(names), FAMILY):
         family = dict.fromkeys(names[first : first + FAMILY], "method")
-        sides = EvaluatorScores(replace(bits, kinds={**controls, **family})).verdicts["side"]
+        sides = EvaluatorScores(replace(bits, kinds={**controls, **family})).verdicts.set_index("estimator")["side"]
         for side in wrong:
             wrong[side] += int((sides == side).sum())
+        smooth += sum(name.startswith("gaussian") for name in sides.index[sides == -1])
     print(f"{given.task}, {len(names)} rankings that know nothing, {given.seeds} replicates")
     print(f"called better than the best network-free ranking: {wrong[2]} (target: at most {TARGET * len(names):g})")
-    print(f"called better than random: {wrong[1] + wrong[2]}, worse than random: {wrong[-1]}")
+    print(f"called better than random: {wrong[1] + wrong[2]}, worse than random: {wrong[-1]}, of which smooth {smooth}")
+    for what, chosen in (("random", names[::2]), ("smooth", names[1::2])):
+        print(
+            f"mean score of the {what} ones: {table[chosen].mean():+.3f} bits, {table[chosen].std():.3f} between them"
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Batch norms folded into the convolutions before them: the same scores for about half of the time of a pass."""
+"""Networks for evaluation alone: batch norms folded into convolutions, no pooling of what is small enough."""
 
 from __future__ import annotations
 
 import copy
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
@@ -12,13 +12,23 @@ def folded(network: nn.Module) -> nn.Module:
     """A copy of a network for evaluation alone, whose batch norms are part of the convolutions before them.
 
     Only where one follows the other in an `nn.Sequential`; elsewhere nothing says that it does. Scores are the same up
-    to rounding.
+    to rounding. It takes about half of the time of a pass.
     """
     network = copy.deepcopy(network).eval()
+    for pool in [part for part in network.modules() if type(part) is nn.AdaptiveAvgPool2d]:
+        pool.__class__ = _PoolWhatIsLarger
     for part in [part for part in network.modules() if isinstance(part, nn.Sequential)]:
         for i in range(len(part) - 1):
             _fold(part, i)
     return network
+
+
+class _PoolWhatIsLarger(nn.AdaptiveAvgPool2d):
+    """Average pooling that leaves what has the size already as it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = self.output_size
+        return x if tuple(x.shape[-2:]) == (size if isinstance(size, tuple) else (size, size)) else super().forward(x)
 
 
 def _fold(part: nn.Sequential, i: int) -> None:

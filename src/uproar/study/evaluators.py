@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from uproar.batches import in_batches
+from uproar.batches import in_batches, spans
 from uproar.data import Split
 from uproar.errors import BadInput
 from uproar.models.folding import folded
@@ -96,7 +96,7 @@ class Evaluators:
         images = MaskedImages(task.train, pool, times, seed, self.shown(seed, "evaluator training"))
         shown = self._fitting(network, images)
         if len(images) * math.prod(task.shape) <= HELD and not task.train.streams:
-            shown = shown[:]
+            shown = torch.cat([shown[part] for part in spans(len(images), self.at_once)])
         fit_evaluator(network.to(self.inputs.device), shown, labels.repeat(times, 1), recipe, seed)
         factors = self._calibrated(self._for_judging(network), pool, base_item, seed)
         arrays = {**kept_weights(network), FACTORS: factors}

@@ -73,16 +73,18 @@ class Cells:
         if masks.of == "none":
             return lambda rows: torch.zeros(len(rows), *self.inputs.features, dtype=torch.bool)
         donors = mask_donors(split, masks, cell.seed)
-        blocks = self._random_blocks(split, cell.seed) if masks.of == "shifted" else None
+        held = protocol.evaluator and not training and not split.streams
+        name = self.keys.ranking(ranking), cell.fraction
 
-        def important(rows: Tensor) -> Tensor:
-            own = self.rankings.important(ranking, cell.fraction, split, rows if donors is None else donors[rows])
-            return own if blocks is None else blocks.moved(own, rows)
+        def own(rows: Tensor) -> Tensor:
+            return self.rankings.important(ranking, cell.fraction, split, rows if donors is None else donors[rows])
 
-        if training or split.streams or not protocol.evaluator:
-            return important
-        name = self.keys.ranking(ranking), cell.fraction, masks.of
-        return lambda rows: self._held_masks(name, important, split)[rows]
+        def moved(rows: Tensor) -> Tensor:
+            unmoved = self._held_masks((*name, "own"), own, split)[rows] if held else own(rows)
+            return self._random_blocks(split, cell.seed).moved(unmoved, rows)
+
+        important = moved if masks.of == "shifted" else own
+        return (lambda rows: self._held_masks((*name, masks.of), important, split)[rows]) if held else important
 
     def _random_blocks(self, split: Split, seed: int) -> RandomBlocks:
         """The blocks of a split to which masks are moved; the last ones are held."""
