@@ -99,6 +99,13 @@ def answered(insertion: dict[str, float], **changes):
     return answer_of_scores(scores_of({"insertion": CONTROLS | insertion}, **changes))
 
 
+def test_tables_list_methods_group_by_group():
+    """A method of many scattered values may be tied with the best one behind others that are not."""
+    answer = answered({"ig": 0.80, "grad": 0.60, "lrp": 0.50})
+    answer.__dict__["groups"] = (("ig", "lrp"), ("grad",))
+    assert answer.table["method"].tolist() == ["ig", "lrp", "grad"] and answer.table["group"].tolist() == [1, 1, 2]
+
+
 def test_the_best_method_above_every_control_is_recommended_with_those_that_cannot_be_told_from_it():
     answer = answered({"ig": 0.80, "grad": 0.78, "lrp": 0.60, "guided_backprop": 0.45, "deconv": 0.35})
     assert (answer.recommended, answer.tied) == ("ig", ("grad",))

@@ -322,9 +322,10 @@ def print_answers(answers: Sequence[Answer]) -> None:
             continue
         where = f" on {answer.task} with {answer.model}" if len(answers) > 1 else ""
         known = "; recovery of known orders in brackets" * any(judge.known is not None for judge in able)
-        title = f"▲ better than every network-free ranking, ○ undecided, ▼ no better than{escape(where)}{known}"
+        marks = "▲ better than every network-free ranking, ○ not decidedly better than that one, ▼ no better than it"
+        title = f"{marks}{escape(where)}{known}"
         shown = table(title, "method", ">group", *map(_judge_column, able), "flags")
-        for method in answer.methods:
+        for method in answer.by_group:
             placings = [answer.placing(method, judge) for judge in able]
             cells = ["–" if one is None else MARKS[one.level].format(escape(one.control)) for one in placings]
             flags = ", ".join(flag.kind for flag in answer.flags.get(method, ()))

@@ -216,7 +216,7 @@ def fit_evaluator(
 
 
 def _in_larger_batches(recipe: Recipe) -> Recipe:
-    """As many images pass while momentum fades, and together they move the weights as far."""
-    momentum = recipe.momentum**LARGER
+    """Momentum fades twice as fast, and all steps together move the weights as far as those of small batches."""
+    momentum = recipe.momentum**2
     rate = LARGER * recipe.lr * (1 - momentum) / (1 - recipe.momentum)
     return recipe.model_copy(update={"batch": LARGER * recipe.batch, "momentum": momentum, "lr": rate})

@@ -179,6 +179,11 @@ class Answer:
             left = [m for m in left if m not in group]
         return tuple(groups)
 
+    @property
+    def by_group(self) -> tuple[str, ...]:
+        """The methods as tables list them: group by group, best first."""
+        return tuple(method for group in self.groups for method in group) or self.methods
+
     def group_of(self, method: str) -> int:
         """The number of a method's tie group, from 1; 0 where nothing was decided."""
         return next((number for number, group in enumerate(self.groups, 1) if method in group), 0)
@@ -211,7 +216,7 @@ class Answer:
     def table(self) -> pd.DataFrame:
         """One row per method: its tie group, its verdict under every judge, flags, passes and seconds per image."""
         rows = []
-        for method in self.methods:
+        for method in self.by_group:
             placed = {judge.label: self.placing(method, judge) for judge in self.judges}
             cost = self.costs.get(method, Cost(float("nan")))
             rows.append(

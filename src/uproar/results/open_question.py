@@ -46,7 +46,8 @@ class OpenQuestion:
         if judge.replicates == 1:
             return f"{self.n} images instead of {judge.n}"
         replicates = max(judge.replicates + 1, round(judge.replicates * self.times))
-        return f"{replicates} replicates of {self.n} images instead of {judge.replicates} of {judge.n}"
+        enough = f"{replicates} replicates of {self.n} images instead of {judge.replicates} of {judge.n}"
+        return f"{enough}, where there are as many,"
 
     @property
     def sentence(self) -> str:
