@@ -55,7 +55,7 @@ def scores() -> pd.DataFrame:
 def test_scores_keep_their_numbers(width, monkeypatch):
     console = Console(width=width, file=io.StringIO(), color_system=None)
     monkeypatch.setattr(printed, "output", console)
-    printed.print_metric_tables(type("Scores", (), {"table": scores(), "replicates": 1}))
+    printed.print_metric_tables(type("Scores", (), {"table": scores(), "replicates": 1, "negative_controls": {}}))
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
     assert {"0.123", "0.102", "0.145", "71800", "31900", "(0.988)", "0.966", "1.009"} <= words(shown)
@@ -80,6 +80,7 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
             "n": 3,
             "images": 71800,
             "random_rankings": 5,
+            "control": "passed",
             "note": ["", "the spread of random is 0"],
         }
     )

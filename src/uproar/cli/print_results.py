@@ -31,8 +31,8 @@ Compare = Annotated[
     str | None, option(panel=HOW, takes="METHOD", text="Print this method against each other, e.g. mine")
 ]
 STATES = {"misleads": "red", "holds": "green", "cannot tell": "yellow", "skipped": "dim"}
-
-
+UNABLE = "; unable to judge here: the negative control failed"
+"""Behind the name of a protocol or metric that tells no method from random rankings."""
 OUTCOMES = {"holds": "green", "does not hold here": "red", "undecided": "yellow", "not asked": "dim"}
 
 
@@ -88,9 +88,10 @@ def _print_verdicts(results: Run) -> None:
     for (task, model, protocol), group in verdicts.groupby(["task", "model", "protocol"], sort=False):
         if protocol in _without_retraining(results):
             continue
+        unable = (group["control"] == "failed").any()
         shown_table = table(
             f"{protocol.upper()} on {task} with {model}: area against random, in {_score(results, task)} points"
-            f"{_recovery(protocol)}",
+            f"{UNABLE if unable else _recovery(protocol)}",
             "estimator",
             ">advantage",
             ">95 % interval",
@@ -164,12 +165,13 @@ def _doubt(trust: str | None) -> str:
 
 def print_metric_tables(scores: Scores, where: str = "") -> None:
     """A table per metric: every method, best first; values of methods that are not ranked in brackets."""
+    failed = {metric for metric, one in scores.negative_controls.items() if one.failed}
     for metric, group in scores.table.groupby("metric", sort=False):
         higher = bool(group["higher_is_better"].iloc[0])
         better = "higher is better" if higher else "lower is better"
         shared = group["note"].iloc[0] if group["note"].nunique() == 1 else ""
         columns = ("method", ">value", ">95 % interval", ">images", ">undefined", *(() if shared else ("note",)))
-        shown = table(f"{metric}{where} ({better}{_recovery(str(metric))})", *columns)
+        shown = table(f"{metric}{where} ({better}{UNABLE if metric in failed else _recovery(str(metric))})", *columns)
         for row in group.sort_values(["ranked", "value"], ascending=[False, not higher]).itertuples():
             value, low, high = (_number(v, "{:.3f}") for v in (row.value, row.low, row.high))
             shown.add_row(

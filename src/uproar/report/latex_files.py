@@ -87,9 +87,10 @@ def _chapter_tables(chapter: Chapter) -> dict[str, str]:
             for r in one.rows
         ]
         heads = ["estimator", ">advantage", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
+        unable = "Unable to judge here, the negative control failed. " if one.unable else ""
         early = " In brackets: allowing for stopping early." if any(map(stopped_early, one.rows)) else ""
         caption = _caption(
-            f"{one.figure.title}. {capital(chapter.section.score)} points against a random ranking ({where}); "
+            f"{unable}{one.figure.title}. {capital(chapter.section.score)} points against a random ranking ({where}); "
             f"n counts replicates, p is adjusted by Holm's method over {len(rows)} comparisons.{early}",
             chapter.quality,
         )
@@ -164,9 +165,11 @@ def _metrics_table(table: ScoreTable, name: str, quality: NetworkQuality | None)
     heads = ["method", *(f">{code(m.name)} {escaped(m.arrow)}" for m in table.metrics)]
     brackets = " Brackets: not ranked, undefined for more than a tenth of the images."
     undefined = brackets if table.some_unranked else ""
+    failed = [m.name for m in table.metrics if m.unable]
+    unable = f" Unable to judge here, since their negative control failed: {', '.join(failed)}." if failed else ""
     caption = _caption(
         f"Mean over {table.basis}, with 95 % intervals. Bold: the best value; with a star: decidedly better than every "
-        f"other method.{undefined}",
+        f"other method.{undefined}{unable}",
         quality,
     )
     return latex_table(heads, rows, caption, name)

@@ -27,6 +27,8 @@ class Metric:
     options: Mapping[str, Any]
     asked: str = ""
     """With its options, as it was asked for."""
+    unable: bool = False
+    """Whether its negative control failed: it tells no method from random maps here."""
 
     @property
     def arrow(self) -> str:

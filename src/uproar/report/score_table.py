@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -182,9 +182,12 @@ def score_table(scores: Scores, known_styles: Mapping[str, Style] | None = None)
         for metric, own in scores.curves.items()
         if metric in names
     }
+    failed = {metric for metric, one in scores.negative_controls.items() if one.failed}
     return ScoreTable(
         there,
-        tuple(metric_of(raw, label, bool(directions[raw])) for raw, label in names.items()),
+        tuple(
+            replace(metric_of(raw, label, bool(directions[raw])), unable=raw in failed) for raw, label in names.items()
+        ),
         {m: (known_styles or {}).get(m) or own for m, own in styles(there).items()},
         cells,
         _pairs(scores.comparisons, names, methods),

@@ -145,6 +145,8 @@ class VerdictTable:
     rows: tuple[Mapping[str, Any], ...]
     fractions: tuple[float, ...]
     figure: Figure
+    unable: bool = False
+    """Whether the negative control failed: the protocol tells no method from random rankings here."""
 
     @property
     def limit(self) -> float:
@@ -167,7 +169,7 @@ def _verdict_rows(section: Section, protocol: str) -> tuple[Mapping[str, Any], .
         {
             **row,
             "style": section.styles[row["estimator"]],
-            "control": row["estimator"] in section.controls,
+            "control": row["estimator"] in section.controls,  # whether it is one, not what came of the negative control
             "kind": section.kinds[protocol][row["estimator"]],
         }
         for row in section.verdicts[protocol].to_dict("records")
@@ -191,7 +193,11 @@ def _verdict_table(section: Section, protocol: str, rows: Sequence[Mapping[str, 
     title = verdict_title(section, protocol)
     figure = Figure((forest,), 1, f"{_stem(section, protocol)}-verdicts", title, reading, protocol)
     return VerdictTable(
-        section.protocols[protocol], tuple(rows), tuple(section.verdicts[protocol].attrs.get("fractions", ())), figure
+        section.protocols[protocol],
+        tuple(rows),
+        tuple(section.verdicts[protocol].attrs.get("fractions", ())),
+        figure,
+        bool((section.verdicts[protocol]["control"] == "failed").any()),
     )
 
 
