@@ -31,10 +31,10 @@ def read_images(path: str | Path, limit: int | None = None, size: int | None = N
     """
     place = user_path(path)
     if place.is_dir():
-        found = _in_folder(place)[:limit]
-        x, names, _ = _stacked([file for file, _ in found], size)
-        labels = [label for _, label in found if label is not None]
-        return x, names, torch.tensor(labels) if labels else None
+        pictures = _in_folder(place)[:limit]
+        x, names, _ = _stacked([file for file, _ in pictures], size)
+        classes = [label for _, label in pictures if label is not None]
+        return x, names, torch.tensor(classes) if classes else None
     if place.suffix in KINDS:
         if size is not None:
             raise BadInput(f"--size is for pictures; {place.name} holds arrays, which are taken as they are.")
