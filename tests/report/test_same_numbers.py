@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from tests.results.test_evaluator import GAINS, KINDS, scores_of
 from uproar.cli import print_results as printed
 from uproar.report.document import chapters_of
 from uproar.report.formatting import p_value, points, span
@@ -102,3 +103,14 @@ def test_a_negative_control_that_failed_stands_before_every_verdict(make_cells, 
         shown = shown[shown.index("Which attribution method can you trust on") :]
     first = min(shown.index(text) for text in ("worse than random", "No method", "grad") if text in shown)
     assert shown.index("cannot judge here") < first
+
+
+def test_a_study_of_the_evaluator_alone_does_not_wait_for_verdicts_by_accuracy(make_cells, make_results, monkeypatch):
+    rows = [{**row, "protocol": "evaluator"} for row in make_cells({"roar": {"random": 0.5, "grad": 0.4}})]
+    results = make_results(rows, evaluations={("digits", "cnn", "label"): scores_of(GAINS, KINDS).bits})
+    console = Console(width=200, file=io.StringIO(), color_system=None)
+    monkeypatch.setattr(printed, "output", console)
+    printed._print_verdicts(results)
+    assert console.file.getvalue() == "" and "good" in results_html(results)
+    printed._print_verdicts(make_results([{**rows[0], "protocol": "roar"}]))
+    assert "No verdict yet" in console.file.getvalue()

@@ -81,7 +81,8 @@ def _score(results: Run, task: str) -> str:
 def _print_verdicts(results: Run) -> None:
     verdicts = results.verdicts
     if verdicts.empty:
-        if len(results.table):
+        by_accuracy = [name for name in results.table["protocol"].unique() if not results.protocols[name].evaluator]
+        if by_accuracy:
             output.print("No verdict yet: too few cells are finished.")
         return
     doubts = {tuple(row[:4]): row[4] for row in results.trust.itertuples(index=False)}
