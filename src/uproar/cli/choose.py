@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
@@ -23,6 +22,7 @@ from uproar.cli.options import (
     WHAT,
     WHERE,
     Classes,
+    Images,
     Model,
     OutputOption,
     PictureSize,
@@ -51,14 +51,7 @@ METHODS = "ten usual ones, cheap ones first"
 
 
 def choose(
-    images: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="IMAGES",
-            help="Folder of pictures or array file; without it, the images of --task",
-            show_default=False,
-        ),
-    ] = None,
+    images: Images = None,
     methods: Annotated[
         list[str] | None,
         names(kind="estimators", text="Methods to choose from, see uproar ls estimators", default=METHODS),

@@ -64,6 +64,12 @@ RunFolder = Annotated[
         metavar="FOLDER", help="Folder of a run, e.g. runs/digits", show_default=False, autocompletion=complete_runs
     ),
 ]
+Images = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="IMAGES", help="Folder of pictures or array file; without it, the images of --task", show_default=False
+    ),
+]
 Weights = Annotated[
     str | None, option(panel=WHERE, takes="FILE", text="Trained weights of the base model", default="it is trained")
 ]

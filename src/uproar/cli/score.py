@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 
 from uproar.cli.checks import check_classes, check_folder, check_output_option, check_target_option
@@ -23,6 +22,7 @@ from uproar.cli.options import (
     WHAT,
     WHERE,
     Classes,
+    Images,
     Model,
     OutputOption,
     PictureSize,
@@ -63,14 +63,7 @@ DEFAULT_ESTIMATORS = ("grad", "ig", "sg_sq(grad)")
 
 
 def score(
-    images: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="IMAGES",
-            help="Folder of pictures or array file; without it, the images of --task",
-            show_default=False,
-        ),
-    ] = None,
+    images: Images = None,
     maps: Annotated[
         list[str] | None, option(panel=WHAT, takes="FILE", text="Maps of your own: .npz, .npy or .safetensors")
     ] = None,
