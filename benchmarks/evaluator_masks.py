@@ -60,10 +60,10 @@ FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POOL = 512
 
 
-def places(model, split, rows, name):
+def places(model, split, rows, name, mean):
     """The ranking of the pixels of some images under an estimator."""
     x = split.read(rows)
-    maps = uproar.explain(model, x, name, target=predict(model, x).argmax(1), seed=0, index=rows)
+    maps = uproar.explain(model, x, name, target=predict(model, x).argmax(1), seed=0, index=rows, mean=mean)
     return ranks(maps.flatten(1), Draws.of(0, rows, split.name)).view(len(rows), *split.shape[1:])
 
 
@@ -108,9 +108,12 @@ def main() -> None:
     task, recipe, models = load(given.task), Recipe(), given.models.split(",")
     base = build(ModelSpec.of(models[0]), task, 0)
     fit(base, task.train.read(slice(None)), task.train.labels, recipe, 0)
-    orders = {name: places(base, task.test, torch.arange(len(task.test)), name) for name in given.estimators.split(";")}
+    orders = {
+        name: places(base, task.test, torch.arange(len(task.test)), name, task.mean)
+        for name in given.estimators.split(";")
+    }
     rows = torch.arange(min(POOL, len(task.train)))
-    judged = None if given.fixed else torch.cat([places(base, task.train, rows, name) for name in orders])
+    judged = None if given.fixed else torch.cat([places(base, task.train, rows, name, task.mean) for name in orders])
     result = {}
     for seed in range(given.seeds):
         fixed = mask_pool(task, task.shape[1:], seed)
