@@ -328,7 +328,7 @@ def print_answers(answers: Sequence[Answer]) -> None:
         marks = "▲ better than every network-free ranking, ○ not decidedly better than that one, ▼ no better than it"
         title = f"{marks}{escape(where)}{known}"
         shown = table(title, "method", ">group", *map(_judge_column, able), "flags")
-        for method in answer.by_group:
+        for method in answer.methods:
             placings = [answer.placing(method, judge) for judge in able]
             cells = ["–" if one is None else MARKS[one.level].format(escape(one.control)) for one in placings]
             flags = ", ".join(flag.kind for flag in answer.flags.get(method, ()))

@@ -213,7 +213,7 @@ def _latex(answer: Answer, place: int) -> str:
     heads = ["group", "method", *(latex.escaped(judge.label) for judge in answer.judges), "flags"]
     rows = [
         [str(answer.group_of(method) or "--"), latex.code(method), *map(latex.escaped, _placed(answer, method))]
-        for method in answer.by_group
+        for method in answer.methods
     ]
     return latex.latex_table(heads, rows, latex.escaped(_caption(answer)), f"answer-{place}")
 
@@ -222,7 +222,7 @@ def _markdown(answer: Answer) -> str:
     heads = [">group", "method", *(markdown.text(judge.label) for judge in answer.judges), "flags"]
     rows = [
         [str(answer.group_of(method) or NOTHING), markdown.code(method), *map(markdown.text, _placed(answer, method))]
-        for method in answer.by_group
+        for method in answer.methods
     ]
     return f"{markdown.table(heads, rows)}\n\n{markdown.text(_caption(answer))}"
 

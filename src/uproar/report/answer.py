@@ -101,7 +101,7 @@ def answer_part(answer: Answer, styles: Mapping[str, Style]) -> AnswerPart:
         clean(answer.sentence),
         tuple(map(clean, answer.details)),
         tuple(_column(answer, judge) for judge in answer.judges),
-        tuple(_row(answer, method, styles) for method in answer.by_group),
+        tuple(_row(answer, method, styles) for method in answer.methods),
         kinds,
         tuple(_board_row(label, one, kinds) for label, one in known),
     )

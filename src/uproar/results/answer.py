@@ -169,20 +169,15 @@ class Answer:
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Methods best first, together where they cannot be told from the best one of their group."""
+        """Methods best first, together as long as the next one cannot be told from the best one of its group."""
         if not self.deciding:
             return ()
-        groups, left = [], list(self.methods)
-        while left:
-            group = [m for m in left if not self.preferred(left[0], m)]
-            groups.append(tuple(group))
-            left = [m for m in left if m not in group]
-        return tuple(groups)
-
-    @property
-    def by_group(self) -> tuple[str, ...]:
-        """The methods as tables list them: group by group, best first."""
-        return tuple(method for group in self.groups for method in group) or self.methods
+        groups: list[list[str]] = []
+        for method in self.methods:
+            if not groups or self.preferred(groups[-1][0], method):
+                groups.append([])
+            groups[-1].append(method)
+        return tuple(map(tuple, groups))
 
     def group_of(self, method: str) -> int:
         """The number of a method's tie group, from 1; 0 where nothing was decided."""
@@ -216,7 +211,7 @@ class Answer:
     def table(self) -> pd.DataFrame:
         """One row per method: its tie group, its verdict under every judge, flags, passes and seconds per image."""
         rows = []
-        for method in self.by_group:
+        for method in self.methods:
             placed = {judge.label: self.placing(method, judge) for judge in self.judges}
             cost = self.costs.get(method, Cost(float("nan")))
             rows.append(
