@@ -17,6 +17,7 @@ from uproar.report.metric_board import board_json, board_page
 from uproar.results.evaluator import EvaluatorScores
 from uproar.results.recovery import BOARD, COLUMNS, MATTER, board_table, disagreements, judge_recovery, trust
 from uproar.runs.judge import Durations, recovery_table
+from uproar.statistics.recovery import MOST_REPLICATES
 from uproar.study.bench import bench_for
 from uproar.study.collect_evaluator import evaluator_bits
 from uproar.study.judge_suite import (
@@ -25,6 +26,7 @@ from uproar.study.judge_suite import (
     ORDERS,
     OUT_OF_DISTRIBUTION,
     QUICK,
+    SOUND,
     SUITE,
     SuiteTask,
     every_judge,
@@ -35,6 +37,8 @@ from uproar.study.judge_suite import (
     parts_of,
     reads_order,
     recoveries,
+    replicated_parts,
+    trainings_needed,
 )
 from uproar.study.run import run_study
 from uproar.study.settings import Setting
@@ -141,6 +145,9 @@ def test_the_rule_of_trust():
     assert judge_recovery(fooled, "good").trusted
     fooled = fooled.assign(tau=np.where(fooled["kind"] == "leak", -0.3, 1.0))
     assert not judge_recovery(fooled, "good").trusted and judge_recovery(fooled, "good").fooled == ["leak"]
+    lost = pd.DataFrame(rows("good", [0.9, 1, 0.95]) + [{**row, "kind": "random"} for row in rows("good", [1, -0.9])])
+    found = judge_recovery(lost, "good")
+    assert not found.trusted and "a random map above the truth on t1" in found.sentence
     assert not judge_recovery(table, "wide").trusted, "the interval reaches below 0.6"
     assert not judge_recovery(table, "low").trusted
     local, suite = ([judge_recovery(table, name)] for name in ("good", "low"))
@@ -158,9 +165,12 @@ def test_the_board_is_a_page_and_data_that_reads_back(tmp_path, monkeypatch):
         "torch": "2",
         "python": "3",
         "fraction": 0.1,
+        "replicates": 4,
         "seconds": {"t0": 90},
     }
+    table.loc[2:, "replicates"] = 3.0, np.nan
     page = board_page(table, facts)
+    assert "| 0 | 3 |" in next(line for line in page.splitlines() if line.startswith("| `roar` |")), "trainings"
     assert "| `deletion` | 0.95 |" in page and "`roar`" in page and "2 minutes of processor time" in page
     file = tmp_path / "board.json"
     file.write_text(board_json(table, facts))
@@ -176,6 +186,17 @@ def test_durations_of_several_sessions_add_up(tmp_path):
     for _ in range(2):
         Durations(tmp_path / "durations.json").add("t", 1.5)
     assert Durations(tmp_path / "durations.json").by_task == {"t": 3.0}
+
+
+def test_replicates_have_networks_of_their_own_and_say_how_many_it_takes(store):
+    """The rows of a judge that trains have a number for the kinds that are asked; those of the others have none."""
+    one = SuiteTask("planted-fixed(train=64, test=10)", replicates=2)
+    (part,) = replicated_parts(one, ["deletion", "roar:no-retrain", "evaluator:keep"], ("missing", "contrast"))
+    assert part.study.seeds == (0, 1) and part.judges == ("evaluator:keep",) and [*part.orders] == ["missing"]
+    assert replicated_parts(SuiteTask(one.task), ["evaluator"]) == []
+    run_study(part.study, store, 1)
+    needed = trainings_needed(part, str(store), "evaluator:keep")
+    assert [*needed] == ["missing"] and 2 <= needed["missing"] <= MOST_REPLICATES
 
 
 def test_an_evaluator_is_judged_by_its_own_score(store):
@@ -230,10 +251,12 @@ def test_the_board_finds_what_is_known():
     for name in _own():
         if reads_order(name) and "contrast" in trust(name).by_kind:
             assert trust(name).by_kind["contrast"] == 0, name
-    complete = trust("completeness").by_kind
+    complete, sound = trust("completeness").by_kind, trust(SOUND).by_kind
     assert complete["missing"] > 0.8 and abs(complete["extra"]) < 0.2, "it sees what is missing, not what is added"
+    assert sound["extra"] > 0.6 and abs(sound["missing"]) < 0.2, "it sees what is added, not what is missing"
     assert not trust("roar").trusted and not trust("kar").trusted and trust("kar").by_kind["encoding"] < -0.2
     assert trust("evaluator").trusted and trust("evaluator").by_kind["encoder"] > 0.8
     strange, usual = trust(OUT_OF_DISTRIBUTION[0]), trust("deletion")
     assert strange.recovery.value < usual.recovery.value - 0.05, "a fill out of distribution misleads"
+    assert strange.random_won and not strange.trusted and not usual.random_won
     assert trust("average_drop").by_kind["extra"] < -0.2, "it rewards maps that mark more"

@@ -9,7 +9,7 @@ import pytest
 import scipy
 
 from uproar.statistics.bootstrap import resampled_images
-from uproar.statistics.recovery import recovery_of_images
+from uproar.statistics.recovery import MOST_REPLICATES, recovery_of_images, replicates_needed
 
 
 def judged(means, n=80, spread=1.0, seed=0):
@@ -62,3 +62,12 @@ def test_so_many_images_are_needed_as_a_power_analysis_says():
     values = judged([0.5, 0.0], n=4000)
     expected = (2.8016 * math.sqrt(2) / 0.5) ** 2
     assert recovery_of_images(values).needed == pytest.approx(expected, rel=0.25)
+
+
+@pytest.mark.parametrize(("effect", "replicates"), [(0.5, 34), (1, 10), (2, 5)])
+def test_replicates_are_those_of_the_paired_t_test(effect, replicates):
+    """Cohen's tables: a paired t-test at 5 %, two-sided, with a power of 80 %."""
+    differences = effect + np.array([-1.0, 0.0, 1.0])
+    assert replicates_needed([differences, np.zeros(3)]) == replicates
+    assert replicates_needed([-differences, np.zeros(3)]) == MOST_REPLICATES, "told wrong"
+    assert replicates_needed([np.ones(3), np.zeros(3)]) == 2, "one replicate has no spread"

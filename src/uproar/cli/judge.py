@@ -160,6 +160,7 @@ def _row(one: JudgeRecovery) -> dict[str, object]:
         "wrong_in_sign": one.turned,
         "wrong": one.wrong,
         "images_needed": one.needed,
+        "trainings_needed": one.replicates,
         "blind_to": one.blind,
         "rewards": one.rewards,
         "by_kind": one.by_kind,
@@ -172,13 +173,14 @@ def _write_board(recoveries: pd.DataFrame, board: Path, durations: Mapping[str, 
     from uproar.report.metric_board import board_json, board_page
     from uproar.results.recovery import BOARD
     from uproar.storage.backends import write_file
-    from uproar.study.judge_suite import FRACTION
+    from uproar.study.judge_suite import FRACTION, REPLICATES
 
     facts = {
         "command": public_command(["uproar", *sys.argv[1:]]),
         "version": version("uproar"),
         "torch": version("torch"),
         "fraction": FRACTION,
+        "replicates": REPLICATES,
         "python": platform.python_version(),
         "seconds": {task: round(durations.get(task, 0.0)) for task in recoveries["task"].unique()},
     }

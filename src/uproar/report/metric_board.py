@@ -14,6 +14,7 @@ from uproar.metrics.probe import images_shown
 from uproar.metrics.registry import metrics, uses_order
 from uproar.protocols import PROTOCOLS
 from uproar.results.recovery import COLUMNS, LEAST, LEAST_LOW, MATTER, NAMED, JudgeRecovery, judge_recoveries
+from uproar.statistics.recovery import MOST_REPLICATES
 
 SHAPE = (1, 16, 16)
 """The images of the suite, for which costs are stated."""
@@ -23,15 +24,19 @@ Every metric and protocol below was shown maps whose order of quality is known: 
 and the truth made worse step by step (`degraded`). A number is Kendall's τ between the judge's order and the known one,
 the mean over tasks: 1 all pairs right, 0 by chance, −1 turned round. **Recovery** is the mean over the kinds
 {kinds}, with its 95 % interval over tasks (Student's t). A judge is **trusted** where
-recovery is at least {least} and the lower end of the interval lies above {low}.
+recovery is at least {least}, the lower end of the interval lies above {low}, none of these kinds is turned round, and a
+random map stands above the truth on no task.
 
 Made by `{command}` with uproar {version}, torch {torch}, Python {python}; {total} minutes of processor time. `wrong` is
 the share of pairs that are put in the wrong order with confidence; `needs` the median number of images until one of
-these differences is seen in 80 % of samples; `range` the median of the largest minus the smallest value, as a share of
-the judge's range where that is finite; `cost` forward passes per image of 16×16 pixels, or trainings per map. A judge
+these differences is seen in 80 % of samples; `trainings` the same for replicates, each with an explained network and
+trainings of its own, of the judges that train, from {replicates} replicates on two tasks; `range` the median of the
+largest minus the smallest value, as a share of the judge's range where that is finite; `cost` forward passes per image
+of 16×16 pixels, or trainings per map. A judge
 is `blind to` kinds with τ between −.2 and .2, and `rewards` what turns an order round (below −.2). A dash: not asked.
 Protocols remove or keep {fraction} of the pixels; evaluators are judged by their own score, bits of own minus shifted
-masks, all other protocols by accuracy. Networks, images and draws are of one seed; the interval is over tasks alone.
+masks, all other protocols by accuracy. But for `trainings`, networks, images and draws are of one seed; the interval is
+over tasks alone.
 
 | kind | what makes a map worse |
 |---|---|
@@ -55,14 +60,16 @@ def board_page(table: pd.DataFrame, facts: Mapping[str, Any]) -> str:
 
 
 def _main(every: Sequence[JudgeRecovery]) -> list[str]:
-    head = ["| judge | recovery | interval | tasks | trusted | wrong | needs | range | cost | blind to | rewards |"]
-    lines = [*head, "|---|---|---|---|---|---|---|---|---|---|---|"]
+    head = ["judge", "recovery", "interval", "tasks", "trusted", "wrong", "needs", "trainings", "range", "cost"]
+    head += ["blind to", "rewards"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for one in every:
         r = one.recovery
         interval = f"{r.low:.2f} … {r.high:.2f}" if math.isfinite(r.low) else "–"
         kind = "describes" if _describes(one.judge) else "yes" if one.trusted else "no"
         cells = [f"`{one.judge}`", f"{r.value:.2f}", interval, str(r.n), kind, f"{one.wrong:.0%}", _needs(one.needed)]
-        cells += [range_used(one), cost(one.judge), ", ".join(one.blind) or "–", ", ".join(one.rewards) or "–"]
+        cells += [_trainings(one), range_used(one), cost(one.judge)]
+        cells += [", ".join(one.blind) or "–", ", ".join(one.rewards) or "–"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -109,6 +116,14 @@ def _describes(judge: str) -> bool:
 
 def _needs(images: float) -> str:
     return f"{images:,.0f}" if math.isfinite(images) and images < 1e6 else "∞"
+
+
+def _trainings(one: JudgeRecovery) -> str:
+    """Replicates that a judge which trains needs; nothing is trained for the others."""
+    protocol = PROTOCOLS.get(one.judge)
+    if protocol is None or not (protocol.retrains or protocol.evaluator) or math.isnan(one.replicates):
+        return "–"
+    return f"{one.replicates:.0f}" if one.replicates < MOST_REPLICATES else "∞"
 
 
 def cost(judge: str) -> str:

@@ -2,7 +2,8 @@
 
 The rule of trust: a metric or protocol is trusted where its recovery, the mean of Kendall's τ over the kinds that
 matter and the tasks that were asked, is at least 0.8, the lower end of its 95 % interval over tasks lies above 0.6, and
-it turns round none of these kinds (τ below −0.2): a judge that is right in all but one way is fooled in that way.
+it turns round none of these kinds (τ below −0.2): a judge that is right in all but one way is fooled in that way. Nor
+may it put a random map above the truth on any task, as deletion does with a fill that its network takes for evidence.
 A judge that reads the order of pixels alone is asked to see what changes that order: a filter that leaves all important
 pixels above all others does not, so that this task and kind do not count for it.
 The numbers of what the package declares come with it (`metric_board.json`) once `uproar judge --board` has made them.
@@ -42,6 +43,7 @@ COLUMNS = {
     "right": "share of pairs in the right order, with confidence",
     "wrong": "share of pairs in the wrong order, with confidence",
     "needed": "images until a pair is told right in 80 % of samples, median over pairs",
+    "replicates": "trainings until a pair is told right in 80 % of samples, median over pairs; 1000: never",
     "spread": "largest minus smallest value",
     "images": "of the task",
     "counts": "whether the maps are worse in what the judge reads: their values, or the order of their pixels",
@@ -89,15 +91,20 @@ class JudgeRecovery:
     """Images until a pair is told right in 80 % of samples: the median over tasks and kinds that matter."""
     spread: float
     """The part of its scale that a known order takes: the median over tasks and kinds that matter."""
+    replicates: float = math.nan
+    """Trainings until a pair is told right in 80 % of samples: the median over kinds that matter; NaN if not asked."""
     counted: dict[str, float] = field(default_factory=dict)
     """The same as `by_kind` where the kind matters and what the judge reads gets worse."""
     matter: tuple[str, ...] = MATTER
     """The kinds that matter."""
+    random_won: tuple[str, ...] = ()
+    """The tasks where it puts a random map above the truth."""
 
     @property
     def trusted(self) -> bool:
         """Whether the rule of trust holds."""
-        return self.recovery.value >= LEAST and self.recovery.low > LEAST_LOW and not self.fooled
+        enough = self.recovery.value >= LEAST and self.recovery.low > LEAST_LOW
+        return enough and not self.fooled and not self.random_won
 
     @property
     def fooled(self) -> list[str]:
@@ -128,6 +135,8 @@ class JudgeRecovery:
         said = "trusted" if self.trusted else "not trusted"
         if self.fooled and self.recovery.value >= LEAST:
             said += f", since it rewards {', '.join(REWARDS.get(kind, kind) for kind in self.fooled)}"
+        elif self.random_won and self.recovery.value >= LEAST:
+            said += f", since it puts a random map above the truth on {', '.join(self.random_won)}"
         return f"{self.judge} recovers known orders with {value} ({interval}, {self.recovery.n} tasks): {said}."
 
 
@@ -140,8 +149,11 @@ def judge_recovery(table: pd.DataFrame, judge: str, kinds: Iterable[str] = MATTE
     by_kind = {str(kind): float(tau) for kind, tau in own.groupby("kind", sort=False)["tau"].mean().items()}
     wrong = float(matter["wrong"].mean()) if len(matter) else float("nan")
     needed, spread = (float(np.median(matter[name])) if len(matter) else float("nan") for name in ("needed", "spread"))
+    asked = matter["replicates"].dropna()
+    replicates = float(np.median(asked)) if len(asked) else math.nan  # the one NaN that is equal to itself in a tuple
     counted = matter.groupby("kind", sort=False)["tau"].mean().to_dict()
-    return JudgeRecovery(judge, recovery, by_kind, wrong, needed, spread, counted, tuple(kinds))
+    lost = tuple(own.loc[(own["kind"] == "random") & (own["tau"] <= WRONG), "task"])
+    return JudgeRecovery(judge, recovery, by_kind, wrong, needed, spread, replicates, counted, kinds, lost)
 
 
 def judge_recoveries(table: pd.DataFrame, kinds: Iterable[str] = MATTER) -> list[JudgeRecovery]:
@@ -174,7 +186,8 @@ def board_table() -> pd.DataFrame:
     content = json.loads(BOARD.read_text(encoding="utf-8"))
     table = pd.DataFrame(content["rows"], columns=content["columns"])
     names = {column: table[column].map(dict(enumerate(content["names"][column]))) for column in NAMED}
-    return table.assign(needed=table["needed"].fillna(np.inf).astype(float), counts=table["counts"] == 1, **names)
+    replicates, needed = table["replicates"].astype(float), table["needed"].fillna(np.inf).astype(float)
+    return table.assign(needed=needed, replicates=replicates, counts=table["counts"] == 1, **names)
 
 
 def recovery_words(judge: str, interval: bool = True) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ from uproar.study.judge_suite import (
     parts_of,
     reads_order,
     recoveries,
+    replicated_parts,
+    trainings_needed,
 )
 from uproar.study.progress import Listener
 from uproar.study.run import run_study
@@ -122,7 +125,21 @@ def _of_task(
         for name in part.judges:
             for kind, recovery in recoveries(part, str(store), name).items():
                 rows.append(_row(name, one.task, kind, recovery, worse[kind] or not reads_order(name)))
-    return rows
+    trainings = _trainings(one, judges, orders, store, jobs, listen)
+    return [{**row, "replicates": trainings.get((row["judge"], row["kind"]), math.nan)} for row in rows]
+
+
+def _trainings(
+    one: SuiteTask, judges: Sequence[str], orders: Sequence[str], store: str | Path, jobs: int | None, listen: Listener
+) -> dict[tuple[str, str], float]:
+    """By judge and kind, the replicates needed by judges that train, where the task is asked for them."""
+    needed = {}
+    for part in replicated_parts(one, judges, orders):
+        run_study(part.study, store, jobs, listen)
+        for name in part.judges:
+            for kind, replicates in trainings_needed(part, str(store), name).items():
+                needed[name, kind] = replicates
+    return needed
 
 
 def _row(judge: str, task: str, kind: str, found: Recovery, counts: bool) -> dict[str, Any]:

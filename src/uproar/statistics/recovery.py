@@ -1,4 +1,4 @@
-"""Does a judge put things in the order that is known? Kendall's τ, pairs told right and wrong, images needed.
+"""Does a judge put things in the order that is known? Kendall's τ, pairs told right and wrong, what it takes.
 
 A judge's values are given best first and turned so that larger is better: once for all images, and for resamples of the
 images that all values share. τ is the mean over resamples, so that a pair that could as well be the other way round
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from uproar.statistics.bootstrap import percentile_interval, resampled_images
 from uproar.statistics.design import ALPHA
@@ -22,6 +23,8 @@ from uproar.statistics.verdicts import POWER
 
 POWER_Z = float(scipy.special.ndtri([1 - ALPHA / 2, POWER]).sum())
 """Standard errors that a difference must measure to be seen at 5 %, two-sided, in 80 % of samples."""
+MOST_REPLICATES = 1000
+"""The number of replicates that stands for never: more would be needed, or a pair is told wrong."""
 
 
 @dataclass(frozen=True)
@@ -105,3 +108,29 @@ def _images_needed(difference: float, resampled: Numbers, images: int) -> float:
     if not difference > 1e-9 or len(finite) < 2:
         return math.inf
     return max(2.0, images * (POWER_Z * float(finite.std(ddof=1)) / difference) ** 2)
+
+
+def replicates_needed(values: ArrayLike) -> float:
+    """Replicates until a pair is told right by a paired t-test in 80 % of samples: the median over pairs.
+
+    `values` is (levels, replicates), best first, larger is better; at most MOST_REPLICATES.
+
+    >>> replicates_needed([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])
+    5.0
+    """
+    table = np.asarray(values, dtype=float)
+    first, second = np.triu_indices(len(table), 1)
+    return float(np.median([_replicates(table[i] - table[j]) for i, j in zip(first, second, strict=True)]))
+
+
+def _replicates(differences: Numbers) -> float:
+    """Replicates for one pair: at least 2, since one alone has no spread."""
+    mean, spread = float(differences.mean()), float(differences.std(ddof=1))
+    if not mean > 1e-9:
+        return MOST_REPLICATES
+    if spread < 1e-9:
+        return 2.0
+    numbers = np.arange(2, MOST_REPLICATES + 1)
+    critical = stats.t.ppf(1 - ALPHA / 2, numbers - 1)
+    seen = stats.nct.sf(critical, numbers - 1, np.sqrt(numbers) * mean / spread) >= POWER
+    return float(numbers[seen.argmax()]) if seen.any() else MOST_REPLICATES

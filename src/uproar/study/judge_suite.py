@@ -25,7 +25,7 @@ from uproar.results.evaluator import mask_gain
 from uproar.scoring.evaluation import RESAMPLED
 from uproar.seeds import Draws
 from uproar.statistics.intervals import Numbers
-from uproar.statistics.recovery import Recovery, recovery, recovery_of_images
+from uproar.statistics.recovery import Recovery, recovery, recovery_of_images, replicates_needed
 from uproar.statistics.roc import area_under_roc
 from uproar.study.bench import Bench, bench_for
 from uproar.study.cell import Cell, ScoreCell
@@ -56,13 +56,11 @@ FORGETTING: dict[str, tuple[str, ...]] = {
 }
 """Maps of a network that has partly forgotten, and maps of fewer samples: best first, as far as the network found the
 evidence."""
-PREFERENCES: dict[str, tuple[str, ...]] = {
-    "random": (TRUTH, "random"),
-    "centre": (TRUTH, "centre"),
-    "brightness": (TRUTH, "brightness"),
-}
+RANDOM: dict[str, tuple[str, ...]] = {"random": (TRUTH, "random")}
+"""What no judge may turn round; both maps are shown anyway."""
+PREFERENCES: dict[str, tuple[str, ...]] = {"centre": (TRUTH, "centre"), "brightness": (TRUTH, "brightness")}
 """The truth against maps that know no network: what a judge prefers to it."""
-KNOWN: dict[str, tuple[str, ...]] = DEGRADED | TELLING
+KNOWN: dict[str, tuple[str, ...]] = DEGRADED | TELLING | RANDOM
 """What every judge is asked, also one of the user's own."""
 ORDERS: dict[str, tuple[str, ...]] = KNOWN | FORGETTING | PREFERENCES
 
@@ -75,6 +73,8 @@ class SuiteTask:
     model: str = "cnn-small"
     tested: str = ""
     """The same task with more test images, for protocols, to which images cost little; empty: the task itself."""
+    replicates: int = 1
+    """Explained networks, each with trainings of its own: several say how many it takes."""
 
     @property
     def trained(self) -> bool:
@@ -86,18 +86,22 @@ TESTED = 200
 """Test images of the protocols."""
 
 
-def _planted(name: str, train: int, images: int = 48, **options: object) -> SuiteTask:
+REPLICATES, REPLICATED = 4, ("noise", "missing", "encoder")
+"""On the two tasks where the number of trainings is asked for: so many, and the kinds that they are asked for."""
+
+
+def _planted(name: str, train: int, images: int = 48, replicates: int = 1, **options: object) -> SuiteTask:
     more = "".join(f", {option}={str(value).lower()}" for option, value in options.items())
     few, many = (f"planted-{name}(train={train}, test={test}{more})" for test in (images, TESTED))
-    return SuiteTask(few, tested=many)
+    return SuiteTask(few, tested=many, replicates=replicates)
 
 
 SUITE: tuple[SuiteTask, ...] = (
-    _planted("fixed", 512),
+    _planted("fixed", 512, replicates=REPLICATES),
     _planted("place", 512, 50),
     _planted("absence", 512),
     _planted("conjunction", 768, moving=False),
-    SuiteTask("backdoor(digits(test=0.03))", tested="backdoor(digits(test=0.11))"),
+    SuiteTask("backdoor(digits(test=0.03))", tested="backdoor(digits(test=0.11))", replicates=REPLICATES),
     SuiteTask("backdoor(digits(test=0.03), strength=0.5)", tested="backdoor(digits(test=0.11), strength=0.5)"),
     SuiteTask("hand-set(rule=or, test=48)", "hand-set(rule=or)"),
     SuiteTask("hand-set(rule=linear, test=48)", "hand-set(rule=linear)"),
@@ -159,6 +163,8 @@ ECONOMICAL: Mapping[str, str] = {
 have the same expectation of the area, and fewer draws, whose mean over images and levels is the same."""
 OUT_OF_DISTRIBUTION = tuple(f"{name}(fill=uniform, repeats=1, steps={STEPS})" for name in ("deletion", "insertion"))
 """Variants on the board: noise as bright as any evidence, which no network has seen in training."""
+SOUND = f"soundness(epsilon=0.05, fill=mean, level=0.9, steps={4 * STEPS})"
+"""A variant on the board: read above chance, with a gain of some images and not of one, filled as insertion does."""
 
 
 def judging_protocols() -> list[str]:
@@ -167,8 +173,8 @@ def judging_protocols() -> list[str]:
 
 
 def every_judge() -> list[str]:
-    """What the board has: every metric and protocol that judges maps, and variants with a strange fill."""
-    return [*judging_metrics(), *OUT_OF_DISTRIBUTION, *judging_protocols()]
+    """What the board has: every metric and protocol that judges maps, and variants of some."""
+    return [*judging_metrics(), *OUT_OF_DISTRIBUTION, SOUND, *judging_protocols()]
 
 
 def with_suite_options(metric: str) -> str:
@@ -186,7 +192,9 @@ class Part:
     """The maps of each kind, best first."""
 
 
-def parts_of(one: SuiteTask, judges: Sequence[str], orders: Iterable[str] = ORDERS) -> list[Part]:
+def parts_of(
+    one: SuiteTask, judges: Sequence[str], orders: Iterable[str] = ORDERS, seeds: tuple[int, ...] = (0,)
+) -> list[Part]:
     """The studies that a task of the suite takes for some judges: metrics, protocols, protocols that retrain."""
     known, more = {kind: ORDERS[kind] for kind in orders}, one.tested or one.task
     asked = [PROTOCOLS[name] for name in judges if name in PROTOCOLS]
@@ -198,7 +206,11 @@ def parts_of(one: SuiteTask, judges: Sequence[str], orders: Iterable[str] = ORDE
         (testing, more, known, {"protocols": _with_controls(testing)}),
         (learning, more, _of_retraining(known), {"protocols": learning}),
     ]
-    return [Part(who, _study(task, one.model, own, what), own) for who, task, own, what in parts if who and own]
+    return [
+        Part(who, _study(task, one.model, own, {"seeds": seeds, **what}), own)
+        for who, task, own, what in parts
+        if who and own
+    ]
 
 
 def _study(task: str, model: str, orders: Mapping[str, Sequence[str]], asked: Mapping[str, Any]) -> Study:
@@ -208,7 +220,6 @@ def _study(task: str, model: str, orders: Mapping[str, Sequence[str]], asked: Ma
         "models": model,
         "estimators": tuple(dict.fromkeys(name for chains in orders.values() for name in chains)),
         "fractions": (FRACTION,),
-        "seeds": (0,),
         "target": "label",
         "recipe": RECIPE,
     }
@@ -245,6 +256,29 @@ def recoveries(part: Part, root: str, judge: str) -> dict[str, Recovery]:
         if one is not None:
             by_kind[kind] = one
     return by_kind
+
+
+def replicated_parts(one: SuiteTask, judges: Sequence[str], orders: Iterable[str] = ORDERS) -> list[Part]:
+    """The studies that say how many trainings judges need which train; none where a task has one replicate."""
+    if one.replicates == 1:
+        return []
+    asked = [PROTOCOLS[name] for name in judges if name in PROTOCOLS]
+    training = [protocol.name for protocol in asked if protocol.retrains or protocol.evaluator]
+    kinds = [kind for kind in orders if kind in REPLICATED]
+    return parts_of(one, training, kinds, tuple(range(one.replicates)))
+
+
+def trainings_needed(part: Part, root: str, judge: str) -> dict[str, float]:
+    """By kind, the replicates that a judge of a finished part needs; without what is missing."""
+    bench = bench_for(Setting.all_of(part.study)[0], root)
+    needed = {}
+    for kind, names in part.orders.items():
+        chains = [read_chain(name).name for name in names]
+        tables = [_by_image(bench, judge, chains, seed) for seed in part.study.seeds]
+        means = [table.mean(1) for table in tables if table is not None]
+        if len(means) == len(tables):
+            needed[kind] = replicates_needed(np.stack(means, 1))
+    return needed
 
 
 def reads_order(judge: str) -> bool:
@@ -290,44 +324,50 @@ def _metric(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
 
 
 def _protocol(bench: Bench, judge: str, chains: Sequence[str]) -> Recovery | None:
-    """Larger is better, image by image: every replicate is tested with the same."""
+    """Larger is better, image by image, in the first replicate."""
+    table = _by_image(bench, judge, chains, 0)
+    return None if table is None else recovery_of_images(table)
+
+
+def _by_image(bench: Bench, judge: str, chains: Sequence[str], seed: int) -> Numbers | None:
+    """What a protocol says of each map and image in one replicate, (maps, images); None if something is missing."""
     protocol = protocol_named(judge)
     score = _bits if protocol.evaluator else _right
-    values = [score(bench, protocol, chain) for chain in chains]
+    values = [score(bench, protocol, chain, seed) for chain in chains]
     known = [one for one in values if one is not None]
-    return recovery_of_images(np.stack(known)) if len(known) == len(values) else None
+    return np.stack(known) if len(known) == len(values) else None
 
 
-def _right(bench: Bench, protocol: Protocol, chain: str) -> Numbers | None:
+def _right(bench: Bench, protocol: Protocol, chain: str, seed: int) -> Numbers | None:
     """Whether an image is recognised, or is not where pixels were removed."""
-    item = _cell(bench, protocol.name, chain)
+    item = _cell(bench, protocol.name, chain, seed)
     if item is None:
         return None
     right = item["test_scores"].argmax(1) == bench.task.test.labels.numpy()
     return np.asarray(protocol.direction * right.astype(float))
 
 
-def _bits(bench: Bench, protocol: Protocol, chain: str) -> Numbers | None:
+def _bits(bench: Bench, protocol: Protocol, chain: str, seed: int) -> Numbers | None:
     """The score of an evaluator: bits that the mask costs beyond the same mask elsewhere, or saves where it keeps.
 
     The first of its family is asked in both directions, as in a study; `keep` alone in its own.
     """
-    gains = [_gain(bench, protocol, keeps, chain) for keeps in dict.fromkeys((protocol.keeps, True))]
+    gains = [_gain(bench, protocol, keeps, chain, seed) for keeps in dict.fromkeys((protocol.keeps, True))]
     known = [gain for gain in gains if gain is not None]
     return np.mean(known, 0) if len(known) == len(gains) else None
 
 
-def _gain(bench: Bench, protocol: Protocol, keeps: bool, chain: str) -> Numbers | None:
+def _gain(bench: Bench, protocol: Protocol, keeps: bool, chain: str, seed: int) -> Numbers | None:
     asked = [evaluator_protocol(protocol.target, keeps, masks) for masks in ("own", "shifted")]
-    items = [_cell(bench, one.name, chain) for one in asked]
+    items = [_cell(bench, one.name, chain, seed) for one in asked]
     if items[0] is None or items[1] is None:
         return None
     own, shifted = (np.asarray(item["bits"][:, target_index(protocol)], dtype=float) for item in items if item)
     return mask_gain(own, shifted, keeps)
 
 
-def _cell(bench: Bench, protocol: str, chain: str) -> Mapping[str, Any] | None:
-    cell = Cell(bench.setting.task, bench.setting.model, chain, protocol, FRACTION, 0)
+def _cell(bench: Bench, protocol: str, chain: str, seed: int) -> Mapping[str, Any] | None:
+    cell = Cell(bench.setting.task, bench.setting.model, chain, protocol, FRACTION, seed)
     item = bench.store.find("cell", bench.keys.cell(cell))
     return None if item is None else item.arrays
 

@@ -19,15 +19,16 @@ FLIPPING, CORRELATION = "deletion", "infidelity"
 AGREE = 0.5
 """Rank correlation over explanations from which two metrics would count as agreeing."""
 JUDGING = ("deletion", "insertion", "infidelity", "relevance_rank", "relevance_mass", "road")
-PERTURBED = "degraded"
-"""The truth with minor noise, as the study has it."""
+TRUTH, PERTURBED = "oracle", "degraded"
+"""The truth, and the truth with minor noise, as the study has it."""
 
 
 @declare("disagree")
 def disagree(evidence: ClaimEvidence) -> Decision:
     """Spearman's correlation of the two metrics over the methods, image by image."""
     first, second = evidence.metric(FLIPPING), evidence.metric(CORRELATION)
-    names = [name for name in evidence.scored_by(first, second) if evidence.estimator(PERTURBED) != name]
+    made = {evidence.estimator(name) for name in evidence.available((TRUTH, PERTURBED))}
+    names = [name for name in evidence.scored_by(first, second) if name not in made]
     if len(names) < 4:
         raise NotApplicable(f"{len(names)} methods are too few to rank; use at least 4")
     tables = [pd.concat([evidence.per_replicate(m, n).stack() for n in names], axis=1) for m in (first, second)]
@@ -37,6 +38,20 @@ def disagree(evidence: ClaimEvidence) -> Decision:
     )
     what = f"rank correlation of {first} and {second} over {len(names)} methods"
     return every(evidence.over_images(what, each.unstack(), below=AGREE))
+
+
+@declare("resilient")
+def resilient(evidence: ClaimEvidence) -> Decision:
+    """What a random map loses beyond what minor noise changes, by every metric that judges."""
+    return every(*(part(_resilience, evidence, name) for name in JUDGING if _has(evidence, name)))
+
+
+def _resilience(evidence: ClaimEvidence, name: str) -> Measure:
+    metric = evidence.metric(name)
+    scores = (evidence.per_replicate(metric, evidence.estimator(n)) for n in (TRUTH, PERTURBED, BASELINE))
+    truth, perturbed, random = scores
+    what = f"{metric}: change by a random map minus change by minor noise"
+    return evidence.over_images(what, (truth - random).abs() - (truth - perturbed).abs(), above=0.0)
 
 
 @declare("react")
