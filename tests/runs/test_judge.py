@@ -154,6 +154,8 @@ def test_the_rule_of_trust():
     (sentence,) = disagreements([suite[0]], [type(suite[0])(**{**vars(local[0]), "judge": "low"})])
     assert sentence.startswith("low is trusted in the suite but not here")
     assert not disagreements(local, local)
+    alone = judge_recovery(pd.DataFrame(rows("low", [0.9])), "low")
+    assert alone.single and "on one task" in alone.sentence and not disagreements([alone], suite)
 
 
 def test_the_board_is_a_page_and_data_that_reads_back(tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ from uproar.cli.next_steps import print_next
 from uproar.cli.options import HOW, WHAT, WHERE, Plugins, option
 from uproar.errors import BadInput
 from uproar.storage.urls import public_command
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,7 @@ def judge(
 
 
 def _judge(names: list[str], task: str | None, model: str, full: bool, jobs: int, board: Path | None, out: Path) -> int:
-    from uproar.results.recovery import disagreements, judge_recoveries, trust
+    from uproar.results.recovery import judge_recoveries
     from uproar.runs.judge import Durations, recovery_table
     from uproar.scoring.score import DEFAULT
     from uproar.study.judge_suite import KNOWN, ORDERS, QUICK, SUITE, every_judge, local_suite
@@ -91,23 +92,29 @@ def _judge(names: list[str], task: str | None, model: str, full: bool, jobs: int
     every = judge_recoveries(recoveries)
     if not every:
         raise BadInput("There is nothing to judge by: no task of the suite was learned or no judge applies to it.")
-    _print(every, f"recovery of known orders on {recoveries['task'].nunique()} tasks")
+    _print(every, f"recovery of known orders on {counted(recoveries['task'].nunique(), 'task')}")
     for one in every:
         if len(every) <= 5 or one.turned:
             output.print(escape(one.sentence), soft_wrap=True, highlight=False)
     if task is not None:
-        known = [known for one in every if (known := trust(one.judge)) is not None]
-        agreed = (
-            "Trust here and in the suite agree."
-            if known
-            else "The board has none of these: trust here is all there is."
-        )
-        for sentence in disagreements(every, known) or [agreed]:
+        for sentence in _compared(every):
             output.print(escape(sentence), soft_wrap=True, highlight=False)
     if board is not None:
         _write_board(recoveries, board, durations.by_task)
     print_next("uproar judge --board metric-board.md compares all judges")
     return 1 if any(one.turned for one in every) and not everything else 0
+
+
+def _compared(every: list[JudgeRecovery]) -> list[str]:
+    """Whether judges are trusted here as in the suite, in sentences."""
+    from uproar.results.recovery import disagreements, trust
+
+    suite = [known for one in every if (known := trust(one.judge)) is not None]
+    if not suite:
+        return ["The board has none of these: trust here is all there is."]
+    if every[0].single:
+        return ["One task is too little to say whether trust here and in the suite agree."]
+    return disagreements(every, suite) or ["Trust here and in the suite agree."]
 
 
 def _names(judges: list[str]) -> list[str]:
@@ -146,7 +153,7 @@ def _print(every: list[JudgeRecovery], title: str) -> None:
     for one in every:
         r = one.recovery
         interval = f"{r.low:.2f} … {r.high:.2f}" if math.isfinite(r.low) else "–"
-        trusted = "wrong in sign" if one.turned else "yes" if one.trusted else "no"
+        trusted = "wrong in sign" if one.turned else "–" if one.single else "yes" if one.trusted else "no"
         shown.add_row(one.judge, f"{r.value:.2f}", interval, trusted, ", ".join(one.blind), ", ".join(one.rewards))
     output.print(shown)
 

@@ -107,6 +107,11 @@ class JudgeRecovery:
         return enough and not self.fooled and not self.random_won
 
     @property
+    def single(self) -> bool:
+        """Whether one task alone was asked, which has no interval and decides nothing about trust."""
+        return self.recovery.n == 1
+
+    @property
     def fooled(self) -> list[str]:
         """Kinds that matter which it turns round."""
         return [kind for kind in self.matter if self.counted.get(kind, 0.0) <= WRONG]
@@ -130,6 +135,8 @@ class JudgeRecovery:
     def sentence(self) -> str:
         """What to say of it beside a score."""
         value, interval = f"{self.recovery.value:.2f}", f"{self.recovery.low:.2f} … {self.recovery.high:.2f}"
+        if self.single:
+            return f"{self.judge} recovers known orders with {value} on one task; trust takes at least two."
         if self.turned:
             return f"{self.judge} is wrong in sign: recovery {value} ({interval}); turn higher_is_better round."
         said = "trusted" if self.trusted else "not trusted"
@@ -169,7 +176,7 @@ def disagreements(local: Sequence[JudgeRecovery], suite: Sequence[JudgeRecovery]
     said = []
     for one in local:
         other = known.get(one.judge)
-        if other is not None and other.trusted != one.trusted:
+        if other is not None and not one.single and other.trusted != one.trusted:
             where, elsewhere = ("here", "in the suite") if one.trusted else ("in the suite", "here")
             said.append(
                 f"{one.judge} is trusted {where} but not {elsewhere}: recovery {one.recovery.value:.2f} here, "
