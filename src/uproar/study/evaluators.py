@@ -159,8 +159,7 @@ class Evaluators:
         """
         test = self.inputs.task.test
         rows = torch.arange(len(test)).repeat(len(removed))
-        x = test.read(slice(None)).repeat(len(removed), 1, 1, 1)
-        images = self.shown(seed, test.name)(x, torch.cat([*removed]), rows)
+        images = self.shown(seed, test.name)(test.read(rows), torch.cat([*removed]), rows)
         return self._items(seed, images, len(removed))
 
     def evaluate_alone(self, seed: int, images: Tensor | ChangedImages) -> Item:
