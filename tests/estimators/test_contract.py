@@ -66,9 +66,8 @@ def test_a_map_is_finite_and_has_the_images_rows_and_columns(name, model, task):
 @pytest.mark.parametrize("name", MAPS + WRAPPED)
 def test_a_map_depends_neither_on_the_batch_nor_on_the_samples_around_it(name, model, task):
     whole = maps(model, task, name, batch_size=512)
-    assert torch.equal(whole, maps(model, task, name, batch_size=1))
     assert torch.equal(whole, maps(model, task, name, batch_size=4))
-    assert torch.equal(whole[3:], maps(model, task, name, slice(3, 6)))
+    assert torch.equal(whole[3:], maps(model, task, name, slice(3, 6), batch_size=1))
 
 
 @pytest.mark.parametrize("name", MAPS + WRAPPED)
