@@ -38,6 +38,18 @@ def test_scores_are_read_from_the_class_token_or_from_all_patches():
     assert token_structure(Written("module"), x).blocks == ("blocks.0", "blocks.1")
 
 
+def test_a_model_that_was_changed_is_looked_at_again():
+    model, x = (
+        make(ModelSpec.of("vit-small(depth=1, width=8)"), 0, (1, 8, 8), 3, torch.zeros(1), torch.ones(1)),
+        torch.rand(2, 1, 8, 8),
+    )
+    kept = token_structure(model, x)
+    assert kept.read == (0,) and token_structure(model, x) is kept
+    with torch.no_grad():
+        model.head.weight.zero_()
+    assert len(token_structure(model, x).read) == 17
+
+
 def test_maps_of_attention_set_by_hand():
     """Score 0 is Σ_j a_j v_j t_j: its gradient in the attention to patch j is v_j t_j."""
     torch.manual_seed(0)

@@ -24,7 +24,20 @@ class Squeezed(nn.Module):
         return self.head((x * weight).mean((2, 3)))
 
 
+class Tokens(nn.Module):
+    """Rows of an image as tokens that attend to each other: hundreds of rows in a product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts, self.out, self.head = nn.Linear(11, 39), nn.Linear(13, 11), nn.Linear(11, 3)
+
+    def forward(self, x):
+        q, k, v = self.parts(x[:, 0]).chunk(3, -1)
+        return self.head(self.out((q @ k.transpose(1, 2)).softmax(-1) @ v).mean(1))
+
+
 NETWORKS = {
+    "tokens": Tokens,
     "wide": lambda: nn.Sequential(nn.Flatten(), nn.Linear(121, 1024), nn.ReLU(), nn.Linear(1024, 3)),
     "squeezed": Squeezed,
 }
@@ -75,3 +88,12 @@ def test_the_numbers_are_those_of_the_layers_up_to_rounding():
             answer = ask()
         assert answer.shape == plain.shape
         torch.testing.assert_close(answer, plain)
+
+
+def test_gradients_of_blocks_are_those_of_the_whole_product():
+    torch.manual_seed(0)
+    given = [torch.randn(size, requires_grad=True) for size in ((700, 12), (8, 12), (8,))]
+    plain = torch.autograd.grad(nn.functional.linear(*given).pow(2).sum(), given)
+    with BatchInvariant():
+        blocks = torch.autograd.grad(nn.functional.linear(*given).pow(2).sum(), given)
+    torch.testing.assert_close(blocks, plain)

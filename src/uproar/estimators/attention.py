@@ -23,6 +23,7 @@ Run = Callable[..., Any]
 SOFTMAX = frozenset({torch.softmax, Tensor.softmax, F.softmax})
 FUSED = F.scaled_dot_product_attention
 MULTI_HEAD = F.multi_head_attention_forward
+_RECORDED = SOFTMAX | {FUSED, MULTI_HEAD}
 
 
 def is_attention(made: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
@@ -115,6 +116,8 @@ class AttentionRecord(TorchFunctionMode):
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
+        if func not in _RECORDED:
+            return func(*args, **kwargs)
         if func is FUSED:
             return explicit_attention(self._run, *args, **kwargs)[0]
         if func is MULTI_HEAD:

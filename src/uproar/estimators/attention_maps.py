@@ -6,9 +6,11 @@ scores are read from the tokens whose row of the last attention has a gradient, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import FunctionType, MethodType
 from typing import Any, Literal
 
 import torch
@@ -86,8 +88,8 @@ def grad_attention(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     gradients = torch.autograd.grad(total, record.weights)
     row = tokens.start(x)
     for weights, gradient in zip(reversed(record.weights), reversed(gradients), strict=True):
-        raised = weights_per_image(torch.mul(weights.detach(), gradient).clamp_min_(0), len(x)).mean(1)
-        row = row + _through(row, raised)
+        raised = weights_per_image(torch.mul(weights.detach(), gradient).clamp_min_(0), len(x))
+        row = row + _through(row[:, None], raised).mean(1)
     return tokens.map_of(row, x)
 
 
@@ -135,15 +137,43 @@ class TokenStructure:
 
 
 def _through(row: Tensor, attention: Tensor) -> Tensor:
-    """What a row (n, tokens) gives to the tokens that its own attend to, by attention (n, tokens, tokens).
+    """What a row (…, tokens) gives to the tokens that its own attend to, by attention (…, tokens, tokens).
 
     A row times a matrix, image by image: whole products of matrices would give the rows of all tokens, unasked.
     """
-    return torch.matmul(row[:, None], attention)[:, 0]
+    return torch.matmul(row[..., None, :], attention)[..., 0, :]
 
 
 def token_structure(model: nn.Module, x: Images) -> TokenStructure:
-    """What is seen by running the model on two images; refused where no tokens of the whole image attend."""
+    """What is seen by running the model on two images; refused where no tokens of the whole image attend.
+
+    It is kept for as long as the model is as it was.
+    """
+    now = tuple(x.shape[1:]), x.dtype, *_state(model)
+    before, structure = _SEEN.get(model, (None, None))
+    if structure is None or before != now:
+        structure = _seen_structure(model, x)
+        _SEEN[model] = now, structure
+    return structure
+
+
+_SEEN: weakref.WeakKeyDictionary[nn.Module, tuple[tuple, TokenStructure]] = weakref.WeakKeyDictionary()
+
+
+def _state(model: nn.Module) -> Iterator[Hashable]:
+    """Whatever says that a model was changed: its modules with their settings, and each tensor's place and version."""
+    with torch._C.DisableTorchFunction():
+        for module in model.modules():
+            yield id(module)
+            yield from ((name, value) for name, value in vars(module).items() if type(value) in _SETTINGS)
+        for tensor in (*model.parameters(), *model.buffers()):
+            yield tensor.data_ptr(), None if tensor.is_inference() else tensor._version
+
+
+_SETTINGS = frozenset({str, bool, int, float, tuple, type(None), FunctionType, MethodType})
+
+
+def _seen_structure(model: nn.Module, x: Images) -> TokenStructure:
     two = _tracked(two_versions(x))
     record, attention = ForwardRecord("conv2d"), AttentionRecord()
     spans: dict[str, tuple[int, int, Any]] = {}

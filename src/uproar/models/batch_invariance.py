@@ -2,15 +2,17 @@
 
 Matrix libraries choose their kernel by the number of rows, and vectorised functions treat the last few numbers of a
 tensor in another way than the rest; either changes the last bits. Here matrix products of layers are made in blocks of
-16 to 128 rows, for which the kernels are the same, and the functions concerned get tensors without such a rest.
-Where vectors are short, kernels go by the place of a row in memory too: rows are padded so that each begins at a place
-of the same kind. Measured with MKL on processors with AVX-512 and with AVX2 and one thread; with several threads the
-work is split by the number of rows once more, and nothing here can prevent that.
+16 to 128 rows, for which the kernels are the same, or of 512 where these are seen to give the same numbers, and the
+functions concerned get tensors without such a rest. Where vectors are short, kernels go by the place of a row in memory
+too: rows are padded so that each begins at a place of the same kind. Measured with MKL on processors with AVX-512 and
+with AVX2 and one thread; with several threads the work is split by the number of rows once more, and nothing here can
+prevent that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -20,10 +22,14 @@ from torch.overrides import TorchFunctionMode
 
 FEWEST, MOST = 16, 128
 """Rows of one matrix product."""
+MANY = 512
+"""Rows of one matrix product where it gives the same numbers."""
 LINE = 16
 """Numbers in a cache line, in single precision."""
 SHORT = 4
 """Numbers in the shortest vector, in single precision: rows begin at multiples of it."""
+LARGEST = 2**22
+"""Numbers in a matrix, or in all copies of it, up to which it is tried how the processor treats it."""
 LANES = 64
 """Numbers that fill whole vector registers, twice, in any precision."""
 
@@ -33,6 +39,8 @@ class BatchInvariant(TorchFunctionMode):
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
+        if func not in _ADAPTED:
+            return func(*args, **kwargs)
         if args and isinstance(args[0], Tensor) and args[0].device.type == "cpu":
             if func in _PRODUCTS and _is_layer(func, args):
                 return _in_blocks(func, args[0], args[1:], kwargs)
@@ -60,6 +68,8 @@ _UNEVEN = {
 }
 """Functions whose vector code rounds in another way than their code for single numbers (torch 2.13, x86)."""
 
+_ADAPTED = _PRODUCTS | _CONVOLUTIONS | _UNEVEN | {F.multi_head_attention_forward}
+
 
 def _is_layer(func: Callable, args: tuple) -> bool:
     """Whether rows of images are multiplied with weights, as opposed to a product of anything else."""
@@ -74,11 +84,25 @@ def _is_of_images(a: Tensor, b: Any = None, *more: Any) -> bool:
 
 
 def _aligned(func: Callable, a: Tensor, b: Tensor) -> Tensor:
-    """A product of many matrices, each of which begins at a cache line: kernels go by the place in memory too."""
+    """A product of many matrices, each of which begins at a cache line where kernels go by the place in memory too."""
     inner, outer = -a.shape[-1] % LINE, -b.shape[-1] % LINE
     if not inner and not outer:
         return func(a.contiguous(), b.contiguous())
+    if not _place_matters(a.shape[-2], a.shape[-1], b.shape[-1], a.dtype):
+        return func(a, b)
     return func(F.pad(a, (0, inner)), F.pad(b, (0, outer, 0, inner)))[..., : b.shape[-1]]
+
+
+@lru_cache(maxsize=256)
+def _place_matters(rows: int, inner: int, columns: int, dtype: torch.dtype) -> bool:
+    """Whether products of matrices of these sizes differ by where they lie in memory, on this processor: tried with
+    one pair of matrices at all places in a cache line, forward and backward; large ones are not tried."""
+    if (LINE + 1) * max(rows * inner, inner * columns, rows * columns) > LARGEST:
+        return True
+    sizes = (rows, inner), (inner, columns), (rows, columns)
+    a, b, gradient = (_random(size, dtype).repeat(LINE + 1, 1, 1) for size in sizes)
+    made = torch.bmm(a, b), torch.bmm(gradient, b.transpose(1, 2)), torch.bmm(a.transpose(1, 2), gradient)
+    return not all(bool((each == each[0]).all()) for each in made)
 
 
 def _is_product(x: Tensor, weight: Any = None, bias: Any = None, stride: Any = 1, padding: Any = 0, *more: Any) -> bool:
@@ -117,9 +141,64 @@ def _in_blocks(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tensor:
     if len(rows) == 0:
         return func(x, *rest, **kwargs)
     rows, rest, width = _lined_up(func, rows, rest)
-    parts = [func(_at_least(part), *rest, **kwargs)[: len(part), :width] for part in rows.split(MOST)]
-    whole = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
-    return whole.view(*x.shape[:-1], whole.shape[-1])
+    if len(rows) > MOST and not kwargs:
+        weight, bias = rest[0].t() if func is F.linear else rest[0], rest[1] if len(rest) > 1 else None
+        whole = Addmm.apply(rows, weight, bias)[:, :width]
+    else:
+        parts = [func(_at_least(part), *rest, **kwargs)[: len(part), :width] for part in rows.split(MOST)]
+        whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return whole.contiguous().view(*x.shape[:-1], width)
+
+
+class Addmm(torch.autograd.Function):
+    """Rows times a matrix, plus a bias, block by block into one tensor; named as torch names it in a graph."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(rows if ctx.needs_input_grad[1] else None, weight)
+        made = rows.new_empty(len(rows), weight.shape[1])
+        sizes = _block_sizes(len(rows), weight)
+        for part, out in zip(rows.split(sizes), made.split(sizes), strict=True):
+            if len(part) < FEWEST:
+                out.copy_(_product(_at_least(part), weight, bias)[: len(part)])
+            else:
+                _product(part, weight, bias, out)
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        rows, weight = ctx.saved_tensors
+        of_rows, of_weight, of_bias = ctx.needs_input_grad
+        return (
+            Addmm.apply(_at_a_line(gradient.contiguous()), weight.t(), None) if of_rows else None,
+            rows.t() @ gradient if of_weight else None,
+            gradient.sum(0) if of_bias else None,
+        )
+
+
+def _product(rows: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Tensor:
+    return torch.mm(rows, weight, out=out) if bias is None else torch.addmm(bias, rows, weight, out=out)
+
+
+def _block_sizes(rows: int, weight: Tensor) -> list[int]:
+    many = rows // MANY if rows >= MANY and _many_are_alike(*weight.shape, weight.stride(0) == 1, weight.dtype) else 0
+    few, rest = divmod(rows - many * MANY, MOST)
+    return [MANY] * many + [MOST] * few + [rest] * (rest > 0)
+
+
+@lru_cache(maxsize=256)
+def _many_are_alike(inner: int, width: int, transposed: bool, dtype: torch.dtype) -> bool:
+    """Whether `MANY` rows at once give the numbers of blocks of `MOST` rows, on this processor: tried on some."""
+    if inner * width > LARGEST:
+        return False
+    rows, weight, bias = _random((MANY, inner), dtype), _random((inner, width), dtype), _random((width,), dtype)
+    weight = weight.t().contiguous().t() if transposed else weight
+    parts = [_product(part, weight, bias) for part in rows.split(MOST)]
+    return torch.equal(_product(rows, weight, bias), torch.cat(parts))
+
+
+def _random(size: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    return torch.rand(size, generator=torch.Generator().manual_seed(len(size)), dtype=dtype).sub_(0.5)
 
 
 def _at_least(rows: Tensor) -> Tensor:
