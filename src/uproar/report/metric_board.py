@@ -123,7 +123,7 @@ def _trainings(one: JudgeRecovery) -> str:
     protocol = PROTOCOLS.get(one.judge)
     if protocol is None or not (protocol.retrains or protocol.evaluator) or math.isnan(one.replicates):
         return "–"
-    return f"{one.replicates:.0f}" if one.replicates < MOST_REPLICATES else "∞"
+    return f"{math.ceil(one.replicates)}" if one.replicates < MOST_REPLICATES else "∞"
 
 
 def cost(judge: str) -> str:
