@@ -132,7 +132,7 @@ ONLY_READ = {
     "uproar run study.toml --slurm cluster=local,workers=2 --out runs/rehearsal": SLURM,
     "uproar run study.toml --slurm partition=gpu,time=4h,workers=32 --out /shared/runs/study": SLURM,
     "uproar explain --plugin my_method.py --estimators my_method,grad,ig --out maps.png": "as with other estimators",
-    "uproar score --plugin my_method.py --estimators my_method,grad,ig,random --limit 100": "as with other estimators",
+    "uproar score --plugin my_method.py --estimators my_method,grad,ig,random,brightness --limit 100": "as with other estimators",
     "uproar choose --task digits --plugin my_method.py --methods my_method,grad,ig --budget 3m": "as with other methods",
     "uproar run --plugin my_method.py --estimators random,my_method,grad,ig --seeds 3 --compare my_method": LIKE_RUN,
     "uproar choose photos/ --model net.py:build --weights net.safetensors --train training/": "as without --train",

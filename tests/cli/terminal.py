@@ -54,7 +54,10 @@ class Commands:
     def __init__(self) -> None:
         here, there = socket.socketpair()
         self.socket = here
-        self.process = subprocess.Popen([sys.executable, __file__, str(there.fileno())], pass_fds=[there.fileno()])
+        command = [sys.executable, __file__, str(there.fileno())]
+        # one thread: what is forked has none of the threads that its parent has begun, and would wait for them
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(command, pass_fds=[there.fileno()], env=one_thread)
         there.close()
 
     def close(self) -> None:

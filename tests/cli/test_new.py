@@ -46,6 +46,7 @@ def test_a_new_metric_scores_maps(commands: Commands, tmp_path) -> None:
         (["new", "study", "nowhere/study.toml"], "The folder nowhere is not there"),
         (["diff", "runs/a", "runs/none"], "runs/none"),
         (["merge", "runs/a", "--out", "runs/m"], "Two runs or more"),
+        (["merge", "runs/a", "runs/a/", "--out", "runs/m"], "each once"),
     ],
 )
 def test_a_mistake_is_one_sentence(words, sentence, commands: Commands, two_runs) -> None:

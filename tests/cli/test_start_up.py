@@ -86,7 +86,8 @@ def test_a_plug_in_is_listed_beside_what_the_package_declares(tmp_path, capsys):
 
 
 def test_commands_that_need_torch_import_no_tables_or_plots_before_they_work():
-    lines = ["run --estimators x", "explain --estimators x", "score --estimators x", "run --audits x"]
+    commands = ("run", "validate", "explain", "score")
+    lines = [*(f"{command} --estimators x" for command in commands), "run --audits x"]
     later = ("pandas.core", "matplotlib", "scipy.stats", "scipy.sparse", "numba", "captum")
     code = (
         "import sys\nfrom uproar.cli import main\n"

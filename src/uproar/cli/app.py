@@ -160,7 +160,8 @@ def _usage_sentence(error: Any, arguments: Sequence[str] | None, program: Any) -
         sentence = f"{option} {reason}" + (f", not {given!r}" if given is not None else "")
     else:
         sentence = f"{_given(parameter, words)[0]}: {reason}"
-    return f"{sentence}. See {' '.join(['uproar', *_command(words, program), '--help'])}."
+    end = "" if sentence.endswith("?") else "."
+    return f"{sentence}{end} See {' '.join(['uproar', *_command(words, program), '--help'])}."
 
 
 def _command(words: Sequence[str], program: Any) -> list[str]:

@@ -46,8 +46,8 @@ def merge_runs(
 
     `listen(done, total)` counts the results that are copied. What no run has is missing, and `uproar run` makes it.
     """
-    if len(folders) < 2:
-        raise BadInput("Two runs or more are merged: name their folders.")
+    if len({folder.resolve() for folder in folders}) < max(2, len(folders)):
+        raise BadInput("Two runs or more are merged: name their folders, each once.")
     if out.exists() and any(out.iterdir()):
         raise BadInput(f"{out} is there already: the merged run goes into a new folder.")
     runs = [read_run(folder, trust=trust) for folder in folders]

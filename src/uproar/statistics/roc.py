@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.stats
+import scipy
 from numpy.typing import ArrayLike
 
 from uproar.statistics.intervals import Numbers
