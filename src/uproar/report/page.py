@@ -21,6 +21,7 @@ from uproar.report.canvas import dark_colours
 from uproar.report.claims import KINDS as CLAIM_KINDS
 from uproar.report.claims import evidence_anchor, interval_text, undrawn_by_reason
 from uproar.report.document import Chapter
+from uproar.report.evaluator_tables import evaluator_tables
 from uproar.report.formatting import NOTHING, clean, listed, number
 from uproar.report.images import data_address
 from uproar.report.interactive import script_data
@@ -46,6 +47,7 @@ EVALUATOR_FILES = {
     "evaluator.csv": "the evaluator's verdicts: difference, interval, df, p alone and adjusted, n",
     "evaluator_scores.csv": "its score of every estimator and control",
     "evaluator_comparisons.csv": "every pair of methods by the evaluator",
+    "encoding.csv": "what masks tell beyond the pixels they show",
     "evaluator_per_image.parquet": "what these follow from: one row per estimator, replicate and image",
 }
 METRIC_FILES = {
@@ -79,7 +81,7 @@ def study_page(results: Results, chapters: list[Chapter], drawings: Mapping[str,
         notices=results.notices,
         settings=flat_facts(results.study),
         provenance=flat_facts(results.provenance),
-        files=FILES | (EVALUATOR_FILES if results.evaluations else {}) | (METRIC_FILES if len(results.scores) else {}),
+        files=FILES | _evaluator_files(results) | (METRIC_FILES if len(results.scores) else {}),
         abstract=study_abstract(results),
     )
 
@@ -222,6 +224,13 @@ def _leaks(chapters: list[Chapter]) -> list[str]:
     """Signs of a leaking mask, by task and model where there are several."""
     lines = [(chapter.section.name, " ".join(chapter.leaks)) for chapter in chapters if chapter.leaks]
     return [f"{name}: {line}" if len(chapters) > 1 else line for name, line in lines]
+
+
+def _evaluator_files(results: Results) -> dict[str, str]:
+    """The tables of the evaluator that are written: a single method has no pairs."""
+    written = {f"{name}.csv" for name in evaluator_tables(results)}
+    written |= {"evaluator_per_image.parquet"} if results.evaluations else set()
+    return {name: text for name, text in EVALUATOR_FILES.items() if name in written}
 
 
 def _study_links(chapters: list[Chapter]) -> list[tuple[str, str]]:
