@@ -237,6 +237,15 @@ def test_the_numbers_are_those_of_the_curves():
     assert grad.interval.value == pytest.approx(-sum(parts) / 0.99)
 
 
+def test_the_training_that_all_estimators_share_says_nothing_of_how_far_they_differ():
+    """A run of which only the plain trainings are finished: their range is 0 everywhere, which decides nothing."""
+    given = hooker(PUBLISHED)
+    plain = given.table[(given.table["fraction"] == given.table["protocol"].map({"roar": 0.0, "kar": 1.0}))]
+    assert len(plain)
+    kar = judge(replace(given, table=plain), ["hooker2019:kar"])[0]
+    assert kar.outcome == UNASKED and kar.reason.startswith("no fraction of roar is finished")
+
+
 def test_kar_and_roar_are_each_taken_where_they_separate_most():
     """A separation at 99 % counts, although the paper had no such fraction."""
     given = hooker({n: 0.83 if n.startswith("sg_sq") else v for n, v in PUBLISHED.items()}, noise=0.0, kar=0.02)

@@ -111,11 +111,15 @@ _ranking("var", _against_random("var", above=FAR))
 
 
 def _widest(evidence: ClaimEvidence, protocol: str, names: Sequence[str]) -> tuple[float, pd.Series]:
-    """The fraction at which estimators differ most on average, and their range there by replicate."""
+    """The fraction at which estimators differ most on average, and their range there by replicate.
+
+    Where nothing is removed, or all is kept, they share one training: that is no fraction of theirs.
+    """
     curves = {name: evidence.accuracy(protocol, name) for name in names}
     shared = sorted(set.intersection(*(set(curve.columns) for curve in curves.values())))
     ranges = {}
-    for t in shared:
+    plain = evidence.results.protocols[protocol].plain
+    for t in (t for t in shared if t != plain):
         table = pd.DataFrame({name: curve[t] for name, curve in curves.items()})
         ranges[float(t)] = table.max(axis=1) - table.min(axis=1)
     if not ranges:
