@@ -118,8 +118,8 @@ def read_header(start: bytes | bytearray, kind: str, key: str) -> Header:
         raise Unsound("cannot be read") from None
 
 
-def _layouts(known: Mapping[str, Any], places: Mapping[str, Sequence[int]], first: int) -> dict[str, ArrayLayout]:
-    """Where arrays lie that follow each other from byte `first` of a file on.
+def _layouts(known: Mapping[str, Any], places: Mapping[str, Any], first: int) -> dict[str, ArrayLayout]:
+    """Where arrays lie that follow each other from byte `first` of a file on; nothing is known of `places` yet.
 
     No digest covers their `places` in the header, so these must be what types and shapes say.
     """
