@@ -9,6 +9,7 @@ import pytest
 
 from tests.results.test_view import MODEL, TASK, cells, results
 from uproar.results.evaluator import ENCODING_COLUMNS, SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores
+from uproar.results.judges import check_judges, evaluator_judge
 from uproar.statistics.design import NETWORK_FREE
 
 GAINS = {"good": 0.8, "fair": 0.3, "bad": -0.4, "random": 0.0, "centre": 0.3, "sobel": 0.1}
@@ -45,6 +46,18 @@ def test_a_method_must_beat_every_network_free_ranking():
     assert table.loc["good", "network_free"] == "centre", "the hardest one"
     assert table.loc["fair", "verdict"] == "better than random"
     assert table.loc["good", "margin"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_one_evaluator_is_not_tested():
+    """Its mistakes are shared by all methods: images alone would call luck a difference."""
+    alone = scores_of(GAINS, KINDS, replicates=1)
+    assert set(alone.verdicts["verdict"]) == {"cannot tell"}
+    assert alone.verdicts[["p_random", "p_network_free"]].isna().all(axis=None)
+    assert alone.table["score"].notna().all()
+    assert not alone.negative_control.failed, "nothing was tested"
+    (judge,) = check_judges([evaluator_judge("label", alone, None)])
+    assert not judge.votes
+    assert "2 replicates" in judge.unable
 
 
 def test_rankings_that_know_nothing_are_rarely_called_better():

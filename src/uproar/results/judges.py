@@ -30,7 +30,7 @@ from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.registry import family_of
 from uproar.results.controls import NegativeControl
-from uproar.results.evaluator import EvaluatorScores
+from uproar.results.evaluator import LEAST_EVALUATORS, EvaluatorScores
 from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
 from uproar.statistics.design import BASELINE
 from uproar.statistics.intervals import Interval
@@ -142,7 +142,7 @@ class Judge:
 def judges_of_scores(scores: Scores) -> list[Judge]:
     """The judges of scores: evaluators, where there were training images for them, and the metrics that judge."""
     evaluators = {target: EvaluatorScores(bits, target=target) for target, bits in scores.evaluations.items()}
-    judges = [_evaluator(target, own, scores.seconds) for target, own in evaluators.items() if len(own.verdicts)]
+    judges = [evaluator_judge(target, own, scores.seconds) for target, own in evaluators.items() if len(own.verdicts)]
     for metric, rows in scores.table.groupby("metric", sort=False):
         kind = kind_of_metric(str(metric))
         ranked = rows[rows["ranked"] & rows["value"].notna()]
@@ -172,12 +172,12 @@ def judges_of_scores(scores: Scores) -> list[Judge]:
 def judges_of_view(view: StudyView) -> list[Judge]:
     """The judges of one task and model of a study: its evaluators, its metrics and its retrained protocols."""
     scores, seconds = view.metric_scores, view.seconds
-    evaluators = [_evaluator(target, own, seconds) for target, own in view.evaluators.items() if len(own.verdicts)]
+    evaluators = [evaluator_judge(target, own, seconds) for target, own in view.evaluators.items() if len(own.verdicts)]
     measured = [] if scores is None else judges_of_scores(replace(scores, seconds=seconds))
     return [*evaluators, *measured, *_retrained(view)]
 
 
-def _evaluator(target: str, scores: EvaluatorScores, seconds: float | None) -> Judge:
+def evaluator_judge(target: str, scores: EvaluatorScores, seconds: float | None) -> Judge:
     """An evaluator as a judge: its own verdicts against network-free rankings and random, its own pairs of methods."""
     table, sides = scores.table, dict(zip(scores.verdicts["estimator"], scores.verdicts["side"], strict=True))
     pairs = _pairs(scores.pairs, 1)
@@ -206,8 +206,8 @@ def _why_failed(control: NegativeControl | None) -> str:
     """Why a judge whose negative control failed cannot judge here; nothing where it did not."""
     if control is None or not control.failed:
         return ""
-    below = f", and {control.worse} decidedly below" if control.worse else ""
-    return f"it puts none of {control.methods} methods decidedly above random rankings{below}"
+    below = f", {control.worse} decidedly below" if control.worse else ""
+    return f"none of {control.methods} methods is decidedly above random rankings{below}"
 
 
 def _retrained(view: StudyView) -> list[Judge]:
@@ -345,6 +345,13 @@ def _has_tests(judge: Judge, judges: Sequence[Judge]) -> str:
     return f"{judge.basis} cannot be tested"
 
 
+def _has_evaluators(judge: Judge, judges: Sequence[Judge]) -> str:
+    """What one evaluator gets wrong is shared by all methods, and images do not show it."""
+    if judge.kind not in ("evaluator", "of answers") or judge.replicates >= LEAST_EVALUATORS:
+        return ""
+    return f"one evaluator cannot be tested, {LEAST_EVALUATORS} replicates are the least"
+
+
 def _in_domain(judge: Judge, judges: Sequence[Judge]) -> str:
     """A network that no longer recognises what lost some random pixels fails for another reason than a ranking."""
     curve = judge.random_curve
@@ -398,5 +405,5 @@ def _opposed(judge: Judge, other: Judge, method: str) -> bool:
 
 
 Check = Callable[[Judge, Sequence[Judge]], str]
-CHECKS: tuple[Check, ...] = (_given, _has_controls, _has_tests, _in_domain, _not_contradicted)
+CHECKS: tuple[Check, ...] = (_has_evaluators, _given, _has_controls, _has_tests, _in_domain, _not_contradicted)
 """Each gives the reason why a judge is unable to judge beside the others, or nothing."""
