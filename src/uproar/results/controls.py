@@ -84,17 +84,17 @@ def negative_control(measure: str, frame: pd.DataFrame, room: float = math.nan) 
 
 def _state(measure: str, frame: pd.DataFrame, better: int, worse: int, room: float) -> tuple[State, str]:
     total, margin = len(frame), RELEVANT * room
+    if not total:
+        return "undecided", f"{measure} has not tested any method against random rankings."
     if better:
         return "passed", f"{measure} tells {better} of {total} methods from random rankings as decidedly better."
     none = f"{measure} cannot judge here: no method is decidedly better than random rankings, and"
     if worse:
         return "failed", f"{none} {worse} of {total} {'is' if worse == 1 else 'are'} decidedly worse."
-    largest = float(frame["high"].max(skipna=False)) if total else math.nan
+    largest = float(frame["high"].max(skipna=False))
     if largest < margin:
-        return (
-            "failed",
-            f"{none} none can be by more than {largest:.2g}, a tenth of what is possible being {margin:.2g}.",
-        )
+        most = f"none can be by more than {largest:.2g}" if largest > 0 else "all their intervals lie below random"
+        return "failed", f"{none} {most}, a tenth of what is possible being {margin:.2g}."
     return "undecided", f"{measure} has not told any of {total} methods from random rankings: too few data to say more."
 
 
