@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -136,6 +136,7 @@ def choose(
                 _training_task(images, task, train, subject.x.shape),
                 model,
                 weights,
+                plugin or (),
                 seed,
                 kept_maps,
                 None if seconds is None else seconds - chooser.spent,
@@ -179,6 +180,7 @@ def _evaluated(
     task: str | None,
     model: str,
     weights: str | None,
+    plugins: Sequence[str],
     seed: int,
     store: Path,
     budget: float | None,
@@ -194,7 +196,7 @@ def _evaluated(
         return replace(scores, notices=(*scores.notices, "No evaluator was asked: the time was over."))
     watch.note("asking evaluators")
     names = list(dict.fromkeys(scores.table["method"]))
-    evaluations, why = evaluations_of(task, model, weights, names, seed, str(store), budget, of_study(watch))
+    evaluations, why = evaluations_of(task, model, weights, names, plugins, seed, str(store), budget, of_study(watch))
     return replace(scores, evaluations=evaluations, notices=(*scores.notices, *([why] if why else [])))
 
 

@@ -21,24 +21,31 @@ def evaluations_of(
     model: str,
     weights: str | None,
     methods: Sequence[str],
+    plugins: Sequence[str],
     seed: int,
     store: str,
     budget: float | None,
     listen: Listener = lambda _: None,
 ) -> tuple[Mapping[str, EvaluatorBits], str]:
-    """What evaluators say by target, and why there is nothing where there is not.
+    """What evaluators say by target, and what they could not be asked and why.
 
     The study is one like any other in the store: the same call again finds what is finished.
     """
     settings: dict[str, Any] = {"tasks": task, "models": model, "weights": weights, "estimators": list(methods)}
-    settings |= {"protocols": PROTOCOLS, "fractions": FRACTIONS, "seeds": tuple(range(seed, seed + REPLICATES))}
+    settings |= {
+        "plugins": tuple(plugins),
+        "protocols": PROTOCOLS,
+        "fractions": FRACTIONS,
+        "seeds": tuple(range(seed, seed + REPLICATES)),
+    }
     try:
         results = run_to_end(study_of(settings), store, None, listen, None, budget).results
     except UproarError as error:
         return {}, f"No evaluator was asked: {error}"
     evaluations = {target: bits for (_, _, target), bits in results.evaluations.items()}
-    if evaluations:
-        return evaluations, ""
     reasons = results.problems
-    why = str(reasons["reason"].iloc[0]) if len(reasons) and reasons["reason"].iloc[0] else "the time was too short"
-    return {}, f"No evaluator was asked: {why.rstrip('.')}."
+    why = next((reason.rstrip(".") for reason in reasons["reason"] if isinstance(reason, str) and reason), "")
+    if not evaluations:
+        return {}, f"No evaluator was asked: {why or 'the time was too short'}."
+    unjudged = list(dict.fromkeys(reasons["estimator"].map(str)))
+    return evaluations, f"The evaluator has not judged {', '.join(unjudged)}: {why}." if unjudged and why else ""
