@@ -47,17 +47,19 @@ def accuracies(curves: Curves, noise: float, seeds: int = 4, plain: float = 0.9)
 
 
 def scored(values: Mapping[tuple[str, str], np.ndarray], task: str = TASK, model: str = MODEL) -> dict:
-    """The parts of results that hold metrics, of one replicate."""
+    """The parts of results that hold metrics: values of one replicate, (images,), or of some, (replicates, images)."""
     table, rows, comparisons, tidy = [], [], [], []
-    for (metric, name), v in values.items():
+    values = {key: np.atleast_2d(v) for key, v in values.items()}
+    for (metric, name), replicates in values.items():
         higher = metrics[read_metric(metric).name].facts["higher_is_better"]
-        place = {"task": task, "model": model, "estimator": name, "metric": metric, "seed": 0}
-        rows.append({**place, "status": "done", "value": v.mean(), "higher_is_better": higher})
-        tidy += [{**place, "image": i, "value": x} for i, x in enumerate(v)]
-        table.append({"method": name, "metric": metric, "value": v.mean(), "n": len(v)})
+        for seed, v in enumerate(replicates):
+            place = {"task": task, "model": model, "estimator": name, "metric": metric, "seed": seed}
+            rows.append({**place, "status": "done", "value": v.mean(), "higher_is_better": higher})
+            tidy += [{**place, "image": i, "value": x} for i, x in enumerate(v)]
+        table.append({"method": name, "metric": metric, "value": replicates.mean(), "n": replicates.shape[1]})
     for metric in dict.fromkeys(m for m, _ in values):
         higher = metrics[read_metric(metric).name].facts["higher_is_better"]
-        methods = {e: Measurements(v[None]) for (m, e), v in values.items() if m == metric}
+        methods = {e: Measurements(v) for (m, e), v in values.items() if m == metric}
         comparisons.append(compare_methods(methods, higher).assign(metric=metric))
     judged = Scores(pd.DataFrame(table), pd.DataFrame(), pd.concat(comparisons))
     return {

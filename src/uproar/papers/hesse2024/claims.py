@@ -1,7 +1,7 @@
 """Claims of Hesse, Schaub-Meyer and Roth, "Benchmarking the attribution quality of vision models".
 
 What the paper says of intrinsically explainable networks and of parts of architectures cannot be asked: a study judges
-the methods of one network.
+the methods of one network. The gradient without the input is not among the methods that it compares.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uproar.results.claim_outcome import Decision
 declare = claims_of("hesse2024", __file__)
 
 IDSDS = "idsds"
-SIGNED = ("grad", "grad_input", "ig")
+SIGNED = ("grad_input", "ig")
 
 
 @declare("signed")
