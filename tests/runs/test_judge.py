@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -158,6 +162,9 @@ def test_the_rule_of_trust():
     assert alone.single and "on one task" in alone.sentence and not disagreements([alone], suite)
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "metric-board.md"
+
+
 def test_the_board_is_a_page_and_data_that_reads_back(tmp_path, monkeypatch):
     table = pd.DataFrame(rows("deletion", [0.9, 1]) + rows("roar", [0.1, -0.9]))[[*COLUMNS]]
     table.loc[0, "needed"] = np.inf
@@ -262,3 +269,16 @@ def test_the_board_finds_what_is_known():
     assert strange.recovery.value < usual.recovery.value - 0.05, "a fill out of distribution misleads"
     assert strange.random_won and not strange.trusted and not usual.random_won
     assert trust("average_drop").by_kind["extra"] < -0.2, "it rewards maps that mark more"
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="only in a checkout")
+def test_the_page_of_the_board_shows_its_data():
+    """If this fails: put both files of uproar judge --board in place, and make docs/metrics.md and the listings anew."""
+    facts = {k: v for k, v in json.loads(BOARD.read_text()).items() if k not in ("names", "columns", "rows")}
+    made, page = board_page(board_table(), facts), PAGE.read_text()
+    number = re.compile(r"-?\d+(?:\.\d+)?")
+    assert number.sub("#", page) == number.sub("#", made)
+    shown, expected = ([float(found) for found in number.findall(text)] for text in (page, made))
+    np.testing.assert_allclose(
+        shown, expected, atol=0.0101, err_msg="the data are rounded to four digits, the page is not"
+    )

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from uproar.results.recovery import JudgeRecovery
 
+SAID = 5
+"""Judges of which everything is said; of more, a table that fits a terminal."""
+
 
 def judge(
     judges: Annotated[
@@ -94,7 +97,7 @@ def _judge(names: list[str], task: str | None, model: str, full: bool, jobs: int
         raise BadInput("There is nothing to judge by: no task of the suite was learned or no judge applies to it.")
     _print(every, f"recovery of known orders on {counted(recoveries['task'].nunique(), 'task')}")
     for one in every:
-        if len(every) <= 5 or one.turned:
+        if len(every) <= SAID or one.turned:
             output.print(escape(one.sentence), soft_wrap=True, highlight=False)
     if task is not None:
         for sentence in _compared(every):
@@ -148,14 +151,19 @@ def _print_board() -> int:
 
 
 def _print(every: list[JudgeRecovery], title: str) -> None:
+    """A row per judge; of many, the kinds that each is blind to or rewards are counted, not named."""
     add_to_json(judges=[_row(one) for one in every])
-    shown = table(title, "judge", ">recovery", ">95 % interval", "trusted", "blind to", "rewards")
+    many = ">" if len(every) > SAID else ""
+    shown = table(title, "judge", ">recovery", ">95 % interval", "trusted", f"{many}blind to", f"{many}rewards")
     for one in every:
         r = one.recovery
         interval = f"{r.low:.2f} … {r.high:.2f}" if math.isfinite(r.low) else "–"
         trusted = "wrong in sign" if one.turned else "–" if one.single else "yes" if one.trusted else "no"
-        shown.add_row(one.judge, f"{r.value:.2f}", interval, trusted, ", ".join(one.blind), ", ".join(one.rewards))
+        kinds = [str(len(own)) if many else ", ".join(own) for own in (one.blind, one.rewards)]
+        shown.add_row(one.judge, f"{r.value:.2f}", interval, trusted, *kinds)
     output.print(shown)
+    if many:
+        output.print("blind to, rewards: how many kinds of worse maps; --json names them.", soft_wrap=True)
 
 
 def _row(one: JudgeRecovery) -> dict[str, object]:
