@@ -5,7 +5,8 @@
 Evaluators trained with the fixed families of masks, and with the masks of all estimators judged here (of other images), judge the same maps of
 one base network. Kendall's τ between their orders of the estimators: over seeds, over architectures, and between the two kinds of masks. Where
 the last is as high as the first, nothing is gained by showing an evaluator the masks that it will judge (`--fixed` leaves those out). A study has one
-evaluator per replicate and judges by their mean: the last lines are τ between the means of several evaluators of each architecture.
+evaluator per replicate and judges by their mean: the last lines are τ between the means of several evaluators of each architecture, and between
+means of evaluators of all architectures, as a study with `evaluator_models` has them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def places(model, split, rows, name, mean):
 def trained(task, spec, pool, recipe, seed):
     """An evaluator whose masks come from a pool of rankings; removed pixels have the mean colour."""
     colour = task.mean.view(1, -1, 1, 1)
-    times = evaluator_epochs(recipe, task.shape)
+    times = evaluator_epochs(recipe)
     images = MaskedImages(
         task.train, pool, times, seed, lambda x, gone, _: beside_mask(torch.where(gone[:, None], colour, x), gone)
     )
@@ -154,6 +155,13 @@ def agreements(result: dict[tuple[str, str, int], list[float]]) -> dict[str, lis
             pairs = itertools.product(itertools.combinations(one, size), itertools.combinations(other, size))
             what = f"architectures, means of {size} evaluators"
             groups.setdefault(what, []).extend(kendalltau(np.mean(a, 0), np.mean(b, 0))[0] for a, b in pairs)
+    mixed = [np.mean(values, 0) for values in zip(*by_model.values(), strict=True)]  # one of each architecture
+    for size in range(1, len(mixed) // 2 + 1) if len(by_model) > 1 else ():
+        sets = list(itertools.combinations(range(len(mixed)), size))
+        disjoint = [(a, b) for a, b in itertools.combinations(sets, 2) if not set(a) & set(b)]
+        means = {chosen: np.mean([mixed[i] for i in chosen], 0) for chosen in sets}
+        what = f"disjoint sets of {size} evaluator{'s' * (size > 1)} of each architecture"
+        groups[what] = [kendalltau(means[a], means[b])[0] for a, b in disjoint]
     return groups
 
 

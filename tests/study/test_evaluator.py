@@ -10,6 +10,7 @@ import torch
 
 import uproar
 from tests.study.conftest import SMALL
+from uproar.errors import BadInput
 from uproar.protocols import protocol_named
 from uproar.protocols.evaluator import evaluator_scores
 from uproar.protocols.mask_assignment import fold_of, moved_to, random_places
@@ -186,3 +187,38 @@ def test_shards_give_the_same_bits_and_serve_roar_later(judged, tmp_path, monkey
     assert (table.loc["roar", "status"] == "done").all()
     assert set(table.loc["evaluator:encoding", "status"]) == {"skipped"}
     assert table.loc["evaluator:encoding", "reason"].str.contains("fit in memory").all()
+
+
+def test_replicates_take_the_architectures_of_evaluators_in_turn(tmp_path):
+    """A seed's evaluator is the same with more seeds, and that of a study which names no architecture where it is its own."""
+    models = [JUDGED["model"], "resnet-small(width=4)"]
+    study = study_with(seeds=[0, 1, 2], evaluator_models=models)
+    (setting,), (alone,) = Setting.all_of(study), Setting.all_of(study_with())
+    named, default = (bench_for(one, Store(tmp_path).root) for one in (setting, alone))
+    keys = [named.keys.evaluator(seed) for seed in range(3)]
+    plain = [default.keys.evaluator(seed) for seed in range(3)]
+    assert [a == b for a, b in zip(keys, plain, strict=True)] == [True, False, True]
+    assert [named.keys.model(seed) for seed in range(3)] == [default.keys.model(seed) for seed in range(3)]
+    kinds = [type(named.evaluators._fresh(seed).body) for seed in range(3)]
+    assert kinds[0] is kinds[2] is not kinds[1]
+
+
+def test_evaluators_of_two_architectures_answer_together(tmp_path):
+    results = uproar.run(
+        study_with(seeds=2, evaluator_models=[JUDGED["model"], "resnet-small(width=4)"]), store=tmp_path, jobs=1
+    )
+    scores = results.views[0].evaluator
+    assert set(scores.table["replicates"]) == {2}
+    per_image = scores.per_image.query("estimator == 'grad'").groupby("replicate")["removing"].mean()
+    assert per_image.nunique() == 2
+    one = uproar.run(study_with(seeds=1), store=tmp_path, jobs=1).views[0].evaluator
+    own = one.per_image.query("estimator == 'grad'")["removing"].to_numpy()
+    both = scores.per_image.query("estimator == 'grad' and replicate == 0")["removing"].to_numpy()
+    np.testing.assert_array_equal(own, both)
+
+
+def test_an_unknown_architecture_of_evaluators_is_refused_when_the_study_is_read():
+    with pytest.raises(BadInput, match="cnn-smal"):
+        study_with(evaluator_models=["cnn-smal"])
+    with pytest.raises(BadInput, match="evaluator model"):
+        study_with(evaluator_models=["cnn-small", "cnn-small"])

@@ -56,6 +56,14 @@ class Changes:
             default="evaluator, roar, kar, roar:no-retrain, kar:no-retrain",
         ),
     ] = None
+    evaluator_models: Annotated[
+        list[str] | None,
+        names(
+            kind="models",
+            text="Architectures of the evaluators, which replicates take in turn",
+            default="that of the explained network",
+        ),
+    ] = None
     metrics: Annotated[
         list[str] | None,
         names(kind="metrics", text="Scores of the maps without retraining, see uproar ls metrics", default="none"),
@@ -136,6 +144,7 @@ class Changes:
             "pretrained": self.pretrained,
             "estimators": split_list(self.estimators),
             "protocols": split_list(self.protocols),
+            "evaluator_models": split_list(self.evaluator_models),
             "metrics": split_list(self.metrics),
             "audits": split_list(self.audits),
             "fractions": _numbers(split_list(self.fractions)),

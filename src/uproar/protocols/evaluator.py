@@ -143,7 +143,7 @@ class EvaluatorNetwork(nn.Module):
 
 
 def build_evaluator(spec: ModelSpec, task: Task, channels: int, seed: int) -> EvaluatorNetwork:
-    """An untrained evaluator of the explained network's architecture, with `channels` more for the mask."""
+    """An untrained evaluator of some architecture, with `channels` more for the mask."""
     c, h, w = task.shape
     half = torch.full((channels,), 0.5)
     body = make(
@@ -175,9 +175,12 @@ def begins_explained(shape: tuple[int, int, int]) -> bool:
     return shape[1] * shape[2] > LARGE
 
 
-def evaluator_epochs(recipe: Recipe, shape: tuple[int, int, int]) -> int:
-    """How often an evaluator sees every training image, each time with another mask."""
-    return math.ceil((SHARE if begins_explained(shape) else PASSES) * recipe.epochs)
+def evaluator_epochs(recipe: Recipe, explained: bool = False) -> int:
+    """How often an evaluator sees every training image, each time with another mask.
+
+    Less often where it begins with the weights of the explained network.
+    """
+    return math.ceil((SHARE if explained else PASSES) * recipe.epochs)
 
 
 def begin_as(network: EvaluatorNetwork, explained: nn.Module) -> None:

@@ -20,12 +20,14 @@ class EvaluatorPart:
     target: str
     """`label`: true to the data; `answer`: to the explained network."""
     rows: tuple[Mapping[Hashable, Any], ...]
+    models: tuple[str, ...]
+    """The architectures of the evaluators."""
 
 
 def evaluator_parts(view: StudyView) -> tuple[EvaluatorPart, ...]:
     """The verdicts of every target that has any."""
     return tuple(
-        EvaluatorPart(target, tuple(scores.verdicts.to_dict("records")))
+        EvaluatorPart(target, tuple(scores.verdicts.to_dict("records")), view.results.evaluator_models or (view.model,))
         for target, scores in view.evaluators.items()
         if len(scores.verdicts)
     )

@@ -21,9 +21,7 @@ from uproar.protocols.evaluator import (
     EvaluatorNetwork,
     MaskedImages,
     begin_as,
-    begins_explained,
     build_evaluator,
-    evaluator_epochs,
     evaluator_scores,
     fit_evaluator,
     mask_pool,
@@ -78,26 +76,27 @@ class Evaluators:
     def _fresh(self, seed: int) -> EvaluatorNetwork:
         """An untrained evaluator that sees the mask; where the network takes no more channels, the pixels alone."""
         mask = self.inputs.task.shape[0] if self.inputs.setting.features == "channel" else 1
+        spec = self.inputs.evaluator_spec(seed)
         try:
-            return build_evaluator(self.inputs.spec, self.inputs.task, mask, seed)
+            return build_evaluator(spec, self.inputs.task, mask, seed)
         except BadInput:
-            return build_evaluator(self.inputs.spec, self.inputs.task, 0, seed)
+            return build_evaluator(spec, self.inputs.task, 0, seed)
 
     def _train(self, seed: int) -> Item:
         started = time.perf_counter()
-        task, recipe = self.inputs.task, self.inputs.setting.recipe
+        task, setting = self.inputs.task, self.inputs.setting
         base, base_item = self.base_models.get(seed)
         network = self._fresh(seed)
-        if begins_explained(task.shape):
+        if setting.evaluator_begins_explained(seed, task.shape):
             begin_as(network, base)
-        pool, times = mask_pool(task, self.inputs.features, seed), evaluator_epochs(recipe, task.shape)
+        pool, times = mask_pool(task, self.inputs.features, seed), setting.evaluator_epochs(seed, task.shape)
         answers = predict(base, changed_images(task.train)).argmax(1)
         labels = torch.stack([task.train.labels, answers], 1)
         images = MaskedImages(task.train, pool, times, seed, self.shown(seed, "evaluator training"))
         shown = self._fitting(network, images)
         if len(images) * math.prod(task.shape) <= HELD and not task.train.streams:
             shown = torch.cat([shown[part] for part in spans(len(images), self.at_once)])
-        fit_evaluator(network.to(self.inputs.device), shown, labels.repeat(times, 1), recipe, seed)
+        fit_evaluator(network.to(self.inputs.device), shown, labels.repeat(times, 1), setting.recipe, seed)
         factors = self._calibrated(self._for_judging(network), pool, base_item, seed)
         arrays = {**kept_weights(network), FACTORS: factors}
         return Item(arrays, {"seconds": time.perf_counter() - started, "device": str(self.inputs.device)})

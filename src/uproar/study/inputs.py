@@ -30,6 +30,11 @@ class Inputs:
         self.spec = ModelSpec.of(setting.model)
         self._chains: dict[tuple[str, int], Chain] = {}
 
+    def evaluator_spec(self, seed: int) -> ModelSpec:
+        """The architecture of a replicate's evaluator."""
+        name = self.setting.evaluator_model(seed)
+        return self.spec if name == self.setting.model else ModelSpec.of(name)
+
     @functools.cached_property
     def device(self) -> torch.device:
         """Where the networks of this process are."""

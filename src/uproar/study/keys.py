@@ -13,9 +13,10 @@ from uproar.estimators import estimators
 from uproar.expression import Call
 from uproar.metrics import metrics
 from uproar.metrics.registry import read_metric
+from uproar.models import ModelSpec
 from uproar.models.weights import weights_hash
 from uproar.protocols import Protocol, protocol_named, protocols
-from uproar.protocols.evaluator import VERSION, evaluator_epochs
+from uproar.protocols.evaluator import VERSION
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.protocols.mask_detector import detector_recipe
 from uproar.protocols.mask_reader import VERSION as READER
@@ -56,10 +57,13 @@ class Keys:
 
     @functools.cached_property
     def _learning(self) -> dict[str, Any]:
+        return self._learning_of(self.inputs.spec)
+
+    def _learning_of(self, spec: ModelSpec) -> dict[str, Any]:
         recipe, start = self.setting.recipe, {}
         if recipe.init == "pretrained" and self.setting.pretrained is not None:
             start = {"pretrained": weights_hash(self.setting.pretrained)}
-        return {**self.inputs.spec.identity, "recipe": recipe.identity, **start}
+        return {**spec.identity, "recipe": recipe.identity, **start}
 
     def model(self, seed: int, fold: int | None = None) -> str:
         """The base model of a replicate; with `fold`, the one that was not trained on that part of the data."""
@@ -134,11 +138,11 @@ class Keys:
             **fill_code(self.setting.fill),
             "features": self.setting.features,
             "answers": self.model(seed),
-            "epochs": evaluator_epochs(self.setting.recipe, self.inputs.task.shape),
+            "epochs": self.setting.evaluator_epochs(seed, self.inputs.task.shape),
             "version": VERSION,
             "seed": seed,
         }
-        return key_of("evaluator", {**self._data, **self._learning, **inputs})
+        return key_of("evaluator", {**self._data, **self._learning_of(self.inputs.evaluator_spec(seed)), **inputs})
 
     def reader(self, ranking: ImageRanking) -> str:
         """The networks that read the masks of a ranking beside the replicate's evaluator."""

@@ -22,7 +22,6 @@ from uproar.models import ModelSpec
 from uproar.models.registry import make
 from uproar.plugins.loading import describe_error
 from uproar.protocols import protocol_named
-from uproar.protocols.evaluator import evaluator_epochs
 from uproar.removal.levels import bits_for
 from uproar.statistics.bootstrap import DRAWS
 from uproar.study.cell import Cell, ScoreCell
@@ -117,8 +116,8 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
     tuned = {(s.seed, tuning) for s in scores if (tuning := fine_tuning_of(s.metric)) is not None}
     trainings = plain + len(learned)
     epochs = trainings * setting.recipe.epochs + sum(tuning.recipe.epochs for _, tuning in tuned)
-    epochs += len(judges) * evaluator_epochs(setting.recipe, size.shape)
-    trained = float(size.train * epochs)
+    judging = {seed: size.train * setting.evaluator_epochs(seed, size.shape) for seed in judges}
+    trained = float(size.train * epochs + sum(judging.values()))
     explained, stored = _maps(study, size, cells, scores)
     shown = _asked(cells) * size.test + _judged(study, size, scores)
     forward = _forward(setting.model, size)
@@ -128,7 +127,8 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
         trained,
         explained,
         float(shown),
-        forward * (3 * (trained + explained) + shown),
+        forward * (3 * (trained + explained) + shown)
+        + sum(3 * images * (_forward(setting.evaluator_model(s), size) - forward) for s, images in judging.items()),
         stored + _answers(cells, size) + _values(scores, size),
         (size.missing,) if size.missing else (),
     )

@@ -11,7 +11,6 @@ from uproar.estimators import Chain, families
 from uproar.metrics.probe import images_shown
 from uproar.metrics.registry import fine_tuning_of
 from uproar.protocols import protocol_named
-from uproar.protocols.evaluator import evaluator_epochs
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.storage.store import Store
 from uproar.study.base_models import FINE_TUNED
@@ -210,7 +209,7 @@ def _evaluator_jobs(bench: Bench, seed: int, train: tuple[str, ...]) -> list[Job
     """The training of a replicate's evaluator, if it is still to be done."""
     if bench.store.has("evaluator", bench.keys.evaluator(seed)):
         return []
-    cost = float(len(bench.task.train) * evaluator_epochs(bench.setting.recipe, bench.task.shape))
+    cost = float(len(bench.task.train) * bench.setting.evaluator_epochs(seed, bench.task.shape))
     name = f"{place(bench.setting, seed)}/evaluator"
     return [Job(name, "evaluator", bench.setting, seed, needs=train, cost=cost)]
 

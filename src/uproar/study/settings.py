@@ -9,6 +9,7 @@ from uproar.data import tasks
 from uproar.estimators import Chain
 from uproar.expression import parse
 from uproar.models import ModelSpec
+from uproar.protocols.evaluator import begins_explained, evaluator_epochs
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.removal.fill import fill_code
 from uproar.study.spec import Study
@@ -32,14 +33,27 @@ class Setting:
     limit: int | None = None
     device: str = "cpu"
     output: str = "auto"
+    evaluator_models: tuple[str, ...] = ()
+
+    def evaluator_model(self, seed: int) -> str:
+        """The architecture of a replicate's evaluator: seeds take them in turn, so that more seeds change none."""
+        return self.evaluator_models[seed % len(self.evaluator_models)] if self.evaluator_models else self.model
+
+    def evaluator_begins_explained(self, seed: int, shape: tuple[int, int, int]) -> bool:
+        """Whether a replicate's evaluator begins with the explained network's weights."""
+        return begins_explained(shape) and self.evaluator_model(seed) == self.model
+
+    def evaluator_epochs(self, seed: int, shape: tuple[int, int, int]) -> int:
+        """How often a replicate's evaluator sees every training image."""
+        return evaluator_epochs(self.recipe, self.evaluator_begins_explained(seed, shape))
 
     @property
     def code(self) -> str:
         """The user's own code behind the names of task, model and fill; it may be edited while Python runs."""
         names = (call.name for call in parse(self.task).walk())
         declared = [tasks[name].code for name in names]
-        model = ModelSpec.of(self.model).identity.get("source", "")
-        return " ".join([*declared, model, *fill_code(self.fill).values()])
+        models = [ModelSpec.of(name).identity.get("source", "") for name in (self.model, *self.evaluator_models)]
+        return " ".join([*declared, *models, *fill_code(self.fill).values()])
 
     @classmethod
     def all_of(cls, study: Study) -> list[Setting]:

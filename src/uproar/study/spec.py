@@ -110,6 +110,8 @@ class Study(BaseModel):
     estimators: Names = DEMO_ESTIMATORS
     protocols: Names = ("evaluator", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
     """What is done with rankings; the evaluator is run first, whatever its place in the list."""
+    evaluator_models: Names = ()
+    """Architectures of the evaluators, which seeds take in turn; by default that of the explained network."""
     metrics: Names = ()
     """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
     audits: Names = ()
@@ -187,6 +189,8 @@ class Study(BaseModel):
         for task in self.tasks:
             check_task(task)
         _distinct("model", [ModelSpec.of(model).name for model in self.models])
+        if self.evaluator_models:
+            _distinct("evaluator model", [ModelSpec.of(model).name for model in self.evaluator_models])
         call = parse(self.fill)
         fills[call.name].bind(**dict(call.options))
         if (self.recipe.init == "pretrained") != (self.pretrained is not None):
