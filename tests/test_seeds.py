@@ -43,3 +43,11 @@ def test_the_global_generator_is_left_alone():
 def test_a_key_has_63_bits_and_mixes_types():
     assert 0 <= key("a", 1, None, 0.5) < 2**63
     assert key(1) != key("1")
+
+
+def test_streams_are_keyed_by_seed_purpose_split_and_row():
+    """Said again by `key`: results of earlier versions are kept under these numbers."""
+    draws = Draws.of(3, [5, 70], 'té"st').copies([0, 11])
+    expected = [torch.Generator().manual_seed(key(3, "a 'purpose'", 'té"st', row)) for row in draws.rows]
+    for own, other in zip(draws.streams("a 'purpose'"), expected, strict=True):
+        assert torch.equal(torch.rand(4, generator=own), torch.rand(4, generator=other))

@@ -7,6 +7,7 @@ that `captum:Saliency` and `my_net.py:build` are names too. What follows a prefi
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator
@@ -39,12 +40,16 @@ class Call:
     args: tuple[Call, ...] = ()
     options: tuple[tuple[str, Value], ...] = ()
 
-    def __str__(self) -> str:
+    @functools.cached_property
+    def _text(self) -> str:
         inside = [str(arg) for arg in self.args] + [f"{k}={shown_value(v)}" for k, v in self.options]
         return f"{self.name}({', '.join(inside)})" if inside else self.name
 
+    def __str__(self) -> str:
+        return self._text
+
     def __hash__(self) -> int:
-        return hash(str(self))
+        return hash(self._text)
 
     def walk(self) -> Iterator[Call]:
         """This call and all calls inside it, outermost first."""
