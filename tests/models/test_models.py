@@ -90,6 +90,9 @@ class Two(nn.Module):
 
 def raises():
     raise KeyError("oops")
+
+def of_a_task(task, *more, **options):
+    return nn.Identity()
 """
 
 
@@ -119,6 +122,7 @@ def test_editing_the_file_changes_the_identity(file, task):
         ("no_module", "must return a torch.nn.Module, not int"),
         ("Two", "must return a tensor of class scores, not tuple"),
         ("raises", "could not be built: KeyError"),
+        ("of_a_task", "nothing is known of its argument 'task'. A factory is given what it asks for of shape, classes"),
         ("absent", "has no function called 'absent'"),
         ("plain(width=3)", "could not be built: TypeError"),
     ],

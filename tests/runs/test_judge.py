@@ -107,6 +107,44 @@ def test_metrics_that_draw_lots_are_at_zero(table):
     assert np.mean([one.wrong for one in result]) < 0.1
 
 
+def raises(batch):
+    raise ValueError("no such thing")
+
+
+def nowhere(batch):
+    return {"value": torch.full((len(batch.maps),), torch.nan)}
+
+
+def maps_again(batch):
+    return {"value": batch.maps}
+
+
+def one_for_all(batch):
+    return {"value": batch.maps.mean()}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (raises, "no such thing"),
+        (nowhere, r"it has no value for any map \(all are NaN\)"),
+        (maps_again, r"'value' as \(24, 16, 16\); it must be one number per image, \(24,\)"),
+        (one_for_all, r"'value' as \(\); for 24 images"),
+    ],
+)
+def test_a_metric_that_gives_no_numbers_is_told_why(store, monkeypatch, wrong, reason):
+    """Alone it is an error; beside another the other is judged, and it is said why this one is not."""
+    monkeypatch.setattr(metrics, "_entries", dict(metrics._entries))
+    metric(higher_is_better=True, low=-1, high=1, chance="unknown", uses="values")(wrong)
+    hand_set, said = QUICK[2:], []
+    with pytest.raises(BadInput, match=f"{wrong.__name__} was not judged: .*{reason}"):
+        recovery_table([wrong.__name__], hand_set, store=store, orders=["random"], jobs=1)
+    both = [wrong.__name__, "relevance_mass"]
+    found = recovery_table(both, hand_set, store=store, orders=["random"], jobs=1, say=said.append)
+    assert set(found["judge"]) == {"relevance_mass"} and found["tau"].item() == 1
+    assert len(said) == 1 and re.search(reason, said[0])
+
+
 def test_a_judge_that_cannot_be_judged_is_refused(store):
     with pytest.raises(BadInput, match="asks how an estimator behaves"):
         uproar.judge("randomisation", store=store)

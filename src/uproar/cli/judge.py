@@ -93,8 +93,6 @@ def _judge(names: list[str], task: str | None, model: str, full: bool, jobs: int
         asked, suite, store=out / "store", orders=orders, jobs=jobs, say=note, spent=durations.add
     )
     every = judge_recoveries(recoveries)
-    if not every:
-        raise BadInput("There is nothing to judge by: no task of the suite was learned or no judge applies to it.")
     _print(every, f"recovery of known orders on {counted(recoveries['task'].nunique(), 'task')}")
     for one in every:
         if len(every) <= SAID or one.turned:

@@ -267,6 +267,8 @@ def _respond(call: Call, batch: Batch, outputs: Outputs, options: dict[str, Any]
         if not isinstance(each, Tensor) or each.shape[:1] != (n,):
             got = tuple(each.shape) if isinstance(each, Tensor) else type(each).__name__
             raise BadShape(f"{owner} returned {name!r} as {got}; for {n} images it must have {n} rows.")
+    if (value := responses["value"]).dim() != 1:
+        raise BadShape(f"{owner} returned 'value' as {tuple(value.shape)}; it must be one number per image, ({n},).")
     return responses
 
 

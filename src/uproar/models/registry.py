@@ -92,6 +92,13 @@ def make(
     given = {name: value for name, value in offered.items() if name in accepted}
     if classes is None and needs_classes(spec):
         raise BadInput(f"The model {spec.name} needs the number of classes: give --classes.")
+    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = {one.name for one in accepted.values() if one.default is one.empty and one.kind not in starred}
+    if strange := sorted(needed - {*offered} - {*options}):
+        raise BadInput(
+            f"The model {spec.name} could not be built: nothing is known of its argument {strange[0]!r}. A factory is "
+            f"given what it asks for of {', '.join(offered)}; other arguments need defaults."
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "initialisation"))
         try:

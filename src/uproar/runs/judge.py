@@ -18,6 +18,7 @@ from uproar.protocols import PROTOCOLS
 from uproar.results.recovery import COLUMNS, MATTER, JudgeRecovery, judge_recovery
 from uproar.statistics.recovery import Recovery
 from uproar.storage.backends import write_file
+from uproar.study.cell import Cell, Done, Failed, ScoreCell
 from uproar.study.judge_suite import (
     KNOWN,
     ORDERS,
@@ -34,8 +35,9 @@ from uproar.study.judge_suite import (
     recoveries,
     replicated_parts,
     trainings_needed,
+    with_suite_options,
 )
-from uproar.study.progress import Listener
+from uproar.study.progress import Listener, Progress
 from uproar.study.run import run_study
 
 STORE = "runs/judge/store"
@@ -87,16 +89,58 @@ def recovery_table(
 ) -> pd.DataFrame:
     """One row per judge, task and kind; what the store has is read, the rest is run.
 
-    A task that the network has not learned is left out, and said. `spent` is told the processor seconds of each task.
+    A task that the network has not learned, and a judge that fails or has no value for any map, are left out, and said.
+    `spent` is told the processor seconds of each task.
     """
     check_judges(judges)
-    orders = tuple(orders)
+    orders, problems = tuple(orders), Problems()
     rows: list[dict[str, Any]] = []
     for one in suite:
         began = _processor_seconds()
-        rows += _of_task(one, judges, orders, store, jobs, listen, say)
+        rows += _of_task(one, judges, orders, store, jobs, listen, problems)
         spent(one.task, _processor_seconds() - began)
-    return pd.DataFrame(rows, columns=[*COLUMNS])
+    return problems.said(pd.DataFrame(rows, columns=[*COLUMNS]), judges, say)
+
+
+class Problems:
+    """What kept judges from judging."""
+
+    def __init__(self) -> None:
+        self.unlearned: list[str] = []
+        """A sentence on each task that was not learned."""
+        self.failed: dict[str, str] = {}
+        """By judge, why it first failed about a map."""
+        self.skipped: dict[str, str] = {}
+        """By judge, why it first was not applicable."""
+
+    def add(self, progress: Progress, judges: Sequence[str]) -> None:
+        """Keep how the questions to some judges ended that have no answer."""
+        asked = {str(read_metric(with_suite_options(name))): name for name in judges if name not in PROTOCOLS}
+        for unit, outcome in progress.outcomes.items():
+            name = unit.protocol if isinstance(unit, Cell) else ""
+            own = asked.get(str(read_metric(unit.metric)), "") if isinstance(unit, ScoreCell) else name
+            if own in judges and not isinstance(outcome, Done):
+                kept = self.failed if isinstance(outcome, Failed) else self.skipped
+                kept.setdefault(own, outcome.reason.rstrip("."))
+
+    def said(self, table: pd.DataFrame, judges: Sequence[str], say: Callable[[str], None]) -> pd.DataFrame:
+        """The table without judges that have no value at all, their reasons told; an error where none is left."""
+        sentences = [*self.unlearned]
+        for name in judges:
+            own = table[table["judge"] == name]
+            if own.empty:
+                reason = self.failed.get(name) or self.skipped.get(name) or "none of these tasks can ask it"
+                sentences.append(f"{name} was not judged: {reason}.")
+            elif own["spread"].isna().all():
+                sentences.append(f"{name} was not judged: it has no value for any map (all are NaN).")
+                table = table[table["judge"] != name]
+            elif name in self.failed:
+                sentences.append(f"{name} was not judged about every map: {self.failed[name]}.")
+        if table.empty:
+            raise BadInput(" ".join(sentences))
+        for sentence in sentences:
+            say(sentence)
+        return table
 
 
 def _processor_seconds() -> float:
@@ -111,15 +155,16 @@ def _of_task(
     store: str | Path,
     jobs: int | None,
     listen: Listener,
-    say: Callable[[str], None],
+    problems: Problems,
 ) -> list[dict[str, Any]]:
     """The rows of one task of the suite."""
     rows: list[dict[str, Any]] = []
     for part in parts_of(one, judges, orders):
-        run_study(part.study, store, jobs, listen)
+        problems.add(run_study(part.study, store, jobs, listen), part.judges)
         accuracy, enough = network_accuracy(part, str(store))
         if not enough:
-            say(f"{one.task} is left out: {one.model} is right on only {accuracy:.0%} of its images.")
+            left_out = f"{one.task} is left out: {one.model} is right on only {accuracy:.0%} of its images."
+            problems.unlearned.append(left_out)
             return []
         worse = {kind: order_worsens(part, str(store), kind) for kind in part.orders}
         for name in part.judges:
