@@ -5,9 +5,9 @@
 A pass is the class scores of the images and the gradient of the targets' scores in the images: as uproar makes it (`grad`),
 with products in blocks so that no image depends on the others, and, for comparison, by plain torch on the frozen model.
 The methods are timed from images to signed maps (`raw_maps`), which includes finding the attention. All take
-turns on one thread; what counts is processor time, the best of several rounds, so that other work on the machine does not. Explicit attention is
-that of `vit-small`, fused attention the same network with `scaled_dot_product_attention`. Each method is compared with both passes,
-`grad` / torch. Target: at most 1.3 times the time of a pass.
+turns on one thread; what counts is processor time, and the median over rounds of the quotient within a round, so that other work on the
+machine does not. Explicit attention is that of `vit-small`, fused attention the same network with `scaled_dot_product_attention`. Each
+method is compared with both passes, `grad` / torch. Target: at most 1.3 times the time of a pass.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from statistics import median
 
 import torch
 import torch.nn.functional as F
@@ -67,19 +68,20 @@ def method(name: str, model: nn.Module, x: Tensor, target: Tensor) -> Callable[[
     return lambda: raw_maps(model, x, target, context, [call], len(x))[call]
 
 
-def best_times(runs: dict[str, Callable[[], Tensor]], rounds: int) -> dict[str, float]:
-    """The shortest time of each, all in turns."""
-    best = dict.fromkeys(runs, float("inf"))
-    for _ in range(rounds + 1):  # the first round only warms up
+def times(runs: dict[str, Callable[[], Tensor]], rounds: int) -> dict[str, list[float]]:
+    """The times of each in all rounds, in turns."""
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds + 1):
         for name, run in runs.items():
             began = time.process_time()
             run()
-            best[name] = min(best[name], time.process_time() - began)
-    return best
+            taken[name].append(time.process_time() - began)
+    return {name: each[1:] for name, each in taken.items()}  # the first round only warms up
 
 
-def ratio(times: float) -> str:
-    return f"{times:.2f}×{'' if times <= TARGET else ' (over)'}"
+def ratio(method: list[float], one_pass: list[float]) -> str:
+    middle = median(a / b for a, b in zip(method, one_pass, strict=True))
+    return f"{middle:.2f}×{'' if middle <= TARGET else ' (over)'}"
 
 
 def main() -> None:
@@ -96,9 +98,9 @@ def main() -> None:
             model = network(name, side, is_fused)
             runs = {"torch": plain_pass(model, x, target)}
             runs |= {name: method(name, model, x, target) for name in (PASS, *METHODS)}
-            best = best_times(runs, rounds)
-            cells = " | ".join(" / ".join(ratio(best[m] / best[one]) for one in (PASS, "torch")) for m in METHODS)
-            both = f"{1e3 * best['torch']:.1f} | {1e3 * best[PASS]:.1f}"
+            taken = times(runs, rounds)
+            cells = " | ".join(" / ".join(ratio(taken[m], taken[one]) for one in (PASS, "torch")) for m in METHODS)
+            both = " | ".join(f"{1e3 * median(taken[one]):.1f}" for one in ("torch", PASS))
             print(f"| {title} | {'fused' if is_fused else 'explicit'} | {both} | {cells} |", flush=True)
 
 

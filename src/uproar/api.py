@@ -152,7 +152,7 @@ def layers(
     check_output(output)
     few = in_single(plain(x[:2]))
     chains = [] if estimator is None else [_chain(estimator, "none", "sum")]
-    held = None if inputs is None else HeldInputs.of(inputs, len(x))
+    held = None if inputs is None else HeldInputs.of(inputs, len(x), image=0)
     with holding(model, held), assuming_output(output_for(model, few, chains, len(few), output)):
         candidates, _ = layer_candidates(model, few)
         names = chosen_layers(model, few, chains).get(chains[0].name, ()) if chains else None

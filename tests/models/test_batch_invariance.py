@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -96,4 +100,28 @@ def test_gradients_of_blocks_are_those_of_the_whole_product():
     plain = torch.autograd.grad(nn.functional.linear(*given).pow(2).sum(), given)
     with BatchInvariant():
         blocks = torch.autograd.grad(nn.functional.linear(*given).pow(2).sum(), given)
-    torch.testing.assert_close(blocks, plain)
+    torch.testing.assert_close(blocks, plain, rtol=1e-5, atol=1e-4)
+
+
+WITH_AVX2 = """
+import torch
+from uproar.models.batch_invariance import BatchInvariant
+
+torch.set_num_threads(1)
+for inner, width in ((64, 192), (576, 190), (512, 10)):
+    layer, x = torch.nn.Linear(inner, width), torch.randn(400, inner, requires_grad=True)
+
+    def asked(rows):
+        with BatchInvariant():
+            scores = layer(x[:rows])
+        return scores, torch.autograd.grad(scores.sin().sum(), x)[0][:rows]
+
+    whole = asked(400)
+    for rows in (1, 19, 33, 97, 300):
+        assert all(torch.equal(part, all_rows[:rows]) for part, all_rows in zip(asked(rows), whole)), (inner, rows)
+"""
+
+
+def test_kernels_that_go_by_the_number_of_rows_get_the_same_number():
+    settings = {"MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    subprocess.run([sys.executable, "-c", WITH_AVX2], env=os.environ | settings, check=True)

@@ -109,6 +109,26 @@ def test_wrong_inputs_are_one_sentence(images):
         uproar.explain(Two(), images, "iba", train=images, inputs=[torch.ones(N, 4)])
 
 
+@pytest.mark.parametrize("given", [[torch.ones(3, 4)], {"numbers": torch.ones(3, 4)}])
+def test_inputs_with_another_number_of_rows_are_one_sentence(images, given):
+    name = "0" if isinstance(given, list) else "numbers"
+    said = rf"inputs=: of these, '{name}' has 3 rows where 1 \(for all images\) or 4 \(one for each image\)"
+    y, maps = torch.zeros(N, dtype=torch.long), torch.rand(N, SIZE, SIZE)
+    for ask in (
+        lambda: uproar.explain(Two(), images, "grad", inputs=given),
+        lambda: uproar.score(Two(), images, y, maps, METRICS[0], mean=GREY, inputs=given),
+        lambda: uproar.curve(Two(), images, maps, "deletion(steps=4)", target=y, mean=GREY, inputs=given),
+        lambda: uproar.layers(Two(), images, inputs=given),
+    ):
+        with pytest.raises(BadInput, match=said):
+            ask()
+
+
+def test_layers_of_a_model_with_inputs_of_each_image(images):
+    each = torch.ones(N, 4)
+    assert uproar.layers(Two(), images, inputs=[each]).equals(uproar.layers(Two(), images, inputs=[each[:1]]))
+
+
 def test_a_processor_is_applied_inside_and_layers_keep_their_names(images):
     facts = {
         "do_normalize": True,

@@ -85,11 +85,11 @@ def grad_attention(model: nn.Module, x: Images, target: Labels) -> RawMaps:
     tokens = token_structure(model, x)
     with torch.enable_grad(), AttentionRecord() as record:
         total = class_scores(model, _tracked(x), target).sum()
-    gradients = torch.autograd.grad(total, record.weights)
+    gradients = list(torch.autograd.grad(total, record.weights))
     row = tokens.start(x)
-    for weights, gradient in zip(reversed(record.weights), reversed(gradients), strict=True):
-        raised = weights_per_image(torch.mul(weights.detach(), gradient).clamp_min_(0), len(x))
-        row = row + _through(row[:, None], raised).mean(1)
+    while gradients:  # from the last layer to the first; what was used makes room for the next
+        raised = torch.mul(record.weights.pop().detach(), gradients.pop()).clamp_min_(0)
+        row = row + _through(row[:, None], weights_per_image(raised, len(x))).mean(1)
     return tokens.map_of(row, x)
 
 

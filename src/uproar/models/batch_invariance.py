@@ -2,11 +2,11 @@
 
 Matrix libraries choose their kernel by the number of rows, and vectorised functions treat the last few numbers of a
 tensor in another way than the rest; either changes the last bits. Here matrix products of layers are made in blocks of
-16 to 128 rows, for which the kernels are the same, or of 512 where these are seen to give the same numbers, and the
-functions concerned get tensors without such a rest. Where vectors are short, kernels go by the place of a row in memory
-too: rows are padded so that each begins at a place of the same kind. Measured with MKL on processors with AVX-512 and
-with AVX2 and one thread; with several threads the work is split by the number of rows once more, and nothing here can
-prevent that.
+16 to 96 rows where the kernels are seen to be the same for all of these, else of 96 rows, and of more rows where these
+are seen to give the same numbers; the functions concerned get tensors without such a rest. Where vectors are short,
+kernels go by the place of a row in memory too: rows are padded so that each begins at a place of the same kind.
+Measured with MKL on processors with AVX-512 and with AVX2 and one thread; with several threads the work is split by the
+number of rows once more, and nothing here can prevent that.
 """
 
 from __future__ import annotations
@@ -20,16 +20,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-FEWEST, MOST = 16, 128
-"""Rows of one matrix product."""
-MANY = 512
-"""Rows of one matrix product where it gives the same numbers."""
+FEWEST, MOST = 16, 96
+"""Rows of one matrix product. The kernels of MKL for AVX2 take 4, 6 or 12 rows at a time, and what is left in another
+way: `MOST` leaves nothing."""
+TRIED = 16, 19, 27, 55, 91
+"""Rows that are tried, to see whether fewer than `MOST` give the same numbers."""
+MANY = 576
+"""Rows of one matrix product where it gives the same numbers and all rows at once do not."""
 LINE = 16
 """Numbers in a cache line, in single precision."""
 SHORT = 4
 """Numbers in the shortest vector, in single precision: rows begin at multiples of it."""
 LARGEST = 2**22
 """Numbers in a matrix, or in all copies of it, up to which it is tried how the processor treats it."""
+LARGEST_PRODUCT = 2**28
+"""Multiplications in a product up to which it is tried whether all its rows at once give the same numbers."""
+LARGEST_SIDE = 1024
+"""Rows and columns of the part of a matrix with which it is tried whether few rows give the same numbers."""
 LANES = 64
 """Numbers that fill whole vector registers, twice, in any precision."""
 
@@ -133,7 +140,8 @@ def _widened(func: Callable, args: tuple, kwargs: dict) -> Any:
     wide = [F.pad(a, (0, 0, 0, max(0, ATTENDED - n), 0, -a.shape[0] % SHORT)) for a in args[:3]]
     added = torch.arange(wide[1].shape[0]) >= keys
     out, weights = func(*wide, *args[3:], **{**kwargs, "key_padding_mask": added.expand(wide[1].shape[1], -1)})
-    return out[:tokens, :n], None if weights is None else weights[:n, ..., :tokens, :keys]
+    out = _first(_first(out, 0, tokens), 1, n)
+    return out, None if weights is None else weights[:n, ..., :tokens, :keys]
 
 
 def _in_blocks(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tensor:
@@ -141,13 +149,13 @@ def _in_blocks(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tensor:
     if len(rows) == 0:
         return func(x, *rest, **kwargs)
     rows, rest, width = _lined_up(func, rows, rest)
+    weight, bias = rest[0].t() if func is F.linear else rest[0], rest[1] if len(rest) > 1 else None
     if len(rows) > MOST and not kwargs:
-        weight, bias = rest[0].t() if func is F.linear else rest[0], rest[1] if len(rest) > 1 else None
-        whole = Addmm.apply(rows, weight, bias)[:, :width]
+        whole = Addmm.apply(rows, weight, bias)
     else:
-        parts = [func(_at_least(part), *rest, **kwargs)[: len(part), :width] for part in rows.split(MOST)]
+        parts = [_first(func(_filled(part, weight), *rest, **kwargs), 0, len(part)) for part in rows.split(MOST)]
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return whole.contiguous().view(*x.shape[:-1], width)
+    return _first(whole, 1, width).contiguous().view(*x.shape[:-1], width)
 
 
 class Addmm(torch.autograd.Function):
@@ -156,11 +164,13 @@ class Addmm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(rows if ctx.needs_input_grad[1] else None, weight)
-        made = rows.new_empty(len(rows), weight.shape[1])
         sizes = _block_sizes(len(rows), weight)
+        if sizes == [len(rows)]:
+            return _product(rows, weight, bias)
+        made = rows.new_empty(len(rows), weight.shape[1])
         for part, out in zip(rows.split(sizes), made.split(sizes), strict=True):
-            if len(part) < FEWEST:
-                out.copy_(_product(_at_least(part), weight, bias)[: len(part)])
+            if len(part) < MOST:
+                out.copy_(_product(_filled(part, weight), weight, bias)[: len(part)])
             else:
                 _product(part, weight, bias, out)
         return made
@@ -181,28 +191,64 @@ def _product(rows: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | No
 
 
 def _block_sizes(rows: int, weight: Tensor) -> list[int]:
-    many = rows // MANY if rows >= MANY and _many_are_alike(*weight.shape, weight.stride(0) == 1, weight.dtype) else 0
+    facts = _facts(weight)
+    if rows * weight.numel() <= LARGEST_PRODUCT and _alike(rows, *facts):
+        return [rows]
+    many = rows // MANY if rows >= MANY and weight.numel() <= LARGEST and _alike(MANY, *facts) else 0
     few, rest = divmod(rows - many * MANY, MOST)
     return [MANY] * many + [MOST] * few + [rest] * (rest > 0)
 
 
-@lru_cache(maxsize=256)
-def _many_are_alike(inner: int, width: int, transposed: bool, dtype: torch.dtype) -> bool:
-    """Whether `MANY` rows at once give the numbers of blocks of `MOST` rows, on this processor: tried on some."""
-    if inner * width > LARGEST:
-        return False
-    rows, weight, bias = _random((MANY, inner), dtype), _random((inner, width), dtype), _random((width,), dtype)
+Facts = tuple[int, int, bool, torch.dtype]
+"""Of a matrix: rows, columns, whether its columns lie one after the other in memory, and the precision."""
+
+
+def _facts(weight: Tensor) -> Facts:
+    return weight.shape[0], weight.shape[1], weight.stride(0) == 1, weight.dtype
+
+
+def _example(rows: int, inner: int, width: int, transposed: bool, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Random rows, a matrix of this kind, and a bias."""
+    weight = _random((inner, width), dtype)
     weight = weight.t().contiguous().t() if transposed else weight
-    parts = [_product(part, weight, bias) for part in rows.split(MOST)]
-    return torch.equal(_product(rows, weight, bias), torch.cat(parts))
+    return _random((rows, inner), dtype), weight, _random((width,), dtype)
+
+
+@lru_cache(maxsize=1024)
+def _alike(rows: int, *facts: Any) -> bool:
+    """Whether so many rows at once give the numbers of blocks of `MOST` rows, on this processor: tried on some."""
+    many, weight, bias = _example(rows, *facts)
+    parts = [_product(_padded(part, MOST), weight, bias)[: len(part)] for part in many.split(MOST)]
+    return torch.equal(_product(many, weight, bias), torch.cat(parts))
+
+
+@lru_cache(maxsize=256)
+def _few_are_alike(*facts: Any) -> bool:
+    """Whether `FEWEST` rows and more give the numbers of `MOST` rows, on this processor: tried on some."""
+    rows, weight, bias = _example(MOST, *facts)
+    full = _product(rows, weight, bias)
+    return all(torch.equal(_product(rows[:few], weight, bias), full[:few]) for few in TRIED)
+
+
+def _filled(rows: Tensor, weight: Tensor) -> Tensor:
+    """Rows, at most `MOST`, with zeros up to a number that gives the numbers of any other, forward and backward."""
+    inner, width, transposed, dtype = _facts(weight)
+    inner, width = min(inner, LARGEST_SIDE), min(width, LARGEST_SIDE)
+    both = (inner, width, transposed, dtype), (width, inner, not transposed, dtype)
+    return _padded(rows, FEWEST if all(_few_are_alike(*facts) for facts in both) else MOST)
+
+
+def _padded(rows: Tensor, count: int) -> Tensor:
+    return rows if len(rows) >= count else F.pad(rows, (0, 0, 0, count - len(rows)))
+
+
+def _first(x: Tensor, dim: int, count: int) -> Tensor:
+    """The first rows or columns. All of them are the tensor itself: a slice would copy the gradient into zeros."""
+    return x if x.shape[dim] == count else x.narrow(dim, 0, count)
 
 
 def _random(size: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     return torch.rand(size, generator=torch.Generator().manual_seed(len(size)), dtype=dtype).sub_(0.5)
-
-
-def _at_least(rows: Tensor) -> Tensor:
-    return rows if len(rows) >= FEWEST else F.pad(rows, (0, 0, 0, FEWEST - len(rows)))
 
 
 def _lined_up(func: Callable, rows: Tensor, rest: tuple) -> tuple[Tensor, tuple, int]:
@@ -233,5 +279,5 @@ def _without_rest(func: Callable, x: Tensor, rest: tuple, kwargs: dict) -> Tenso
     # flat in any case, so that gradients come in one piece of memory too
     flat = laid.reshape(-1)
     out = func(F.pad(flat, (0, extra)) if extra else flat, *rest, **options)
-    out = out[: x.numel()].view(laid.shape).permute(back)
+    out = _first(out, 0, x.numel()).view(laid.shape).permute(back)
     return x.copy_(out) if kwargs.get("inplace") else out

@@ -31,16 +31,16 @@ class HeldInputs:
     """The image that is asked about, where inputs belong to images."""
 
     @classmethod
-    def of(cls, given: Any, images: int) -> HeldInputs:
+    def of(cls, given: Any, images: int, image: int | None = None) -> HeldInputs:
         """The inputs as they were given, refused where they are none."""
         if isinstance(given, Mapping):
-            return cls((), {name: plain(value) for name, value in given.items()}, images)
+            return cls((), {name: plain(value) for name, value in given.items()}, images, image)
         if isinstance(given, Tensor | str) or not isinstance(given, Sequence):
             raise BadInput(
                 "inputs= are the model's inputs beside the images, by name ({'age': ages}) or in order ([ages]), not "
                 f"{type(given).__name__}."
             )
-        return cls(tuple(map(plain, given)), {}, images)
+        return cls(tuple(map(plain, given)), {}, images, image)
 
     @property
     def by_image(self) -> bool:
@@ -65,6 +65,16 @@ class HeldInputs:
     def _rows(self, value: Any) -> int | None:
         return len(value) if isinstance(value, Tensor) and value.dim() else None
 
+    @property
+    def odd(self) -> list[str]:
+        """Which have neither one row nor one for each image: right only for a model that takes them as they are."""
+        by_name = {**{str(place): value for place, value in enumerate(self.positional)}, **self.named}
+        return [
+            f"{name!r} has {rows}"
+            for name, value in by_name.items()
+            if (rows := self._rows(value)) not in (None, 1, self.images)
+        ]
+
 
 @contextmanager
 def holding(model: nn.Module, held: HeldInputs | None) -> Iterator[None]:
@@ -82,5 +92,12 @@ def holding(model: nn.Module, held: HeldInputs | None) -> Iterator[None]:
     hook = model.register_forward_pre_hook(add, with_kwargs=True)
     try:
         yield
+    except BadInput as error:
+        if not held.odd or error.__cause__ is None:
+            raise
+        raise BadInput(
+            f"The model refuses its inputs=: of these, {', '.join(held.odd)} rows where 1 (for all images) or "
+            f"{held.images} (one for each image) are expected."
+        ) from error
     finally:
         hook.remove()
