@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from uproar.data import load
 from uproar.data.task import Split, Task, channel_moments
 from uproar.data.training_images import read_training_images
 from uproar.data.user_images import count_classes, count_images, read_images
@@ -96,6 +97,18 @@ def images_of_files(
     c, h, w = x.shape[1:]
     known = None if train is None else read_training_images(train, (c, h, w))
     return ImageSet(x, titles, labels, images, classes or count_classes(images), known, notes=notes)
+
+
+def example_images(
+    images: str | None, task: str, model: str, weights: str | None, classes: int | None, size: int | None
+) -> tuple[torch.nn.Module, Tensor]:
+    """A network, not trained here and with outputs of any number, and two images that it may be shown."""
+    if images is not None:
+        chosen = images_of_files(images, model, weights, classes, 2, size)
+        return _network(chosen, model, weights, 0)[0], chosen.x
+    known = load(task)
+    net = make(ModelSpec.of(model), 0, known.shape, len(known.classes), known.mean, known.std)
+    return net if weights is None else load_weights(net, weights), known.test.read(slice(0, 2))
 
 
 def check_target(target: str, images: ImageSet) -> None:
