@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 import uproar
@@ -19,28 +18,6 @@ def test_layers_of_a_transformer_are_listed_and_the_default_marked(capsys):
     assert "blocks.1.norm1" in line
     assert "17 × 8" in line
     assert "4 × 4" in line
-
-
-def test_layers_of_a_network_of_ones_own_are_listed_on_images_of_ones_own(tmp_path, capsys):
-    file, array = tmp_path / "net.py", tmp_path / "images.npy"
-    np.save(array, np.random.default_rng(0).random((1, 3, 10, 14), dtype=np.float32))
-    file.write_text(
-        "from torch import nn\n"
-        "def one_logit():\n"
-        "    layers = nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 1)\n"
-        "    return nn.Sequential(*layers)\n"
-        "class Two(nn.Sequential):\n"
-        "    def forward(self, x, age):\n"
-        "        return super().forward(x) + age\n"
-        "def two_inputs():\n"
-        "    return Two(*one_logit())\n"
-    )
-    assert _exit_code(["layers", f"{file}:one_logit", str(array)]) == 0
-    said = capsys.readouterr().out
-    assert "4 × 8 × 12" in said
-    assert f"explain {array}" in said.replace("\n", " ")
-    assert _exit_code(["layers", f"{file}:two_inputs", str(array)]) == 2
-    assert "build it in a function that holds it" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_an_unknown_model_is_refused_in_one_sentence(capsys):

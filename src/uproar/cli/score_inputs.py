@@ -59,7 +59,9 @@ def labelled_subject(
     chosen = target or ("predicted" if known is None else "label")
     subject = make_subject(replace(images, labels=known), model, weights, chosen, seed, watch, output)
     if known is None and chosen == "predicted" and subject.output.kind != "regression":
-        note("no labels were given: scores are those of the class that the model predicts.")
+        several = subject.output.kind == "sigmoid" and not subject.output.single
+        followed = "label of the highest output" if several else "class that the model predicts"
+        note(f"no labels were given: scores are those of the {followed}.")
     return subject, chosen == "label"
 
 

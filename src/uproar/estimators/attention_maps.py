@@ -166,8 +166,9 @@ def _state(model: nn.Module) -> Iterator[Hashable]:
         for module in model.modules():
             yield id(module)
             yield from ((name, value) for name, value in vars(module).items() if type(value) in _SETTINGS)
-        for tensor in (*model.parameters(), *model.buffers()):
-            yield tensor.data_ptr(), None if tensor.is_inference() else tensor._version
+            for tensor in (*module._parameters.values(), *module._buffers.values()):
+                if tensor is not None:
+                    yield tensor.data_ptr(), None if tensor.is_inference() else tensor._version
 
 
 _SETTINGS = frozenset({str, bool, int, float, tuple, type(None), FunctionType, MethodType})

@@ -20,28 +20,28 @@ def borrowed(model: nn.Module) -> Iterator[nn.Module]:
     Frozen weights also make a backward pass cheaper: only the gradient of the input is computed. Inside, what the
     model says of an image does not depend on the images beside it; see `batch_invariance`.
     """
-    modes = {module: module.training for module in model.modules()}
-    flags = {parameter: parameter.requires_grad for parameter in model.parameters()}
-    hooks = [
-        (getattr(module, name), OrderedDict(getattr(module, name)))
-        for module in model.modules()
-        for name in HOOKS
-        if hasattr(module, name)
-    ]
+    modules, parameters = list(model.modules()), list(model.parameters())
+    modes = [module.training for module in modules]
+    flags = [parameter.requires_grad for parameter in parameters]
+    tables = [table for module in modules for name in HOOKS if (table := getattr(module, name, None)) is not None]
+    hooks = [OrderedDict(table) if table else None for table in tables]
     try:
         model.eval()
-        for parameter in flags:
-            parameter.requires_grad_(False)
+        for parameter, flag in zip(parameters, flags, strict=True):
+            if flag:
+                parameter.requires_grad_(False)
         with BatchInvariant():
             yield model
     finally:
-        for module, mode in modes.items():
+        for module, mode in zip(modules, modes, strict=True):
             module.training = mode
-        for parameter, flag in flags.items():
-            parameter.requires_grad_(flag)
-        for live, before in hooks:
-            live.clear()
-            live.update(before)
+        for parameter, flag in zip(parameters, flags, strict=True):
+            if parameter.requires_grad != flag:
+                parameter.requires_grad_(flag)
+        for table, before in zip(tables, hooks, strict=True):
+            if table or before:
+                table.clear()
+                table.update(before or {})
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -168,10 +168,9 @@ def _refusal(x: Tensor, error: Exception) -> Exception:
     if "out of memory" in str(error):
         return error
     lacking = isinstance(error, TypeError) and "missing" in str(error) and "argument" in str(error)
-    hint = "; give what it takes beside images as inputs=, or build it in a function that holds it" if lacking else ""
-    return BadInput(
-        f"The model cannot take {x.dtype} images of shape {tuple(x.shape)} on {x.device}: {one_line(error)}{hint}"
-    )
+    hint = "; in Python inputs= gives it what it takes beside images, else wrap it in a module that holds them"
+    said = f"The model cannot take {x.dtype} images of shape {tuple(x.shape)} on {x.device}: {one_line(error)}"
+    return BadInput(said + hint * lacking)
 
 
 _VIEWING: weakref.WeakSet[nn.Module] = weakref.WeakSet()

@@ -169,7 +169,7 @@ class Chooser:
             if seconds > left and any(one.name not in CONTROLS for one in kept):
                 each = self.costs[chain.name][1]
                 self.left_out[chain.name] = (
-                    f"{each:.2g} s per image are too many for the time of {duration(self.budget)}"
+                    f"{each:.2g} s per image are too many for what was left of {duration(self.budget)}"
                 )
                 continue
             left -= seconds

@@ -1,0 +1,77 @@
+"""Commands with a network of one's own in a file: one logit, several labels, an answer with logits, two inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from uproar.cli.app import _exit_code
+
+NETWORKS = """
+from types import SimpleNamespace
+from torch import nn
+
+def network(outputs, kind=nn.Sequential):
+    layers = nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, outputs)
+    return kind(*layers)
+
+def one_logit():
+    return network(1)
+
+def labels():
+    return nn.Sequential(network(3), nn.Sigmoid())
+
+class Answer(nn.Sequential):
+    def forward(self, x):
+        return SimpleNamespace(logits=super().forward(x))
+
+def answer():
+    return network(4, Answer)
+
+class Two(nn.Sequential):
+    def forward(self, x, age):
+        return super().forward(x) + age
+
+def two_inputs():
+    return network(3, Two)
+"""
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch, capsys):
+    """`said("layers net.py:labels images.npy")`: the exit code of a command, and all that it printed in one line."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(NETWORKS)
+    np.save("images.npy", np.random.default_rng(0).random((3, 3, 10, 14), dtype=np.float32))
+
+    def run(command: str) -> tuple[int, str]:
+        code, printed = _exit_code(command.split()), capsys.readouterr()
+        return code, " ".join((printed.out + printed.err).split())
+
+    return run
+
+
+@pytest.mark.parametrize("network", ["one_logit", "labels", "answer"])
+def test_layers_are_listed_on_images_of_ones_own_whatever_the_outputs(said, network):
+    code, printed = said(f"layers net.py:{network} images.npy")
+    assert code == 0
+    assert "4 × 8 × 12" in printed
+    assert f"uproar explain images.npy --model net.py:{network} --estimators" in printed
+
+
+def test_a_network_with_two_inputs_is_refused_with_what_to_do(said):
+    for command in ("layers net.py:two_inputs images.npy", "explain images.npy --model net.py:two_inputs"):
+        code, printed = said(command)
+        assert code == 2
+        assert "argument: 'age'; in Python inputs= gives it what it takes beside images, else wrap it in" in printed
+
+
+def test_scores_without_labels_say_which_output_they_follow(said):
+    asked = "--estimators grad --metrics deletion(steps=2) --no-random"
+    code, printed = said(f"score images.npy --model net.py:labels {asked}")
+    assert code == 0
+    assert "scores are those of the label of the highest output" in printed
+    code, printed = said(f"score images.npy --model net.py:one_logit --output sigmoid {asked}")
+    assert code == 0
+    assert "scores are those of the class that the model predicts" in printed
+    assert said(f"score images.npy --model net.py:one_logit {asked}")[0] == 2
