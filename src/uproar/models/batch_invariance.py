@@ -32,7 +32,7 @@ LINE = 16
 SHORT = 4
 """Numbers in the shortest vector, in single precision: rows begin at multiples of it."""
 LARGEST = 2**22
-"""Numbers in a matrix, or in all copies of it, up to which it is tried how the processor treats it."""
+"""Numbers in a matrix, in all copies of it, or in all rows, up to which it is tried how the processor treats it."""
 LARGEST_PRODUCT = 2**28
 """Multiplications in a product up to which it is tried whether all its rows at once give the same numbers."""
 LARGEST_SIDE = 1024
@@ -192,7 +192,8 @@ def _product(rows: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | No
 
 def _block_sizes(rows: int, weight: Tensor) -> list[int]:
     facts = _facts(weight)
-    if rows * weight.numel() <= LARGEST_PRODUCT and _alike(rows, *facts):
+    small = rows * weight.numel() <= LARGEST_PRODUCT and rows * max(weight.shape) <= LARGEST
+    if small and _alike(rows, *facts):
         return [rows]
     many = rows // MANY if rows >= MANY and weight.numel() <= LARGEST and _alike(MANY, *facts) else 0
     few, rest = divmod(rows - many * MANY, MOST)
