@@ -181,7 +181,7 @@ def test_what_a_judge_cannot_read_does_not_count_against_it():
 
 
 def test_the_rule_of_trust():
-    table = pd.DataFrame(rows("good", [0.9, 1, 0.95]) + rows("wide", [1, 1, 0.4]) + rows("low", [0.7, 0.7, 0.71]))
+    table = pd.DataFrame(rows("good", [0.9, 1, 0.95]) + rows("wide", [1, 1, 0.45]) + rows("low", [0.7, 0.7, 0.71]))
     assert judge_recovery(table, "good").trusted
     fooled = pd.DataFrame([{**row, "kind": kind} for kind in MATTER for row in rows("good", [1, 1, 1])])
     assert judge_recovery(fooled, "good").trusted
@@ -190,7 +190,10 @@ def test_the_rule_of_trust():
     lost = pd.DataFrame(rows("good", [0.9, 1, 0.95]) + [{**row, "kind": "random"} for row in rows("good", [1, -0.9])])
     found = judge_recovery(lost, "good")
     assert not found.trusted and "a random map above the truth on t1" in found.sentence
-    assert not judge_recovery(table, "wide").trusted, "the interval reaches below 0.6"
+    wide = judge_recovery(table, "wide")
+    assert not wide.trusted and wide.sentence.endswith("not trusted, since its interval reaches below 0.6.")
+    (sentence,) = disagreements([wide], [type(wide)(**{**vars(judge_recovery(table, "good")), "judge": "wide"})])
+    assert sentence.startswith("wide is trusted in the suite but not known to be here, where 3 tasks are too few: ")
     assert not judge_recovery(table, "low").trusted
     local, suite = ([judge_recovery(table, name)] for name in ("good", "low"))
     (sentence,) = disagreements([suite[0]], [type(suite[0])(**{**vars(local[0]), "judge": "low"})])

@@ -157,7 +157,8 @@ def _print(every: list[JudgeRecovery], title: str) -> None:
         r = one.recovery
         interval = f"{r.low:.2f} … {r.high:.2f}" if math.isfinite(r.low) else "–"
         trusted = "wrong in sign" if one.turned else "–" if one.single else "yes" if one.trusted else "no"
-        kinds = [str(len(own)) if many else ", ".join(own) for own in (one.blind, one.rewards)]
+        rewards = ["what is worse"] if one.turned and not many else one.rewards
+        kinds = [str(len(own)) if many else ", ".join(own) for own in (one.blind, rewards)]
         shown.add_row(one.judge, f"{r.value:.2f}", interval, trusted, *kinds)
     output.print(shown)
     if many:

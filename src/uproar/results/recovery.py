@@ -107,6 +107,12 @@ class JudgeRecovery:
         return enough and not self.fooled and not self.random_won
 
     @property
+    def wide(self) -> bool:
+        """Whether nothing but the width of the interval speaks against trust."""
+        known = self.recovery.value >= LEAST and not self.fooled and not self.random_won
+        return known and not self.trusted and not self.single
+
+    @property
     def single(self) -> bool:
         """Whether one task alone was asked, which has no interval and decides nothing about trust."""
         return self.recovery.n == 1
@@ -144,6 +150,8 @@ class JudgeRecovery:
             said += f", since it rewards {', '.join(REWARDS.get(kind, kind) for kind in self.fooled)}"
         elif self.random_won and self.recovery.value >= LEAST:
             said += f", since it puts a random map above the truth on {', '.join(self.random_won)}"
+        elif self.wide:
+            said += f", since its interval reaches below {LEAST_LOW}"
         return f"{self.judge} recovers known orders with {value} ({interval}, {self.recovery.n} tasks): {said}."
 
 
@@ -178,10 +186,12 @@ def disagreements(local: Sequence[JudgeRecovery], suite: Sequence[JudgeRecovery]
         other = known.get(one.judge)
         if other is not None and not one.single and other.trusted != one.trusted:
             where, elsewhere = ("here", "in the suite") if one.trusted else ("in the suite", "here")
-            said.append(
-                f"{one.judge} is trusted {where} but not {elsewhere}: recovery {one.recovery.value:.2f} here, "
-                f"{other.recovery.value:.2f} in the suite."
-            )
+            here, r = f"{one.recovery.value:.2f} here", one.recovery
+            if one.wide:
+                elsewhere = f"known to be here, where {r.n} tasks are too few"
+                here = f"{r.value:.2f} ({r.low:.2f} … {r.high:.2f}) here"
+            recovery = f"recovery {here}, {other.recovery.value:.2f} in the suite"
+            said.append(f"{one.judge} is trusted {where} but not {elsewhere}: {recovery}.")
     return said
 
 
