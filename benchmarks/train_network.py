@@ -37,7 +37,7 @@ def main() -> None:
 
     uproar.fit(model, images, task.train.labels, given.recipe, given.seed, progress)
     training = took()
-    right = accuracy(predict(model, task.test), task.test.labels)
+    right = accuracy(predict(model, task.test.read(slice(None))), task.test.labels)
     print(f"{given.model} on {given.task}: {right:.2%} of {len(task.test):,} test images, after {training}")
 
 
