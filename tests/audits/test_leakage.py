@@ -104,7 +104,9 @@ def test_the_best_possible_explanation_is_found_to_leak(store):
     # the masks of the truth do not depend on the base model
     assert masks.loc["oracle", "masks of another base model"] > 0.95
     decoupled = leak.tables["decoupled ROAR, accuracy"].set_index("estimator")
-    assert decoupled.loc["oracle", "high"] < -0.1, "decoupled, the removed glyph is missed"
+    missed = decoupled.loc["oracle"]
+    assert missed["own minus permuted"] < -0.3, "decoupled, the removed glyph is missed"
+    assert missed["high"] < 0, "and decidedly so, with the variance between three replicates"
     assert decoupled.loc["random", "low"] < 0 < decoupled.loc["random", "high"]
     title = next(name for name in leak.tables if name.startswith("how far own masks are"))
     worn = leak.tables[title].set_index("estimator")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,10 @@ from uproar.claims.registry import part
 from uproar.errors import NotApplicable
 from uproar.report.result_page import effect
 from uproar.results.claim_outcome import Measure, Missing, claims_table
-from uproar.statistics.intervals import Interval, mean_interval
+from uproar.statistics.correlation import correlation_interval
+from uproar.statistics.intervals import Interval, crossed_mean, mean_interval, ratio_interval
+from uproar.statistics.paired import paired_difference
+from uproar.statistics.regression import line_interval
 
 
 @pytest.mark.parametrize("decide", [every, most])
@@ -51,6 +55,44 @@ def test_the_corrected_interval_is_students_at_its_level():
     assert (cut.low, cut.high) == (max(low, -0.1), min(high, 0.1))
     assert mean_interval(values).p_against(0.3) == pytest.approx(stats.ttest_1samp(values, 0.3).pvalue)
     assert wide.p_against(0.3) == pytest.approx(stats.ttest_1samp(values, 0.3).pvalue)
+
+
+@pytest.mark.parametrize("exactly", [0.6, 0.3])
+def test_replicates_that_do_not_vary_decide_no_claim(exactly):
+    """Copies of one run would otherwise be perfect evidence, for the claim or against it."""
+    cells = {"roar": {"random": {0.9: exactly}}}
+    (one,) = judge(results(accuracies(cells, 0.0, seeds=4)), ["hooker2019:random-90"])
+    assert one.outcome == "undecided"
+    row = claims_table([one]).iloc[0]
+    assert row[["low", "high", "p"]].isna().all()
+    assert "do not vary" in row["note"] and "do not vary" in effect(one.deciding.interval)
+    varied = judge(results(accuracies(cells, 0.003, seeds=4)), ["hooker2019:random-90"])
+    assert varied[0].outcome == ("holds" if exactly > 0.5 else "does not hold here")
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.3])
+def test_no_number_without_spread_has_an_interval(constant):
+    """Whichever way a claim or an audit takes its number: replicates, images in replicates, a line, correlations."""
+    x, same = np.arange(12.0), np.full((3, 12), constant)
+    intervals = [
+        mean_interval(same[:, 0]),
+        paired_difference(same[:, 0] + 1, np.ones(3)),
+        crossed_mean(same),
+        ratio_interval(same, np.ones((3, 12))),
+        line_interval(x, np.tile(x**2, (3, 1))),
+        correlation_interval(np.tile(np.stack([x, x], 1), (3, 1, 1, 1))),
+    ]
+    for interval in intervals:
+        assert np.isnan([interval.low, interval.high]).all(), interval
+        assert Measure("x", interval, above=-9.0, below=9.0).outcome == "undecided"
+        assert math.isnan(interval.p) and interval.replicates in (1, 3)
+
+
+def test_p_is_that_of_its_distance_to_the_claimed_range():
+    values = np.array([0.2, 0.31, 0.27, 0.24])
+    for claimed, bound in (({"above": 0.1}, 0.1), ({"below": 0.1}, 0.1), ({"above": 0.2, "below": 0.9}, 0.2)):
+        p = Measure("x", mean_interval(values), **claimed).p
+        assert p == pytest.approx(stats.ttest_1samp(values, bound).pvalue)
 
 
 # what is asked

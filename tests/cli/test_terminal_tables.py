@@ -74,6 +74,8 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
             "advantage": [-0.2361, 0.1234],
             "low": [-0.31, 0.1],
             "high": [-0.11, 0.15],
+            "df": [2.0, 17.1],
+            "p": [0.0161, 0.00001],
             "p_holm": [0.0321, 0.00001],
             "verdict": ["cannot tell with 3 replicates", "better than random"],
             "side": [0, 1],
@@ -90,7 +92,8 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
     results = {"verdicts": verdicts, "trust": trust, "protocols": PROTOCOLS, "score_names": {}}
     printed._print_verdicts(type("Results", (), results))
     shown = console.file.getvalue()
-    assert {"-23.6", "-31.0…-11.0", "0.032", "+12.3", "+10.0…+15.0", "<0.001"} <= words(shown)
+    assert {"-23.6", "-31.0…-11.0", "2.0", "0.016", "0.032", "+12.3", "+10.0…+15.0", "17.1", "<0.001"} <= words(shown)
+    assert "the spread of random is 0." in " ".join(shown.split())
     assert "3 replicates, 5 random rankings each, 71800 test images" in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= width
 

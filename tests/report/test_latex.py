@@ -61,6 +61,7 @@ def test_a_run_becomes_tables_and_figures(make_cells, make_results):
     check_folder(files)
     verdicts = files["tables/verdicts-roar.tex"].decode()
     assert r"\texttt{a\_b\&c\%d}" in verdicts and "right on only 30 \\%" in verdicts
+    assert r"interval & df & $p$ & $p$ (Holm) & $n$ & verdict \\" in verdicts
     pairs = files["tables/comparisons-roar.tex"].decode()
     assert "Holm's method over 3 pairs" in pairs and pairs.count(r"\\") == 4
     assert "figures/roar-curves.pdf" in files

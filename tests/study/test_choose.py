@@ -108,8 +108,10 @@ def test_a_network_that_is_not_ours_gets_the_same_answer(images, kind):
 def test_training_images_add_fine_tuned_judges_that_decide(images):
     x, y = images
     answer = uproar.choose(PatchNetwork(), x, y, methods=["sq(grad)"], train=x, train_labels=y)
-    assert {judge.label for judge in answer.deciding} <= {"ffid_plus", "idsds", "road"}
     assert {judge.kind for judge in answer.judges} == {"fine-tuned", "filled"}
+    trusted = [judge for judge in answer.judges if judge.votes and judge.trusted]
+    assert {judge.kind for judge in trusted} == {"fine-tuned", "filled"}, "else their order is not tested"
+    assert answer.deciding == tuple(judge for judge in trusted if judge.kind == "fine-tuned")
 
 
 def test_page_python_and_a_folder_opened_again_have_one_sentence(images, tmp_path):

@@ -105,7 +105,7 @@ def kept_similarity(similarity: Mapping[str, np.ndarray], limit: float) -> pd.Da
     """
     rows = []
     for name, values in similarity.items():
-        mean = mean_interval(values)
+        mean = mean_interval(values, exact=True)
         if mean.n == 1:
             raise NotApplicable("1 replicate cannot give an interval; run at least 2 seeds")
         if mean.n:

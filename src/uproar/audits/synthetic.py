@@ -60,7 +60,7 @@ def differences(trials: Mapping[str, np.ndarray]) -> pd.DataFrame:
     rows = []
     for (name, metric), (other, same) in itertools.permutations(named, 2):
         if metric == same:
-            gap = mean_interval(named[name, metric] - named[other, metric])
+            gap = mean_interval(named[name, metric] - named[other, metric], exact=True)
             rows.append({"metric": metric, "map": name, "other": other, **gap.as_row(with_n=True), "df": gap.df})
     return pd.DataFrame(rows)
 

@@ -21,7 +21,7 @@ from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.comparisons import compare_rows
 from uproar.statistics.correlation import correlation_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Interval, Numbers, crossed_mean, mean_interval
+from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, Numbers, mean_interval
 from uproar.statistics.regression import line_interval
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class ClaimEvidence:
         """How much better one estimator is than another by a metric of the study; positive is better."""
         a, b = self.estimator(estimator), self.estimator(other)
         if row := self._compared.get((metric, frozenset((a, b)))):
-            ends = {name: row[name] for name in ("low", "high", "n", "replicates", "df")}
+            ends = {name: row[name] for name in ("low", "high", "n", "replicates", "df", "note")}
             difference = Interval(row["difference"], **ends)
             forwards = (row["better"] == a) == read_higher(metric)
             what = f"{metric}: {a} against {b}"
@@ -277,9 +277,12 @@ class ClaimEvidence:
         what = f"{name}: {metric} minus {other}, higher is better"
         return self.over_images(what, gap, **claimed)
 
-    def over_images(self, what: str, values: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
-        """The mean of one number per replicate (rows) and image (columns)."""
-        return _measure(what, crossed_mean(values.to_numpy(dtype=float)), "images", claimed)
+    def over_images(
+        self, what: str, values: pd.DataFrame, *, limits: Limits = UNLIMITED, **claimed: Unpack[Range]
+    ) -> Measure:
+        """The mean of one number per replicate (rows) and image (columns), which lies between the limits."""
+        interval = Measurements(values.to_numpy(dtype=float)).interval(limits=limits)
+        return _measure(what, interval, "images", claimed)
 
     def line(self, what: str, x: pd.Series, y: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:
         """R² of a line through estimators, negative where it falls; y has a row per replicate."""

@@ -15,17 +15,19 @@ from uproar.cli.json_output import add_to_json, json_wanted
 from uproar.cli.next_steps import RESUME, after_run, print_next
 from uproar.cli.options import HOW, option
 from uproar.errors import BadInput
+from uproar.statistics.design import BASELINE
+from uproar.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from uproar.results.answer import Answer
-    from uproar.results.claim_outcome import Judgement
+    from uproar.results.claim_outcome import Judgement, Measure
+    from uproar.results.evaluator import EvaluatorScores
     from uproar.results.finding import Finding
     from uproar.results.judges import Judge
     from uproar.results.scores import Scores
     from uproar.runs.run import Run
-    from uproar.statistics.intervals import Interval
 
 Compare = Annotated[
     str | None, option(panel=HOW, takes="METHOD", text="Print this method against each other, e.g. mine")
@@ -45,6 +47,9 @@ def print_results(results: Run, compare: str | None = None) -> None:
     for (task, model), quality in results.quality.items():
         where = f"{task} with {model}: " if len(results.quality) > 1 else ""
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
+    for view in results.views:
+        for scores in view.evaluators.values():
+            print_evaluator(scores, f" on {view.task} with {view.model}")
     _print_verdicts(results)
     for (task, model), scores in results.metric_scores.items():
         print_metric_tables(scores, f" on {task} with {model}")
@@ -96,24 +101,52 @@ def _print_verdicts(results: Run) -> None:
             "estimator",
             ">advantage",
             ">95 % interval",
+            ">df",
+            ">p",
             ">p (Holm)",
             "verdict",
         )
         for row in group.itertuples():
             colour = {1: "green", -1: "red", 0: "yellow"}[row.side]
             low, high = (_number(100 * end, "{:+.1f}") for end in (row.low, row.high))
-            p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
             shown_table.add_row(
                 escape(row.estimator),
                 _number(100 * row.advantage, "{:+.1f}"),
                 f"{low}…{high}",
-                p,
+                *_test(row.df, row.p, row.p_holm),
                 f"[{colour}]{row.verdict}[/]" + _doubt(doubts.get((task, model, protocol, row.estimator))),
             )
         output.print(shown_table)
         output.print(escape(_basis(group)), style="dim")
+        _print_notes(zip(group["estimator"], group["note"], strict=True))
         if "adjusted" in group:
             output.print(escape(_stopped_early(group)), style="dim")
+
+
+def print_evaluator(scores: EvaluatorScores, where: str = "") -> None:
+    """Every verdict of an evaluator: a method's lead over random, and over the network-free ranking beaten least."""
+    verdicts = scores.verdicts
+    if verdicts.empty:
+        return
+    unable = UNABLE if scores.negative_control.failed else ""
+    names = ("method, verdict", "against", ">lead", ">95 % interval", ">df", ">p", ">p (Holm)")
+    shown = table(escape(f"{scores.name}{where}: lead in bits of its score{unable}"), *names)
+    for row in verdicts.to_dict("records"):
+        leads = (
+            (BASELINE, "over_random", "over_random_p", "p_random"),
+            (row["network_free"], "margin", "margin_p", "p_network_free"),
+        )
+        colour = "green" if row["side"] > 0 else "red" if row["side"] < 0 else "yellow"
+        words = (escape(row["estimator"]), f"[{colour}]{row['verdict']}[/]")
+        for word, (other, lead, alone, adjusted) in zip(words, leads, strict=True):
+            low, high = (_number(row[f"{lead}_{end}"], "{:+.2f}") for end in ("low", "high"))
+            test = _test(row[f"{lead}_df"], row[alone], row[adjusted])
+            against = escape(other) if isinstance(other, str) else "–"
+            shown.add_row(word, against, _number(row[lead], "{:+.2f}"), f"{low}…{high}", *test)
+    output.print(shown)
+    first = verdicts.iloc[0]
+    output.print(f"{counted(first['replicates'], 'replicate')} of {first['n']} images.", style="dim", highlight=False)
+    _print_notes(zip(verdicts["estimator"], verdicts["note"], strict=True))
 
 
 def _stopped_early(verdicts: pd.DataFrame) -> str:
@@ -132,9 +165,23 @@ def _basis(verdicts: pd.DataFrame) -> str:
     images = f", {first['images']:.0f} test images" if first["images"] == first["images"] else ""
     count = int(first["random_rankings"])
     rankings = f"{count} random ranking{'s' * (count != 1)} each"
-    noted = int((verdicts["note"] != "").sum())
-    notes = f"; {noted} with a note" if noted else ""
-    return f"{n} replicates, {rankings}{images}; p alone, se and df are in verdicts.csv{notes}."
+    return f"{n} replicates, {rankings}{images}."
+
+
+def _print_notes(noted: Iterable[tuple[str, str]]) -> None:
+    """What is said of single rows of a table, under it; rows of one note together."""
+    names: dict[str, list[str]] = {}
+    for name, note in noted:
+        names.setdefault(note, []).append(name)
+    for note, some in names.items():
+        if note:
+            output.print(escape(f"{', '.join(some)}: {note}."), style="dim", soft_wrap=True, highlight=False)
+
+
+def _test(df: float, p: float, p_holm: float) -> tuple[str, str, str]:
+    """Degrees of freedom, p alone and p adjusted by Holm's method."""
+    alone, adjusted = ("<0.001" if one < 0.001 else _number(one, "{:.3f}") for one in (p, p_holm))
+    return _number(df, "{:.1f}"), alone, adjusted
 
 
 def undefined_share(images: int, undefined: int) -> str:
@@ -201,7 +248,7 @@ def print_comparisons(frame: pd.DataFrame, protocols: Mapping[str, float], compa
 
     `protocols` are the error rates by protocol; what is not among them is a metric.
     """
-    from uproar.statistics.comparisons import pairs_sentence
+    from uproar.statistics.comparisons import comparisons_with, pairs_sentence
     from uproar.statistics.design import ALPHA
 
     places = [name for name in ("task", "model") if name in frame]
@@ -214,8 +261,9 @@ def print_comparisons(frame: pd.DataFrame, protocols: Mapping[str, float], compa
         if compare is None:
             output.print(escape(f"{name}{where}: {pairs_sentence(group, of)}."), soft_wrap=True)
         elif compare in {*group["better"], *group["worse"]}:
-            alpha = protocols.get(measure, ALPHA)
-            output.print(_against(f"{name}{where}", group, compare, of, alpha))
+            own = comparisons_with(group, compare, of, protocols.get(measure, ALPHA))
+            output.print(_against(f"{name}{where}", own, compare, of))
+            _print_notes((row.worse if row.better == compare else row.better, row.note) for row in own.itertuples())
 
 
 def check_compared(name: str, known: Iterable[str]) -> None:
@@ -225,11 +273,8 @@ def check_compared(name: str, known: Iterable[str]) -> None:
         raise BadInput(f"--compare {name}: there is no such method; there are {', '.join(there) or 'none'}.")
 
 
-def _against(measure: str, group: pd.DataFrame, name: str, of: str, alpha: float) -> Table:
+def _against(measure: str, own: pd.DataFrame, name: str, of: str) -> Table:
     """One method against each other, corrected over these pairs alone."""
-    from uproar.statistics.comparisons import comparisons_with
-
-    own = comparisons_with(group, name, of, alpha)
     scale, form = (100, "{:+.1f}") if of == "replicates" else (1, "{:+.3f}")
     lead = ">lead, points" if of == "replicates" else ">lead"
     shown = table(
@@ -237,6 +282,8 @@ def _against(measure: str, group: pd.DataFrame, name: str, of: str, alpha: float
         "against",
         lead,
         ">95 % interval",
+        ">df",
+        ">p",
         ">p (Holm)",
         ">n",
         "verdict",
@@ -246,14 +293,13 @@ def _against(measure: str, group: pd.DataFrame, name: str, of: str, alpha: float
         towards = scale * (1 if ahead == (row.difference >= 0) else -1)
         low, high = sorted((towards * row.low, towards * row.high))
         decided = row.side == 1
-        p = "<0.001" if row.p_holm < 0.001 else _number(row.p_holm, "{:.3f}")
         words = "better" if ahead else "worse"
         shown.add_row(
             escape(row.worse if ahead else row.better),
             _number(towards * row.difference, form),
             f"{_number(low, form)}…{_number(high, form)}",
-            p,
-            str(row.n),
+            *_test(row.df, row.p, row.p_holm),
+            str(row.n) if row.replicates in (1, row.n) else f"{row.replicates} × {row.n}",
             f"[{'green' if ahead else 'red'}]{words}[/]" if decided else "[yellow]cannot tell[/]",
         )
     return shown
@@ -283,6 +329,7 @@ def print_claims(judgements: Sequence[Judgement]) -> None:
             where = f" on {task} with {model}" if several else ""
             some = [one for one in tested if (one.task, one.model) == (task, model)]
             output.print(_claim_table(f"Claims of {paper}{where}", some))
+            _print_notes((_short(one), one.deciding.interval.note) for one in some if one.deciding)
         reasons: dict[str, list[str]] = {}
         for one in mine:
             if one.deciding is None:
@@ -293,12 +340,12 @@ def print_claims(judgements: Sequence[Judgement]) -> None:
 
 
 def _claim_table(title: str, judgements: Sequence[Judgement]) -> Table:
-    shown = table(escape(title), "claim", ">effect, interval", "claimed", ">n", "outcome")
+    shown = table(escape(title), "claim", ">effect, interval, test", "claimed", ">n", "outcome")
     for one in judgements:
         m = one.deciding
         assert m is not None, "only tested claims are shown"
         outcome = f"[{OUTCOMES[one.outcome]}]{one.outcome}[/]"
-        shown.add_row(escape(_short(one)), _effect(m.interval), m.claimed, m.sample, outcome)
+        shown.add_row(escape(_short(one)), _effect(m), m.claimed, m.sample, outcome)
     return shown
 
 
@@ -306,11 +353,15 @@ def _short(one: Judgement) -> str:
     return one.claim.partition(":")[2]
 
 
-def _effect(interval: Interval) -> str:
-    from uproar.report.formatting import level_text  # reports load slowly
+def _effect(measure: Measure) -> str:
+    """A claim's number, its interval, and the test against the claimed range."""
+    from uproar.report.claims import claim_test  # reports load slowly
+    from uproar.report.formatting import level_text
 
-    ends = ("–" if end != end else f"{end:+.3f}" for end in (interval.low, interval.high))
-    return f"{interval.value:+.3f}\n{' to '.join(ends)}{level_text(interval.level, ' at ')}"
+    interval = measure.interval
+    ends = f"{interval.low:+.3f} to {interval.high:+.3f}{level_text(interval.level, ' at ')}"
+    lines = (f"{interval.value:+.3f}", "no interval" if interval.low != interval.low else ends, claim_test(measure))
+    return "\n".join(line for line in lines if line)
 
 
 MARKS = {"better": "[green]▲[/]", "unclear": "[yellow]○ {}[/]", "no better": "[red]▼ {}[/]", "worse": "[red]▼ {}[/]"}

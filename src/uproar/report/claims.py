@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from uproar.expression import parse
 from uproar.report.document import Chapter
-from uproar.report.formatting import NOTHING, clean, level_text, number
+from uproar.report.formatting import clean, degrees, known, level_text, number, p_value
 from uproar.report.paper_figures import UndrawnFigure
-from uproar.results.claim_outcome import Judgement
+from uproar.results.claim_outcome import Judgement, Measure
 from uproar.statistics.intervals import Interval
 
 KINDS = {"holds": "better", "does not hold here": "worse", "undecided": "unclear", "not asked": "skipped"}
@@ -16,8 +16,22 @@ KINDS = {"holds": "better", "does not hold here": "worse", "undecided": "unclear
 
 def interval_text(interval: Interval) -> str:
     """The ends of a claim's interval, and its level where that is not 95 %."""
-    ends = (NOTHING if end != end else number(end, 3) for end in (interval.low, interval.high))
+    if interval.low != interval.low:
+        return "no interval"
+    ends = (number(end, 3) for end in (interval.low, interval.high))
     return f"{' … '.join(ends)}{level_text(interval.level, ' at ')}"
+
+
+def claim_test(measure: Measure) -> str:
+    """The test of a claim's number against the nearer end of the claimed range; nothing for a number that is exact.
+
+    >>> claim_test(Measure("", Interval(0.3, 0.2, 0.4, 5, df=4), above=0.0)), claim_test(Measure("", Interval(0, 0, 0)))
+    ('df 4.0, p = 0.0011', '')
+    """
+    if measure.interval.half_width == 0 or not known(measure.p):
+        return ""
+    p = p_value(measure.p)
+    return f"df {degrees(measure.interval.df)}, p {p if p.startswith('<') else f'= {p}'}"
 
 
 def evidence_anchor(one: Judgement, chapter: Chapter) -> str:

@@ -83,6 +83,15 @@ def p_value(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.2g}"
 
 
+def degrees(df: float | None) -> str:
+    """Degrees of freedom.
+
+    >>> degrees(3.04), degrees(float("inf")), degrees(None)
+    ('3.0', '–', '–')
+    """
+    return NOTHING if df is None or not known(df) or math.isinf(df) else f"{df:.1f}"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A plain number with so many significant digits, no exponent for everyday sizes.
 

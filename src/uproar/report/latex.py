@@ -69,35 +69,37 @@ def code(name: object) -> str:
 def latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str) -> str:
     """A table; heads that start with > are of numbers and stand at the right. Cells are LaTeX already.
 
+    One that is wider than the page is made smaller.
+
     >>> print(latex_table(["name", ">n"], [["a", "1"]], "All.", "all"))
-    % needs \\usepackage{booktabs}
+    % needs \\usepackage{booktabs,graphicx}
     \\begin{table}
     \\centering
     \\caption{All.}
     \\label{tab:all}
-    \\begin{tabular}{lr}
+    \\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{\\begin{tabular}{lr}
     \\toprule
     name & n \\\\
     \\midrule
     a & 1 \\\\
     \\bottomrule
-    \\end{tabular}
+    \\end{tabular}}
     \\end{table}
     """
     marks = "".join("r" if head.startswith(">") else "l" for head in heads)
     lines = [
-        r"% needs \usepackage{booktabs}",
+        r"% needs \usepackage{booktabs,graphicx}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{caption}}}",
         rf"\label{{tab:{label}}}",
-        rf"\begin{{tabular}}{{{marks}}}",
+        rf"\resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{\begin{{tabular}}{{{marks}}}",
         r"\toprule",
         _row([head.removeprefix(">") for head in heads]),
         r"\midrule",
         *map(_row, rows),
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
         r"\end{table}",
     ]
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from uproar.report.formatting import (
     NOTHING,
     advantage_points,
     capital,
+    degrees,
     known,
     p_value,
     points,
@@ -36,7 +37,8 @@ MAIN = "report.tex"
 """The document that takes everything in."""
 ALL_FIGURES = "figures.pdf"
 """Every figure, a page each."""
-PAIR_HEADS = ["method", "against", ">difference", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
+TEST_HEADS = [r">95\,\% interval", ">df", ">$p$", ">$p$ (Holm)", ">$n$", "verdict"]
+PAIR_HEADS = ["method", "against", ">difference", *TEST_HEADS]
 
 
 def latex_files(results: Results) -> dict[str, bytes]:
@@ -82,16 +84,18 @@ def _chapter_tables(chapter: Chapter) -> dict[str, str]:
         rows = [
             [
                 code(r["estimator"]),
-                *_escaped(advantage_points(r), span(r["low"], r["high"]), p_value(r["p_holm"]), r["n"], r["verdict"]),
+                *_escaped(advantage_points(r), span(r["low"], r["high"]), *_test(r["df"], r["p"], r["p_holm"])),
+                *_escaped(r["n"], r["verdict"]),
             ]
             for r in one.rows
         ]
-        heads = ["estimator", ">advantage", r">95\,\% interval", ">$p$ (Holm)", ">$n$", "verdict"]
+        heads = ["estimator", ">advantage", *TEST_HEADS]
         unable = "Unable to judge here, the negative control failed. " if one.unable else ""
         early = " In brackets: allowing for stopping early." if any(map(stopped_early, one.rows)) else ""
         caption = _caption(
             f"{unable}{one.figure.title}. {capital(chapter.section.score)} points against a random ranking ({where}); "
-            f"n counts replicates, p is adjusted by Holm's method over {len(rows)} comparisons.{early}",
+            f"n counts replicates, p is that of each alone and adjusted by Holm's method over {len(rows)} "
+            f"comparisons.{early}{_notes((r['estimator'], r['note']) for r in one.rows)}",
             chapter.quality,
         )
         tables[f"tables/{name}.tex"] = latex_table(heads, rows, caption, name)
@@ -109,21 +113,36 @@ def _evaluator_table(part: EvaluatorPart, name: str, where: str, quality: Networ
     caption = _caption(
         f"The evaluator ({where}) on {asked}: bits of log-loss that an image's own mask costs beyond the same mask at "
         f"another place, and its lead over random rankings and over the ranking that never looks at the "
-        f"network and is beaten least clearly, with 95 % intervals; p is adjusted by Holm's method over "
-        f"{len(part.rows)} methods.",
+        f"network and is beaten least clearly, with 95 % intervals and degrees of freedom; p is that of each alone "
+        f"and adjusted by Holm's method over {len(part.rows)} methods; {part.rows[0]['replicates']} evaluators, "
+        f"{part.rows[0]['n']} images.{_notes((r['estimator'], r['note']) for r in part.rows)}",
         quality,
     )
     rows = [
         [
             code(r["estimator"]),
-            *(_bits(r, "score"), _bits(r, "over_random", "over_random"), escaped(p_value(r["p_random"]))),
-            *(_bits(r, "margin", "margin"), escaped(p_value(r["p_network_free"]))),
+            _bits(r, "score"),
+            _bits(r, "over_random", "over_random"),
+            *_escaped(*_test(r["over_random_df"], r["over_random_p"], r["p_random"])),
+            _bits(r, "margin", "margin"),
+            *_escaped(*_test(r["margin_df"], r["margin_p"], r["p_network_free"])),
             escaped(r["verdict"].replace("the best network-free ranking", "both")),
         ]
         for r in part.rows
     ]
-    heads = ["method", ">score", ">over random", ">$p$", ">over network-free", ">$p$", "verdict"]
+    test = TEST_HEADS[1:4]
+    heads = ["method", ">score", ">over random", *test, ">over network-free", *test, "verdict"]
     return latex_table(heads, rows, caption, name)
+
+
+def _test(df: float | None, p: float | None, adjusted: float | None) -> tuple[str, str, str]:
+    """Degrees of freedom, p alone and p adjusted."""
+    return degrees(df), p_value(p), p_value(adjusted)
+
+
+def _notes(noted: Iterable[tuple[str, str]]) -> str:
+    """What is said of single rows, at the end of a caption."""
+    return "".join(f" {name}: {note}." for name, note in noted if note)
 
 
 def _bits(row: Mapping[Hashable, Any], name: str, interval: str = "") -> str:
@@ -138,7 +157,8 @@ def _bits(row: Mapping[Hashable, Any], name: str, interval: str = "") -> str:
 def _pairs_table(table: PairTable, name: str, where: str, quality: NetworkQuality | None) -> str:
     caption = _caption(
         f"{table.title}. {capital(table.score)} points by which the first method leads under {table.protocol.label} "
-        f"({where}); paired t-tests over n replicates, p adjusted by Holm's method over {len(table.pairs)} pairs.",
+        f"({where}); t-tests of differences paired over n replicates, p of each alone and adjusted by Holm's method "
+        f"over {len(table.pairs)} pairs.{_own_errors(table.pairs)}",
         quality,
     )
     rows = [_pair(pair, points(pair.difference), span(pair.low, pair.high)) for pair in table.pairs]
@@ -192,7 +212,7 @@ def _metric_pairs(table: ScoreTable, metric: Metric, name: str, quality: Network
     pairs = table.pairs[metric.name]
     caption = _caption(
         f"{metric_title(table, metric)}. Differences of {metric.name} ({metric.direction}) on the same images, over "
-        f"{table.basis}; p adjusted by Holm's method over {len(pairs)} pairs.",
+        f"{table.basis}; p of each alone and adjusted by Holm's method over {len(pairs)} pairs.{_own_errors(pairs)}",
         quality,
     )
     rows = [_pair(pair, score(pair.difference), score_span(pair.low, pair.high)) for pair in pairs]
@@ -200,9 +220,18 @@ def _metric_pairs(table: ScoreTable, metric: Metric, name: str, quality: Network
 
 
 def _pair(pair: Pair, difference: str, interval: str) -> list[str]:
-    verdict = "better" if pair.decided else "cannot tell" if pair.ranked else "not ranked"
-    numbers = _escaped(difference, interval, p_value(pair.p), pair.n)
-    return [code(pair.better), code(pair.worse), *numbers, verdict]
+    star = "*" if pair.note else ""
+    numbers = _escaped(difference, interval, *_test(pair.df, pair.p_alone, pair.p), pair.sample, pair.verdict + star)
+    return [code(pair.better), code(pair.worse), *numbers]
+
+
+def _own_errors(pairs: Iterable[Pair]) -> str:
+    """What the star behind a verdict means, where there is one: pairs are too many to give each its note."""
+    if not any(pair.note for pair in pairs):
+        return ""
+    return (
+        " Star: tested with a standard error larger than the pooled one, or without an interval since nothing varies."
+    )
 
 
 def _escaped(*cells: object) -> list[str]:

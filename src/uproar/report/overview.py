@@ -194,7 +194,9 @@ def _deciding_number(one: KeptStudy, row: pd.Series) -> str:
     """The number that decides, what it is, and of how many it is one."""
     own = one.claims[["claim", "task", "model"]].eq(row[["claim", "task", "model"]]).all(axis=1)
     parts = f" (1 of {own.sum()})" if own.sum() > 1 else ""
-    interval = Interval(row["effect"], row["low"], row["high"], level=row.get("level", LEVEL))
+    note = row.get("note", "")
+    ends = {"level": row.get("level", LEVEL), "note": note if isinstance(note, str) else ""}
+    interval = Interval(row["effect"], row["low"], row["high"], **ends)
     return f"{effect(interval)}: {text(row['what'])}{parts}"
 
 

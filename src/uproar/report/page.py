@@ -19,7 +19,7 @@ from uproar.report.answer import as_html, lead_as_html
 from uproar.report.audits import trust_of
 from uproar.report.canvas import dark_colours
 from uproar.report.claims import KINDS as CLAIM_KINDS
-from uproar.report.claims import evidence_anchor, interval_text, undrawn_by_reason
+from uproar.report.claims import claim_test, evidence_anchor, interval_text, undrawn_by_reason
 from uproar.report.document import Chapter
 from uproar.report.evaluator_tables import evaluator_tables
 from uproar.report.formatting import NOTHING, clean, listed, number
@@ -112,7 +112,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    names = ("clean", "known", "number", "p_value", "percent", "pieces", "points")
+    names = ("clean", "degrees", "known", "number", "p_value", "percent", "pieces", "points")
     environment.filters |= {
         name: getattr(formatting, name) for name in (*names, "score", "shortened", "signed", "stopped_early")
     }
@@ -122,6 +122,7 @@ def _environment() -> jinja2.Environment:
         "address": data_address,
         "claim_kind": lambda outcome: CLAIM_KINDS[outcome],
         "interval_text": interval_text,
+        "claim_test": claim_test,
         "guide": guide_of,
         "recovery": recovery_words,
         "as_html": as_html,

@@ -33,6 +33,21 @@ class Pair:
     """Before Holm's correction."""
     df: float | None = None
     note: str = ""
+    replicates: int = 1
+
+    @property
+    def sample(self) -> str:
+        """How many there are of each kind: replicates, images, or both.
+
+        >>> Pair("a", "b", 0.1, 0.0, 0.2, 0.04, 200, True, replicates=3).sample
+        '3 × 200'
+        """
+        return str(self.n) if self.replicates in (1, self.n) else f"{self.replicates} × {self.n}"
+
+    @property
+    def verdict(self) -> str:
+        """What was decided, in words that need no names."""
+        return "better" if self.decided else "cannot tell" if self.ranked else "not ranked"
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,8 @@ def pairs_of(frame: pd.DataFrame, sign: int = 1) -> tuple[Pair, ...]:
         names, decided = (str(row["better"]), str(row["worse"])), row["side"] == 1 and difference is not None
         alone, df = numbers((row.get("p", math.nan), row.get("df", math.nan)))
         ranked, note = bool(row["ranked"]), str(row.get("note", ""))
-        pairs.append(Pair(*names, difference, low, high, p, int(row["n"]), decided, ranked, alone, df, note))
+        n, replicates = int(row["n"]), int(row.get("replicates", 1))
+        pairs.append(Pair(*names, difference, low, high, p, n, decided, ranked, alone, df, note, replicates))
     return tuple(pairs)
 
 

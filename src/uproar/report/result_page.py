@@ -18,9 +18,21 @@ import pandas as pd
 from uproar import remaining_time
 from uproar.report.anonymous import folders_of, without, without_paths
 from uproar.report.answer import as_markdown
+from uproar.report.claims import claim_test
 from uproar.report.document import Chapter, chapters_of
 from uproar.report.figures import Figure, Pictures
-from uproar.report.formatting import NOTHING, known, level_text, number, p_value, points, slug, span, stopped_early
+from uproar.report.formatting import (
+    NOTHING,
+    degrees,
+    known,
+    level_text,
+    number,
+    p_value,
+    points,
+    slug,
+    span,
+    stopped_early,
+)
 from uproar.report.markdown import code, text
 from uproar.report.page import TEMPLATES
 from uproar.report.printing import draw
@@ -131,6 +143,7 @@ def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chap
         "groups": _groups,
         "known": known,
         "metric_cell": _metric_cell,
+        "degrees": degrees,
         "p_value": p_value,
         "points": points,
         "stopped_early": stopped_early,
@@ -152,6 +165,7 @@ def _page(name: str, results: Results, study: StudyText, chapters: Sequence[Chap
         NOTHING=NOTHING,
         counted=counted,
         effect=effect,
+        claim_test=claim_test,
         span=span,
         tally=tally,
         work_time=_work_time,
@@ -201,10 +215,12 @@ def duration(seconds: float | None) -> str:
 def effect(interval: Interval) -> str:
     """A number with its interval.
 
-    >>> effect(Interval(0.1234, 0.1))
-    '+0.123 (+0.100 to –)'
+    >>> effect(Interval(0.1234)), effect(Interval(0.1234, note="nothing varies"))
+    ('+0.123 (no interval)', '+0.123 (no interval: nothing varies)')
     >>> effect(Interval(0.1234, 0.1, 0.2, level=0.9967)).replace("\u00a0", " ")
     '+0.123 (+0.100 to +0.200 at 99.7 %)'
     """
-    ends = [NOTHING if end != end else f"{end:+.3f}" for end in (interval.low, interval.high)]
-    return f"{interval.value:+.3f} ({ends[0]} to {ends[1]}{level_text(interval.level, ' at ')})".replace("-", "−")
+    ends = f"{interval.low:+.3f} to {interval.high:+.3f}{level_text(interval.level, ' at ')}"
+    if interval.low != interval.low:
+        ends = f"no interval: {interval.note}" if interval.note else "no interval"
+    return f"{interval.value:+.3f} ({ends})".replace("-", "−")

@@ -30,7 +30,15 @@ from uproar.report.formatting import LEVEL, advantage_points, capital, clean, kn
 from uproar.report.images import map_colours
 from uproar.report.section import Section
 from uproar.report.style import REFERENCE, Style
-from uproar.report.titles import cost_title, gallery_title, picture_title, retraining_title, ties_title, verdict_title
+from uproar.report.titles import (
+    asked_network,
+    cost_title,
+    gallery_title,
+    picture_title,
+    retraining_title,
+    ties_title,
+    verdict_title,
+)
 from uproar.results.study import Picture
 from uproar.statistics.design import BASELINE
 
@@ -313,7 +321,7 @@ def _pictures(section: Section, picture: Picture, protocol: str, place: int) -> 
         for e in names
     )
     reading = (
-        f"Above each image: test {section.score} of networks trained on images changed this way, "
+        f"Above each image: test {section.score} of {asked_network(section, protocol)[1]}, "
         f"mean over replicates. {'Higher' if keeps else 'Lower'} is better; the best of each column is "
         "bold. The image itself comes from the first replicate."
     )

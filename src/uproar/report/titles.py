@@ -64,9 +64,19 @@ def picture_title(section: Section, protocol: str, fractions: list[float]) -> st
     e, t = max(gaps, key=lambda key: gaps[key])
     own, other = (section.accuracy(protocol, name, t) for name in (e, BASELINE))
     return (
-        f"With {percent(t, 0)} of the pixels {word}, a retrained network reaches {percent(own)} if "
+        f"With {percent(t, 0)} of the pixels {word}, {asked_network(section, protocol)[0]} reaches {percent(own)} if "
         f"{shortened(e, 48)} chooses them and {percent(other)} if chance does"
     )
+
+
+def asked_network(section: Section, protocol: str) -> tuple[str, str]:
+    """Which network gives the accuracies of a protocol: in a sentence about one, and as what they are of."""
+    kind = section.protocols[protocol]
+    if kind.evaluator:
+        return "the evaluator", "the evaluator, which was trained with masks that know nothing of the image"
+    if kind.retrains:
+        return "a retrained network", "networks trained on images changed this way"
+    return "the original network", "the original network on images changed this way"
 
 
 def gallery_title(signed: list[str], total: int) -> str:

@@ -71,16 +71,25 @@ class Measure:
         return replace(self, interval=self.interval.at_level(1 - self.alpha / factor))
 
     @property
+    def inside(self) -> bool:
+        """Whether the number itself lies in the claimed range."""
+        return self.above < self.interval.value < self.below
+
+    @property
+    def p(self) -> float:
+        """Two-sided p of the number lying at the nearer end of the claimed range; NaN without an interval."""
+        if not self.inside:
+            return self.interval.p_against(self.above if self.interval.value <= self.above else self.below)
+        bounds = [bound for bound in (self.above, self.below) if math.isfinite(bound)]
+        return max((self.interval.p_against(bound) for bound in bounds), default=0.0)
+
+    @property
     def support(self) -> float:
         """How surely the number lies in the claimed range: 1 - p where it does, p - 1 where it does not, 0 unknown."""
-        bounds = [bound for bound in (self.above, self.below) if math.isfinite(bound)]
-        p = max((self.interval.p_against(bound) for bound in bounds), default=0.0)
+        p = self.p
         if math.isnan(p):
             return 0.0
-        if self.above < self.interval.value < self.below:
-            return 1 - p
-        crossed = self.above if self.interval.value <= self.above else self.below
-        return self.interval.p_against(crossed) - 1
+        return 1 - p if self.inside else p - 1
 
     @property
     def margin(self) -> float:
@@ -160,14 +169,19 @@ class Judgement:
 
 
 ABOUT = ("claim", "paper", "place", "says", "published", "outcome")
-NUMBERS = (*("what", "n", "of", "replicates", "effect", "low", "high", "level", "df"), *("claimed", "part", "decides"))
+NUMBERS = (
+    *("what", "n", "of", "replicates", "effect", "low", "high", "level", "df", "p"),
+    *("claimed", "part", "decides", "note"),
+)
 BEHIND = ("evidence", "reason", "task", "model")
 
 
 def claims_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
     """One row per number behind each claim: `part` is its own outcome, `decides` whether the claim hangs on it.
 
-    `low` and `high` are the interval at `level`: 95 %, and for the number that decides the level that decides.
+    `low` and `high` are the interval at `level`: 95 %, and for the number that decides the level that decides; `p` is
+    that of the number lying at the nearer end of the claimed range, two-sided and alone; `note` says why there is no
+    interval, or that it is wider than the pooled variance would make it.
     """
     rows: list[dict[str, Any]] = []
     for one in judgements:
@@ -183,6 +197,6 @@ def _number(measure: Measure) -> dict[str, Any]:
     return {
         "what": measure.what,
         **interval.as_row("effect", with_n=True),
-        **{name: getattr(interval, name) for name in ("replicates", "level", "df")},
-        **{"of": measure.of, "claimed": measure.claimed, "part": measure.outcome},
+        **{name: getattr(interval, name) for name in ("replicates", "level", "df", "note")},
+        **{"of": measure.of, "p": measure.p, "claimed": measure.claimed, "part": measure.outcome},
     }

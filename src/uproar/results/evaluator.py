@@ -66,7 +66,7 @@ VERDICT_COLUMNS = {
     "margin_low": "lower end of its 95 % interval, for this pair alone",
     "margin_high": "upper end",
     "margin_df": "degrees of freedom of its t-test",
-    "margin_p": "of not beating every network-free ranking, for this method alone: the largest p of them",
+    "margin_p": "of not beating every network-free ranking, for this method alone: the largest p, 1 if not ahead",
     "p_network_free": "the same, adjusted by Holm's method over the methods",
     "side": "2: better than every network-free ranking; 1: better than random; -1: worse than random; 0: cannot tell",
     "verdict": "the same in words",

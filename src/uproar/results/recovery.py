@@ -160,7 +160,7 @@ def judge_recovery(table: pd.DataFrame, judge: str, kinds: Iterable[str] = MATTE
     own, kinds = table[table["judge"] == judge], tuple(kinds)
     matter = own[own["kind"].isin(kinds) & own["counts"].astype(bool)]
     by_task = matter.groupby("task", sort=False)["tau"].mean()
-    recovery = _clipped(mean_interval(by_task.to_numpy(dtype=float)))
+    recovery = _clipped(mean_interval(by_task.to_numpy(dtype=float), exact=True))
     by_kind = {str(kind): float(tau) for kind, tau in own.groupby("kind", sort=False)["tau"].mean().items()}
     wrong = float(matter["wrong"].mean()) if len(matter) else float("nan")
     needed, spread = (float(np.median(matter[name])) if len(matter) else float("nan") for name in ("needed", "spread"))

@@ -91,7 +91,7 @@ class ReplicatedMetric:
                 "n": self.images,
                 "nan": self.undefined,
                 "tied": self.tied,
-                "note": self.note,
+                "note": self.note or interval.note,
                 "higher_is_better": self.higher_is_better,
             }
         )

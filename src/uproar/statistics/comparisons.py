@@ -20,11 +20,10 @@ import pandas as pd
 from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.design import ALPHA, BASELINE
-from uproar.statistics.intervals import Interval, Measurements, nanmean, t_interval
+from uproar.statistics.intervals import ROUNDING, Interval, Measurements, nanmean, t_interval
 from uproar.statistics.multiple_testing import holm, sides
-from uproar.statistics.paired import ROUNDING
 from uproar.statistics.twoway import Components, components, contrasts, own_error_note, pair_variance
-from uproar.wording import counted
+from uproar.wording import counted, series
 
 COLUMNS = {
     "better": "the method with the better value",
@@ -40,7 +39,7 @@ COLUMNS = {
     "ranked": "whether both methods are ranked; other pairs are not tested",
     "n": "what was paired: replicates under a protocol, images under a metric",
     "replicates": "replicates in which both have a value",
-    "note": "where the test uses a larger standard error than the one pooled over all methods: how much larger",
+    "note": "why there is no interval, or how many times the pooled standard error is the one that the test uses",
 }
 """The columns of a table of comparisons."""
 _FIELDS = ("low", "high", "df", "p", "n", "replicates", "note")
@@ -84,7 +83,7 @@ def compare_rows(rows: Mapping[str, np.ndarray], pairs: Iterable[tuple[str, str]
             return _pair_interval(parts, rows[first], rows[second], (others.index(first), others.index(second)))
         row = names.index(second if first == BASELINE else first)
         interval = t_interval(fit.difference[row], fit.se[row], fit.df[row], int(fit.n[row]))
-        interval = replace(interval, note=own_error_note(fit.guarded[row], fit.df[row]))
+        interval = replace(interval, note=interval.note or own_error_note(fit.guarded[row], fit.df[row]))
         return -interval if first == BASELINE else interval
 
     return {pair: difference(*pair) for pair in pairs}
@@ -221,10 +220,11 @@ def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
         pairs = f"Holm over {total} pairs" if total > 1 else "one pair"
         return f"no two of {methods} methods can be told apart {basis} ({pairs})"
     others = f"{wins.max()} of {methods - 1} other methods" if methods > 2 else "the other method"
-    return (
-        f"{wins.idxmax()} beats {others}; {wins.sum()} of {total} pair{'s' * (total > 1)} "
-        f"decided {basis} (Holm over the pairs)"
-    )
+    most = [str(name) for name in wins.index[wins == wins.max()]]
+    who = f"{series(most)} {'beats' if len(most) == 1 else 'each beat'}"
+    if len(most) > 3:
+        who = f"{len(most)} methods each beat"
+    return f"{who} {others}; {wins.sum()} of {total} pair{'s' * (total > 1)} decided {basis} (Holm over the pairs)"
 
 
 def _row(first: str, second: str, difference: Interval, higher_is_better: bool) -> dict[str, object]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from uproar.seeds import key
 from uproar.statistics.design import LEVEL
-from uproar.statistics.intervals import Interval, Numbers, Scale, nanmean, standard_error, to_fisher
+from uproar.statistics.intervals import ROUNDING, Interval, Numbers, Scale, nanmean, standard_error, to_fisher
 
 FEW = 3
 """Fewer pairs than this have no correlation."""
@@ -163,8 +163,11 @@ def _replicated(numbers: Numbers, images: int, scale: Scale) -> Interval:
     to = to_fisher if scale == "fisher" else np.asarray
     variance = float(to(drawn).var(ddof=1)) if len(drawn) >= RESAMPLES // 2 else math.nan
     error, df = standard_error(to(numbers[:, 0]), variance, images)
+    if not error > ROUNDING:
+        note = "the same in every replicate and resample of the images: it has no interval"
+        return Interval(value, n=images, replicates=len(numbers), note=note if error <= ROUNDING else "")
     known = Interval(value, value, value, images, len(numbers), float(df), scale=scale, error=float(error))
-    interval = known.at_level(LEVEL) if math.isfinite(error) else replace(known, low=math.nan, high=math.nan)
+    interval = known.at_level(LEVEL)
     return replace(interval, p=interval.p_against(0.0))
 
 

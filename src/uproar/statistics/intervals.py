@@ -27,8 +27,14 @@ Numbers = NDArray[np.float64]
 Scale = Literal["linear", "fisher", "logit"]
 """On which scale an interval is symmetric: the estimate's own, arctanh of a correlation, the logit between limits."""
 Limits = tuple[float, float]
-_UNLIMITED: Limits = (-math.inf, math.inf)
+UNLIMITED: Limits = (-math.inf, math.inf)
 _NEAR_ONE = 1 - 1e-12
+ROUNDING = 1e-12
+"""Values that vary by less than this share of the largest do not vary: the rest is rounding."""
+NO_SPREAD = "the replicates do not vary at all: are they copies of one run?"
+"""Why there is no interval and no test over replicates."""
+SAME_EVERYWHERE = "the same in every image: it has no interval, and p is that of as many equal signs"
+"""Why there is no interval over the images of one replicate."""
 
 
 def to_fisher(correlation: ArrayLike) -> Numbers:
@@ -72,14 +78,14 @@ class Interval:
     """Two-sided p of "the value is 0"; NaN where there is no test."""
     level: float = LEVEL
     scale: Scale = "linear"
-    limits: Limits = _UNLIMITED
+    limits: Limits = UNLIMITED
     """The range of what is estimated, where ends were cut to it or lie in it by their scale."""
     error: float = math.nan
     """The standard error on the scale, where it does not follow from the ends."""
     centre: float = math.nan
     """The middle of the interval on the scale, where it is not the value."""
     note: str = ""
-    """That its standard error is larger than the pooled one, where it is (`twoway.own_error_note`)."""
+    """Why it has no ends, or that its standard error is larger than the pooled one (`twoway.own_error_note`)."""
 
     @property
     def side(self) -> int:
@@ -146,8 +152,9 @@ class Interval:
         return replace(self, low=max(self.low, low), high=min(self.high, high), limits=(low, high), error=error)
 
     def text(self, scale: float = 1.0, digits: int = 2) -> str:
-        """Value and half width, e.g. `0.31 ± 0.04`."""
-        return f"{scale * self.value:.{digits}f} ± {scale * self.half_width:.{digits}f}"
+        """Value and half width, e.g. `0.31 ± 0.04`; the value alone where there is no interval."""
+        value = f"{scale * self.value:.{digits}f}"
+        return value if math.isnan(self.half_width) else f"{value} ± {scale * self.half_width:.{digits}f}"
 
     def as_row(self, name: str = "mean", prefix: str = "", with_n: bool = False) -> dict[str, float]:
         """Columns of a table: the value under a name, `low` and `high` behind a prefix, and `n` where asked for."""
@@ -188,7 +195,7 @@ class Measurements:
         """(replicates,): the metric's number of each replicate."""
         return nanmean(self.by_image, 1) if self.statistic is None else self.statistic
 
-    def interval(self, between: tuple[float, float] | None = None, limits: Limits = _UNLIMITED) -> Interval:
+    def interval(self, between: tuple[float, float] | None = None, limits: Limits = UNLIMITED) -> Interval:
         """The mean over replicates with an interval that allows for other replicates and other images.
 
         `between` is the variance of that mean over replicates with its degrees of freedom, where it is known better
@@ -200,14 +207,14 @@ class Measurements:
         if between is None and np.isfinite(limits).all():
             return bounded_interval(by_replicate, variance, n, limits)
         interval = replicated_interval(by_replicate, variance, n, between)
-        return interval if limits == _UNLIMITED else interval.clipped(*limits)
+        return interval if limits == UNLIMITED else interval.clipped(*limits)
 
     def _components(self) -> tuple[Numbers, float, int]:
         """The number of each replicate, the variance of their mean over images, and how many images there are."""
         if self.statistic is None or self.resampled is None:
             return _crossed(self.by_image)
         used = np.isfinite(self.statistic)
-        n = int(np.isfinite(self.by_image[used]).any(0).sum())
+        n = self.by_image.shape[1]  # all images make a statistic, also where it has no value of a single one
         draws = self.resampled[used].mean(0) if used.any() else np.zeros(0)
         draws = draws[np.isfinite(draws)]
         return self.statistic[used], float(draws.var(ddof=1)) if len(draws) > 1 else math.nan, n
@@ -216,27 +223,29 @@ class Measurements:
 def t_interval(value: float, error: float, df: float, n: int) -> Interval:
     """Student's interval of a value over n replicates, from its standard error; NaN ends and p without one."""
     if not error > 0:
-        return Interval(float(value), n=n, replicates=n)
+        return Interval(float(value), n=n, replicates=n, note=NO_SPREAD if n > 1 else "")
     half = float(t_quantile(df) * error)
     p = float(two_sided_p(value, error, df))
     return Interval(float(value), float(value) - half, float(value) + half, n, n, float(df), p)
 
 
-def mean_interval(values: ArrayLike) -> Interval:
-    """Student's interval of the mean of independent values; NaN do not count, and fewer than two have no interval.
+def mean_interval(values: ArrayLike, exact: bool = False) -> Interval:
+    """Student's interval of the mean of independent values; NaN do not count.
+
+    Fewer than two values have no interval, nor have values that do not vary. With `exact` those are known exactly: for
+    what no chance is in, such as the similarity of maps that are the same.
 
     >>> print(mean_interval([0.4, 0.5, 0.6]))
     0.50 [0.25, 0.75]
+    >>> print(mean_interval([0.5, 0.5]), mean_interval([0.5, 0.5], exact=True))
+    0.50 [nan, nan] 0.50 [0.50, 0.50]
     """
     finite = np.asarray(values, dtype=float).ravel()
     finite = finite[np.isfinite(finite)]
     n, mean = len(finite), float(finite.mean()) if len(finite) else math.nan
-    if n < 2:
-        return Interval(mean, n=n, replicates=n)
-    error = float(finite.std(ddof=1) / math.sqrt(n))
-    half = float(t_quantile(n - 1)) * error
-    p = float(two_sided_p(mean, error, n - 1))
-    return Interval(mean, mean - half, mean + half, n, n, n - 1, p)
+    if n > 1 and finite.std() > ROUNDING * np.abs(finite).max():
+        return t_interval(mean, float(finite.std(ddof=1) / math.sqrt(n)), n - 1, n)
+    return Interval(mean, mean, mean, n, n) if n > 1 and exact else t_interval(mean, math.nan, math.nan, n)
 
 
 def crossed_mean(values: ArrayLike, between: tuple[float, float] | None = None) -> Interval:
@@ -276,7 +285,8 @@ def replicated_interval(
 ) -> Interval:
     """The mean of one number per replicate; `image_variance` is its variance over samples of the images.
 
-    Where nothing varies, p is that of as many equal signs as there are images.
+    Where nothing varies there is no interval, and with several replicates no test; of one replicate p is that of as
+    many equal signs as there are images.
 
     >>> interval = replicated_interval([0.4, 0.5, 0.6], 0.0, 100)
     >>> round(interval.value, 3), round(interval.low, 3), round(interval.high, 3), round(interval.df, 3)
@@ -285,10 +295,12 @@ def replicated_interval(
     values = np.asarray(by_replicate, dtype=float)
     mean = float(values.mean()) if values.size else math.nan
     error, df = (float(part) for part in standard_error(values, image_variance, images, between))
+    if error <= ROUNDING * np.abs(values).max(initial=0):
+        if len(values) > 1:
+            return Interval(mean, n=images, replicates=len(values), note=NO_SPREAD)
+        return Interval(mean, n=images, p=2.0 ** (1 - images) if mean else 1.0, note=SAME_EVERYWHERE)
     half = float(t_quantile(max(df, 1))) * error
     p = float(two_sided_p(mean, error, df))
-    if error == 0:
-        p = 1.0 if mean == 0 else min(1.0, 2.0 ** (1 - images))
     return Interval(mean, mean - half, mean + half, images, len(values), df, p)
 
 

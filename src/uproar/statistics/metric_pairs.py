@@ -60,6 +60,7 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
     resampled = np.array([_mean_matrix(everything[:, :, draws.integers(n, size=n)]) for _ in range(DRAWS)])
     by_seed = np.stack([_mean_matrix(one[None]) for one in everything])
     error, df = standard_error(by_seed, nanmean((resampled - nanmean(resampled)) ** 2), n)
+    error = np.where(error > 0, error, np.nan)  # nothing varies: no interval and no test
     half = t_quantile(df) * error
     rows = []
     for i, j in itertools.combinations(range(len(data.metrics)), 2):
@@ -71,8 +72,8 @@ def pairwise(data: ValuesPerImage, clean: Numbers | None, seed: int = 0) -> pd.D
                 "metric": data.metrics[i],
                 "other": data.metrics[j],
                 "over_images": over[i, j],
-                "over_low": max(-1.0, over[i, j] - half[i, j]),
-                "over_high": min(1.0, over[i, j] + half[i, j]),
+                "over_low": np.clip(over[i, j] - half[i, j], -1, 1),
+                "over_high": np.clip(over[i, j] + half[i, j], -1, 1),
                 "given_clean_score": _mean_partial(data.values[i], data.values[j], clean),
                 "over_error": error[i, j],
                 "over_df": df[i, j],

@@ -9,9 +9,6 @@ from uproar.errors import NotApplicable
 from uproar.statistics.intervals import Interval, mean_interval
 from uproar.wording import counted
 
-ROUNDING = 1e-12
-"""Differences that vary by less than this share of the largest value do not vary: the rest is rounding."""
-
 
 def paired_difference(first: pd.Series | np.ndarray, second: pd.Series | np.ndarray) -> Interval:
     """The mean difference with its interval, refused for fewer than two replicates; series are matched by their index.

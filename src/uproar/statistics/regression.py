@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from uproar.seeds import key
 from uproar.statistics.bootstrap import percentile_interval
 from uproar.statistics.correlation import pearson
-from uproar.statistics.intervals import Interval, Numbers, t_quantile
+from uproar.statistics.intervals import ROUNDING, Interval, Numbers, t_interval
 
 DRAWS = 2000
 SPREAD = 1e-9
@@ -86,7 +86,7 @@ def signed_r_squared(x: ArrayLike, y: ArrayLike) -> float:
 def line_interval(x: Numbers, y: Numbers) -> Interval:
     """`signed_r_squared` of the mean of y over x; y is (replicates, points).
 
-    The interval is the jackknife's over replicates: the points are taken as given.
+    The interval is the jackknife's over replicates, where these vary: the points are taken as given.
 
     >>> x = np.arange(8.0)
     >>> noise = np.random.default_rng(0).normal(size=(5, 8))
@@ -100,5 +100,4 @@ def line_interval(x: Numbers, y: Numbers) -> Interval:
         return Interval(value, n=n, replicates=n)
     without = np.array([signed_r_squared(x, np.delete(y, i, 0).mean(0)) for i in range(n)])
     error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    half = float(t_quantile(n - 1)) * error
-    return Interval(value, value - half, value + half, n, n, n - 1).clipped(-1.0, 1.0)
+    return t_interval(value, error if error > ROUNDING else math.nan, n - 1, n).clipped(-1.0, 1.0)

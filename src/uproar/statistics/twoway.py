@@ -26,8 +26,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from uproar.statistics.intervals import Numbers, nanmean, satterthwaite, two_sided_p
-from uproar.statistics.paired import ROUNDING
+from uproar.statistics.intervals import ROUNDING, Numbers, nanmean, satterthwaite, two_sided_p
 
 Estimate = tuple[Numbers, ArrayLike]
 """A variance with its degrees of freedom."""

@@ -14,7 +14,7 @@ import pandas as pd
 from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEVEL
-from uproar.statistics.intervals import t_quantile
+from uproar.statistics.intervals import NO_SPREAD, t_quantile
 from uproar.statistics.multiple_testing import check_share, holm, interim_alpha, sides
 from uproar.statistics.twoway import Contrasts, contrasts, noncentrality, own_error_note
 from uproar.wording import counted
@@ -165,7 +165,7 @@ def _note(fit: Contrasts, row: int, baseline: str) -> str:
     if fit.n[row] < 2:
         return f"a test needs two replicates shared with {baseline}"
     if not np.isfinite(fit.se[row]):
-        return "the replicates do not vary at all: are they copies of one run?"
+        return NO_SPREAD
     return own_error_note(fit.guarded[row], fit.df[row])
 
 

@@ -29,9 +29,9 @@ def _mosaics(evidence: ClaimEvidence, disconnected: bool) -> str:
 def _share(
     evidence: ClaimEvidence, metric: str, name: str, above: float = -float("inf"), below: float = 2.0
 ) -> Measure:
-    """The share of positive relevance in the right cell."""
+    """The share of positive relevance in the right cell, with the interval of the table of metrics."""
     values = evidence.per_replicate(metric, evidence.estimator(name))
-    return evidence.over_images(f"{metric} of {name}", values, above=above, below=below)
+    return evidence.over_images(f"{metric} of {name}", values, limits=(0.0, 1.0), above=above, below=below)
 
 
 @declare("difull-gradient")
