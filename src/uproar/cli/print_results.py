@@ -175,7 +175,7 @@ def _print_notes(noted: Iterable[tuple[str, str]]) -> None:
         names.setdefault(note, []).append(name)
     for note, some in names.items():
         if note:
-            output.print(escape(f"{', '.join(some)}: {note}."), style="dim", soft_wrap=True, highlight=False)
+            output.print(escape(f"{', '.join(some)}: {note}."), style="dim", highlight=False)
 
 
 def _test(df: float, p: float, p_holm: float) -> tuple[str, str, str]:

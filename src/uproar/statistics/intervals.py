@@ -307,7 +307,8 @@ def replicated_interval(
 def bounded_interval(by_replicate: ArrayLike, image_variance: float, images: int, limits: Limits) -> Interval:
     """The mean of one number per replicate, each a mean of values between two limits; symmetric on the logit scale.
 
-    The value is the plain mean, which the interval holds; see `logit_mean`.
+    The value is the plain mean, which the interval holds; see `logit_mean`. Values that are all the same inside the
+    limits have no interval.
 
     >>> print(bounded_interval([0.97, 0.99, 0.95], 0.0001, 200, (0, 1)))
     0.97 [0.75, 1.00]
@@ -320,6 +321,8 @@ def bounded_interval(by_replicate: ArrayLike, image_variance: float, images: int
         return plain
     shares = np.clip((values - limits[0]) / span, 0, 1)
     centre, error, df = (float(part) for part in logit_mean(shares, image_variance / span**2, images))
+    if not error > ROUNDING:  # all values are the same, and none of the bounds
+        return replace(plain, note=NO_SPREAD)
     interval = replace(plain, df=df, scale="logit", limits=limits, error=error, centre=centre, low=plain.value)
     interval = interval.at_level(LEVEL)
     return replace(interval, p=interval.p_against(0.0)) if limits[0] <= 0 <= limits[1] else interval
