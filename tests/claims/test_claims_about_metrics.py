@@ -33,7 +33,7 @@ def zheng(ffid, plain, roar):
         values["ffid_minus", name] = replicates(-ffid * level, 10 + i)
         values["deletion", name] = replicates(-plain * level, 20 + i)
     curves = {"roar": {name: {0.1: 0.5 + roar * level} for name, level in {**LEVELS, "random": 1.0}.items()}}
-    return results(accuracies(curves, noise=0.05, seeds=4), **scored(values))
+    return results(accuracies(curves, noise=0.08, seeds=4), **scored(values))
 
 
 def test_f_fidelity_as_published_and_the_other_way_round():

@@ -40,7 +40,7 @@ def information(evidence: Evidence) -> Finding:
     predictions = Predictions(part)
     bits = predictions.entropy
     rows = [
-        {"estimator": estimator, "fraction": t, **crossed_mean(bits - nll).as_row()}
+        {"estimator": estimator, "fraction": t, **crossed_mean(bits - nll, worst=0.0).as_row()}
         for estimator, t, (nll,) in predictions.finished(predictions.nll_bits, (MASK,))
     ]
     if not rows:

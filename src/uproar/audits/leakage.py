@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -153,20 +152,11 @@ def _leaks(predictions: Predictions, protocol: str) -> list[_Leak]:
             continue
         added = over(_added_bits(predictions), protocol, name) if protocol == "roar" else None
         chance, accuracies = predictions.chance, (float(mask.mean()), float(shown.mean()))
-        beyond_half = _mean_with_one_wrong(mask - (shown + chance) / 2, -(1 + chance) / 2)
-        left = _mean_with_one_wrong(shown - chance, -chance)
+        beyond_half = crossed_mean(mask - (shown + chance) / 2, worst=-(1 + chance) / 2)
+        left = crossed_mean(shown - chance, worst=-chance)
         bits = None if added is None else crossed_mean(added)
         leaks.append(_Leak(protocol, name, *accuracies, beyond_half, left, bits, predictions.entropy))
     return leaks
-
-
-def _mean_with_one_wrong(values: np.ndarray, wrong: float) -> Interval:
-    """The mean over replicates and images; where all are the same, as if one more image had gone wrong.
-
-    Networks that are always right leave no variance; the next image may be the first that they get wrong.
-    """
-    mean = crossed_mean(values)
-    return mean if math.isfinite(mean.low) else crossed_mean(np.c_[values, np.full(len(values), wrong)])
 
 
 def _added_bits(predictions: Predictions) -> Reader:

@@ -248,15 +248,22 @@ def mean_interval(values: ArrayLike, exact: bool = False) -> Interval:
     return Interval(mean, mean, mean, n, n) if n > 1 and exact else t_interval(mean, math.nan, math.nan, n)
 
 
-def crossed_mean(values: ArrayLike, between: tuple[float, float] | None = None) -> Interval:
+def crossed_mean(values: ArrayLike, between: tuple[float, float] | None = None, worst: float | None = None) -> Interval:
     """The mean of (replicates, images) values, with NaN left out; one replicate gives the t-interval over images.
 
-    `between`: see `Measurements.interval`.
+    `between`: see `Measurements.interval`. Values that do not vary have no interval; with `worst` they have that of one
+    more image with this value: networks that were always right may get the next image wrong.
 
     >>> print(crossed_mean([[0.0, 0.5, 1.0]]))
     0.50 [-0.74, 1.74]
+    >>> print(crossed_mean(np.ones((3, 20))), crossed_mean(np.ones((3, 20)), worst=0.0))
+    1.00 [nan, nan] 0.95 [0.85, 1.05]
     """
-    return replicated_interval(*_crossed(values), between)
+    mean = replicated_interval(*_crossed(values), between)
+    if worst is None or math.isfinite(mean.low):
+        return mean
+    table = np.atleast_2d(np.asarray(values, dtype=float))
+    return replicated_interval(*_crossed(np.c_[table, np.full(len(table), worst)]), between)
 
 
 def _crossed(values: ArrayLike) -> tuple[Numbers, float, int]:
