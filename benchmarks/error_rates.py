@@ -336,9 +336,9 @@ TABLES: Mapping[str, tuple[Callable[[np.random.Generator, int], None], float]] =
     "power": (power, 1),
     "interim": (interim, 1 / 2),
     "pairs": (pairs, 1),
-    "metrics": (metrics, 1 / 10),
+    "metrics": (metrics, 1 / 40),
     "single": (single_values, 2 / 5),
-    "pipeline": (pipeline, 1 / 50),
+    "pipeline": (pipeline, 1 / 200),
 }
 """By name: what makes a table, and how many studies it takes of those asked for."""
 
