@@ -102,8 +102,12 @@ def test_a_replicate_that_lacks_a_fraction_is_left_out():
 def test_encoding_is_what_others_need_less_beyond_random():
     plain = scores_of(GAINS, KINDS)
     own = plain.bits.own
-    read = {key: bits - (0.4 if key[0] == "good" else 0.0) for key, bits in own.items()}
-    retrained = {key: bits - (0.6 if key[0] == "fair" else 0.2) for key, bits in own.items()}
+    uneven = 0.1 * np.resize(
+        [-1.0, 1.0, -2.0, 2.0], own["good", False].shape
+    )  # of mean 0: nothing is told without spread
+    assert uneven.mean() == pytest.approx(0.0)
+    read = {key: bits - (0.4 + uneven if key[0] == "good" else 0.0) for key, bits in own.items()}
+    retrained = {key: bits - (0.6 + uneven if key[0] == "fair" else 0.2) for key, bits in own.items()}
     both = EvaluatorScores(EvaluatorBits(own, plain.bits.shifted, KINDS, read, retrained))
     table = both.encoding.set_index("estimator")
     assert list(table.reset_index()) == list(ENCODING_COLUMNS)

@@ -48,8 +48,8 @@ def print_results(results: Run, compare: str | None = None) -> None:
         where = f"{task} with {model}: " if len(results.quality) > 1 else ""
         output.print(escape(f"{where}{quality.sentence}"), soft_wrap=True)
     for view in results.views:
-        for scores in view.evaluators.values():
-            print_evaluator(scores, f" on {view.task} with {view.model}")
+        for judged in view.evaluators.values():
+            print_evaluator(judged, f" on {view.task} with {view.model}")
     _print_verdicts(results)
     for (task, model), scores in results.metric_scores.items():
         print_metric_tables(scores, f" on {task} with {model}")
