@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from uproar.cli import print_results as printed
+from tests.cli.printed import terminal_of
+from uproar.cli.print_results import print_findings
+from uproar.cli.print_verdicts import print_metric_tables, print_verdicts
 from uproar.cli.terminal_tables import table
 from uproar.protocols import PROTOCOLS
 from uproar.results.finding import Finding
@@ -53,9 +55,8 @@ def scores() -> pd.DataFrame:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_scores_keep_their_numbers(width, monkeypatch):
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    monkeypatch.setattr(printed, "output", console)
-    printed.print_metric_tables(type("Scores", (), {"table": scores(), "replicates": 1, "negative_controls": {}}))
+    console = terminal_of(monkeypatch, width)
+    print_metric_tables(type("Scores", (), {"table": scores(), "replicates": 1, "negative_controls": {}}))
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
     assert {"0.123", "0.102", "0.145", "71800", "31900", "(0.988)", "0.966", "1.009"} <= words(shown)
@@ -87,10 +88,9 @@ def test_verdicts_keep_their_numbers(width, monkeypatch):
         }
     )
     trust = pd.DataFrame(columns=["task", "model", "protocol", "estimator", "trust", "why"])
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    monkeypatch.setattr(printed, "output", console)
+    console = terminal_of(monkeypatch, width)
     results = {"verdicts": verdicts, "trust": trust, "protocols": PROTOCOLS, "score_names": {}}
-    printed._print_verdicts(type("Results", (), results))
+    print_verdicts(type("Results", (), results))
     shown = console.file.getvalue()
     assert {"-23.6", "-31.0…-11.0", "2.0", "0.016", "0.032", "+12.3", "+10.0…+15.0", "17.1", "<0.001"} <= words(shown)
     assert "the spread of random is 0." in " ".join(shown.split())
@@ -123,5 +123,5 @@ def test_a_number_of_several_lines_stays_readable_in_a_list():
 
 def test_the_state_of_a_finding_is_told_apart_from_its_sentence_without_colours(capsys):
     finding = Finding("cannot tell", "1 of 3 is.", title="Stability", question="Does it last?")
-    printed.print_findings([finding])
+    print_findings([finding])
     assert "cannot tell: 1 of 3 is." in capsys.readouterr().out

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import html
-import io
 import re
 
 import numpy as np
 import pytest
-from rich.console import Console
 
+from tests.cli.printed import terminal_of
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
-from uproar.cli import print_results as printed
+from uproar.cli.print_results import print_results
+from uproar.cli.print_verdicts import print_verdicts
 from uproar.report.document import chapters_of
 from uproar.report.formatting import p_value, points, span
 from uproar.report.latex_files import _chapter_tables
@@ -38,9 +38,8 @@ def plain(text: str) -> str:
 
 
 def outputs(results, monkeypatch) -> dict[str, str]:
-    console = Console(width=200, file=io.StringIO(), color_system=None)
-    monkeypatch.setattr(printed, "output", console)
-    printed._print_verdicts(results)
+    console = terminal_of(monkeypatch, 200)
+    print_verdicts(results)
     chapters = chapters_of(results)
     markdown = next(v for k, v in result_files(results, StudyText("", "")).items() if k.endswith(".md")).decode()
     return {
@@ -91,9 +90,8 @@ def test_a_negative_control_that_failed_stands_before_every_verdict(make_cells, 
     results = make_results(make_cells({"roar": levels}), study={"name": "same", "weights": None})
     assert results.negative_controls["control"].tolist() == ["failed"]
     if place == "terminal":
-        console = Console(width=200, file=io.StringIO(), color_system=None)
-        monkeypatch.setattr(printed, "output", console)
-        printed.print_results(results)
+        console = terminal_of(monkeypatch, 200)
+        print_results(results)
         shown = console.file.getvalue()
     else:
         shown = outputs(results, monkeypatch)[place]
@@ -108,9 +106,8 @@ def test_a_negative_control_that_failed_stands_before_every_verdict(make_cells, 
 def test_a_study_of_the_evaluator_alone_does_not_wait_for_verdicts_by_accuracy(make_cells, make_results, monkeypatch):
     rows = [{**row, "protocol": "evaluator"} for row in make_cells({"roar": {"random": 0.5, "grad": 0.4}})]
     results = make_results(rows, evaluations={("digits", "cnn", "label"): scores_of(GAINS, KINDS).bits})
-    console = Console(width=200, file=io.StringIO(), color_system=None)
-    monkeypatch.setattr(printed, "output", console)
-    printed._print_verdicts(results)
+    console = terminal_of(monkeypatch, 200)
+    print_verdicts(results)
     assert console.file.getvalue() == "" and "good" in results_html(results)
-    printed._print_verdicts(make_results([{**rows[0], "protocol": "roar"}]))
+    print_verdicts(make_results([{**rows[0], "protocol": "roar"}]))
     assert "No verdict yet" in console.file.getvalue()

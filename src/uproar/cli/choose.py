@@ -34,7 +34,8 @@ from uproar.cli.options import (
     names,
     option,
 )
-from uproar.cli.print_results import add_scores_to_json, print_answers, print_headline
+from uproar.cli.print_answers import print_answers, print_headline
+from uproar.cli.print_results import add_scores_to_json
 from uproar.cli.progress import Watch, of_study, watched
 from uproar.cli.report import written
 from uproar.errors import BadInput

@@ -33,7 +33,7 @@ def claims(
     check_run(folder)
     from uproar.claims import claims_named, judge, papers_with_claims  # torch and tables load slowly
     from uproar.cli.next_steps import command, print_next
-    from uproar.cli.print_results import print_claims
+    from uproar.cli.print_claims import print_claims
     from uproar.results.claim_outcome import claims_table
     from uproar.runs.folder import read_run
     from uproar.runs.open import run_in

@@ -17,7 +17,8 @@ from uproar.cli.interrupt import keeping
 from uproar.cli.json_output import add_to_json
 from uproar.cli.next_steps import open_page_hint, print_next
 from uproar.cli.options import WHERE, Moved, RunFolder, Stored, Trust, option
-from uproar.cli.print_results import Compare, add_scores_to_json, check_compared, print_comparisons
+from uproar.cli.print_comparisons import Compare, check_compared, print_comparisons
+from uproar.cli.print_results import add_scores_to_json
 from uproar.cli.progress import machine_lines, watched
 from uproar.errors import BadInput
 

@@ -15,7 +15,7 @@ from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.next_steps import command
 from uproar.cli.options import HOW, WHERE, Jobs, RayAddress, Slurm, flag, option
-from uproar.cli.print_results import Compare, check_compared
+from uproar.cli.print_comparisons import Compare, check_compared
 from uproar.cli.progress import of_study, watched
 from uproar.cli.report import write_and_print, written
 from uproar.cli.study_options import Changes, changing

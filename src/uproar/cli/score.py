@@ -35,16 +35,10 @@ from uproar.cli.options import (
     names,
     option,
 )
-from uproar.cli.print_results import (
-    Compare,
-    add_scores_to_json,
-    check_compared,
-    print_answers,
-    print_comparisons,
-    print_headline,
-    print_metric_tables,
-    print_unable,
-)
+from uproar.cli.print_answers import print_answers, print_headline
+from uproar.cli.print_comparisons import Compare, check_compared, print_comparisons
+from uproar.cli.print_results import add_scores_to_json, print_unable
+from uproar.cli.print_verdicts import print_metric_tables
 from uproar.cli.progress import watched
 from uproar.cli.report import written
 from uproar.errors import BadInput

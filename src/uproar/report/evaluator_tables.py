@@ -23,6 +23,14 @@ class EvaluatorPart:
     models: tuple[str, ...]
     """The architectures of the evaluators."""
 
+    @property
+    def trained_as(self) -> str:
+        """Of which architectures the evaluators are, in a sentence."""
+        if len(self.models) == 1:
+            return f"Evaluators are of the architecture {self.models[0]}."
+        turns = "which replicates take in turn, so that intervals have their differences"
+        return f"Evaluators are of the architectures {', '.join(self.models)}, {turns}."
+
 
 def evaluator_parts(view: StudyView) -> tuple[EvaluatorPart, ...]:
     """The verdicts of every target that has any."""

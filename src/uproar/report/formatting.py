@@ -89,7 +89,7 @@ def degrees(df: float | None) -> str:
     >>> degrees(3.04), degrees(float("inf")), degrees(None)
     ('3.0', '–', '–')
     """
-    return NOTHING if df is None or not known(df) or math.isinf(df) else f"{df:.1f}"
+    return NOTHING if df is None or not known(df) else f"{df:.1f}"
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -115,7 +115,7 @@ def _evaluator_table(part: EvaluatorPart, name: str, where: str, quality: Networ
         f"another place, and its lead over random rankings and over the ranking that never looks at the "
         f"network and is beaten least clearly, with 95 % intervals and degrees of freedom; p is that of each alone "
         f"and adjusted by Holm's method over {len(part.rows)} methods; {part.rows[0]['replicates']} evaluators, "
-        f"{part.rows[0]['n']} images.{_notes((r['estimator'], r['note']) for r in part.rows)}",
+        f"{part.rows[0]['n']} images. {part.trained_as}{_notes((r['estimator'], r['note']) for r in part.rows)}",
         quality,
     )
     rows = [

@@ -257,13 +257,14 @@ def crossed_mean(values: ArrayLike, between: tuple[float, float] | None = None, 
     >>> print(crossed_mean([[0.0, 0.5, 1.0]]))
     0.50 [-0.74, 1.74]
     >>> print(crossed_mean(np.ones((3, 20))), crossed_mean(np.ones((3, 20)), worst=0.0))
-    1.00 [nan, nan] 0.95 [0.85, 1.05]
+    1.00 [nan, nan] 1.00 [0.85, 1.05]
     """
     mean = replicated_interval(*_crossed(values), between)
     if worst is None or math.isfinite(mean.low):
         return mean
     table = np.atleast_2d(np.asarray(values, dtype=float))
-    return replicated_interval(*_crossed(np.c_[table, np.full(len(table), worst)]), between)
+    with_one = replicated_interval(*_crossed(np.c_[table, np.full(len(table), worst)]), between)
+    return replace(with_one, value=mean.value, n=mean.n, centre=with_one.value)
 
 
 def _crossed(values: ArrayLike) -> tuple[Numbers, float, int]:

@@ -32,8 +32,7 @@ class Inputs:
 
     def evaluator_spec(self, seed: int) -> ModelSpec:
         """The architecture of a replicate's evaluator."""
-        name = self.setting.evaluator_model(seed)
-        return self.spec if name == self.setting.model else ModelSpec.of(name)
+        return ModelSpec.of(self.setting.evaluator_model(seed))
 
     @functools.cached_property
     def device(self) -> torch.device:

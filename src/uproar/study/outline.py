@@ -121,14 +121,15 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
     explained, stored = _maps(study, size, cells, scores)
     shown = _asked(cells) * size.test + _judged(study, size, scores)
     forward = _forward(setting.model, size)
+    passes = 3 * (trained + explained) + shown
+    others = sum(3 * judging[s] * (_forward(setting.evaluator_model(s), size) - forward) for s in judges)
     return Outline(
         len(cells) + len(scores),
         trainings + len(tuned) + len(judges),
         trained,
         explained,
         float(shown),
-        forward * (3 * (trained + explained) + shown)
-        + sum(3 * images * (_forward(setting.evaluator_model(s), size) - forward) for s, images in judging.items()),
+        forward * passes + others,
         stored + _answers(cells, size) + _values(scores, size),
         (size.missing,) if size.missing else (),
     )

@@ -40,8 +40,9 @@ class Setting:
         return self.evaluator_models[seed % len(self.evaluator_models)] if self.evaluator_models else self.model
 
     def evaluator_begins_explained(self, seed: int, shape: tuple[int, int, int]) -> bool:
-        """Whether a replicate's evaluator begins with the explained network's weights."""
-        return begins_explained(shape) and self.evaluator_model(seed) == self.model
+        """Whether a replicate's evaluator begins with the explained network's weights: if it is of its architecture."""
+        own, explained = (ModelSpec.of(name).identity for name in (self.evaluator_model(seed), self.model))
+        return begins_explained(shape) and own == explained
 
     def evaluator_epochs(self, seed: int, shape: tuple[int, int, int]) -> int:
         """How often a replicate's evaluator sees every training image."""
