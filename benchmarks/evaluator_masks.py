@@ -1,9 +1,9 @@
 """Is an evaluator fair to estimators whose masks it has never seen, and how much do evaluators differ?
 
-    python benchmarks/evaluator_masks.py [--task digits] [--seeds 3] [--models cnn-small,resnet-small] [--estimators …] [--fixed]
+    python benchmarks/evaluator_masks.py [--task digits] [--explained cnn-small] [--models resnet-half,vgg-small] [--seeds 3] [--fixed]
 
 Evaluators trained with the fixed families of masks, and with the masks of all estimators judged here (of other images), judge the same maps of
-one base network. Kendall's τ between their orders of the estimators: over seeds, over architectures, and between the two kinds of masks. Where
+one base network (`--explained`). Kendall's τ between their orders of the estimators: over seeds, over architectures, and between the two kinds of masks. Where
 the last is as high as the first, nothing is gained by showing an evaluator the masks that it will judge (`--fixed` leaves those out). A study has one
 evaluator per replicate and judges by their mean: the last lines are τ between the means of several evaluators of each architecture, and between
 means of evaluators of all architectures, as a study with `evaluator_models` has them.
@@ -101,13 +101,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="digits")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--models", default="cnn-small,resnet-small")
+    parser.add_argument("--explained", default="cnn-small")
+    parser.add_argument("--models", default="resnet-half,vgg-small", help="architectures of the evaluators")
+    parser.add_argument("--epochs", type=int, default=Recipe().epochs)
     parser.add_argument("--estimators", default=";".join(ESTIMATORS), help="separated by ;")
     parser.add_argument("--fixed", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    task, recipe, models = load(given.task), Recipe(), given.models.split(",")
-    base = build(ModelSpec.of(models[0]), task, 0)
+    task, recipe, models = load(given.task), Recipe(epochs=given.epochs), given.models.split(",")
+    base = build(ModelSpec.of(given.explained), task, 0)
     fit(base, task.train.read(slice(None)), task.train.labels, recipe, 0)
     orders = {
         name: places(base, task.test, torch.arange(len(task.test)), name, task.mean)

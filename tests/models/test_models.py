@@ -164,3 +164,19 @@ def test_weights_that_do_not_fit_or_execute_code_are_refused(tmp_path, task):
     (tmp_path / "junk.safetensors").write_bytes(b"junk")
     with pytest.raises(BadInput, match="Cannot read the weights"):
         load_weights(model, tmp_path / "junk.safetensors")
+
+
+@pytest.mark.parametrize(("name", "windows"), [("resnet-half", {9}), ("vgg-small", {9}), ("cnn-small", {1, 2, 4})])
+def test_evaluators_see_every_pixel_in_as_many_windows_of_their_first_layer(name, windows):
+    """Where strides see some pixels more often than their neighbours, maps and judges of one architecture agree on these."""
+    model = models[name].function((1, 28, 28), 10, torch.zeros(1), torch.ones(1))
+    first = next(module for module in model.modules() if isinstance(module, nn.Conv2d))
+    x = torch.zeros(1, 1, 28, 28, requires_grad=True)
+    counted = nn.functional.conv2d(x, torch.ones_like(first.weight[:1]), None, first.stride, first.padding)
+    (seen,) = torch.autograd.grad(counted.sum(), x)
+    assert set(seen[0, 0, 6:-6, 6:-6].flatten().int().tolist()) == windows
+
+
+def test_a_network_at_half_the_size_takes_rows_of_a_table_too():
+    model = models["resnet-half"].function((1, 1, 20), 3, torch.zeros(1), torch.ones(1))
+    assert model(torch.rand(2, 1, 1, 20)).shape == (2, 3)

@@ -14,6 +14,7 @@ from uproar.protocols.evaluator import (
     begin_as,
     begins_explained,
     build_evaluator,
+    default_architecture,
     evaluator_scores,
     families_for,
     fit_evaluator,
@@ -117,6 +118,20 @@ def test_an_evaluator_can_begin_as_the_explained_network(task, model):
     for target in (0, 1):
         torch.testing.assert_close(both[:, :, target], expected)
     assert begins_explained((3, 224, 224)) and not begins_explained((3, 64, 64))
+
+
+@pytest.mark.parametrize(
+    ("explained", "shape", "expected"),
+    [
+        ("cnn-small(width=4)", (1, 28, 28), "resnet-half"),
+        ("resnet-half(width=8)", (3, 64, 64), "vgg-small"),
+        ("cnn-small(width=4)", (1, 8, 8), "cnn-small(width=4)"),
+        ("cnn-small", (1, 1, 200), "cnn-small"),
+        ("resnet50", (3, 224, 224), "resnet50"),
+    ],
+)
+def test_a_judge_is_of_another_architecture_than_the_explained_network_where_that_matters(explained, shape, expected):
+    assert default_architecture(explained, shape) == expected
 
 
 def test_a_stack_in_larger_batches_is_what_fit_does_with_less_momentum(task):

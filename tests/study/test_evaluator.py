@@ -217,6 +217,15 @@ def test_evaluators_of_two_architectures_answer_together(tmp_path):
     np.testing.assert_array_equal(own, both)
 
 
+def test_images_that_are_not_tiny_are_judged_by_another_architecture_than_the_explained(tmp_path):
+    study = study_with(task="planted(size=12, train=24, test=8)")
+    scores = uproar.run(study, store=tmp_path, jobs=1).views[0].evaluator
+    assert scores.bits.models == ("resnet-half",)
+    (setting,) = Setting.all_of(study)
+    body = bench_for(setting, Store(tmp_path).root).evaluators.get(0)[0].body
+    assert next(m for m in body.modules() if isinstance(m, torch.nn.Conv2d)).kernel_size == (6, 6)
+
+
 def test_an_unknown_architecture_of_evaluators_is_refused_when_the_study_is_read():
     with pytest.raises(BadInput, match="cnn-smal"):
         study_with(evaluator_models=["cnn-smal"])

@@ -61,7 +61,7 @@ class Changes:
         names(
             kind="models",
             text="Architectures of the evaluators, which replicates take in turn",
-            default="that of the explained network",
+            default="another than the explained network's",
         ),
     ] = None
     metrics: Annotated[

@@ -45,6 +45,9 @@ LARGER = 4
 
 LARGE = 64 * 64
 """Pixels of an image above which an evaluator begins as the explained network."""
+
+ARCHITECTURES = ("resnet-half", "vgg-small")
+"""Those of evaluators for images that are neither tiny nor large: the first that is not the explained network's."""
 SHARE = 1 / 2
 """Epochs of an evaluator that begins as the explained network, as a multiple of the recipe's."""
 
@@ -164,6 +167,18 @@ def evaluator_scores(network: nn.Module, x: Tensor) -> Tensor:
     if scores.dim() != 3:
         raise BadInput(f"The evaluator must give scores (images, classes, targets), not {tuple(scores.shape)}.")
     return scores.clone()
+
+
+def default_architecture(explained: str, shape: tuple[int, int, int]) -> str:
+    """The architecture of an evaluator where a study names none: another than the explained network's.
+
+    A judge of the explained architecture shares its habits, such as which pixels its strides see most often, and
+    favours methods that point at them. On tiny images architectures agree; large networks are not trained twice;
+    rows of a table are no images.
+    """
+    if shape[1] * shape[2] <= TINY or min(shape[1:]) == 1 or begins_explained(shape):
+        return explained
+    return next(name for name in ARCHITECTURES if name != ModelSpec.of(explained).call.name)
 
 
 def begins_explained(shape: tuple[int, int, int]) -> bool:

@@ -26,8 +26,8 @@ class EvaluatorPart:
     @property
     def trained_as(self) -> str:
         """Of which architectures the evaluators are, in a sentence."""
-        if len(self.models) == 1:
-            return f"Evaluators are of the architecture {self.models[0]}."
+        if len(self.models) < 2:
+            return f"Evaluators are of the architecture {self.models[0]}." if self.models else ""
         turns = "which replicates take in turn, so that intervals have their differences"
         return f"Evaluators are of the architectures {', '.join(self.models)}, {turns}."
 
@@ -35,7 +35,7 @@ class EvaluatorPart:
 def evaluator_parts(view: StudyView) -> tuple[EvaluatorPart, ...]:
     """The verdicts of every target that has any."""
     return tuple(
-        EvaluatorPart(target, tuple(scores.verdicts.to_dict("records")), view.results.evaluator_models or (view.model,))
+        EvaluatorPart(target, tuple(scores.verdicts.to_dict("records")), scores.bits.models)
         for target, scores in view.evaluators.items()
         if len(scores.verdicts)
     )

@@ -128,6 +128,8 @@ class EvaluatorBits:
     """As `own`, of the evaluator helped by a reader of the mask, where the study asks for the encoding."""
     retrained: Mapping[tuple[str, bool], Numbers] = field(default_factory=dict)
     """As `own`, of networks that were retrained with own masks (ROAR, KAR), where the study has them."""
+    models: tuple[str, ...] = ()
+    """The architectures of the evaluators, each once, in the order in which replicates take them."""
 
 
 class EvaluatorScores:

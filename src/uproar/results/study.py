@@ -181,11 +181,6 @@ class Results:
         return (planned_analyses(len(seeds)) if seeds else ()) or INTERIM_ANALYSES
 
     @property
-    def evaluator_models(self) -> tuple[str, ...]:
-        """The architectures of the evaluators where the study names them; else theirs is the explained network's."""
-        return tuple(self.study.get("evaluator_models") or ())
-
-    @property
     def score_names(self) -> Mapping[str, str]:
         """By task: what the column `accuracy` holds where it is not accuracy: mean average precision, or R²."""
         names: Mapping[str, str] = self.provenance.get("score_names", {})

@@ -39,8 +39,12 @@ def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
         )
         kinds = {name: kind_of(chain) for name, chain in chains.items()}
         retrained = _retrained(study, bench, list(chains)) if target == "label" else {}
-        by_target[target] = EvaluatorBits(own, shifted, kinds, read, retrained)
+        by_target[target] = EvaluatorBits(own, shifted, kinds, read, retrained, _architectures(study, bench))
     return by_target
+
+
+def _architectures(study: Study, bench: Bench) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(bench.setting.evaluator_model(seed, bench.task.shape) for seed in study.seeds))
 
 
 def _retrained(study: Study, bench: Bench, names: list[str]) -> dict[tuple[str, bool], Numbers]:

@@ -32,7 +32,7 @@ class Inputs:
 
     def evaluator_spec(self, seed: int) -> ModelSpec:
         """The architecture of a replicate's evaluator."""
-        return ModelSpec.of(self.setting.evaluator_model(seed))
+        return ModelSpec.of(self.setting.evaluator_model(seed, self.task.shape))
 
     @functools.cached_property
     def device(self) -> torch.device:

@@ -122,7 +122,7 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
     shown = _asked(cells) * size.test + _judged(study, size, scores)
     forward = _forward(setting.model, size)
     passes = 3 * (trained + explained) + shown
-    others = sum(3 * judging[s] * (_forward(setting.evaluator_model(s), size) - forward) for s in judges)
+    others = sum(3 * judging[s] * (_forward(setting.evaluator_model(s, size.shape), size) - forward) for s in judges)
     return Outline(
         len(cells) + len(scores),
         trainings + len(tuned) + len(judges),

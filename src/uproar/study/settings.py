@@ -9,7 +9,7 @@ from uproar.data import tasks
 from uproar.estimators import Chain
 from uproar.expression import parse
 from uproar.models import ModelSpec
-from uproar.protocols.evaluator import begins_explained, evaluator_epochs
+from uproar.protocols.evaluator import begins_explained, default_architecture, evaluator_epochs
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.removal.fill import fill_code
 from uproar.study.spec import Study
@@ -35,13 +35,14 @@ class Setting:
     output: str = "auto"
     evaluator_models: tuple[str, ...] = ()
 
-    def evaluator_model(self, seed: int) -> str:
+    def evaluator_model(self, seed: int, shape: tuple[int, int, int]) -> str:
         """The architecture of a replicate's evaluator: seeds take them in turn, so that more seeds change none."""
-        return self.evaluator_models[seed % len(self.evaluator_models)] if self.evaluator_models else self.model
+        named = self.evaluator_models or (default_architecture(self.model, shape),)
+        return named[seed % len(named)]
 
     def evaluator_begins_explained(self, seed: int, shape: tuple[int, int, int]) -> bool:
         """Whether a replicate's evaluator begins with the explained network's weights: if it is of its architecture."""
-        own, explained = (ModelSpec.of(name).identity for name in (self.evaluator_model(seed), self.model))
+        own, explained = (ModelSpec.of(name).identity for name in (self.evaluator_model(seed, shape), self.model))
         return begins_explained(shape) and own == explained
 
     def evaluator_epochs(self, seed: int, shape: tuple[int, int, int]) -> int:

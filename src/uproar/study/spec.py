@@ -111,7 +111,7 @@ class Study(BaseModel):
     protocols: Names = ("evaluator", "roar", "kar", "roar:no-retrain", "kar:no-retrain")
     """What is done with rankings; the evaluator is run first, whatever its place in the list."""
     evaluator_models: Names = ()
-    """Architectures of the evaluators, which seeds take in turn; by default that of the explained network."""
+    """Architectures of the evaluators, which seeds take in turn; by default one other than the explained network's."""
     metrics: Names = ()
     """Metrics of the base model's maps on the test images, e.g. `insertion`, `road`; no retraining."""
     audits: Names = ()
