@@ -28,10 +28,10 @@ def bounded_mean(values, level=0.95):
         logits = [math.log(v / (1 - v)) for v in replicate]
         delta = np.var(replicate, ddof=1) / n / slope**2
         variance = np.var(logits, ddof=1)
-        unseen = 0.0  # what a whole image at either end adds to the variance of a replicate's logit, on average
-        for before, after in zip(plain, replicate, strict=True):
-            squares = 2 * images * (before - after) ** 2 + spread * (after**2 + (1 - after) ** 2)
-            unseen += squares / total / (total - 1) / (after * (1 - after)) ** 2 / n
+        unseen = 0.0  # how much replicates without a hit may differ, on average
+        for before, after, logit in zip(plain, replicate, logits, strict=True):
+            squares = images * (before - after) ** 2 + spread / 2 * (after**2 + (1 - after) ** 2)
+            unseen += squares / total / (total - 1) / (after * (1 - after)) ** 2 * logit**2 / 20 / n
         skewed = skewed_half(math.log(middle / (1 - middle)), variance + unseen, n, level)
         t = stats.t.ppf((1 + level) / 2, n - 1)
         half += max(t**2 * delta, t**2 * variance / n, skewed**2)
@@ -42,7 +42,7 @@ def bounded_mean(values, level=0.95):
 
 def skewed_half(centre, variance, n, level):
     """How far the mean of logistic-normal shares may be, on the logit scale, if the spread of logits was drawn small."""
-    largest = variance * (n - 1) / stats.chi2.ppf((1 - level) / 2, n - 1)
+    largest = variance * (n - 1) / stats.chi2.ppf(1 - level, n - 1)
     mu = centre * math.sqrt(1 + math.pi * variance / 8)
     to_the_middle = centre - mu / math.sqrt(1 + math.pi * largest / 8)
     return math.sqrt(stats.norm.ppf((1 + level) / 2) ** 2 * variance / n + to_the_middle**2)

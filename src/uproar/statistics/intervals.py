@@ -29,6 +29,9 @@ Scale = Literal["linear", "fisher", "logit"]
 Limits = tuple[float, float]
 UNLIMITED: Limits = (-math.inf, math.inf)
 _NEAR_ONE = 1 - 1e-12
+_UNSEEN = 1 / 20
+"""How much the logits of replicates without a hit may differ: their variance is a tenth of their squared distance from
+the middle, which is this times the variance of 2 that half images add to them."""
 ROUNDING = 1e-12
 """Values that vary by less than this share of the largest do not vary: the rest is rounding."""
 NO_SPREAD = "the replicates do not vary at all: are they copies of one run?"
@@ -319,7 +322,7 @@ def bounded_interval(by_replicate: ArrayLike, image_variance: float, images: int
     limits have no interval.
 
     >>> print(bounded_interval([0.97, 0.99, 0.95], 0.0001, 200, (0, 1)))
-    0.97 [0.71, 1.00]
+    0.97 [0.78, 1.00]
     >>> print(bounded_interval([0.0], 0.0, 20, (0, 1)))
     0.00 [0.00, 0.34]
     """
@@ -353,8 +356,8 @@ def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple
     total = (images + spread) * (images + spread - 1)
     within = (images - 1) * images * variance / total / (middle * (1 - middle)) ** 2
     within = within + _added_variance(mean, middle, images, spread)
-    unseen = np.asarray(2 * _added_variance(shares, inner, images, spread).mean(0))
-    between = _logit_variance(inner, unseen) if len(shares) > 1 else np.zeros_like(within)
+    hidden = _added_variance(shares, inner, images, spread)
+    between = _logit_variance(inner, hidden) if len(shares) > 1 else np.zeros_like(within)
     df = cautious_df((within, images - 1), (between, max(len(shares) - 1, 1)))
     return np.asarray(scipy.special.logit(middle)), np.asarray(np.sqrt(within + between)), df
 
@@ -369,31 +372,33 @@ def _added_variance(before: Numbers, after: Numbers, images: int, spread: Number
     return np.asarray(squares / total / (after * (1 - after)) ** 2)
 
 
-def _logit_variance(shares: Numbers, unseen: Numbers) -> Numbers:
+def _logit_variance(shares: Numbers, hidden: Numbers) -> Numbers:
     """Variance of the logit of the mean share over replicates, on n - 1 degrees of freedom: the largest of three.
 
     That of the mean by the delta method, that of the mean of logits, and the one whose half width is that of
     `_skewed_half_width`: where replicates are skewed the others are too small whenever none of the long tail was drawn.
-    `unseen` is the variance of logits that cannot show, since replicates without a hit all have the same logit.
+    Replicates without a hit all have the same logit and do not show how they differ. The variance that half images add
+    to each logit (`hidden`) says which these are; they may differ in proportion to their distance from the middle.
     """
-    n, mean = len(shares), shares.mean(0)
+    n, mean, logits = len(shares), shares.mean(0), scipy.special.logit(shares)
     delta = shares.var(0, ddof=1) / n / (mean * (1 - mean)) ** 2
-    variance = scipy.special.logit(shares).var(0, ddof=1)
-    centre = np.asarray(scipy.special.logit(mean))
-    skewed = _skewed_half_width(centre, np.asarray(variance + unseen), n) / t_quantile(n - 1)
+    variance = logits.var(0, ddof=1)
+    unseen = _UNSEEN * (hidden * logits**2).mean(0)
+    skewed = _skewed_half_width(scipy.special.logit(mean), variance + unseen, n) / t_quantile(n - 1)
     return np.asarray(np.maximum(np.maximum(delta, variance / n), skewed**2))
 
 
-def _skewed_half_width(centre: Numbers, variance: Numbers, n: int) -> Numbers:
+def _skewed_half_width(centre: ArrayLike, variance: ArrayLike, n: int) -> Numbers:
     """Half width of the interval of a mean of n shares whose logits are normal, from the variance of these logits.
 
     The logit of the mean of such shares is nearly mu / sqrt(1 + pi sigma^2 / 8). The interval joins that of mu, sigma
     being known, with that of sigma, mu being known, by the root of the sum of squares, as Zou, Huo and Taleban do for
-    the mean of lognormal values.
+    the mean of lognormal values. The bound of sigma has all of the error: the other end hardly ever misses.
     """
-    largest = variance * (n - 1) / scipy.special.chdtri(n - 1, (1 + LEVEL) / 2)
-    shrinks = np.sqrt((1 + math.pi / 8 * variance) / (1 + math.pi / 8 * largest))
-    return np.asarray(np.hypot(t_quantile(math.inf) * np.sqrt(variance / n), centre * (1 - shrinks)))
+    known = math.pi / 8 * np.asarray(variance)
+    largest = known * (n - 1) / scipy.special.chdtri(n - 1, LEVEL)
+    towards_middle = np.asarray(centre) * (1 - np.sqrt((1 + known) / (1 + largest)))
+    return np.asarray(np.hypot(t_quantile(math.inf) * np.sqrt(np.asarray(variance) / n), towards_middle))
 
 
 def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> Numbers:
