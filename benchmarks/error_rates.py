@@ -246,17 +246,18 @@ VALUES: Mapping[str, Callable[[Array], Array]] = {**KINDS, **RARE}
 def single_values(rng: np.random.Generator, studies: int) -> None:
     """Intervals of single metric values: how often they miss the truth, by how much the replicates vary."""
     spreads, rows = (0.1, 0.2, 0.3, 0.5), []
-    for n, images in ((3, 20), (3, 200), (5, 20), (5, 200), (1, 20), (1, 200)):
+    for n, images in ((3, 20), (3, 200), (5, 20), (5, 200), (8, 20), (8, 200), (1, 20), (1, 200)):
         for name in VALUES:
             seen = [_missed_text(rng, name, b, n, images, studies) for b in spreads[: 4 if n > 1 else 1]]
             rows.append([str(n), str(images), name, *seen, *["–"] * (4 - len(seen))])
     heads = ["replicates", "images", "values", *(f"replicates vary by {b}" for b in spreads)]
     print_table("Intervals of single metric values that miss, % (of t-intervals)", heads, rows)
-    sizes = ((3, 20), (3, 200), (5, 200), (8, 200))
+    sizes = ((3, 20), (3, 200), (3, 1000), (5, 200), (8, 200), (8, 1000))
     hard = [
-        [name, *(_missed_text(rng, name, 0.8, *size, studies) for size in sizes)] for name in VALUES if _bounded(name)
+        [f"{b}", name, *(_missed_text(rng, name, b, *size, studies) for size in sizes)]
+        for b, name in itertools.product((0.8, 1.2), filter(_bounded, VALUES))
     ]
-    heads = ["replicates vary by 0.8", *(f"{n} × {images} images" for n, images in sizes)]
+    heads = ["replicates vary by", "values", *(f"{n} × {images} images" for n, images in sizes)]
     print_table("Replicates that vary more than images and noise together: miss, % (of t-intervals)", heads, hard)
 
 

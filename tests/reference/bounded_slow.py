@@ -19,7 +19,7 @@ def bounded_mean(values, level=0.95):
         spread = min(1.0, math.sqrt(varies / (mean * (1 - mean))))
     weights = [*[1.0] * images, spread / 2, spread / 2]  # every image, and half an image at 0 and at 1
     total = sum(weights)
-    replicate = [(images * v + spread / 2) / total for v in replicate]
+    plain, replicate = replicate, [(images * v + spread / 2) / total for v in replicate]
     middle = sum(replicate) / n
     squares = sum(w * (v - middle) ** 2 for w, v in zip(weights, [*image, 0.0, 1.0], strict=True))
     slope = middle * (1 - middle)
@@ -28,8 +28,21 @@ def bounded_mean(values, level=0.95):
         logits = [math.log(v / (1 - v)) for v in replicate]
         delta = np.var(replicate, ddof=1) / n / slope**2
         variance = np.var(logits, ddof=1)
-        cox = variance / n + (1 - 2 * middle) ** 2 * variance**2 / (2 * (n - 1))
-        half += stats.t.ppf((1 + level) / 2, n - 1) ** 2 * max(delta, cox)
+        unseen = 0.0  # how much replicates without a hit may differ, on average
+        for before, after, logit in zip(plain, replicate, logits, strict=True):
+            squares = images * (before - after) ** 2 + spread / 2 * (after**2 + (1 - after) ** 2)
+            unseen += squares / total / (total - 1) / (after * (1 - after)) ** 2 * logit**2 / 20 / n
+        skewed = skewed_half(math.log(middle / (1 - middle)), variance + unseen, n, level)
+        t = stats.t.ppf((1 + level) / 2, n - 1)
+        half += max(t**2 * delta, t**2 * variance / n, skewed**2)
     centre = math.log(middle / (1 - middle))
     ends = [1 / (1 + math.exp(-centre - side * math.sqrt(half))) for side in (-1, 1)]
     return min(ends[0], mean), max(ends[1], mean)
+
+
+def skewed_half(centre, variance, n, level):
+    """How far the mean of logistic-normal shares may be, on the logit scale, if the spread of logits was drawn small."""
+    largest = variance * (n - 1) / stats.chi2.ppf(1 - level, n - 1)
+    mu = centre * math.sqrt(1 + math.pi * variance / 8)
+    to_the_middle = centre - mu / math.sqrt(1 + math.pi * largest / 8)
+    return math.sqrt(stats.norm.ppf((1 + level) / 2) ** 2 * variance / n + to_the_middle**2)

@@ -11,7 +11,7 @@ import pytest
 from uproar.protocols import PROTOCOLS
 from uproar.results.study import COLUMNS, Picture, Results
 
-DIRECTIONS = {"roar": False, "kar": True, "roar:no-retrain": False, "kar:no-retrain": True}
+DIRECTIONS = {"roar": False, "kar": True, "decoupled": False, "roar:no-retrain": False, "kar:no-retrain": True}
 FRACTIONS = (0.5, 0.9)
 
 

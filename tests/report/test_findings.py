@@ -41,6 +41,23 @@ def test_a_win_under_one_protocol_is_not_sold_as_a_win_under_both(section):
     assert summary(made).headline == "grad beats a random ranking under ROAR only."
 
 
+def test_a_win_under_two_of_three_protocols_is_said_once_and_contradicted_methods_are_counted(section):
+    """Not that it wins under each of them only; and a table in which more methods win does not say otherwise."""
+    levels = {"random": 0.5, "grad": 0.7, "ig": 0.7, "sg(grad)": 0.5}
+    made = section(
+        {
+            "roar": {"random": 0.5, "grad": 0.5, "ig": 0.8, "sg(grad)": 0.5},
+            "kar": levels,
+            "decoupled": {name: 1 - level for name, level in levels.items()},
+        }
+    )
+    assert verdict_title(made, "kar").startswith("grad leads the 2 of 3 estimators")
+    assert summary(made).headline == (
+        "grad beats a random ranking under KAR and DECOUPLED only; 1 other is better under one protocol and worse "
+        "under another."
+    )
+
+
 def test_worse_when_removed_and_better_when_kept_is_called_a_leak(section):
     made = section({"roar": {"random": 0.5, "grad": 0.9, "ig": 0.8}, "kar": {"random": 0.5, "grad": 0.9, "ig": 0.8}})
     result = summary(made)

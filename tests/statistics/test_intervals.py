@@ -92,7 +92,7 @@ def test_the_interval_of_a_bounded_mean_is_that_of_a_slow_re_derivation(kind, n)
     made = {"near a bound": 1 / (1 + np.exp(4 - x)), "0 or 1": x > 1, "all 0": 0 * x, "calm": 0.6 + 0.01 * x}
     values = made[kind].astype(float)
     result = Measurements(values).interval(limits=(0, 1))
-    assert (result.low, result.high) == pytest.approx(bounded_mean(values.tolist()), abs=1e-12)
+    assert (result.low, result.high) == pytest.approx(bounded_mean(values.tolist()), abs=1e-10)
     wide = Measurements(4 * values - 3).interval(limits=(-3, 1))
     assert (wide.value, wide.low, wide.high) == pytest.approx(
         [4 * v - 3 for v in (result.value, result.low, result.high)]
@@ -116,3 +116,27 @@ def test_a_bounded_interval_has_other_levels_and_tests_on_its_scale():
     assert interval.p_against(interval.high) == pytest.approx(0.05)
     assert (-interval).at_level(0.95).low == pytest.approx(-interval.high)
     assert -1 < interval.at_level(0.999).low < interval.low < interval.value < interval.high < 1
+
+
+@pytest.mark.parametrize("n", [3, 5, 8])
+def test_counts_that_are_nearly_none_have_intervals_that_rise_with_the_count_and_narrow_with_the_images(n):
+    """Every replicate has the same small count: the ends rise with it, and more replicates or images say more."""
+    ends = []
+    for images in (20, 200, 2000):
+        counted = []
+        for count in range(4):
+            share = count / images
+            result = bounded_interval([share] * n, share * (1 - share) / (images - 1), images, (0, 1))
+            assert 0 <= result.low <= result.value <= result.high < 1
+            more = bounded_interval([share] * 3 * n, share * (1 - share) / (images - 1), images, (0, 1))
+            assert more.high < result.high
+            counted.append((result.low, result.high))
+        assert counted[0][0] == 0 and np.diff([low for low, _ in counted]).min() > 0
+        ends.append([high for _, high in counted])
+    assert np.diff(ends, axis=0).max() < 0
+
+
+def test_three_replicates_without_a_hit_do_not_exclude_that_others_have_some():
+    """Of networks that vary much, a third have none of 200 where one image in twenty is hit on average."""
+    assert bounded_interval([0.0] * 3, 0.0, 200, (0, 1)).high > 0.2
+    assert bounded_interval([0.0], 0.0, 200, (0, 1)).high < 0.05, "of one network the images are asked alone"

@@ -44,11 +44,22 @@ def test_a_tidy_table_without_differences_gets_no_verdicts(program):
     assert wrong <= 2
 
 
-@pytest.mark.parametrize("name", ["bounded at 0 and 1", "ties (0 or 1)", "bounded, mean .04", "0 or 1, mean .05"])
-@pytest.mark.parametrize(("n", "images"), [(3, 20), (3, 200), (5, 200), (1, 20)])
-def test_intervals_of_values_near_a_bound_miss_within_bounds_where_those_of_student_do_not(program, name, n, images):
+NEAR_A_BOUND = ["bounded at 0 and 1", "ties (0 or 1)", "bounded, mean .04", "0 or 1, mean .05"]
+
+
+@pytest.mark.parametrize("name", NEAR_A_BOUND)
+@pytest.mark.parametrize(
+    ("n", "images", "spread"),
+    [
+        *[(3, 20, 0.5), (3, 200, 0.5), (5, 200, 0.5), (1, 20, 0.5)],
+        *[(3, 200, 0.8), (5, 200, 0.8), (3, 200, 1.2), (8, 200, 1.2)],  # more than images and noise together
+    ],
+)
+def test_intervals_of_values_near_a_bound_miss_within_bounds_where_those_of_student_do_not(
+    program, name, n, images, spread
+):
     """Six percent, and three standard deviations of 1000 studies."""
-    ours, plain = program.missed(np.random.default_rng(n), name, 0.5, n, images, 1000)
+    ours, plain = program.missed(np.random.default_rng(n), name, spread, n, images, 1000)
     assert ours <= 0.06 + 3 * np.sqrt(0.05 * 0.95 / 1000)
     assert plain > 0.08, "the situation is one where it matters"
 

@@ -33,7 +33,7 @@ def summary(section: Section) -> Summary:
     some = [m for m in methods if any(m in better[p] for p in judged)]
     clean = [m for m in some if not any(m in worse[p] for p in judged)]
     if clean:
-        return Summary(_some(section, clean, better), details)
+        return Summary(_some(section, clean, len(some) - len(clean)), details)
     if some:
         group, up, down = _largest_split(section, some)
         leak = [f"{LEAK} {fact}" for fact in leak_facts(section)[1:] if _leaky(section, up, down)]
@@ -68,14 +68,31 @@ def _agreed(section: Section, agreed: list[str]) -> str:
     return f"Trust {listed(agreed, 3)} here: better than a random ranking under {under}."
 
 
-def _some(section: Section, clean: list[str], better: dict[str, list[str]]) -> str:
-    parts = []
-    for protocol in section.retrained_protocols:
-        if names := [m for m in clean if m in better[protocol]]:
-            verb = "beats" if len(names) == 1 else "beat"
-            parts.append(f"{listed(names, 3)} {verb} a random ranking under {section.label(protocol)}")
+def _some(section: Section, clean: list[str], contradicted: int) -> str:
+    """Who beats random where, of those that are worse nowhere; and of how many others the protocols disagree."""
     only = " only" if len(section.retrained_protocols) > 1 else ""
-    return f"{'; '.join(part + only for part in parts)}."
+    parts = []
+    for (up, _), names in _by_outcome(section, clean).items():
+        verb, under = "beats" if len(names) == 1 else "beat", listed([section.label(p) for p in up])
+        parts.append(f"{listed(names, 3)} {verb} a random ranking under {under}{only}")
+    if contradicted:
+        verb = "is" if contradicted == 1 else "are"
+        parts.append(f"{counted(contradicted, 'other')} {verb} better under one protocol and worse under another")
+    return f"{'; '.join(parts)}."
+
+
+Outcome = tuple[tuple[str, ...], tuple[str, ...]]
+"""The protocols under which a method is better than random, and those under which it is worse."""
+
+
+def _by_outcome(section: Section, methods: list[str]) -> dict[Outcome, list[str]]:
+    """The methods by where they are better and where worse."""
+    groups: dict[Outcome, list[str]] = {}
+    for m in methods:
+        up = tuple(p for p in section.retrained_protocols if m in section.with_verdict(p, "better"))
+        down = tuple(p for p in section.retrained_protocols if m in section.with_verdict(p, "worse"))
+        groups.setdefault((up, down), []).append(m)
+    return groups
 
 
 Split = tuple[list[str], list[str], list[str]]
@@ -83,12 +100,7 @@ Split = tuple[list[str], list[str], list[str]]
 
 def _largest_split(section: Section, some: list[str]) -> Split:
     """The most methods the protocols disagree about in one way; where they are better, where worse."""
-    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for m in some:
-        up = tuple(p for p in section.retrained_protocols if m in section.with_verdict(p, "better"))
-        down = tuple(p for p in section.retrained_protocols if m in section.with_verdict(p, "worse"))
-        groups.setdefault((up, down), []).append(m)
-    (up, down), group = max(groups.items(), key=lambda item: len(item[1]))
+    (up, down), group = max(_by_outcome(section, some).items(), key=lambda item: len(item[1]))
     return group, list(up), list(down)
 
 

@@ -29,6 +29,9 @@ Scale = Literal["linear", "fisher", "logit"]
 Limits = tuple[float, float]
 UNLIMITED: Limits = (-math.inf, math.inf)
 _NEAR_ONE = 1 - 1e-12
+_UNSEEN = 1 / 20
+"""How much the logits of replicates without a hit may differ: their variance is a tenth of their squared distance from
+the middle, which is this times the variance of 2 that half images add to them."""
 ROUNDING = 1e-12
 """Values that vary by less than this share of the largest do not vary: the rest is rounding."""
 NO_SPREAD = "the replicates do not vary at all: are they copies of one run?"
@@ -319,7 +322,7 @@ def bounded_interval(by_replicate: ArrayLike, image_variance: float, images: int
     limits have no interval.
 
     >>> print(bounded_interval([0.97, 0.99, 0.95], 0.0001, 200, (0, 1)))
-    0.97 [0.75, 1.00]
+    0.97 [0.78, 1.00]
     >>> print(bounded_interval([0.0], 0.0, 20, (0, 1)))
     0.00 [0.00, 0.34]
     """
@@ -343,32 +346,59 @@ def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple
     with the values' standard deviation relative to that of values which are all at one end or the other: fully where
     they are, hardly where values vary little.
     """
-    mean, variance = shares.mean(0), np.asarray(image_variance, dtype=float)
+    mean, variance = np.asarray(shares.mean(0)), np.asarray(image_variance, dtype=float)
     most = mean * (1 - mean)
     with np.errstate(invalid="ignore", divide="ignore"):
         relative = np.sqrt((images * variance + shares.var(0)) / most)
     spread = np.where(most > 0, np.minimum(relative, 1.0), 1.0)
-    weight, total = spread / 2, images + spread
-    shares = (images * shares + weight) / total
-    middle = shares.mean(0)
-    added = images * (mean - middle) ** 2 + weight * (middle**2 + (1 - middle) ** 2)
-    within = ((images - 1) * images * variance + added) / (total - 1) / total / (middle * (1 - middle)) ** 2
-    between = _logit_variance(shares) if len(shares) > 1 else np.zeros_like(within)
+    inner = (images * shares + spread / 2) / (images + spread)
+    middle = np.asarray(inner.mean(0))
+    total = (images + spread) * (images + spread - 1)
+    within = (images - 1) * images * variance / total / (middle * (1 - middle)) ** 2
+    within = within + _added_variance(mean, middle, images, spread)
+    hidden = _added_variance(shares, inner, images, spread)
+    between = _logit_variance(inner, hidden) if len(shares) > 1 else np.zeros_like(within)
     df = cautious_df((within, images - 1), (between, max(len(shares) - 1, 1)))
     return np.asarray(scipy.special.logit(middle)), np.asarray(np.sqrt(within + between)), df
 
 
-def _logit_variance(shares: Numbers) -> Numbers:
-    """Variance of the logit of the mean share over replicates: the larger of two estimates.
+def _added_variance(before: Numbers, after: Numbers, images: int, spread: Numbers) -> Numbers:
+    """What half an image at either end, weighted with `spread`, adds to the variance of a mean's logit.
 
-    The first is the variance of the mean by the delta method; the second that of the mean of logits, with an allowance
-    for what their estimated variance does to the mean of shares, as in Cox's interval of the mean of lognormal values.
-    Where replicates are skewed the first is too small whenever none of the long tail was drawn.
+    2 where no image counts, .2 where one does, .1 where two do.
     """
-    n, mean = len(shares), shares.mean(0)
+    total = (images + spread) * (images + spread - 1)
+    squares = images * (before - after) ** 2 + spread / 2 * (after**2 + (1 - after) ** 2)
+    return np.asarray(squares / total / (after * (1 - after)) ** 2)
+
+
+def _logit_variance(shares: Numbers, hidden: Numbers) -> Numbers:
+    """Variance of the logit of the mean share over replicates, on n - 1 degrees of freedom: the largest of three.
+
+    That of the mean by the delta method, that of the mean of logits, and the one whose half width is that of
+    `_skewed_half_width`: where replicates are skewed the others are too small whenever none of the long tail was drawn.
+    Replicates without a hit all have the same logit and do not show how they differ. The variance that half images add
+    to each logit (`hidden`) says which these are; they may differ in proportion to their distance from the middle.
+    """
+    n, mean, logits = len(shares), shares.mean(0), scipy.special.logit(shares)
     delta = shares.var(0, ddof=1) / n / (mean * (1 - mean)) ** 2
-    variance = scipy.special.logit(shares).var(0, ddof=1)
-    return np.asarray(np.maximum(delta, variance / n + ((1 - 2 * mean) * variance) ** 2 / (2 * (n - 1))))
+    variance = logits.var(0, ddof=1)
+    unseen = _UNSEEN * (hidden * logits**2).mean(0)
+    skewed = _skewed_half_width(scipy.special.logit(mean), variance + unseen, n) / t_quantile(n - 1)
+    return np.asarray(np.maximum(np.maximum(delta, variance / n), skewed**2))
+
+
+def _skewed_half_width(centre: ArrayLike, variance: ArrayLike, n: int) -> Numbers:
+    """Half width of the interval of a mean of n shares whose logits are normal, from the variance of these logits.
+
+    The logit of the mean of such shares is nearly mu / sqrt(1 + pi sigma^2 / 8). The interval joins that of mu, sigma
+    being known, with that of sigma, mu being known, by the root of the sum of squares, as Zou, Huo and Taleban do for
+    the mean of lognormal values. The bound of sigma has all of the error: the other end hardly ever misses.
+    """
+    known = math.pi / 8 * np.asarray(variance)
+    largest = known * (n - 1) / scipy.special.chdtri(n - 1, LEVEL)
+    towards_middle = np.asarray(centre) * (1 - np.sqrt((1 + known) / (1 + largest)))
+    return np.asarray(np.hypot(t_quantile(math.inf) * np.sqrt(np.asarray(variance) / n), towards_middle))
 
 
 def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> Numbers:
