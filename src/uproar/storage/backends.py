@@ -321,11 +321,12 @@ def write_file(path: str | Path, content: bytes, apart: str | None = None, flush
     hidden = f"{begun}.{uuid.uuid4().hex[:12]}"
     try:
         handle = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            done = 0
+            while done < len(content):  # a disk takes what it can
+                done += file.write(content[done:] if done else content)
             if flush:
-                os.fsync(file.fileno())
+                os.fsync(handle)
         try:
             os.replace(hidden, path)
         except OSError as error:

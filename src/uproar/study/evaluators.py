@@ -206,7 +206,7 @@ def evaluation_items(scores: Tensor, targets: Tensor, factors: np.ndarray, half:
     One item for each set of scores, (sets, images, classes, targets).
     """
     by_target = scores.transpose(2, 3).contiguous()
-    scaled = by_target.double() * torch.from_numpy(factors)[half][None, :, :, None]
+    scaled = by_target.double().mul_(torch.from_numpy(factors)[half][None, :, :, None])
     logs = scaled.log_softmax(3).gather(3, targets.expand(len(scores), -1, -1)[..., None])[..., 0]
     bits, answers = -logs / math.log(2), by_target.argmax(3)
     right = (answers == targets).double().mean(1)
