@@ -43,7 +43,7 @@ from uproar.training.evaluate import BATCH
 
 FACTORS = "inverse_temperatures"
 """The array of an evaluator's item that holds what its scores are multiplied with, by half of the images and target."""
-BATCH_PIXELS = 2**17
+BATCH_PIXELS = 2**18
 """Pixels of the images that an evaluator is asked about at a time, at least."""
 MASK_PIXELS = 2**19
 """Pixels of the masks of test images that are made at a time, at least."""
