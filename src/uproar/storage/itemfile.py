@@ -89,17 +89,24 @@ def encode_item(kind: str, key: str, item: Item) -> bytes:
     known = {name: [a.dtype.str, list(a.shape), chunk_digests(contents[name])] for name, a in arrays.items()}
     what = {"format": FORMAT, "kind": kind, "key": key, "facts": item.facts, "arrays": known}
     text = json.dumps(what, sort_keys=True)
-    header: dict[str, Any] = {"__metadata__": {"item": text, "digest": _digest(text)}}
-    end = 0
-    # as safetensors lays them out: the widest numbers first, so that all begin at multiples of their width
-    names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    return _safetensors(arrays, contents, {"item": text, "digest": _digest(text)})
+
+
+def _safetensors(arrays: Mapping[str, np.ndarray], contents: Mapping[str, bytes], metadata: Mapping[str, str]) -> bytes:
+    """A safetensors file: the length of its header, the header, and the arrays one behind the other.
+
+    Laid out as the library does it: the widest numbers first, so that all begin at multiples of their width. Its own
+    function takes as long as everything else that is done for a small item.
+    """
+    header: dict[str, Any] = {"__metadata__": metadata}
+    names, end = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)), 0
     for name in names:
         start, end = end, end + len(contents[name])
-        a = arrays[name]
-        header[name] = {"dtype": DTYPES[a.dtype.str[1:]], "shape": a.shape, "data_offsets": [start, end]}
-    start = json.dumps(header).encode()
-    start += b" " * (-len(start) % 8)
-    return b"".join([len(start).to_bytes(8, "little"), start, *(contents[name] for name in names)])
+        dtype = DTYPES[arrays[name].dtype.str[1:]]
+        header[name] = {"dtype": dtype, "shape": arrays[name].shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *(contents[name] for name in names)])
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:
