@@ -9,6 +9,7 @@ import safetensors.numpy
 
 from uproar.errors import Absent, BadInput, Damaged, StoreError
 from uproar.storage.inventory import verify_store
+from uproar.storage.itemfile import decode_item, encode_item
 from uproar.storage.store import FORMAT, Item, Store, key_of
 
 
@@ -360,3 +361,20 @@ def test_what_killed_writers_left_goes_after_a_while(tmp_path, item):
     os.utime(old, (0, 0))
     store.backend.sweep()
     assert not old.exists() and new.exists()
+
+
+def test_other_programs_can_open_an_item():
+    arrays = {
+        "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+        "bytes": np.arange(3, dtype=np.uint8),
+        "single": np.ones(()),
+        "none": np.zeros((0, 2), np.float16),
+        "yes or no": np.array([True, False]),
+        "big end first": np.arange(4, dtype=">i8"),
+    }
+    content = encode_item("cell", "ab", Item(arrays, {"name": 'é"'}))
+    opened, read = safetensors.numpy.load(content), decode_item(bytearray(content), "cell", "ab")
+    assert set(opened) == set(arrays) == set(read.arrays)
+    for name, array in arrays.items():
+        for other in (opened[name], read.arrays[name]):
+            assert other.shape == array.shape and np.array_equal(other, array), name

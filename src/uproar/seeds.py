@@ -59,6 +59,10 @@ class Draws:
         rows = self.rows[part] if isinstance(part, slice) else tuple(self.rows[i] for i in part)
         return Draws(self.seed, rows, self.split)
 
+    def repeated(self, times: int) -> Draws:
+        """All samples several times, one set after the other, each with the same numbers."""
+        return Draws(self.seed, self.rows * times, self.split)
+
     def copies(self, numbers: Iterable[int]) -> Draws:
         """Each sample once for each number, sample by sample: streams of their own for noisy copies."""
         numbers = tuple(numbers)

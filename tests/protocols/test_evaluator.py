@@ -158,12 +158,12 @@ def test_a_reader_that_is_no_help_is_not_listened_to():
     assert added_share(known, known, labels) == 1.0
 
 
-@pytest.mark.parametrize("same", [True, False])
-def test_places_that_are_found_once_are_those_found_for_each_mask(same):
+@pytest.mark.parametrize("sizes", [1, 3, 20])
+def test_places_that_are_found_once_are_those_found_for_each_mask(sizes):
     split = Split("test", torch.zeros(20, 1, 9, 7), torch.zeros(20).long())
     blocks, draw = RandomBlocks(split, 3), torch.Generator().manual_seed(0)
     for _ in range(2):
         order = torch.rand(20, 63, generator=draw).argsort(1).argsort(1).view(20, 9, 7)
-        masks = order < (12 if same else torch.arange(20).view(-1, 1, 1))
-        rows = torch.tensor([4, 0, 17])
+        masks = order < 12 + torch.arange(20).view(-1, 1, 1) % sizes
+        rows = torch.randperm(20, generator=draw)
         assert torch.equal(blocks.moved(masks[rows], rows), moved_to(masks[rows], random_places(split, 3)[rows]))

@@ -57,6 +57,20 @@ def test_the_study_brings_controls(judged):
     assert (results.table["status"] == "done").all()
 
 
+def test_a_cell_does_not_depend_on_the_cells_that_are_asked_with_it(tmp_path):
+    """An odd number of images and few classes: rows of scores begin at places of different kinds."""
+    task = "planted(size=8, classes=10, train=40, test=31)"
+    (setting,) = Setting.all_of(study_with(task=task))
+    bench = bench_for(setting, Store(tmp_path).root)
+    draw = torch.Generator().manual_seed(0)
+    removed = [torch.rand(31, 8, 8, generator=draw) < share for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    together = bench.evaluators.evaluate(0, removed)
+    for mask, item in zip(removed, together, strict=True):
+        (alone,) = bench.evaluators.evaluate(0, [mask])
+        assert alone.facts == item.facts
+        assert all(np.array_equal(alone.arrays[name], item.arrays[name]) for name in ("bits", "answers"))
+
+
 def test_a_cell_is_what_the_evaluator_says_of_the_changed_images(judged):
     """Said again: mask, place, fill, calibrated log-loss of the label and of the explained network's class."""
     _, study, root = judged

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from uproar import Recipe, build, fit, load
-from uproar.training import fit_all, stackable
+from uproar.training import fit_all, stack, stackable
 from uproar.training.stack import fit_stack
 
 TASK = load("planted(size=8, classes=3, channels=2, train=96, test=8)")
@@ -60,6 +60,28 @@ def test_a_network_does_not_depend_on_its_neighbours():
         part = fresh(TASK, len(rows))
         fit_stack(part, [images[i] for i in rows], TASK.train.labels, recipe, 1)
         assert all(same(model, whole[i]) for model, i in zip(part, rows, strict=True)), rows
+
+
+class Read:
+    """Images that are read by rows."""
+
+    def __init__(self, images):
+        self.images = images
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, rows):
+        return self.images[rows].contiguous(memory_format=torch.channels_last)
+
+
+def test_images_may_be_read_some_batches_at_a_time(monkeypatch):
+    images, recipe = versions(TASK, 2), Recipe(epochs=2, batch=20, augment=("flip",))
+    held, read = fresh(TASK, 2), fresh(TASK, 2)
+    fit_stack(held, images, TASK.train.labels, recipe, 1)
+    monkeypatch.setattr(stack, "AHEAD", 3)
+    fit_stack(read, [Read(x) for x in images], TASK.train.labels, recipe, 1)
+    assert all(same(a, b) for a, b in zip(held, read, strict=True))
 
 
 def test_only_small_networks_on_small_images_are_stacked():

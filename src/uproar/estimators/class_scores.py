@@ -17,15 +17,16 @@ from uproar.types import Images, Labels
 
 Score = Literal["probability", "logit"]
 
-_ROWS, _VALUES = 256, 2**21
+_ROWS, _TINY_VALUES, _VALUES = 256, 2**16, 2**21
 
 
 def rows_for(x: Images) -> int:
-    """Rows per pass when each image is evaluated at many points: at most 256, fewer for large images.
+    """Rows per pass when each image is evaluated at many points: 256, more of tiny images and fewer of large ones.
 
     It bounds memory whatever the batch; on a CPU more rows are no faster. Fewer where memory is short.
     """
-    return max(2, rows_within_budget(min(_ROWS, _VALUES // max(1, x[0].numel()))))
+    values = max(1, x[0].numel())
+    return max(2, rows_within_budget(min(max(_ROWS, _TINY_VALUES // values), _VALUES // values)))
 
 
 def class_scores(model: nn.Module, x: Images, target: Labels) -> Tensor:

@@ -10,7 +10,7 @@ whichever estimators it judges: more of them cost forward passes alone and chang
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +20,10 @@ from uproar.data.stream import Rows, row_numbers
 from uproar.errors import BadInput
 from uproar.estimators import Chain, Context, explain_chains, read_chain
 from uproar.models import ModelSpec
+from uproar.models.batch_invariance import BatchInvariant
 from uproar.models.borrow import device_of
 from uproar.models.forward import raw_output
 from uproar.models.registry import make
-from uproar.models.small import SmallCNN
 from uproar.protocols.mask_assignment import moved
 from uproar.removal.order import ranks
 from uproar.seeds import Draws, generator
@@ -32,8 +32,8 @@ from uproar.training import Rows as ReadByRows
 from uproar.training.stack import fit_stack
 from uproar.types import Images
 
-VERSION = 4
-"""Raised when evaluators, or the masks that they are asked about, become others."""
+VERSION = 5
+"""Raised when evaluators, their answers, or the masks that they are asked about, become others."""
 
 PASSES = 2
 """Epochs of an evaluator, as a multiple of the recipe's: it has more to learn than one network of ROAR."""
@@ -82,7 +82,7 @@ def mask_pool(task: Task, features: tuple[int, ...], seed: int) -> Tensor:
 def _places(task: Task, features: tuple[int, ...], chains: list[Chain], rows: Tensor, seed: int) -> Tensor:
     draws = Draws.of(seed, rows, "evaluator pool")
     context = Context(draws, task.mean, task.train)
-    maps = explain_chains(nn.Identity(), task.train.read(rows), task.train.labels[rows], context, chains)
+    maps = explain_chains(nn.Identity(), task.train.read(rows), task.train.labels[rows], context, chains, len(rows))
     shape = (len(rows), *features)
     # where channels are removed one by one, those of a pixel are equal: their order is random
     whole = [a if a.shape == shape else a[:, None].expand(shape) for a in maps]
@@ -103,8 +103,10 @@ class MaskedImages:
         n, (h, w), features = times * len(split), pool.shape[-2:], pool[0].numel()
         self.donors = torch.randint(len(pool), (n,), generator=draw)
         self.shifts = torch.stack([torch.randint(size, (n,), generator=draw) for size in (h, w)], 1)
-        self.counts = torch.randint(features + 1, (n,), generator=draw)
+        counts = torch.randint(features + 1, (n,), generator=draw)
         self.from_bottom = torch.rand(n, generator=draw) < 0.5
+        self.above = torch.where(self.from_bottom, features - counts, counts)
+        """Features above the cut: those that are removed, or kept where the bottom of a ranking is removed."""
 
     def __len__(self) -> int:
         return len(self.donors)
@@ -117,8 +119,7 @@ class MaskedImages:
         """The masks of some rows, bool."""
         places = moved(self.pool[self.donors[rows]], self.shifts[rows])
         one = (-1, *[1] * (places.dim() - 1))
-        places = torch.where(self.from_bottom[rows].view(one), self.pool[0].numel() - 1 - places, places)
-        return places < self.counts[rows].view(one)
+        return (places < self.above[rows].view(one)) ^ self.from_bottom[rows].view(one)
 
 
 class SecondAnswer(nn.Linear):
@@ -158,10 +159,13 @@ def build_evaluator(spec: ModelSpec, task: Task, channels: int, seed: int) -> Ev
 
 
 def evaluator_scores(network: nn.Module, x: Tensor) -> Tensor:
-    """The scores of some images, (n, classes, targets), asked where the network is, which is put in evaluation."""
+    """The scores of some images, (n, classes, targets), asked where the network is, which is put in evaluation.
+
+    Those of an image do not depend on the images beside it, nor on its place among them.
+    """
     if network.training:
         network.eval()
-    with torch.inference_mode():
+    with torch.inference_mode(), BatchInvariant():
         given = x.to(device_of(network)).contiguous(memory_format=torch.channels_last)
         scores: Tensor = raw_output(network, given).float().cpu()
     if scores.dim() != 3:
@@ -226,11 +230,16 @@ def fit_evaluator(
 
     Small networks on tiny images are trained as a stack of one, which is quicker, in larger batches.
     """
-    recipe, body = evaluator_recipe(recipe), network.body
-    if isinstance(body, SmallCNN) and isinstance(images, Tensor) and recipe.plain and stackable(body, images.shape[1:]):
-        fit_stack([body], [images], labels, _in_larger_batches(recipe), seed, behind=network.second)
+    if stacks(network, images[:2].shape[1:], recipe):
+        larger = _in_larger_batches(evaluator_recipe(recipe))
+        fit_stack([network.body], [images], labels, larger, seed, behind=network.second)  # type: ignore[list-item]
     else:
-        fit(network, images, labels, recipe, seed)
+        fit(network, images, labels, evaluator_recipe(recipe), seed)
+
+
+def stacks(network: EvaluatorNetwork, shape: Sequence[int], recipe: Recipe) -> bool:
+    """Whether an evaluator of images of this shape is trained as a stack of one, which reads many images at a time."""
+    return recipe.plain and stackable(network.body, shape)
 
 
 def _in_larger_batches(recipe: Recipe) -> Recipe:

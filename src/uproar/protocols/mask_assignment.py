@@ -16,6 +16,8 @@ from uproar.seeds import generator
 ASPECT = 2.0
 """Longer side of a random block over the shorter one, at most."""
 _HALVINGS = 30
+SIZES = 16
+"""Sizes of masks up to which places are found once for each of them."""
 
 FOLDS = 2
 """Base models of a cross-fitted replicate: each is trained on the other half."""
@@ -82,9 +84,14 @@ class RandomBlocks:
     def moved(self, masks: Tensor, rows: Tensor) -> Tensor:
         """The masks of some images of the split, moved."""
         own, area = _centres(masks)
-        if not len(masks) or bool((area != area[0]).any()):
+        sizes = area.unique().tolist()
+        if len(sizes) > SIZES:
             return moved_to(masks, self.places[rows])
-        return moved(masks, (self._there(float(area[0]), *masks.shape[-2:])[rows] - own).round().long())
+        there = torch.empty_like(own)
+        for size in sizes:
+            same = area == size
+            there[same] = self._there(size, *masks.shape[-2:])[rows[same]]
+        return moved(masks, (there - own).round().long())
 
     def _there(self, area: float, h: int, w: int) -> Tensor:
         if (area, h, w) not in self._centres:

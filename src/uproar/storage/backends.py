@@ -99,10 +99,10 @@ class LocalFolder:
         self._made: set[str] = set()
 
     def full(self, name: str) -> str:
-        return str(self.path / name)
+        return os.path.join(self.root, name)
 
     def has(self, name: str) -> bool:
-        return (self.path / name).exists()
+        return os.path.exists(self.full(name))
 
     def refresh(self) -> None:
         """Nothing is cached."""
@@ -146,17 +146,18 @@ class LocalFolder:
         try:
             self._write(name, content, flush)
         except FileNotFoundError:  # somebody took the folder away
+            self._made -= {folder, UNFINISHED}
             self._make(folder)
             self._write(name, content, flush)
 
     def _make(self, folder: str) -> None:
         """Make the folder of a file, and the one where it is written first."""
-        for each in (folder, UNFINISHED):
-            (self.path / each).mkdir(parents=True, exist_ok=True)
-        self._made.add(folder)
+        for each in {folder, UNFINISHED} - self._made:
+            os.makedirs(self.full(each), exist_ok=True)
+            self._made.add(each)
 
     def _write(self, name: str, content: bytes, flush: bool) -> None:
-        write_file(self.path / name, content, self.path / UNFINISHED / name.replace("/", "-"), flush)
+        write_file(self.full(name), content, self.full(f"{UNFINISHED}/{name.replace('/', '-')}"), flush)
 
     def sweep(self) -> None:
         for path in (self.path / UNFINISHED).glob("*"):
@@ -310,26 +311,28 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or one_line(error)).rstrip(".")
 
 
-def write_file(path: Path, content: bytes, apart: Path | None = None, flush: bool = True) -> None:
+def write_file(path: str | Path, content: bytes, apart: str | None = None, flush: bool = True) -> None:
     """The whole file or nothing: written beside its place, or beside `apart`, flushed to the disk, then renamed.
 
     It is as readable for others as any new file of this process (its umask).
     """
-    begun = path.with_name(f".{path.name}") if apart is None else apart
-    hidden = begun.with_name(f"{begun.name}.{uuid.uuid4().hex[:12]}")
+    folder, last = os.path.split(path)
+    begun = os.path.join(folder, f".{last}") if apart is None else apart
+    hidden = f"{begun}.{uuid.uuid4().hex[:12]}"
     try:
         handle = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            done = 0
+            while done < len(content):  # a disk takes what it can
+                done += file.write(content[done:] if done else content)
             if flush:
-                os.fsync(file.fileno())
+                os.fsync(handle)
         try:
             os.replace(hidden, path)
         except OSError as error:
             if error.errno != errno.EXDEV or apart is None:
                 raise
-            hidden.unlink()
+            os.unlink(hidden)
             write_file(path, content, None, flush)  # the folder of its kind lies on another disk
     except BaseException:
         with contextlib.suppress(OSError):

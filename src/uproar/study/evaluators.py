@@ -25,6 +25,7 @@ from uproar.protocols.evaluator import (
     evaluator_scores,
     fit_evaluator,
     mask_pool,
+    stacks,
 )
 from uproar.protocols.mask_assignment import fold_of
 from uproar.protocols.protocol import beside_mask
@@ -44,8 +45,10 @@ FACTORS = "inverse_temperatures"
 """The array of an evaluator's item that holds what its scores are multiplied with, by half of the images and target."""
 BATCH_PIXELS = 2**18
 """Pixels of the images that an evaluator is asked about at a time, at least."""
+MASK_PIXELS = 2**19
+"""Pixels of the masks of test images that are made at a time, at least."""
 HELD = 2**24
-"""Numbers of all masked training images up to which they are made at once, not batch by batch."""
+"""Numbers of all masked training images up to which they are made at once, not batch by batch; a stack reads ahead."""
 MASKS = 2
 """Masks of each test image that the temperature is fitted with."""
 
@@ -93,10 +96,11 @@ class Evaluators:
         answers = predict(base, changed_images(task.train)).argmax(1)
         labels = torch.stack([task.train.labels, answers], 1)
         images = MaskedImages(task.train, pool, times, seed, self.shown(seed, "evaluator training"))
-        shown = self._fitting(network, images)
-        if len(images) * math.prod(task.shape) <= HELD and not task.train.streams:
+        shown = self._fitting(network.to(self.inputs.device), images)
+        few = len(images) * math.prod(task.shape) <= HELD and not task.train.streams
+        if few and not stacks(network, task.shape, setting.recipe):
             shown = torch.cat([shown[part] for part in spans(len(images), self.at_once)])
-        fit_evaluator(network.to(self.inputs.device), shown, labels.repeat(times, 1), setting.recipe, seed)
+        fit_evaluator(network, shown, labels.repeat(times, 1), setting.recipe, seed)
         factors = self._calibrated(self._for_judging(network), pool, base_item, seed)
         arrays = {**kept_weights(network), FACTORS: factors}
         return Item(arrays, {"seconds": time.perf_counter() - started, "device": str(self.inputs.device)})
@@ -104,11 +108,11 @@ class Evaluators:
     def shown(self, seed: int, split: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
         """What an evaluator sees of images whose pixels are removed; random fills are drawn by row."""
 
-        def change(x: Tensor, removed: Tensor, rows: Tensor) -> Tensor:
-            around = self.fill_contexts.around(Draws.of(seed, rows, split))
-            return beside_mask(filled(x, removed, self.inputs.setting.fill, around), removed)
+        return lambda x, removed, rows: self._filled(x, removed, Draws.of(seed, rows, split))
 
-        return change
+    def _filled(self, x: Tensor, removed: Tensor, draws: Draws) -> Tensor:
+        around = self.fill_contexts.around(draws)
+        return beside_mask(filled(x, removed, self.inputs.setting.fill, around), removed)
 
     def _fitting(self, network: nn.Module, images: Any) -> Any:
         """Images as the network takes them: without the mask where it has no channels for it."""
@@ -146,6 +150,11 @@ class Evaluators:
         """Images that an evaluator is asked about at a time: many where they are small."""
         return max(BATCH, BATCH_PIXELS // math.prod(self.inputs.task.shape[1:]))
 
+    @property
+    def masks_at_once(self) -> int:
+        """Masks of all test images that are made at a time: many where these are few and small."""
+        return max(1, MASK_PIXELS // (len(self.inputs.task.test) * math.prod(self.inputs.task.shape[1:])))
+
     def scores(self, network: nn.Module, images: Any) -> Tensor:
         """An evaluator's scores of images, (n, classes, targets)."""
         source = _Sliced(self._fitting(network, images))
@@ -154,24 +163,28 @@ class Evaluators:
     def evaluate(self, seed: int, removed: Sequence[Tensor]) -> list[Item]:
         """What the evaluator of a replicate says of the test images, once for each mask of what is removed from them.
 
-        Bits and class for each target, (n, 2).
+        Bits and class for each target, (n, 2). As many masks as it takes images for are one pass.
         """
-        test = self.inputs.task.test
-        rows = torch.arange(len(test)).repeat(len(removed))
-        images = self.shown(seed, test.name)(test.read(rows), torch.cat([*removed]), rows)
-        return self._items(seed, images, len(removed))
+        test, (network, _) = self.inputs.task.test, self.get(seed)
+        x, draws = test.read(slice(None)), Draws.of(seed, len(test), test.name)
+
+        def scores(removed: Sequence[Tensor]) -> Tensor:
+            times = len(removed)
+            images = self._filled(x.repeat(times, 1, 1, 1), torch.cat([*removed]), draws.repeated(times))
+            return self.scores(network, images)
+
+        parts = spans(len(removed), max(1, self.at_once // len(test)))
+        return self._items(seed, torch.cat([scores(removed[part]) for part in parts]))
 
     def evaluate_alone(self, seed: int, images: Tensor | ChangedImages) -> Item:
         """What it says of test images that are changed already, or when they are read."""
-        return self._items(seed, images, 1)[0]
+        return self._items(seed, self.scores(self.get(seed)[0], images))[0]
 
-    def _items(self, seed: int, images: Any, times: int) -> list[Item]:
-        network, item = self.get(seed)
+    def _items(self, seed: int, scores: Tensor) -> list[Item]:
+        """What is kept of scores of all test images, once or several times."""
         targets, half = self._targets_of(seed)
-        scores = self.scores(network, images)
-        return evaluation_items(
-            scores.view(times, *targets.shape[:1], *scores.shape[1:]), targets, item.arrays[FACTORS], half
-        )
+        by_set = scores.unflatten(0, (-1, len(targets)))
+        return evaluation_items(by_set, targets, self.get(seed)[1].arrays[FACTORS], half)
 
     def _targets_of(self, seed: int) -> tuple[Tensor, Tensor]:
         """What is asked of every test image, and its half of them; held for the last replicate."""
@@ -193,7 +206,7 @@ def evaluation_items(scores: Tensor, targets: Tensor, factors: np.ndarray, half:
     One item for each set of scores, (sets, images, classes, targets).
     """
     by_target = scores.transpose(2, 3).contiguous()
-    scaled = by_target.double() * torch.from_numpy(factors)[half][None, :, :, None]
+    scaled = by_target.double().mul_(torch.from_numpy(factors)[half][None, :, :, None])
     logs = scaled.log_softmax(3).gather(3, targets.expand(len(scores), -1, -1)[..., None])[..., 0]
     bits, answers = -logs / math.log(2), by_target.argmax(3)
     right = (answers == targets).double().mean(1)

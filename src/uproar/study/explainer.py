@@ -15,6 +15,7 @@ from uproar.data import Split
 from uproar.errors import CODE_ERRORS, BrokenRule, NotApplicable, SideEffect, one_line
 from uproar.estimators import Chain, Context, estimators, explain_chains, raw_maps
 from uproar.estimators.contract import FEW_IMAGES, contract_violation, user_chains
+from uproar.estimators.explain import BATCH
 from uproar.estimators.layer_candidates import chosen_layers
 from uproar.models import MemoryBudget
 from uproar.protocols.mask_assignment import fold_of
@@ -43,6 +44,8 @@ LEVELS, TEST_LEVELS = "levels", "test_levels"
 
 CHUNK = 512
 """Images explained and ranked at a time: bounds memory, whatever the size of the data set."""
+BATCH_VALUES = 2**15
+"""Values of the images that estimators are given at a time, at least: of tiny images many."""
 
 
 class Explainer:
@@ -195,7 +198,8 @@ class Explainer:
         """The maps of some images, one tensor per ranking."""
         chains = [ranking.chain for ranking in rankings]
         x, target, context = self._explained(model, rankings, split, rows, states)
-        maps = explain_chains(model, x, target, context, chains, features=self.inputs.setting.features)
+        together = max(BATCH, BATCH_VALUES // math.prod(self.inputs.task.shape))
+        maps = explain_chains(model, x, target, context, chains, together, self.inputs.setting.features)
         return [a.cpu() for a in maps]
 
     def signed_maps(self, chains: Sequence[Chain], seed: int, split: Split) -> SignedMaps:

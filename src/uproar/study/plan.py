@@ -71,8 +71,8 @@ def _plan_setting(study: Study, bench: Bench, total: Plan, settled: Collection[U
     every: list[Cell | ScoreCell] = [*cells, *scores]
     ended = sum(unit in settled and unit not in refused for unit in every)
     total.cached += len(cells) + len(scores) - len(missing) - len(unscored) - len(refused) - ended
-    lacking = _lacking(bench, applicable, set(missing), total)
     tested_only = _tested_only(bench, applicable)
+    lacking = _lacking(bench, applicable, set(missing), tested_only, total)
     alive = {unit.seed for unit in every if unit not in settled}
     seeds = [
         seed
@@ -102,7 +102,7 @@ def _lacks(bench: Bench, total: Plan, kind: str, key: str, unit: Unit) -> bool:
 
 
 def _lacking(
-    bench: Bench, applicable: Sequence[Cell], missing: Set[Cell], total: Plan
+    bench: Bench, applicable: Sequence[Cell], missing: Set[Cell], tested_only: Set[ImageRanking], total: Plan
 ) -> dict[ImageRanking, list[tuple[float, ...]]]:
     """The rankings that cells need, with the fractions of the levels that are still to be made.
 
@@ -119,7 +119,6 @@ def _lacking(
             if own:
                 name = "levels", bench.keys.ranking(ranking)
                 total.promised.setdefault(name, []).append(cell)
-    tested_only = _tested_only(bench, applicable)
     return {
         ranking: bench.rankings.lacking(ranking, fractions, ranking in tested_only)
         for ranking, fractions in lacking.items()

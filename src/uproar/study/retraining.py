@@ -31,6 +31,7 @@ from uproar.study.cell import Cell
 from uproar.study.changed_images import ChangedImages, changed_images
 from uproar.study.evaluators import Evaluators
 from uproar.study.inputs import Inputs
+from uproar.study.judged_masks import JudgedMasks
 from uproar.study.keys import Keys
 from uproar.study.mask_readers import MaskReaders
 from uproar.study.rankings import Rankings
@@ -47,8 +48,7 @@ class Cells:
         self.evaluators, self.fill_contexts = evaluators, evaluators.fill_contexts
         self.readers = MaskReaders(inputs, keys, rankings, evaluators)
         self.setting, self.store = inputs.setting, inputs.store
-        self._blocks: tuple[tuple[str, int], RandomBlocks] | None = None
-        self._masks: dict[tuple[str, float, str], Tensor] = {}
+        self.judged_masks = JudgedMasks(inputs, rankings)
 
     def around(self, draws: Draws) -> FillContext:
         """What the study's fill may know besides the images."""
@@ -73,31 +73,14 @@ class Cells:
         if masks.of == "none":
             return lambda rows: torch.zeros(len(rows), *self.inputs.features, dtype=torch.bool)
         donors = mask_donors(split, masks, cell.seed)
-        held = protocol.evaluator and not training and not split.streams
-        name = self.keys.ranking(ranking), cell.fraction
 
-        def own(rows: Tensor) -> Tensor:
+        def important(rows: Tensor) -> Tensor:
             return self.rankings.important(ranking, cell.fraction, split, rows if donors is None else donors[rows])
 
-        def moved(rows: Tensor) -> Tensor:
-            unmoved = self._held_masks((*name, "own"), own, split)[rows] if held else own(rows)
-            return self._random_blocks(split, cell.seed).moved(unmoved, rows)
-
-        important = moved if masks.of == "shifted" else own
-        return (lambda rows: self._held_masks((*name, masks.of), important, split)[rows]) if held else important
-
-    def _random_blocks(self, split: Split, seed: int) -> RandomBlocks:
-        """The blocks of a split to which masks are moved; the last ones are held."""
-        if self._blocks is None or self._blocks[0] != (split.name, seed):
-            self._blocks = (split.name, seed), RandomBlocks(split, seed)
-        return self._blocks[1]
-
-    def _held_masks(self, name: tuple[str, float, str], make: Callable[[Tensor], Tensor], split: Split) -> Tensor:
-        """The masks of all images of a split; the last two sets are held, as removing and keeping need the same."""
-        if name not in self._masks:
-            self._masks = dict([*self._masks.items()][-1:])
-            self._masks[name] = make(torch.arange(len(split)))
-        return self._masks[name]
+        if masks.of != "shifted":
+            return important
+        blocks = RandomBlocks(split, cell.seed)
+        return lambda rows: blocks.moved(important(rows), rows)
 
     def removed(self, cell: Cell, split: Split) -> Tensor:
         """The mask of removed pixels for every image of a split, as bool images."""
@@ -110,7 +93,7 @@ class Cells:
         A network is trained once for all cells that test it. Tests that need no further maps come along, asked for or
         not: they are next to free, and would cost a training later.
         """
-        missing = [c for c in cells if self.store.find("cell", self.keys.cell(c)) is None]
+        missing = [c for c in cells if not self._there(c)]
         for name in dict.fromkeys(cell.protocol for cell in missing):
             require_kind(name, protocol_named(name).kinds, self.inputs.task.kind, "it needs one class per image")
         for name in dict.fromkeys(cell.estimator for cell in missing):
@@ -129,6 +112,11 @@ class Cells:
             spent = training if again and fresh[self.keys.training(cell)] == cell else 0.0
             self._keep(cell, item, time.perf_counter() - started + spent, spent)
 
+    def _there(self, cell: Cell) -> bool:
+        """Whether the store has the result of a cell, undamaged."""
+        key = self.keys.cell(cell)
+        return self.store.has("cell", key) and self.store.find("cell", key) is not None
+
     def _keep(self, cell: Cell, item: Item, seconds: float, training: float = 0.0) -> None:
         how: dict[str, Any] = {"seconds": seconds, "training_seconds": training}
         how |= {"init": self.setting.recipe.init} if protocol_named(cell.protocol).retrains else {}
@@ -139,10 +127,10 @@ class Cells:
         """Ask the replicate's evaluator about cells: in one pass about as many as it takes at a time."""
         test = self.inputs.task.test
         joined = not test.streams and len(test) >= FEWEST  # fewer rows would have other bits alone than among others
-        for part in spans(len(cells), max(1, self.evaluators.at_once // len(test)) if joined else 1):
+        for part in spans(len(cells), self.evaluators.masks_at_once if joined else 1):
             group, started = cells[part], time.perf_counter()
             if joined:
-                items = self.evaluators.evaluate(group[0].seed, [self.removed(cell, test) for cell in group])
+                items = self.evaluators.evaluate(group[0].seed, self.judged_masks.removed(group))
             else:
                 items = [self.evaluators.evaluate_alone(group[0].seed, self.changed_images(group[0], test))]
             seconds = (time.perf_counter() - started) / len(group)

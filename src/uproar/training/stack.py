@@ -9,7 +9,7 @@ What a network becomes does not depend on what it is stacked with: each keeps to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -32,6 +32,9 @@ from uproar.types import Kind
 LARGEST = 10 * 10
 """Pixels of an image up to which stacking pays: twice as fast at 8×8, no gain at 16×16, a loss at 28×28."""
 
+
+AHEAD = 16
+"""Batches whose images are read at a time: reading is made of calls too."""
 
 LANE = 16
 """Numbers that a processor handles at once. A rest that fills no lane is computed by other instructions, whose last
@@ -64,7 +67,7 @@ def fit_all(
 
 def fit_stack(
     models: Sequence[SmallCNN],
-    images: Sequence[Tensor],
+    images: Sequence[Tensor | Rows],
     labels: Tensor,
     recipe: Recipe,
     seed: int,
@@ -77,10 +80,8 @@ def fit_stack(
     """
     if not len(labels):
         raise BadInput("There are no images to train on.")
-    stack = _Stack(models)
-    x = torch.stack([model.normalise(x) for model, x in zip(models, images, strict=True)], 1)
-    n, k, c, h, w = x.shape
-    x = x.view(n, k * c, h, w)
+    stack, read = _Stack(models), _reader(models, images)
+    n, k = len(labels), len(models)
     batch = min(recipe.batch, n)
     per_epoch = n // batch
     order, rng = generator(seed, "batches"), generator(seed, "augmentation")
@@ -88,11 +89,9 @@ def fit_stack(
     optimiser = Optimiser([stack.flat, *more], recipe)
     for epoch in range(recipe.epochs):
         rows = torch.randperm(n, generator=order)[: per_epoch * batch]
-        for i in range(per_epoch):
-            part = rows[i * batch : (i + 1) * batch]
-            seen = augment(x[part], recipe.augment, rng).view(batch, k, c, h, w)
+        for i, (x, y) in enumerate(_batches(read, labels, rows, batch)):
+            seen = augment(x, recipe.augment, rng).unflatten(1, (k, -1))
             scores = stack.forward(seen.permute(1, 0, 3, 4, 2))
-            y = labels[part]
             # one loss at a time: the rows of a network must not be dealt out with those of another
             asked = scores.unbind() if behind is None else [behind(own) for own in scores.unbind()]
             losses = [training_loss(own, y, kind, recipe.label_smoothing) for own in asked]
@@ -101,6 +100,23 @@ def fit_stack(
             rest = gradients[len(stack.weights) :]
             optimiser.step([stack.flattened(gradients[: len(stack.weights)]), *rest], rate)
     stack.write_back(models, per_epoch * recipe.epochs)
+
+
+def _reader(models: Sequence[SmallCNN], images: Sequence[Tensor | Rows]) -> Callable[[Tensor], Tensor]:
+    """What reads some rows as the networks see them, normalised: (rows, networks · channels, height, width)."""
+    pairs = list(zip(models, images, strict=True))
+    held = [model.normalise(x) for model, x in pairs if isinstance(x, Tensor)]
+    if len(held) == len(pairs):
+        return torch.stack(held, 1).flatten(1, 2).__getitem__
+    return lambda rows: torch.cat([model.normalise(x[rows]) for model, x in pairs], 1)
+
+
+def _batches(
+    read: Callable[[Tensor], Tensor], labels: Tensor, rows: Tensor, batch: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Images and labels in batches; those of several batches are read together."""
+    for some in rows.split(AHEAD * batch):
+        yield from zip(read(some).split(batch), labels[some].split(batch), strict=True)
 
 
 class _Stack:
