@@ -140,9 +140,9 @@ def agreements(result: dict[tuple[str, str, int], list[float]]) -> dict[str, lis
     groups: dict[str, list[float]] = {}
     for one, other in itertools.combinations(result, 2):
         if one[:2] == other[:2]:
-            what = "seeds"
+            what = f"seeds, {' '.join(one[:2])}"
         elif one[0] == other[0]:
-            what = "architectures"
+            what = f"architectures, {' and '.join(sorted((one[1], other[1])))}"
         elif one[1] == other[1]:
             what = "masks"
         else:
@@ -152,12 +152,18 @@ def agreements(result: dict[tuple[str, str, int], list[float]]) -> dict[str, lis
     for (masks, model, _), values in result.items():
         if masks == "fixed":
             by_model.setdefault(model, []).append(values)
-    for one, other in itertools.combinations(by_model.values(), 2):
-        for size in range(2, len(one) + 1):
-            pairs = itertools.product(itertools.combinations(one, size), itertools.combinations(other, size))
-            what = f"architectures, means of {size} evaluators"
-            groups.setdefault(what, []).extend(kendalltau(np.mean(a, 0), np.mean(b, 0))[0] for a, b in pairs)
-    mixed = [np.mean(values, 0) for values in zip(*by_model.values(), strict=True)]  # one of each architecture
+    for one, other in itertools.combinations(sorted(by_model), 2):
+        for size in range(2, len(by_model[one]) + 1):
+            sets = (itertools.combinations(by_model[model], size) for model in (one, other))
+            taus = [kendalltau(np.mean(a, 0), np.mean(b, 0))[0] for a, b in itertools.product(*sets)]
+            groups[f"architectures, {one} and {other}, means of {size} evaluators"] = taus
+    return groups | _mixed_agreements(list(by_model.values()))
+
+
+def _mixed_agreements(by_model: list[list[list[float]]]) -> dict[str, list[float]]:
+    """The same between disjoint sets of evaluators of all architectures, as many of each."""
+    groups = {}
+    mixed = [np.mean(values, 0) for values in zip(*by_model, strict=True)]  # one of each architecture
     for size in range(1, len(mixed) // 2 + 1) if len(by_model) > 1 else ():
         sets = list(itertools.combinations(range(len(mixed)), size))
         disjoint = [(a, b) for a, b in itertools.combinations(sets, 2) if not set(a) & set(b)]
