@@ -1,6 +1,6 @@
 """How often the tests of `uproar.statistics` err, and what they find: simulated studies without and with differences.
 
-    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about ten minutes of one core
+    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about half an hour of one core
     python benchmarks/error_rates.py single     # some of them: against, power, interim, pairs, metrics, bounds, single, pipeline
     python benchmarks/error_rates.py --quick    # a tenth of the simulations
 
