@@ -1,7 +1,7 @@
 """How often the tests of `uproar.statistics` err, and what they find: simulated studies without and with differences.
 
-    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about ten minutes of one core
-    python benchmarks/error_rates.py single     # some of them: against, power, interim, pairs, metrics, single, pipeline
+    python benchmarks/error_rates.py            # the tables of docs/statistics.md, about half an hour of one core
+    python benchmarks/error_rates.py single     # some of them: against, power, interim, pairs, metrics, bounds, single, pipeline
     python benchmarks/error_rates.py --quick    # a tenth of the simulations
 
 Every table has our test beside the paired t-test of each row alone, both with Holm's procedure. "Any" is the share of
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from uproar.protocols import PROTOCOLS
 from uproar.results.study import Results
-from uproar.statistics.comparisons import compare_methods
+from uproar.statistics.comparisons import compare_methods, method_differences
 from uproar.statistics.design import ALPHA, INTERIM_ANALYSES, random_ranking
-from uproar.statistics.intervals import Measurements, half_width, logit_mean, t_quantile, two_sided_p
+from uproar.statistics.intervals import UNLIMITED, Measurements, half_width, logit_mean, t_quantile, two_sided_p
 from uproar.statistics.multiple_testing import holm, interim_alpha
 from uproar.statistics.sequential import allow_for_stopping
 from uproar.statistics.twoway import components, contrasts, pair_variance
@@ -243,6 +243,75 @@ RARE: Mapping[str, Callable[[Array], Array]] = {
 VALUES: Mapping[str, Callable[[Array], Array]] = {**KINDS, **RARE}
 
 
+SHARED_LUCK = ((0.3, 0.9), (0.3, 0.0), (0.1, 0.9), (0.1, 0.0))
+"""By how much the replicates of the calmest of six methods vary, those of the others by up to 1, and what they share."""
+
+
+def near_a_bound(rng: np.random.Generator, studies: int) -> None:
+    """Pairs of methods with equal means next to a bound, whose replicates vary differently; then what is found."""
+    rows = []
+    for (least, shared), n, images in itertools.product(SHARED_LUCK, (3, 5), (20, 200)):
+        spread, cells = np.geomspace(least, 1, 6)[:, None, None], []
+        for name in filter(_bounded, VALUES):
+            values = (VALUES[name](_values(rng, spread, n, images, shared)) for _ in range(studies))
+            new, old = (np.stack(p) for p in zip(*map(_pair_p, values), strict=True))
+            cells.append(f"{rates(new)} ({rates(old)})")
+        rows.append([f"{least:g} to 1", f"{100 * shared:.0f} %", str(n), str(images), *cells])
+    heads = ["replicates vary by", "shared", "replicates", "images", *filter(_bounded, VALUES)]
+    print_table("Methods with equal means: any wrong verdict / worst miss, % (of Student's t)", heads, rows)
+    found_near_a_bound(rng, studies)
+
+
+def found_near_a_bound(rng: np.random.Generator, studies: int) -> None:
+    """One of six methods that vary alike differs: which share of its five pairs is decided."""
+    rows = []
+    for means, sd, n, images in itertools.product(((0.04, 0.1, 0.2), (0.3, 0.5, 0.7)), (1, 2), (3, 5), (20, 200)):
+        cells = []
+        for shared in (0.0, 0.9):
+            found = []
+            for mean, name, spread in itertools.product(means, SHIFTED, (0.1, 0.3, 0.6)):
+                levels = _levels(rng, SHIFTED[name], mean, sd, spread, images)
+                for _ in range(max(studies // 27, 1)):
+                    values = SHIFTED[name](_values(rng, np.full((6, 1, 1), spread), n, images, shared), levels)
+                    found.append([(holm(p)[[4, 8, 11, 13, 14]] <= ALPHA).mean() for p in _pair_p(values)])
+            new, old = 100 * np.mean(found, 0)
+            cells.append(f"{new:.1f} ({old:.1f})")
+        rows.append([f"{means[0]:g} to {means[-1]:g}", f"{sd} sd", str(n), str(images), *cells])
+    heads = ["mean", "difference", "replicates", "images", "nothing shared", "90 % shared"]
+    print_table("Methods that vary alike, one of six differs: pairs found, % (by Student's t)", heads, rows)
+
+
+SHIFTED: Mapping[str, Callable[[Array, Array], Array]] = {
+    "bounded": lambda x, level: 1 / (1 + np.exp(-level - 3 * x)),
+    "bounded, calm": lambda x, level: 1 / (1 + np.exp(-level - x)),
+    "0 or 1": lambda x, level: (x + level > 0).astype(float),
+}
+"""Values between 0 and 1 of a level."""
+
+
+def _levels(
+    rng: np.random.Generator, kind: Callable[[Array, Array], Array], mean: float, sd: float, spread: float, images: int
+) -> Array:
+    """The levels of six methods with this mean but for the last, which is `sd` replicates' deviations above it."""
+    normal = scipy.special.ndtri((np.arange(4001) + 0.5) / 4001)
+
+    def level(wanted: float) -> float:
+        return float(scipy.optimize.brentq(lambda one: kind(normal, one).mean() - wanted, -15, 15))
+
+    first = level(mean)
+    draws = kind(_values(rng, np.full((600, 1, 1), spread), 2, images), np.asarray(first))[:, 0].mean(1)
+    return np.array([*[first] * 5, level(min(mean + sd * float(draws.std()), 0.97))])[:, None, None]
+
+
+def _pair_p(values: Array) -> tuple[Array, Array]:
+    """The p values of all pairs of a metric between 0 and 1, and those of Student's t alone."""
+    methods = {f"m{k}": Measurements(v) for k, v in enumerate(values)}
+    pairs = list(itertools.combinations(methods, 2))
+    tests = (method_differences(methods, pairs, limits).values() for limits in ((0.0, 1.0), UNLIMITED))
+    new, old = (np.array([one.p for one in test]) for test in tests)
+    return new, old
+
+
 def single_values(rng: np.random.Generator, studies: int) -> None:
     """Intervals of single metric values: how often they miss the truth, by how much the replicates vary."""
     spreads, rows = (0.1, 0.2, 0.3, 0.5), []
@@ -317,10 +386,15 @@ def _any_wrong(rng: np.random.Generator, spread: Array, n: int) -> bool:
     return bool((results.verdicts["side"] != 0).any())
 
 
-def _values(rng: np.random.Generator, spread: Array, n: int, images: int) -> Array:
-    """Values (methods, replicates, images) with unit variance; replicates vary by `spread`, images by .5, both by .4."""
+def _values(rng: np.random.Generator, spread: Array, n: int, images: int, shared: float = 0.0) -> Array:
+    """Values (methods, replicates, images) with unit variance; replicates vary by `spread`, images by .5, both by .4.
+
+    `shared` is the share of the variance of replicates that is the same for all methods.
+    """
     methods = len(spread)
-    between = spread * rng.standard_normal((methods, n, 1)) if n > 1 else np.zeros((methods, 1, 1))
+    luck = math.sqrt(1 - shared) * rng.standard_normal((methods, n, 1))
+    luck = luck + math.sqrt(shared) * rng.standard_normal((1, n, 1)) if shared else luck
+    between = spread * luck if n > 1 else np.zeros((methods, 1, 1))
     parts = between + rng.normal(0, 0.5, (methods, 1, images)) + rng.normal(0, 0.4, (methods, n, images))
     return np.asarray(parts / np.sqrt((spread**2 if n > 1 else 0 * spread) + 0.5**2 + 0.4**2))
 
@@ -329,7 +403,8 @@ def _metric_table(
     rng: np.random.Generator, spread: Array, n: int, images: int, kind: Callable[[Array], Array]
 ) -> pd.DataFrame:
     values = kind(_values(rng, spread, n, images))
-    return compare_methods({f"m{k}": Measurements(v) for k, v in enumerate(values)}, True)
+    limits = (0.0, 1.0) if kind in map(KINDS.get, BOUNDED) else UNLIMITED
+    return compare_methods({f"m{k}": Measurements(v) for k, v in enumerate(values)}, True, limits=limits)
 
 
 TABLES: Mapping[str, tuple[Callable[[np.random.Generator, int], None], float]] = {
@@ -338,6 +413,7 @@ TABLES: Mapping[str, tuple[Callable[[np.random.Generator, int], None], float]] =
     "interim": (interim, 1 / 2),
     "pairs": (pairs, 1),
     "metrics": (metrics, 1 / 40),
+    "bounds": (near_a_bound, 1 / 25),
     "single": (single_values, 2 / 5),
     "pipeline": (pipeline, 1 / 200),
 }

@@ -130,7 +130,41 @@ def pair_over_images(values, first, second):
     return difference, math.sqrt(total), total_df
 
 
-def t_test(difference, error, df):
-    """(low, high, p) at 95 %."""
-    half = stats.t.ppf(0.975, df) * error
-    return difference - half, difference + half, 2 * stats.t.cdf(-abs(difference) / error, df)
+def spread_near_bounds(values):
+    """(mean, variance of the replicates' logits) of values (replicates, images) between 0 and 1, half an image added at
+    either bound, with what replicates without a hit do not show."""
+    n, images = values.shape
+    means = [float(row.mean()) for row in values]
+    mean = sum(means) / n
+    of_values = images * variance(values.mean(0)) / images + sum((r - mean) ** 2 for r in means) / n
+    phi = min(1.0, math.sqrt(of_values / (mean * (1 - mean)))) if 0 < mean < 1 else 1.0
+    inner = [(images * r + phi / 2) / (images + phi) for r in means]
+    logits = [math.log(r / (1 - r)) for r in inner]
+    unseen = 0.0
+    for r, own, logit in zip(means, inner, logits, strict=True):
+        added = images * (r - own) ** 2 + phi / 2 * (own**2 + (1 - own) ** 2)
+        unseen += added / ((images + phi) * (images + phi - 1) * (own * (1 - own)) ** 2) * logit**2 / 20
+    return sum(inner) / n, variance(logits) + unseen / n
+
+
+def pair_between_bounds(values, first, second):
+    """The same as `pair_over_images` of values between 0 and 1, and how far a tail that was not drawn may reach."""
+    n = len(values[first])
+    (m, a), (k, b) = (spread_near_bounds(values[name]) for name in (first, second))
+    if max(a, b) <= stats.f.ppf(0.75, n - 1, n - 1) * min(a, b):
+        return *pair_over_images(values, first, second), 0.0
+    centre = math.log((m + k) / (2 - m - k))
+    ends = []
+    for v in (a, b):
+        factor = math.sqrt((1 + math.pi * v / 8) / (1 + math.pi * v * (n - 1) / stats.chi2.ppf(0.05, n - 1) / 8))
+        ends.append(1 / (1 + math.exp(-centre * factor)))
+    return *pair_over_images(values, first, second), ends[0] - ends[1]
+
+
+def t_test(difference, error, df, reach=0.0):
+    """(low, high, p) at 95 %; the interval is longer on the side of a tail."""
+    quantile = stats.t.ppf(0.975, df)
+    longer = max(quantile * error, math.hypot(stats.norm.ppf(0.975) * error, reach))
+    low, high = (longer if on_this_side else quantile * error for on_this_side in (reach < 0, reach > 0))
+    towards_zero = (low if difference > 0 else high) / quantile
+    return difference - low, difference + high, 2 * stats.t.cdf(-abs(difference) / towards_zero, df)

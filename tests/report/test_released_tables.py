@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reference.anova_slow import compare, curve_areas, holm, pair, pair_over_images, t_test
+from reference.anova_slow import compare, curve_areas, holm, pair, pair_between_bounds, pair_over_images, t_test
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
 from tests.results.test_view import MODEL, TASK, cells
 from uproar.metrics.registry import read_metric
@@ -27,6 +27,8 @@ from uproar.statistics.design import random_ranking
 RANKINGS = [random_ranking(draw) for draw in range(3)]
 LEVELS = {**dict.fromkeys(RANKINGS, 0.8), "grad": 0.6, "ig": 0.797, "sobel": 0.803, "sg(grad)": 0.799}
 METRIC = "deletion(steps=4)"
+NEAR_A_BOUND = "insertion(steps=4)"
+"""A metric whose values lie next to 1, and vary more between the replicates of some methods than of others."""
 SEEDS, IMAGES = 4, 30
 
 
@@ -43,9 +45,9 @@ def released():
         table,
         pd.DataFrame(columns=["task", "model", "estimator"]),
         PROTOCOLS,
-        scores=pd.DataFrame([(TASK, MODEL, METRIC)], columns=["task", "model", "metric"]).reindex(
-            columns=[*SCORE_COLUMNS]
-        ),
+        scores=pd.DataFrame(
+            [(TASK, MODEL, metric) for metric in (METRIC, NEAR_A_BOUND)], columns=["task", "model", "metric"]
+        ).reindex(columns=[*SCORE_COLUMNS]),
         image_scores=image_scores,
         metric_scores={(TASK, MODEL): metric_scores},
         evaluations={(TASK, MODEL, "label"): scores_of(GAINS, KINDS).bits},
@@ -56,23 +58,31 @@ def released():
 
 
 def _metric(rng):
-    """Values per image of every ranking, and what the metric says over replicates."""
-    call, easy = read_metric(METRIC), rng.uniform(0.2, 0.6, IMAGES)
-    rows, made = [], {}
-    for name, level in LEVELS.items():
-        for seed in range(SEEDS):
-            value = np.clip(easy + (level - 0.8) + rng.normal(0, 0.05, IMAGES) + rng.normal(0, 0.01), 0, 1)
-            facts = {"value": float(value.mean()), "n": IMAGES, "nan": 0, "note": "", "tied": 0.0}
-            made.setdefault("random" if name in RANKINGS else name, {}).setdefault(seed, [])
-            made["random" if name in RANKINGS else name][seed].append(Evaluation({"value": value}, facts))
-            rows += [(TASK, MODEL, name, METRIC, seed, i, v) for i, v in enumerate(value)]
-    methods = {
-        n: replicated_metric.ReplicatedMetric.of(call, [average_evaluations(one) for one in by.values()])
-        for n, by in made.items()
-    }
-    return pd.DataFrame(rows, columns=list(IMAGE_SCORE_COLUMNS)), replicated_metric.scores_of(
-        [(call, methods)], (1, 8, 8)
-    )
+    """Values per image of every ranking, and what two metrics say over replicates."""
+    easy = rng.uniform(0.2, 0.6, IMAGES)
+
+    def values(metric, name, level):
+        if metric == METRIC:
+            return np.clip(easy + (level - 0.8) + rng.normal(0, 0.05, IMAGES) + rng.normal(0, 0.01), 0, 1)
+        luck = rng.normal(0, 1.5 if name in ("ig", "sobel") else 0.1)
+        return 1 / (1 + np.exp(-2.5 - (name in ("ig", "sobel")) - luck - easy - rng.normal(0, 0.3, IMAGES)))
+
+    rows, scored = [], []
+    for metric in (METRIC, NEAR_A_BOUND):
+        call, made = read_metric(metric), {}
+        for name, level in LEVELS.items():
+            method = made.setdefault("random" if name in RANKINGS else name, {})
+            for seed in range(SEEDS):
+                value = values(metric, name, level)
+                facts = {"value": float(value.mean()), "n": IMAGES, "nan": 0, "note": "", "tied": 0.0}
+                method.setdefault(seed, []).append(Evaluation({"value": value}, facts))
+                rows += [(TASK, MODEL, name, metric, seed, i, v) for i, v in enumerate(value)]
+        methods = {
+            n: replicated_metric.ReplicatedMetric.of(call, [average_evaluations(one) for one in by.values()])
+            for n, by in made.items()
+        }
+        scored.append((call, methods))
+    return pd.DataFrame(rows, columns=list(IMAGE_SCORE_COLUMNS)), replicated_metric.scores_of(scored, (1, 8, 8))
 
 
 def merged(frame, value):
@@ -116,15 +126,17 @@ def check_pairs(frame, test, count):
         equal(row, {**expected, "p_holm": adjusted[names], "side": int(adjusted[names] <= 0.05)})
 
 
-def test_pairs_under_a_metric_follow_from_the_values_of_single_images(released):
-    values = merged(released["per_image.parquet"], "value").unstack("image")
+@pytest.mark.parametrize("metric", [METRIC, NEAR_A_BOUND])
+def test_pairs_under_a_metric_follow_from_the_values_of_single_images(released, metric):
+    values = merged(released["per_image.parquet"].query("metric == @metric"), "value").unstack("image")
     by_method = {name: rows.to_numpy() for name, rows in values.groupby(level="estimator")}
-    frame = released["metric_comparisons.csv"]
-    check_pairs(frame, lambda a, b: pair_over_images(by_method, a, b), 10)
+    frame = released["metric_comparisons.csv"].query("metric == @metric").reset_index(drop=True)
+    check_pairs(frame, lambda a, b: pair_between_bounds(by_method, a, b), 10)
+    assert frame["note"].fillna("").str.contains("next to a bound").any() == (metric == NEAR_A_BOUND)
     pd.testing.assert_frame_equal(
         frame[["better", "worse", "p", "p_holm"]],
         released["comparisons.csv"]
-        .query("measure == @METRIC")[["better", "worse", "p", "p_holm"]]
+        .query("measure == @metric")[["better", "worse", "p", "p_holm"]]
         .reset_index(drop=True),
     )
 

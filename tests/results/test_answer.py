@@ -11,10 +11,10 @@ import scipy.stats
 from uproar.errors import BadInput
 from uproar.metrics import metrics
 from uproar.results import judges
-from uproar.results.answer import Answer, answer_of_scores
+from uproar.results.answer import Answer, Placing, answer_of_scores
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.flags import Flag
-from uproar.results.judges import Judge, check_judges
+from uproar.results.judges import Judge, Pair, check_judges
 from uproar.results.quality import NetworkQuality
 from uproar.results.recovery import JudgeRecovery
 from uproar.results.scores import Curves, Line
@@ -118,7 +118,7 @@ def test_the_best_method_above_every_control_is_recommended_with_those_that_cann
         "ig": "better",
         "grad": "better",
         "lrp": "better",
-        "guided_backprop": "no better",  # behind brightness by as much as cannot be told
+        "guided_backprop": "no better",  # behind brightness by its interval, undecided over all pairs
         "deconv": "worse",
     }
 
@@ -127,6 +127,47 @@ def test_better_than_random_alone_is_no_recommendation():
     answer = answered({"ig": 0.47, "grad": 0.35})
     assert answer.recommended is None
     assert answer.sentence.startswith("No method can be recommended: none is better than the best network-free ranking")
+
+
+@pytest.mark.parametrize(
+    ("lead", "level", "words"),
+    [
+        ((0.026, -0.126, 0.178), "unclear", "`ig` cannot be told from a ranking by brightness"),
+        ((0.026, 0.0, 0.052), "no better", "`ig` is no better than a ranking by brightness"),
+        ((0.026, 0.001, 0.051), "no better", "`ig` is no better than a ranking by brightness"),
+        ((0.026, float("nan"), float("nan")), "unclear", "`ig` cannot be told from a ranking by brightness"),
+    ],
+)
+@pytest.mark.parametrize("recommended", [True, False])
+def test_no_better_is_said_only_where_the_interval_of_the_difference_shows_it(lead, level, words, recommended):
+    better = {("grad", "brightness"): Pair(Interval(0.3, 0.2, 0.4, p=0.001), decided=True)} if recommended else {}
+    judge = Judge(
+        "insertion",
+        "insertion",
+        "filled",
+        "model",
+        {"brightness": 0.5, "ig": 0.474} | ({"grad": 0.8} if recommended else {}),
+        {("brightness", "ig"): Pair(Interval(*lead, p=0.6), decided=False), **better},
+        "images",
+        40,
+    )
+    answer = Answer((judge,))
+    assert answer.placing("ig", judge) == Placing(level, "brightness", ahead=False)
+    assert words in answer.sentence
+    shown = "shown to be " * (level == "unclear")
+    start = "Use `grad`;" if recommended else f"No method can be recommended: none is {shown}better than the best"
+    assert answer.sentence.startswith(start)
+    assert not answer.would_tell, "more images are not asked for by a method that is behind"
+
+
+def test_a_method_is_no_better_where_any_network_free_ranking_is_above_it_by_its_interval():
+    pairs = {
+        ("brightness", "ig"): Pair(Interval(0.1, -0.1, 0.3, p=0.3), decided=False),
+        ("centre", "ig"): Pair(Interval(0.05, 0.01, 0.09, p=0.02), decided=False),
+    }
+    values = {"brightness": 0.6, "centre": 0.55, "ig": 0.5}
+    judge = Judge("insertion", "insertion", "filled", "model", values, pairs, "images", 40)
+    assert Answer((judge,)).placing("ig", judge) == Placing("no better", "centre", ahead=False)
 
 
 def test_a_control_is_never_recommended_and_never_a_method():

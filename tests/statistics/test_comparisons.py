@@ -19,6 +19,7 @@ from uproar.statistics.comparisons import (
     compare_rows,
     comparisons_with,
     gains,
+    method_differences,
     pairs_sentence,
 )
 from uproar.statistics.intervals import Measurements, t_interval
@@ -219,6 +220,25 @@ def test_false_verdicts_of_two_methods_over_replicates_and_images_stay_within_bo
         wrong += int(table["side"].iloc[0])
         assert n - 1 <= table["df"].iloc[0] < images - 1
     assert wrong <= stats.binom.ppf(0.999, sims, 0.05)
+
+
+def test_next_to_a_bound_the_side_of_a_tail_is_longer_and_what_varies_alike_is_as_without_bounds():
+    rng = np.random.default_rng(0)
+    logits = {"wide": np.array([4.0, 2.0, 6.0]), "calm": np.array([2.5, 2.4, 2.6]), "alike": np.array([2.1, 2.2, 2.3])}
+    values = {k: 1 / (1 + np.exp(-v[:, None] - rng.normal(0, 0.1, (3, 50)))) for k, v in logits.items()}
+    methods = {name: Measurements(v) for name, v in values.items()}
+    pairs = [("wide", "calm"), ("calm", "alike"), ("calm", "wide")]
+    plain = method_differences(methods, pairs)
+    bounded = method_differences(methods, pairs, (0.0, 1.0))
+    wide, before = bounded["wide", "calm"], plain["wide", "calm"]
+    assert wide.value > 0 and wide.low < before.low and wide.high == before.high and wide.p > before.p
+    assert "next to a bound" in wide.note
+    assert bounded["calm", "wide"].high == pytest.approx(-wide.low) and bounded["calm", "wide"].p == wide.p
+    assert bounded["calm", "alike"] == plain["calm", "alike"]
+    scaled = {name: Measurements(2 * v - 1) for name, v in values.items()}
+    assert method_differences(scaled, pairs, (-1.0, 1.0))["wide", "calm"].low == pytest.approx(2 * wide.low)
+    one = {name: Measurements(v[:1]) for name, v in values.items()}
+    assert method_differences(one, pairs, (0.0, 1.0)) == method_differences(one, pairs), "images alone as before"
 
 
 def test_a_question_about_one_method_is_corrected_over_its_pairs_alone():

@@ -26,7 +26,7 @@ def print_answers(answers: Sequence[Answer]) -> None:
             continue
         where = f" on {answer.task} with {answer.model}" if len(answers) > 1 else ""
         known = "; recovery of known orders in brackets" * any(judge.known is not None for judge in able)
-        marks = "▲ better than every network-free ranking, ○ not decidedly better than that one, ▼ no better than it"
+        marks = "▲ better than every network-free ranking, ○ cannot be told from that one, ▼ no better than it"
         title = f"{marks}{escape(where)}{known}"
         shown = table(title, "method", ">group", *map(_judge_column, able), "flags")
         for method in answer.methods:

@@ -54,14 +54,16 @@ class Placing:
     """One method under one judge, against the rankings that never look at the network.
 
     better      decidedly better than every one of them
-    unclear     ahead of all of them, but not decidedly
-    no better   one of them (`control`) is ahead, not decidedly
+    unclear     it cannot be told from one of them (`control`): ahead or behind, but not decidedly
+    no better   the interval of its difference to one of them lies wholly at or below 0, undecided over all pairs
     worse       one of them is decidedly better
     """
 
     level: Level
     control: str = ""
-    """The ranking that it is not, or not decidedly, better than."""
+    """The ranking that it is not shown to be better than."""
+    ahead: bool = True
+    """Whether its value is above those of all of them, decidedly or not."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,11 @@ class Answer:
         best = max(controls, key=lambda name: judge.values[name])
         winners = [name for name in controls if judge.beats(name, method)]
         if winners:
-            return Placing("worse", best if best in winners else winners[0])
+            return Placing("worse", best if best in winners else winners[0], ahead=False)
         if judge.values[best] >= judge.values[method]:
-            return Placing("no better", best)
+            above = [name for name in controls if judge.at_least(name, method)]
+            behind = best if best in above or not above else above[0]
+            return Placing("no better" if above else "unclear", behind, ahead=False)
         still = [name for name in controls if not judge.beats(method, name)]
         return Placing("unclear", max(still, key=lambda name: judge.values[name])) if still else Placing("better")
 

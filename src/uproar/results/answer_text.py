@@ -75,14 +75,15 @@ def _lead(answer: Answer) -> str:
         return "No method can be recommended: none was judged"
     if any(answer.passes_bar(m) for m in answer.methods):
         return "No method can be recommended: those that beat every network-free ranking fail other checks"
-    ahead = _at(answer, "unclear")
+    ahead = _ahead(answer)
     if ahead:
         verb = "is" if len(ahead) == 1 else "are"
         return (
             f"No method can be recommended yet: {names(ahead)} {verb} ahead of every network-free ranking, but not "
             f"decidedly with {answer.deciding[0].basis}"
         )
-    return "No method can be recommended: none is better than the best network-free ranking"
+    shown = "shown to be " * bool(_at(answer, "unclear"))
+    return f"No method can be recommended: none is {shown}better than the best network-free ranking"
 
 
 def _tied(answer: Answer) -> str:
@@ -106,21 +107,32 @@ def _at(answer: Answer, level: Level) -> list[str]:
     return sentences
 
 
+def _ahead(answer: Answer) -> list[str]:
+    """The methods that are ahead of every network-free ranking under a deciding judge, but not decidedly."""
+    placed = {method: answer.placings(method) for method in _at(answer, "unclear")}
+    return [m for m, placings in placed.items() if any(one.level == "unclear" and one.ahead for one in placings)]
+
+
 def _below_bar(answer: Answer) -> list[str]:
-    """Who is not better than which network-free ranking, the ranking that most fail at first."""
-    unclear = _by_control(answer, ("unclear",)) if answer.recommended is not None else {}
+    """Who cannot be told from which network-free ranking, and who is no better; the ranking that holds most first."""
+    named = _ahead(answer) if answer.recommended is None else []
+    unclear = _by_control(answer, ("unclear",), named)
     below = _by_control(answer, ("no better", "worse"))
-    parts = [f"{names(methods, 2)} cannot be told from {ranking(control)}" for control, methods in unclear.items()]
+    parts = [f"{_who(answer, methods)} cannot be told from {ranking(c)}" for c, methods in unclear.items()]
     for control, methods in below.items():
-        who = f"all {len(methods)}" if len(methods) == len(answer.methods) > 1 else names(methods, 2)
-        parts.append(f"{who} {'is' if len(methods) == 1 else 'are'} no better than {ranking(control)}")
+        verb = "is" if len(methods) == 1 else "are"
+        parts.append(f"{_who(answer, methods)} {verb} no better than {ranking(control)}")
     return parts
 
 
-def _by_control(answer: Answer, levels: Sequence[Level]) -> dict[str, list[str]]:
+def _who(answer: Answer, methods: Sequence[str]) -> str:
+    return f"all {len(methods)}" if len(methods) == len(answer.methods) > 1 else names(methods, 2)
+
+
+def _by_control(answer: Answer, levels: Sequence[Level], named: Sequence[str] = ()) -> dict[str, list[str]]:
     """The methods at some levels by the network-free ranking that holds them there: the two that hold most."""
     groups: dict[str, list[str]] = {}
-    for method in (method for level in levels for method in _at(answer, level)):
+    for method in (method for level in levels for method in _at(answer, level) if method not in named):
         control = next(placing.control for placing in answer.placings(method) if placing.level in levels)
         groups.setdefault(control, []).append(method)
     return dict(sorted(groups.items(), key=lambda group: -len(group[1]))[:2])

@@ -135,6 +135,11 @@ class Judge:
         pair = self.pairs.get((first, second))
         return pair is not None and pair.decided
 
+    def at_least(self, first: str, second: str) -> bool:
+        """Whether the interval of the difference, of this pair alone, lies wholly at or above 0: no worse."""
+        pair = self.pairs.get((first, second))
+        return pair is not None and pair.lead.low >= 0
+
 
 # what a study and scores have
 

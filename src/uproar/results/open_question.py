@@ -70,7 +70,7 @@ def open_question(answer: Answer) -> OpenQuestion | None:
 def _against_control(answer: Answer, method: str, judge: Judge) -> OpenQuestion | None:
     """A method that is ahead of every network-free ranking, but not decidedly."""
     placing = answer.placing(method, judge)
-    if placing is None or placing.level != "unclear" or answer.disqualified(method):
+    if placing is None or placing.level != "unclear" or not placing.ahead or answer.disqualified(method):
         return None
     return _between(judge, method, placing.control)
 

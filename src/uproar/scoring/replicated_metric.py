@@ -19,7 +19,7 @@ from uproar.results.scores import COLUMNS, COMPARISON_COLUMNS, Curves, Line, Sco
 from uproar.scoring.evaluation import RESAMPLED, Evaluation
 from uproar.statistics.bootstrap import resampled_images
 from uproar.statistics.comparisons import compare_methods
-from uproar.statistics.intervals import Interval, Measurements, half_width, nanmean
+from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, half_width, nanmean
 
 TRACED = 40
 """Resamples of the images for the interval of a curve that is a statistic of the data set."""
@@ -107,11 +107,14 @@ def _kind(evaluation: Evaluation) -> str:
 
 
 def _within_range(call: Call, measurements: Measurements, kind: str) -> Interval:
-    """The interval inside the metric's range, which holds for probabilities, not for values of a regression."""
+    """The interval inside the metric's range."""
+    return measurements.interval(limits=_range(call, kind))
+
+
+def _range(call: Call, kind: str) -> Limits:
+    """The metric's range, which holds for probabilities, not for values of a regression."""
     facts = metrics[call.name].facts
-    if kind == "regression":
-        return measurements.interval()
-    return measurements.interval(limits=(facts["low"], facts["high"]))
+    return UNLIMITED if kind == "regression" else (facts["low"], facts["high"])
 
 
 def scores_of(
@@ -144,8 +147,8 @@ def scores_of(
 def _compared(call: Call, methods: Mapping[str, ReplicatedMetric]) -> pd.DataFrame:
     """All pairs of methods under one metric, the better one first, Holm over the pairs."""
     unranked = {method: why_unranked(one.images, one.undefined) for method, one in methods.items()}
-    higher = next(iter(methods.values())).higher_is_better
-    frame = compare_methods({method: one.measurements for method, one in methods.items()}, higher, unranked)
+    first, measurements = next(iter(methods.values())), {method: one.measurements for method, one in methods.items()}
+    frame = compare_methods(measurements, first.higher_is_better, unranked, _range(call, first.kind))
     frame.insert(0, "metric", str(call))
     return frame
 

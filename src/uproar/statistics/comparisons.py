@@ -19,8 +19,9 @@ import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
+from uproar.statistics.bounded_pairs import with_tail
 from uproar.statistics.design import ALPHA, BASELINE
-from uproar.statistics.intervals import ROUNDING, Interval, Measurements, nanmean, t_interval
+from uproar.statistics.intervals import ROUNDING, UNLIMITED, Interval, Limits, Measurements, nanmean, t_interval
 from uproar.statistics.multiple_testing import holm, sides
 from uproar.statistics.twoway import Components, components, contrasts, own_error_note, pair_variance
 from uproar.wording import counted, series
@@ -39,7 +40,8 @@ COLUMNS = {
     "ranked": "whether both methods are ranked; other pairs are not tested",
     "n": "what was paired: replicates under a protocol, images under a metric",
     "replicates": "replicates in which both have a value",
-    "note": "why there is no interval, or how many times the pooled standard error is the one that the test uses",
+    "note": "why there is no interval, how many times the pooled standard error is the one that the test uses, or how "
+    "many times one side of the interval is the other, next to a bound",
 }
 """The columns of a table of comparisons."""
 _FIELDS = ("low", "high", "df", "p", "n", "replicates", "note")
@@ -109,7 +111,10 @@ def _noted(interval: Interval, variance: float, parts: Components, n: int) -> In
 
 
 def compare_methods(
-    methods: Mapping[str, Measurements], higher_is_better: bool, unranked: Mapping[str, str] | None = None
+    methods: Mapping[str, Measurements],
+    higher_is_better: bool,
+    unranked: Mapping[str, str] | None = None,
+    limits: Limits = UNLIMITED,
 ) -> pd.DataFrame:
     """Every pair of methods under one metric by its difference over shared replicates and images; see COLUMNS.
 
@@ -117,21 +122,22 @@ def compare_methods(
     several, the variance between replicates is pooled over the methods as for protocols. Two methods alone have nothing
     to pool, and are tested as single values are (`intervals.cautious_df`). A
     statistic of the data set is compared by the same test with the variance of its difference over resamples of the
-    images. `unranked` says why a method is not ranked.
+    images. `unranked` says why a method is not ranked; `limits` are the range of the metric, near which a method that
+    varies more than another has a tail (`bounded_pairs.py`).
     """
-    pairs = method_differences(methods, itertools.combinations(methods, 2))
+    pairs = method_differences(methods, itertools.combinations(methods, 2), limits)
     return comparison_table(pairs, higher_is_better, "images", unranked=unranked)
 
 
 def method_differences(
-    methods: Mapping[str, Measurements], pairs: Iterable[tuple[str, str]]
+    methods: Mapping[str, Measurements], pairs: Iterable[tuple[str, str]], limits: Limits = UNLIMITED
 ) -> dict[tuple[str, str], Interval]:
     """The difference of each pair of methods over replicates and images, tested as `compare_methods` says."""
     by_replicate = [method.by_replicate for method in methods.values()]
     several = len(methods) > 2 and len(by_replicate[0]) > 1
     parts, names = components(np.stack(by_replicate)) if several else None, list(methods)
 
-    def difference(first: str, second: str) -> Interval:
+    def symmetric(first: str, second: str) -> Interval:
         gap = methods[first] - methods[second]
         if parts is None:
             return gap.interval()
@@ -140,7 +146,7 @@ def method_differences(
         shared = int(np.isfinite(over_replicates).sum())
         return _noted(gap.interval((float(variance), float(df))), float(variance), parts, shared)
 
-    return {pair: difference(*pair) for pair in pairs}
+    return {pair: with_tail(symmetric(*pair), methods[pair[0]], methods[pair[1]], limits) for pair in pairs}
 
 
 def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> pd.DataFrame:

@@ -193,6 +193,13 @@ class Measurements:
             return Measurements(by_image)
         return Measurements(by_image, self.statistic - other.statistic, self.resampled - other.resampled)
 
+    def where(self, other: Measurements) -> Measurements:
+        """The same on the images and in the replicates where another has a value too."""
+        by_image = np.where(np.isfinite(other.by_image), self.by_image, np.nan)
+        if self.statistic is None or other.statistic is None:
+            return replace(self, by_image=by_image)
+        return replace(self, statistic=np.where(np.isfinite(other.statistic), self.statistic, np.nan))
+
     @property
     def by_replicate(self) -> Numbers:
         """(replicates,): the metric's number of each replicate."""
@@ -206,13 +213,13 @@ class Measurements:
         (`bounded_interval`). Images and replicates without a value are left out; `n` counts the images that have one in
         any replicate.
         """
-        by_replicate, variance, n = self._components()
+        by_replicate, variance, n = self.components()
         if between is None and np.isfinite(limits).all():
             return bounded_interval(by_replicate, variance, n, limits)
         interval = replicated_interval(by_replicate, variance, n, between)
         return interval if limits == UNLIMITED else interval.clipped(*limits)
 
-    def _components(self) -> tuple[Numbers, float, int]:
+    def components(self) -> tuple[Numbers, float, int]:
         """The number of each replicate, the variance of their mean over images, and how many images there are."""
         if self.statistic is None or self.resampled is None:
             return _crossed(self.by_image)
@@ -347,11 +354,8 @@ def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple
     they are, hardly where values vary little.
     """
     mean, variance = np.asarray(shares.mean(0)), np.asarray(image_variance, dtype=float)
-    most = mean * (1 - mean)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        relative = np.sqrt((images * variance + shares.var(0)) / most)
-    spread = np.where(most > 0, np.minimum(relative, 1.0), 1.0)
-    inner = (images * shares + spread / 2) / (images + spread)
+    spread = _spread(shares, variance, images)
+    inner = _inside(shares, images, spread)
     middle = np.asarray(inner.mean(0))
     total = (images + spread) * (images + spread - 1)
     within = (images - 1) * images * variance / total / (middle * (1 - middle)) ** 2
@@ -360,6 +364,35 @@ def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple
     between = _logit_variance(inner, hidden) if len(shares) > 1 else np.zeros_like(within)
     df = cautious_df((within, images - 1), (between, max(len(shares) - 1, 1)))
     return np.asarray(scipy.special.logit(middle)), np.asarray(np.sqrt(within + between)), df
+
+
+def logit_spread(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers]:
+    """The mean over the first axis of shares of a range, and the variance of their logits over the replicates.
+
+    Both with the half images of `logit_mean`, the variance with what replicates without a hit do not show.
+
+    >>> middle, variance = logit_spread(np.array([0.97, 0.99, 0.95]), 0.0001, 200)
+    >>> round(float(middle), 3), round(float(variance), 2)
+    (0.968, 0.61)
+    """
+    spread = _spread(shares, np.asarray(image_variance, dtype=float), images)
+    inner = _inside(shares, images, spread)
+    hidden = _added_variance(shares, inner, images, spread)
+    return np.asarray(inner.mean(0)), _variance_of_logits(inner, hidden)
+
+
+def _spread(shares: Numbers, image_variance: Numbers, images: int) -> Numbers:
+    """The standard deviation of values between 0 and 1, relative to that of values which are all 0 or 1."""
+    mean = shares.mean(0)
+    most = mean * (1 - mean)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = np.sqrt((images * image_variance + shares.var(0)) / most)
+    return np.where(most > 0, np.minimum(relative, 1.0), 1.0)
+
+
+def _inside(shares: Numbers, images: int, spread: Numbers) -> Numbers:
+    """Shares with half an image at either end, weighted with `spread`: none of them is 0 or 1."""
+    return np.asarray((images * shares + spread / 2) / (images + spread))
 
 
 def _added_variance(before: Numbers, after: Numbers, images: int, spread: Numbers) -> Numbers:
@@ -380,12 +413,17 @@ def _logit_variance(shares: Numbers, hidden: Numbers) -> Numbers:
     Replicates without a hit all have the same logit and do not show how they differ. The variance that half images add
     to each logit (`hidden`) says which these are; they may differ in proportion to their distance from the middle.
     """
-    n, mean, logits = len(shares), shares.mean(0), scipy.special.logit(shares)
+    n, mean = len(shares), shares.mean(0)
     delta = shares.var(0, ddof=1) / n / (mean * (1 - mean)) ** 2
-    variance = logits.var(0, ddof=1)
-    unseen = _UNSEEN * (hidden * logits**2).mean(0)
-    skewed = _skewed_half_width(scipy.special.logit(mean), variance + unseen, n) / t_quantile(n - 1)
+    variance = scipy.special.logit(shares).var(0, ddof=1)
+    skewed = _skewed_half_width(scipy.special.logit(mean), _variance_of_logits(shares, hidden), n) / t_quantile(n - 1)
     return np.asarray(np.maximum(np.maximum(delta, variance / n), skewed**2))
+
+
+def _variance_of_logits(shares: Numbers, hidden: Numbers) -> Numbers:
+    """Variance of the replicates' logits, with what those without a hit do not show of it; see `_logit_variance`."""
+    logits = scipy.special.logit(shares)
+    return np.asarray(logits.var(0, ddof=1) + _UNSEEN * (hidden * logits**2).mean(0))
 
 
 def _skewed_half_width(centre: ArrayLike, variance: ArrayLike, n: int) -> Numbers:
@@ -395,10 +433,18 @@ def _skewed_half_width(centre: ArrayLike, variance: ArrayLike, n: int) -> Number
     being known, with that of sigma, mu being known, by the root of the sum of squares, as Zou, Huo and Taleban do for
     the mean of lognormal values. The bound of sigma has all of the error: the other end hardly ever misses.
     """
-    known = math.pi / 8 * np.asarray(variance)
-    largest = known * (n - 1) / scipy.special.chdtri(n - 1, LEVEL)
-    towards_middle = np.asarray(centre) * (1 - np.sqrt((1 + known) / (1 + largest)))
+    towards_middle = np.asarray(centre) * (1 - tail_factor(variance, n))
     return np.asarray(np.hypot(t_quantile(math.inf) * np.sqrt(np.asarray(variance) / n), towards_middle))
+
+
+def tail_factor(variance: ArrayLike, n: int) -> Numbers:
+    """By what the logit of a mean of n shares may shrink because their long tail was not drawn; 1 without variance.
+
+    `variance` is that of the replicates' logits, and the bound of sigma its 95 % bound on n - 1 degrees of freedom.
+    """
+    known = math.pi / 8 * np.asarray(variance, dtype=float)
+    largest = known * (n - 1) / scipy.special.chdtri(n - 1, LEVEL)
+    return np.asarray(np.sqrt((1 + known) / (1 + largest)))
 
 
 def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> Numbers:
