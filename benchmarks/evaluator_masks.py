@@ -6,7 +6,8 @@ Evaluators trained with the fixed families of masks, and with the masks of all e
 one base network (`--explained`). Kendall's τ between their orders of the estimators: over seeds, over architectures, and between the two kinds of masks. Where
 the last is as high as the first, nothing is gained by showing an evaluator the masks that it will judge (`--fixed` leaves those out). A study has one
 evaluator per replicate and judges by their mean: the last lines are τ between the means of several evaluators of each architecture, and between
-means of evaluators of all architectures, as a study with `evaluator_models` has them.
+means of evaluators of all architectures, as a study with `evaluator_models` has them. The first lines say where the maps point on the grid that the
+first stride of a network leaves: shares of the first tenth of the pixels in even and odd rows and columns, .25 each where the network has no say in it.
 """
 
 from __future__ import annotations
@@ -115,6 +116,8 @@ def main() -> None:
         name: places(base, task.test, torch.arange(len(task.test)), name, task.mean)
         for name in given.estimators.split(";")
     }
+    for name, order in orders.items():
+        print(f"{name}: {grid_shares(order)}", flush=True)
     rows = torch.arange(min(POOL, len(task.train)))
     judged = None if given.fixed else torch.cat([places(base, task.train, rows, name, task.mean) for name in orders])
     result = {}
@@ -133,6 +136,17 @@ def main() -> None:
             )
     for what, values in agreements(result).items():
         print(f"τ between {what}: mean {sum(values) / len(values):.2f}, least {min(values):.2f}, {len(values)} pairs")
+
+
+def grid_shares(order: torch.Tensor) -> str:
+    """Shares of the first tenth of the pixels: rows even or odd, columns even or odd."""
+    first = removed_at(order.flatten(1), 0.1, order.shape[1:]).double().mean(0)
+    shares = {
+        f"{('even', 'odd')[i]} {('even', 'odd')[j]}": first[i::2, j::2].sum() / first.sum()
+        for i in (0, 1)
+        for j in (0, 1)
+    }
+    return ", ".join(f"{place} {share:.2f}" for place, share in shares.items())
 
 
 def agreements(result: dict[tuple[str, str, int], list[float]]) -> dict[str, list[float]]:
