@@ -88,6 +88,13 @@ def test_the_random_curve_of_a_judge_is_read_by_the_share_of_pixels_that_are_fil
     assert judge.random_curve == (((0.0, 0.2), (0.75, 0.9)) if shown else ((0.25, 0.9), (1.0, 0.2)))
 
 
+def test_two_settings_of_a_metric_are_two_columns_of_the_answer():
+    values = CONTROLS | {"ig": 0.8}
+    answer = answer_of_scores(scores_of({"insertion": values, "insertion(fill=blur)": values, "road": values}))
+    assert [judge.label for judge in answer.judges] == ["insertion", "insertion(fill=blur)", "road"]
+    assert {"insertion", "insertion(fill=blur)", "road"} <= set(answer.table.columns)
+
+
 def test_a_metric_of_the_user_is_no_variant_by_its_name(monkeypatch):
     """Only the declaration says what a metric is a variant of."""
     monkeypatch.setitem(metrics._entries, "road:mine", replace(metrics["soundness"], name="road:mine"))

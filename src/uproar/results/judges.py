@@ -17,6 +17,7 @@ they found is all there is, and how far to believe it is known.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -84,6 +85,7 @@ class Judge:
     name: str
     """As the study or the scores name it."""
     label: str
+    """A name without options, where no other judge has the same."""
     kind: Kind
     question: Question
     values: Mapping[str, float]
@@ -148,6 +150,7 @@ def judges_of_scores(scores: Scores) -> list[Judge]:
     """The judges of scores: evaluators, where there were training images for them, and the metrics that judge."""
     evaluators = {target: EvaluatorScores(bits, target=target) for target, bits in scores.evaluations.items()}
     judges = [evaluator_judge(target, own, scores.seconds) for target, own in evaluators.items() if len(own.verdicts)]
+    settings = Counter(parse(str(metric)).name for metric in scores.table["metric"].unique())
     for metric, rows in scores.table.groupby("metric", sort=False):
         kind = kind_of_metric(str(metric))
         ranked = rows[rows["ranked"] & rows["value"].notna()]
@@ -158,7 +161,7 @@ def judges_of_scores(scores: Scores) -> list[Judge]:
         judges.append(
             Judge(
                 str(metric),
-                name,
+                name if settings[name] == 1 else str(metric),
                 kind,
                 metrics[name].facts.get("true_to") or "model",
                 {str(row.method): sign * float(row.value) for row in ranked.itertuples()},
