@@ -143,7 +143,7 @@ ONLY_READ = {
     "uproar view runs/digits": "serves until Ctrl-C; tried in tests/viewer/test_server.py",
     "uproar run": "minutes of work; as `make demo`, which is tried with a smaller study",
     "uproar run --protocols evaluator:encoding": "as with evaluator",
-    "uproar run --protocols evaluator --evaluator-models cnn-small,resnet-small": "tests/study/test_evaluator.py",
+    "uproar run --protocols evaluator --evaluator-models resnet-half,vgg-small": "tests/study/test_evaluator.py",
     "uproar validate hooker2019-paper": "as `uproar validate study.toml`",
     "uproar validate hooker2019-paper --protocols evaluator": "as `uproar validate study.toml`",
     "uproar run study.toml --until-decided": LIKE_RUN,

@@ -150,7 +150,8 @@ def judges_of_scores(scores: Scores) -> list[Judge]:
     """The judges of scores: evaluators, where there were training images for them, and the metrics that judge."""
     evaluators = {target: EvaluatorScores(bits, target=target) for target, bits in scores.evaluations.items()}
     judges = [evaluator_judge(target, own, scores.seconds) for target, own in evaluators.items() if len(own.verdicts)]
-    settings = Counter(parse(str(metric)).name for metric in scores.table["metric"].unique())
+    judging = [str(metric) for metric in scores.table["metric"].unique() if kind_of_metric(str(metric)) is not None]
+    settings = Counter(parse(metric).name for metric in judging)
     for metric, rows in scores.table.groupby("metric", sort=False):
         kind = kind_of_metric(str(metric))
         ranked = rows[rows["ranked"] & rows["value"].notna()]
