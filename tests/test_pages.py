@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from uproar.extend import declared_in
+from uproar.extend import _registries, declared_in
+from uproar.protocols import PROTOCOLS
 from uproar.runs.execute import run
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -44,6 +45,16 @@ def examples(page: str) -> str:
     return "\n\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.S))
 
 
+@pytest.fixture
+def forget():
+    """Takes out what a page declares: lists and cards of later tests are of the package alone."""
+    yield
+    for entries in [*(registry._entries for registry in _registries()), PROTOCOLS]:
+        for name in [name for names, _ in PAGES.values() for name in names]:
+            entries.pop(name, None)
+
+
+@pytest.mark.usefixtures("forget")
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(tmp_path, page):
     names, changes = PAGES[page]
