@@ -1,8 +1,8 @@
 """What the answer of the evaluator costs beside ROAR: the same methods, fractions and replicates, in one run.
 
-    python benchmarks/answer_cost.py [digits|fashion-mnist] [--seeds 3] [--epochs 12] [--retrained 2]
+    python benchmarks/answer_cost.py [digits|fashion-mnist] [--test 2000] [--seeds 3] [--epochs 12] [--retrained 2]
 
-Ten attribution methods and five fractions on digits, or on 6,000 training and 2,000 test images of Fashion-MNIST. Both start from the same
+Ten attribution methods and five fractions on digits, or on 6,000 training and `--test` test images of Fashion-MNIST. Both start from the same
 trained base networks, whose time is given apart; the evaluator's time includes explaining, training, judging both directions, the control
 and the network-free rankings; ROAR's includes explaining and retraining. Processor time of one process with one thread. `--retrained N` retrains for the
 first N methods alone and multiplies by what is left out: every cell of ROAR costs the same. Before either is timed, a study of one replicate and
@@ -37,17 +37,17 @@ METHODS = (
     "grad_input",
     "grad_cam",
 )
-TASKS = {"digits": "digits", "fashion-mnist": "fashion-mnist(train=6000, test=2000)"}
+TASKS = {"digits": "digits", "fashion-mnist": "fashion-mnist(train=6000, test={test})"}
 TARGET = 10.0
 
 
-def study_for(task: str, seeds: int, epochs: int, protocol: str, **more) -> uproar.Study:
+def study_for(task: str, seeds: int, epochs: int, protocol: str, test: int = 2000, **more) -> uproar.Study:
     """Ten methods under one protocol."""
     recipe = {"epochs": epochs}
     return uproar.study_of(
         {
             "name": "cost",
-            "task": TASKS[task],
+            "task": TASKS[task].format(test=test),
             "estimators": METHODS,
             "protocols": [protocol],
             "seeds": seeds,
@@ -67,12 +67,15 @@ def processor_seconds(work) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", nargs="?", choices=TASKS, default="digits")
+    parser.add_argument("--test", type=int, default=2000, help="test images of Fashion-MNIST")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--retrained", type=int, default=None)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    judged, retrained = (study_for(given.task, given.seeds, given.epochs, name) for name in ("evaluator", "roar"))
+    judged, retrained = (
+        study_for(given.task, given.seeds, given.epochs, name, given.test) for name in ("evaluator", "roar")
+    )
     share = 1.0
     if given.retrained is not None:
         few = retrained.with_changes(estimators=METHODS[: given.retrained], random_rankings=1)

@@ -72,7 +72,7 @@ def places(model, split, rows, name, mean):
 def trained(task, spec, pool, recipe, seed):
     """An evaluator whose masks come from a pool of rankings; removed pixels have the mean colour."""
     colour = task.mean.view(1, -1, 1, 1)
-    times = evaluator_epochs(recipe)
+    times = evaluator_epochs(recipe, len(task.train))
     images = MaskedImages(
         task.train, pool, times, seed, lambda x, gone, _: beside_mask(torch.where(gone[:, None], colour, x), gone)
     )

@@ -15,6 +15,7 @@ from uproar.protocols.evaluator import (
     begins_explained,
     build_evaluator,
     default_architecture,
+    evaluator_epochs,
     evaluator_scores,
     families_for,
     fit_evaluator,
@@ -132,6 +133,15 @@ def test_an_evaluator_can_begin_as_the_explained_network(task, model):
 )
 def test_a_judge_is_of_another_architecture_than_the_explained_network_where_that_matters(explained, shape, expected):
     assert default_architecture(explained, shape) == expected
+
+
+@pytest.mark.parametrize(
+    ("images", "explained", "expected"),
+    [(1437, False, 24), (2048, False, 24), (3072, False, 16), (60_000, False, 12), (1437, True, 6), (0, False, 24)],
+)
+def test_an_evaluator_sees_many_images_less_often(images, explained, expected):
+    """Twice the recipe's epochs up to 2,048 images, once from 4,096 on, between them as many masked images."""
+    assert evaluator_epochs(Recipe(epochs=12), images, explained) == expected
 
 
 def test_a_stack_in_larger_batches_is_what_fit_does_with_less_momentum(task):

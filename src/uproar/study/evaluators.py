@@ -92,7 +92,8 @@ class Evaluators:
         network = self._fresh(seed)
         if setting.evaluator_begins_explained(seed, task.shape):
             begin_as(network, base)
-        pool, times = mask_pool(task, self.inputs.features, seed), setting.evaluator_epochs(seed, task.shape)
+        pool = mask_pool(task, self.inputs.features, seed)
+        times = setting.evaluator_epochs(seed, task.shape, len(task.train))
         answers = predict(base, changed_images(task.train)).argmax(1)
         labels = torch.stack([task.train.labels, answers], 1)
         images = MaskedImages(task.train, pool, times, seed, self.shown(seed, "evaluator training"))

@@ -138,7 +138,7 @@ class Keys:
             **fill_code(self.setting.fill),
             "features": self.setting.features,
             "answers": self.model(seed),
-            "epochs": self.setting.evaluator_epochs(seed, self.inputs.task.shape),
+            "epochs": self.setting.evaluator_epochs(seed, self.inputs.task.shape, len(self.inputs.task.train)),
             "version": VERSION,
             "seed": seed,
         }

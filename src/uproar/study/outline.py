@@ -116,7 +116,7 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
     tuned = {(s.seed, tuning) for s in scores if (tuning := fine_tuning_of(s.metric)) is not None}
     trainings = plain + len(learned)
     epochs = trainings * setting.recipe.epochs + sum(tuning.recipe.epochs for _, tuning in tuned)
-    judging = {seed: size.train * setting.evaluator_epochs(seed, size.shape) for seed in judges}
+    judging = {seed: size.train * setting.evaluator_epochs(seed, size.shape, size.train) for seed in judges}
     trained = float(size.train * epochs + sum(judging.values()))
     explained, stored = _maps(study, size, cells, scores)
     shown = _asked(cells) * size.test + _judged(study, size, scores)

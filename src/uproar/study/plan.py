@@ -208,7 +208,8 @@ def _evaluator_jobs(bench: Bench, seed: int, train: tuple[str, ...]) -> list[Job
     """The training of a replicate's evaluator, if it is still to be done."""
     if bench.store.has("evaluator", bench.keys.evaluator(seed)):
         return []
-    cost = float(len(bench.task.train) * bench.setting.evaluator_epochs(seed, bench.task.shape))
+    images = len(bench.task.train)
+    cost = float(images * bench.setting.evaluator_epochs(seed, bench.task.shape, images))
     name = f"{place(bench.setting, seed)}/evaluator"
     return [Job(name, "evaluator", bench.setting, seed, needs=train, cost=cost)]
 

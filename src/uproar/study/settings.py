@@ -45,9 +45,9 @@ class Setting:
         own, explained = (ModelSpec.of(name).identity for name in (self.evaluator_model(seed, shape), self.model))
         return begins_explained(shape) and own == explained
 
-    def evaluator_epochs(self, seed: int, shape: tuple[int, int, int]) -> int:
-        """How often a replicate's evaluator sees every training image."""
-        return evaluator_epochs(self.recipe, self.evaluator_begins_explained(seed, shape))
+    def evaluator_epochs(self, seed: int, shape: tuple[int, int, int], images: int) -> int:
+        """How often a replicate's evaluator sees each of the training images."""
+        return evaluator_epochs(self.recipe, images, self.evaluator_begins_explained(seed, shape))
 
     @property
     def code(self) -> str:
