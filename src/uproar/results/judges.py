@@ -150,19 +150,20 @@ def judges_of_scores(scores: Scores) -> list[Judge]:
     """The judges of scores: evaluators, where there were training images for them, and the metrics that judge."""
     evaluators = {target: EvaluatorScores(bits, target=target) for target, bits in scores.evaluations.items()}
     judges = [evaluator_judge(target, own, scores.seconds) for target, own in evaluators.items() if len(own.verdicts)]
-    judging = [str(metric) for metric in scores.table["metric"].unique() if kind_of_metric(str(metric)) is not None]
+    kinds = {str(metric): kind_of_metric(str(metric)) for metric in scores.table["metric"].unique()}
+    judging = {metric: kind for metric, kind in kinds.items() if kind is not None}
     settings = Counter(parse(metric).name for metric in judging)
-    for metric, rows in scores.table.groupby("metric", sort=False):
-        kind = kind_of_metric(str(metric))
+    for metric, kind in judging.items():
+        rows = scores.table[scores.table["metric"] == metric]
         ranked = rows[rows["ranked"] & rows["value"].notna()]
-        if kind is None or ranked.empty:
+        if ranked.empty:
             continue
         sign = 1 if bool(rows["higher_is_better"].iloc[0]) else -1
-        name = parse(str(metric)).name
+        name = parse(metric).name
         judges.append(
             Judge(
-                str(metric),
-                name if settings[name] == 1 else str(metric),
+                metric,
+                name if settings[name] == 1 else metric,
                 kind,
                 metrics[name].facts.get("true_to") or "model",
                 {str(row.method): sign * float(row.value) for row in ranked.itertuples()},
@@ -171,8 +172,8 @@ def judges_of_scores(scores: Scores) -> list[Judge]:
                 int(ranked["n"].max()),
                 scores.replicates,
                 scores.seconds,
-                _random_curve(scores.curves.get(str(metric)), name),
-                _why_failed(scores.negative_controls.get(str(metric))),
+                _random_curve(scores.curves.get(metric), name),
+                _why_failed(scores.negative_controls.get(metric)),
             )
         )
     return judges
