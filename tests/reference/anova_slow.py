@@ -5,6 +5,8 @@ import math
 import numpy as np
 from scipy import stats
 
+from reference.bounded_slow import half_images
+
 
 def curve_areas(rows, fractions):
     """{(estimator, replicate): area} of the curves that have a value at every fraction."""
@@ -140,10 +142,9 @@ def spread_near_bounds(values):
     phi = min(1.0, math.sqrt(of_values / (mean * (1 - mean)))) if 0 < mean < 1 else 1.0
     inner = [(images * r + phi / 2) / (images + phi) for r in means]
     logits = [math.log(r / (1 - r)) for r in inner]
-    unseen = 0.0
-    for r, own, logit in zip(means, inner, logits, strict=True):
-        added = images * (r - own) ** 2 + phi / 2 * (own**2 + (1 - own) ** 2)
-        unseen += added / ((images + phi) * (images + phi - 1) * (own * (1 - own)) ** 2) * logit**2 / 20
+    unseen, most = 0.0, half_images(0.0, images, 1 / math.sqrt(n)) * min(1.0, phi * math.sqrt(n))
+    for r, logit in zip(means, logits, strict=True):
+        unseen += min(half_images(r, images, phi), most) * logit**2 / 20
     return sum(inner) / n, variance(logits) + unseen / n
 
 

@@ -17,27 +17,35 @@ def bounded_mean(values, level=0.95):
     if 0 < mean < 1:
         varies = s2 + sum((v - mean) ** 2 for v in replicate) / n
         spread = min(1.0, math.sqrt(varies / (mean * (1 - mean))))
-    weights = [*[1.0] * images, spread / 2, spread / 2]  # every image, and half an image at 0 and at 1
-    total = sum(weights)
+    total = images + spread  # every image, and half an image at 0 and at 1
     plain, replicate = replicate, [(images * v + spread / 2) / total for v in replicate]
     middle = sum(replicate) / n
-    squares = sum(w * (v - middle) ** 2 for w, v in zip(weights, [*image, 0.0, 1.0], strict=True))
     slope = middle * (1 - middle)
-    half = stats.t.ppf((1 + level) / 2, images - 1) ** 2 * squares / (total - 1) / total / slope**2
+    own = sum((v - mean) ** 2 for v in image) / (total - 1) / total / slope**2
+    most = half_images(0.0, images, 1 / math.sqrt(n))  # of values that are 0 or 1 where none of them is 1
+    half = stats.t.ppf((1 + level) / 2, images - 1) ** 2 * (own + min(half_images(mean, images, spread), most))
     if n > 1:
         logits = [math.log(v / (1 - v)) for v in replicate]
         delta = np.var(replicate, ddof=1) / n / slope**2
         variance = np.var(logits, ddof=1)
         unseen = 0.0  # how much replicates without a hit may differ, on average
-        for before, after, logit in zip(plain, replicate, logits, strict=True):
-            squares = images * (before - after) ** 2 + spread / 2 * (after**2 + (1 - after) ** 2)
-            unseen += squares / total / (total - 1) / (after * (1 - after)) ** 2 * logit**2 / 20 / n
+        for before, logit in zip(plain, logits, strict=True):
+            added = min(half_images(before, images, spread), most * min(1.0, spread * math.sqrt(n)))
+            unseen += added * logit**2 / 20 / n
         skewed = skewed_half(math.log(middle / (1 - middle)), variance + unseen, n, level)
         t = stats.t.ppf((1 + level) / 2, n - 1)
         half += max(t**2 * delta, t**2 * variance / n, skewed**2)
     centre = math.log(middle / (1 - middle))
     ends = [1 / (1 + math.exp(-centre - side * math.sqrt(half))) for side in (-1, 1)]
     return min(ends[0], mean), max(ends[1], mean)
+
+
+def half_images(mean, images, weight):
+    """What weighted half images at 0 and at 1 add to the variance of the logit of a mean."""
+    total = images + weight
+    after = (images * mean + weight / 2) / total
+    squares = images * (mean - after) ** 2 + weight / 2 * after**2 + weight / 2 * (1 - after) ** 2
+    return squares / total / (total - 1) / (after * (1 - after)) ** 2
 
 
 def skewed_half(centre, variance, n, level):

@@ -283,6 +283,23 @@ def test_so_many_images_decide_four_times_out_of_five():
     assert power == pytest.approx(0.8, abs=0.03)
 
 
+def test_an_evaluator_is_advised_only_where_none_was_asked_and_something_could_be_judged():
+    unable = Judge("evaluator", "evaluator", "evaluator", "data", {"ig": 1.0, "random": 0.0}, {}, "images", 5, unable="x")
+    advice = "An evaluator would tell"
+    assert not any(advice in line for line in Answer((unable,), task="digits").details)
+    failed = Answer((), left_out={"ig": "NaN"}, task="digits")
+    assert not any(advice in line for line in failed.details) and "no method could be judged" in failed.sentence
+    assert any(f"{advice}: `uproar run" in line for line in Answer((), task="digits").details)
+    assert any("--train FOLDER" in line for line in Answer(()).details)
+
+
+def test_a_method_that_no_metric_ranks_is_not_judged_and_says_why():
+    scores = scores_of({"insertion": CONTROLS | {"ig": 0.8, "grad": 0.6}})
+    own = scores.table["method"] == "grad"
+    table = scores.table.assign(ranked=~own, note=np.where(own, "undefined for 3 of 3 images", ""))
+    assert answer_of_scores(replace(scores, table=table)).left_out == {"grad": "undefined for 3 of 3 images"}
+
+
 def test_a_judge_without_a_control_or_a_test_is_unable():
     alone = Judge("x", "x", "filled", "model", {"ig": 1.0}, {}, "images", 5)
     single = Judge("y", "y", "filled", "model", {"ig": 1.0, "random": 0.0}, {}, "images", 1)

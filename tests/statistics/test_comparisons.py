@@ -261,3 +261,10 @@ def test_the_sentence_names_who_beats_most_and_how_much_is_decided():
     assert pairs_sentence(open_ones, "replicates") == (
         "no two of 4 methods can be told apart with 5 replicates (Holm over 6 pairs)"
     )
+
+
+def test_pairs_that_are_not_ranked_are_neither_compared_nor_counted():
+    rows = {"better": ["a", "a", "b"], "worse": ["b", "c", "c"], "n": 10, "replicates": 1, "side": 0}
+    frame = pd.DataFrame(rows | {"ranked": [True, False, False]})
+    assert pairs_sentence(frame, "images") == "no two of 2 methods can be told apart with 10 images (one pair)"
+    assert pairs_sentence(frame.assign(ranked=False), "images") == "no two methods could be compared"

@@ -86,10 +86,11 @@ def test_degrees_of_freedom_lie_between_those_of_the_parts():
 
 
 @pytest.mark.parametrize("n", [1, 3, 5])
-@pytest.mark.parametrize("kind", ["near a bound", "0 or 1", "all 0", "calm"])
+@pytest.mark.parametrize("kind", ["near a bound", "next to a bound", "0 or 1", "all 0", "calm"])
 def test_the_interval_of_a_bounded_mean_is_that_of_a_slow_re_derivation(kind, n):
     x = np.random.default_rng(n).normal(0, 1, (n, 1)) + np.random.default_rng(9).normal(0, 1, (n, 30))
     made = {"near a bound": 1 / (1 + np.exp(4 - x)), "0 or 1": x > 1, "all 0": 0 * x, "calm": 0.6 + 0.01 * x}
+    made["next to a bound"] = 1 / (1 + np.exp(9 - x))
     values = made[kind].astype(float)
     result = Measurements(values).interval(limits=(0, 1))
     assert (result.low, result.high) == pytest.approx(bounded_mean(values.tolist()), abs=1e-10)
@@ -99,6 +100,20 @@ def test_the_interval_of_a_bounded_mean_is_that_of_a_slow_re_derivation(kind, n)
     )
     mirrored = Measurements(1 - values).interval(limits=(0, 1))
     assert (mirrored.low, mirrored.high) == pytest.approx((1 - result.high, 1 - result.low))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_values_that_vary_little_next_to_a_bound_have_no_longer_interval_than_values_at_it(n):
+    """Half an image with a small weight would else count as an observation of which nothing is known."""
+    lengths = []
+    for distance in (1e-3, 1e-4, 1e-5, 1e-6):
+        values = 1 - 2 * distance * np.random.default_rng(0).random((n, 24))
+        interval = Measurements(values).interval(limits=(0, 1))
+        assert interval.low <= 1 - distance <= interval.high
+        lengths.append(interval.high - interval.low)
+    at_the_bound = Measurements(np.ones((n, 24))).interval(limits=(0, 1))
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] < (at_the_bound.high - at_the_bound.low) / 2
 
 
 def test_a_bounded_interval_is_students_where_values_are_far_from_the_bounds_and_many():

@@ -249,8 +249,14 @@ def answer_of_scores(scores: Scores) -> Answer:
         tuple(check_judges(judges_of_scores(scores), kinds_that_matter(scores.quality))),
         by_method(flags_of_scores(scores)),
         costs_in(scores.costs),
-        dict(scores.left_out),
+        {**_never_ranked(scores), **scores.left_out},
     )
+
+
+def _never_ranked(scores: Scores) -> dict[str, str]:
+    """Methods that no metric ranks, with what the first of them says."""
+    by_method_name = scores.table.groupby("method", sort=False)
+    return {str(name): str(rows["note"].iloc[0]) for name, rows in by_method_name if not rows["ranked"].any()}
 
 
 def answer_of_view(view: StudyView) -> Answer:

@@ -61,7 +61,7 @@ def names(methods: Sequence[str], most: int = 3) -> str:
 
 def _no_judge(answer: Answer) -> str:
     if not answer.judges:
-        return "nothing that was run judges methods yet"
+        return "no method could be judged" if answer.left_out else "nothing that was run judges methods yet"
     reasons = dict.fromkeys(judge.unable for judge in answer.judges)
     return f"no judge here is able to judge ({'; '.join(reasons)})"
 
@@ -192,7 +192,7 @@ def details_of(answer: Answer) -> tuple[str, ...]:
 
 def _decided_by(answer: Answer) -> str:
     if not answer.deciding:
-        return "An evaluator would tell: `uproar run --protocols evaluator`."
+        return _who_would_decide(answer)
     judge = answer.deciding[0]
     asks = " and ".join(QUESTIONS[question] for question in dict.fromkeys(j.question for j in answer.deciding))
     controls = names(answer.controls, 5)
@@ -200,6 +200,16 @@ def _decided_by(answer: Answer) -> str:
         f"Decided by {_labels(answer.deciding)} ({judge.basis}), which asks {asks}. The bar is the best ranking that "
         f"never looks at the network: {controls}."
     )
+
+
+def _who_would_decide(answer: Answer) -> str:
+    """An evaluator, unless one was asked or nothing could be judged; for images of one's own it has to be trained."""
+    asked = any(judge.kind in ("evaluator", "of answers") for judge in answer.judges)
+    if asked or (answer.left_out and not answer.judges):
+        return ""
+    if not answer.task:
+        return "An evaluator would tell, which needs training images: `uproar choose … --train FOLDER`."
+    return "An evaluator would tell: `uproar run --protocols evaluator`."
 
 
 def _trusted(answer: Answer) -> str:

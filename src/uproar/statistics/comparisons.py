@@ -215,6 +215,10 @@ def comparisons_at(frame: pd.DataFrame, of: str, alpha: float) -> pd.DataFrame:
 
 def pairs_sentence(frame: pd.DataFrame, of: str) -> str:
     """Who beats most others, and how many pairs are decided; `of` says what was paired."""
+    if "ranked" in frame:  # methods that are not ranked are not compared
+        frame = frame[frame["ranked"].astype(bool)]
+    if frame.empty:
+        return "no two methods could be compared"
     methods = len({*frame["better"], *frame["worse"]})
     n, total = int(frame["n"].max()), len(frame)
     basis = f"with {counted(n, of.removesuffix('s'))}"

@@ -359,8 +359,8 @@ def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple
     middle = np.asarray(inner.mean(0))
     total = (images + spread) * (images + spread - 1)
     within = (images - 1) * images * variance / total / (middle * (1 - middle)) ** 2
-    within = within + _added_variance(mean, middle, images, spread)
-    hidden = _added_variance(shares, inner, images, spread)
+    within = within + _added_variance(mean, middle, images, spread, _least_spread(len(shares)))
+    hidden = _not_shown(shares, inner, images, spread, _least_spread(len(shares)))
     between = _logit_variance(inner, hidden) if len(shares) > 1 else np.zeros_like(within)
     df = cautious_df((within, images - 1), (between, max(len(shares) - 1, 1)))
     return np.asarray(scipy.special.logit(middle)), np.asarray(np.sqrt(within + between)), df
@@ -377,7 +377,7 @@ def logit_spread(shares: Numbers, image_variance: ArrayLike, images: int) -> tup
     """
     spread = _spread(shares, np.asarray(image_variance, dtype=float), images)
     inner = _inside(shares, images, spread)
-    hidden = _added_variance(shares, inner, images, spread)
+    hidden = _not_shown(shares, inner, images, spread, _least_spread(len(shares)))
     return np.asarray(inner.mean(0)), _variance_of_logits(inner, hidden)
 
 
@@ -395,11 +395,38 @@ def _inside(shares: Numbers, images: int, spread: Numbers) -> Numbers:
     return np.asarray((images * shares + spread / 2) / (images + spread))
 
 
-def _added_variance(before: Numbers, after: Numbers, images: int, spread: Numbers) -> Numbers:
+def _added_variance(before: Numbers, after: Numbers, images: int, spread: Numbers, least: float) -> Numbers:
     """What half an image at either end, weighted with `spread`, adds to the variance of a mean's logit.
 
-    2 where no image counts, .2 where one does, .1 where two do.
+    2 where no image counts, .2 where one does, .1 where two do. No more than for the `least` spread of values which are
+    all at one end or the other: nearer to an end than a small part of an image, values that vary less would else be
+    those of which least is known.
     """
+    added = _added_by_half_images(before, after, images, spread)
+    return np.asarray(np.minimum(added, _most_added(images, least)))
+
+
+def _not_shown(before: Numbers, after: Numbers, images: int, spread: Numbers, least: float) -> Numbers:
+    """The same of each replicate, which says how little it shows of how replicates differ.
+
+    Values that vary less than any that are all at one end or the other show it also next to an end.
+    """
+    most = _most_added(images, least) * np.minimum(spread / least, 1.0)
+    return np.asarray(np.minimum(_added_by_half_images(before, after, images, spread), most))
+
+
+def _least_spread(replicates: int) -> float:
+    """That of values which are 0 or 1, few of them 1, by the means of images over so many replicates."""
+    return 1 / math.sqrt(replicates)
+
+
+def _most_added(images: int, spread: float) -> Numbers:
+    """Where no image counts."""
+    none, weight = np.zeros(()), np.asarray(spread)
+    return _added_by_half_images(none, _inside(none, images, weight), images, weight)
+
+
+def _added_by_half_images(before: Numbers, after: Numbers, images: int, spread: Numbers) -> Numbers:
     total = (images + spread) * (images + spread - 1)
     squares = images * (before - after) ** 2 + spread / 2 * (after**2 + (1 - after) ** 2)
     return np.asarray(squares / total / (after * (1 - after)) ** 2)
