@@ -75,3 +75,15 @@ def test_scores_without_labels_say_which_output_they_follow(said):
     assert code == 0
     assert "scores are those of the class that the model predicts" in printed
     assert said(f"score images.npy --model net.py:one_logit {asked}")[0] == 2
+
+
+def test_an_estimator_that_does_not_fit_the_network_is_left_out_by_name(said):
+    left_out = "attention_rollout is left out: attention is needed, and none was met in this model."
+    for command in ("explain images.npy --save maps.npz", "score images.npy --metrics deletion --out scored"):
+        code, printed = said(f"{command} --model net.py:answer --estimators grad,attention_rollout")
+        assert code == 0
+        assert left_out in printed
+        code, printed = said(f"{command} --model net.py:answer --estimators attention_rollout")
+        assert code == 2
+        assert "No estimator fits this network: attention_rollout (attention is needed" in printed
+    assert {"grad", "images"} <= set(np.load("maps.npz")) and "attention_rollout" not in np.load("maps.npz")
