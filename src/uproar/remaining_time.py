@@ -160,13 +160,13 @@ def duration(seconds: float | None) -> str:
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
-def seconds_of(text: str) -> float:
-    """A duration in seconds.
+def seconds_of(text: str, setting: str = "--budget") -> float:
+    """A duration in seconds; `setting` is what a refusal calls it.
 
     >>> seconds_of("90"), seconds_of("30m"), seconds_of("1.5 h")
     (90.0, 1800.0, 5400.0)
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
     if match is None or float(match[1]) == 0:
-        raise BadInput(f"--budget takes a time such as 90s, 30m or 2h, not {text!r}.")
+        raise BadInput(f"{setting} takes a time such as 90s, 30m or 2h, not {text!r}.")
     return float(match[1]) * _UNITS[match[2]]

@@ -90,3 +90,17 @@ def test_the_version_is_printed_alone(capsys):
 
     assert _exit_code(["--version"]) == 0
     assert capsys.readouterr().out == f"uproar {version('uproar')}\n"
+
+
+def test_help_says_what_holds_without_weights_and_where_data_sets_are_looked_for(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    said = {
+        "choose": "with images of your own, as it is built",
+        "data get": "then ./data and the user's cache",
+        "run": "without one, the evaluator, ROAR and KAR on digits",
+        "validate": "that on images up to 10×10 and above 64×64",
+    }
+    for command, sentence in said.items():
+        assert _exit_code([*command.split(), "--help"]) == 0
+        shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert sentence in shown

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.cli.terminal import Commands
+from uproar.errors import BadInput
+from uproar.runs.merge import united_study
 
 SMALL = ["--limit", "60", "--epochs", "1", "--fractions", "0.5", "--protocols", "roar", "--jobs", "1"]
 
@@ -101,5 +104,13 @@ def test_studies_that_results_depend_on_are_not_merged(commands: Commands, two_r
     words = ["run", *SMALL, "--seeds", "2", "--estimators", "random", "--fill", "zero", "--out", "runs/z"]
     assert commands.piped(words, two_runs).code == 0
     refused = commands.piped(["merge", "runs/a", "runs/z", "--out", "runs/m"], two_runs)
-    assert refused.code == 2 and "differ in fill ('mean' and 'zero')" in " ".join(refused.errors.split())
+    assert refused.code == 2 and "differ in fill (mean and zero)" in " ".join(refused.errors.split())
     assert not (two_runs / "runs" / "m").exists()
+
+
+def test_of_recipes_that_differ_only_the_settings_that_do_are_named() -> None:
+    from uproar.study.spec import study_of
+
+    studies = [study_of({}, recipe={"epochs": 2}), study_of({}, recipe={"epochs": 1}, limit=50)]
+    with pytest.raises(BadInput, match=r"differ in limit \(none and 50\) and recipe\.epochs \(2 and 1\)\.$"):
+        united_study(studies, [Path("a"), Path("b")])

@@ -32,6 +32,12 @@ class Two(nn.Sequential):
     def forward(self, x, age):
         return super().forward(x) + age
 
+def trained():
+    net = network(3)
+    for weights in net.parameters():
+        nn.init.constant_(weights, 0.1)
+    return net
+
 def two_inputs():
     return network(3, Two)
 """
@@ -75,3 +81,22 @@ def test_scores_without_labels_say_which_output_they_follow(said):
     assert code == 0
     assert "scores are those of the class that the model predicts" in printed
     assert said(f"score images.npy --model net.py:one_logit {asked}")[0] == 2
+
+
+def test_an_estimator_that_does_not_fit_the_network_is_left_out_by_name(said):
+    left_out = "attention_rollout is left out: attention is needed, and none was met in this model."
+    for command in ("explain images.npy --save maps.npz", "score images.npy --metrics deletion --out scored"):
+        code, printed = said(f"{command} --model net.py:answer --estimators grad,attention_rollout")
+        assert code == 0
+        assert left_out in printed
+        code, printed = said(f"{command} --model net.py:answer --estimators attention_rollout")
+        assert code == 2
+        assert "No estimator fits this network: attention_rollout (attention is needed" in printed
+    assert {"grad", "images"} <= set(np.load("maps.npz")) and "attention_rollout" not in np.load("maps.npz")
+
+
+@pytest.mark.parametrize(("network", "random"), [("answer", True), ("trained", False)])
+def test_random_weights_are_told_and_those_that_a_file_sets_itself_are_not(said, network, random):
+    code, printed = said(f"explain images.npy --model net.py:{network} --estimators grad")
+    assert code == 0
+    assert (f"net.py:{network} has random weights: give --weights" in printed) is random

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import pandas as pd
@@ -10,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from tests.cli.printed import terminal_of
+from uproar.cli.completion import LISTINGS
+from uproar.cli.ls import Kind, ls
 from uproar.cli.print_results import print_findings
 from uproar.cli.print_verdicts import print_metric_tables, print_verdicts
 from uproar.cli.terminal_tables import table
@@ -51,6 +54,17 @@ def scores() -> pd.DataFrame:
         )
     ]
     return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("kind", ["protocols", "metrics", "claims", "studies"])
+def test_names_that_are_listed_are_never_broken(kind, monkeypatch):
+    """They are copied into commands."""
+    console = terminal_of(monkeypatch, 80)
+    ls(Kind(kind))
+    shown = console.file.getvalue()
+    names = {row[0] for listing in json.loads(LISTINGS.read_text(encoding="utf-8"))[kind] for row in listing["rows"]}
+    assert names <= words(shown)
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -1,4 +1,5 @@
 import copy
+import re
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from uproar.data import load
 from uproar.errors import BadInput, UnknownName
 from uproar.models import ModelSpec, borrowed, build, models
-from uproar.models.weights import load_weights
+from uproar.models.weights import load_weights, read_weights
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +165,25 @@ def test_weights_that_do_not_fit_or_execute_code_are_refused(tmp_path, task):
     (tmp_path / "junk.safetensors").write_bytes(b"junk")
     with pytest.raises(BadInput, match="Cannot read the weights"):
         load_weights(model, tmp_path / "junk.safetensors")
+
+
+def test_weights_that_cannot_be_read_are_refused_with_what_the_file_is(tmp_path):
+    save_file({"a": torch.ones(300)}, tmp_path / "whole.safetensors")
+    torch.save({"a": torch.ones(300)}, tmp_path / "whole.pt")
+    stored, pickled = ((tmp_path / f"whole.{end}").read_bytes() for end in ("safetensors", "pt"))
+    said = {
+        ("text.pt", b"hello world"): "it is neither safetensors nor a file of torch.save; give a .safetensors file or",
+        ("page.safetensors", b"<html>not found</html>"): "it is no safetensors file; give a .safetensors file or",
+        ("empty.pt", b""): "the file is empty; download or save it again",
+        ("empty.safetensors", b""): "the file is empty; download or save it again",
+        ("cut.safetensors", stored[:40]): "the file seems to be cut short; download or save it again",
+        ("cut.pt", pickled[:900]): "the file seems to be cut short; download or save it again",
+        ("named.pt", stored): "it seems to be safetensors; name it .safetensors",
+    }
+    for (name, content), reason in said.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(BadInput, match=f"Cannot read the weights in .*{name}: {re.escape(reason)}.*[.]$"):
+            read_weights(tmp_path / name)
 
 
 @pytest.mark.parametrize(("name", "windows"), [("resnet-half", {9}), ("vgg-small", {9}), ("cnn-small", {1, 2, 4})])

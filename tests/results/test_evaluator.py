@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.results.test_view import MODEL, TASK, cells, results
+from uproar.results.difference import compare_runs
 from uproar.results.evaluator import ENCODING_COLUMNS, SCORE_COLUMNS, VERDICT_COLUMNS, EvaluatorBits, EvaluatorScores
 from uproar.results.judges import check_judges, evaluator_judge
 from uproar.statistics.design import NETWORK_FREE
@@ -131,3 +132,19 @@ def test_the_control_of_an_evaluator_is_that_of_its_score_and_it_has_no_other_ve
     only_bad = scores_of({"bad": -0.4, "random": 0.0}, {"bad": "method", "random": "random"})
     made = replace(made, evaluations={(TASK, MODEL, "label"): only_bad.bits})
     assert set(made.view(TASK, MODEL).unable_to_judge) == {"evaluator"}
+
+
+def test_runs_are_compared_by_the_verdicts_of_evaluators_of_every_target():
+    """`good` is weakened for the label and `fair` undecided for the answer; nothing else changes side."""
+
+    def run(label: dict[str, float], answer: dict[str, float]):
+        bits = {"label": scores_of(GAINS | label, KINDS).bits, "answer": scores_of(GAINS | answer, KINDS).bits}
+        evaluations = {(TASK, MODEL, target): one for target, one in bits.items()}
+        return replace(results(cells("roar", {"good": 0.6})), evaluations=evaluations)
+
+    difference = compare_runs(run({}, {}), run({"good": 0.3}, {"fair": 0.0}))
+    changed = {(row.protocol, row.estimator): row.change for row in difference.decisive.itertuples()}
+    assert changed == {("evaluator", "good"): "weakened", ("evaluator of the answer", "fair"): "undecided"}
+    assert set(difference.verdicts["unit"]) == {"bits"}
+    assert difference.sentence == "It matters: of 6 verdicts that both have, 1 undecided, 1 weakened."
+    assert compare_runs(run({}, {}), run({}, {})).sentence.startswith("It does not matter: all 6")

@@ -110,6 +110,16 @@ def test_what_is_no_run_is_refused_in_a_sentence(folder, tmp_path):
         uproar.open(tmp_path)
 
 
+def test_the_page_of_a_study_is_no_run_and_no_scores_of_maps(tmp_path, capsys):
+    """`results.report(folder)` of a study with metrics writes scores.csv, too."""
+    for name in ("report.html", "results.csv", "scores.csv"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(BadInput, match=r"holds the page of a study \(results.report\), not its run"):
+        uproar.open(tmp_path)
+    assert _exit_code(["report", str(tmp_path)]) == 2
+    assert "give the folder of the run" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_folder_of_somebody_else_is_trusted_only_on_request(folder, tmp_path):
     shutil.copytree(folder / "runs/mine", tmp_path / "got")
     file = tmp_path / "got/run.json"

@@ -6,6 +6,7 @@ import shutil
 
 import pandas as pd
 import pytest
+import torch
 
 import uproar
 from tests.reference import anova_slow
@@ -116,6 +117,8 @@ def test_too_few_seeds_and_wrong_times_are_refused():
     for text in ("soon", "0m", "-3", "5d"):
         with pytest.raises(BadInput, match="such as 90s, 30m or 2h"):
             seconds_of(text)
+    with pytest.raises(BadInput, match="^budget= takes a time such as"):
+        uproar.choose(torch.nn.Flatten(), torch.rand(2, 1, 2, 2), budget="-3m")
 
 
 @pytest.mark.parametrize("name", ["evaluator", "evaluator:keep:shifted"])

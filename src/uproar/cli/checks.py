@@ -8,6 +8,7 @@ from pathlib import Path
 from uproar.cli.options import OUTPUTS
 from uproar.errors import BadInput, BadOption, StoreError
 from uproar.paths import user_path
+from uproar.runs.other_folders import RECORD, no_run
 
 
 def check_folder(folder: Path) -> None:
@@ -37,13 +38,8 @@ def check_classes(classes: int | None, images: str | None) -> None:
 
 def check_run(folder: Path) -> None:
     """Refuse a folder in which no run has left word of itself."""
-    if not (folder / "run.json").is_file():
-        if (Path(folder) / "scores.csv").is_file():
-            raise BadInput(
-                f"{folder} holds scores of maps (uproar score), not a run: run a study of the same estimators and "
-                "metrics (uproar run --estimators A,B --metrics C,D --protocols roar:no-retrain) and ask about that."
-            )
-        raise BadInput(f"{folder} is not the folder of a run: it has no readable run.json.")
+    if not (user_path(folder) / RECORD).is_file():
+        raise no_run(folder)
 
 
 def check_target_option(target: str | None) -> None:

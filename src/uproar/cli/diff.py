@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from uproar.cli.data import DataRoot
 from uproar.cli.json_output import add_to_json
 from uproar.cli.options import Trust
 from uproar.cli.progress import watched
+from uproar.wording import setting_text
 
 if TYPE_CHECKING:
     from uproar.results.difference import Difference
@@ -32,6 +34,15 @@ After = Annotated[
         metavar="AFTER", help="Folder of another, e.g. runs/b", show_default=False, autocompletion=complete_runs
     ),
 ]
+
+_UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "bits": ("score against random, in bits", "{:+.3f}".format),
+    "accuracy": (
+        "area against random, in points of accuracy, mean average precision or R²",
+        lambda value: f"{100 * value:+.1f}",
+    ),
+}
+"""By the unit of advantages: what they are, and how one is written."""
 
 
 def diff(before: Before, after: After, trust: Trust = False, data_root: DataRoot = None) -> int:
@@ -66,24 +77,20 @@ def _print_settings(difference: Difference) -> None:
         return
     shown = table("Settings that differ", "setting", "before", "after")
     for name, values in difference.settings.items():
-        shown.add_row(escape(name), *(escape(_text(value)) for value in values))
+        shown.add_row(escape(name), *(escape(setting_text(value)) for value in values))
     output.print(shown)
-
-
-def _text(value: object) -> str:
-    return "–" if value is None else ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _print_verdicts(difference: Difference) -> None:
-    if not len(difference.decisive):
-        return
-    columns = ("protocol", "estimator", "before", "after", ">advantage before", ">after")
-    shown = table(
-        "Verdicts that changed (area against random, in points of accuracy, mean average precision or R²)", *columns
-    )
+    """The verdicts that changed: of evaluators first, then of protocols."""
     several = len(difference.verdicts[["task", "model"]].drop_duplicates()) > 1
-    for row in difference.decisive.itertuples():
-        where = f"{row.protocol} on {row.task} with {row.model}" if several else row.protocol
-        advantages = (f"{100 * value:+.1f}" for value in (row.advantage_before, row.advantage_after))
-        shown.add_row(*map(escape, (where, row.estimator, row.before, row.after)), *advantages)
-    output.print(shown)
+    for unit, (title, show) in _UNITS.items():
+        rows = difference.decisive[difference.decisive["unit"] == unit]
+        if len(rows):
+            columns = ("protocol", "estimator", "before", "after", ">advantage before", ">after")
+            shown = table(f"Verdicts that changed ({title})", *columns)
+            for row in rows.itertuples():
+                where = f"{row.protocol} on {row.task} with {row.model}" if several else row.protocol
+                advantages = (show(value) for value in (row.advantage_before, row.advantage_after))
+                shown.add_row(*map(escape, (where, row.estimator, row.before, row.after)), *advantages)
+            output.print(shown)

@@ -33,7 +33,7 @@ from uproar.errors import BadInput, BadOption
 from uproar.statistics.design import BASELINE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from torch import Tensor, nn
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from uproar.models.output_kind import OutputKind
     from uproar.results.quality import NetworkQuality
     from uproar.storage.store import Store
+    from uproar.study.bench import Bench
     from uproar.study.maps import Subject
     from uproar.study.subjects import ImageSet
 
@@ -134,14 +135,17 @@ def explain(
     check_target_option(target)
     from uproar.cli.subjects import make_subject, read_image_set
     from uproar.storage.store import Store
+    from uproar.study.fitting import with_fitting
 
     limit, kept_maps = LIMIT if limit is None else limit, Store(store)
     with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, kept_maps, watch)
         subject = make_subject(chosen, model, weights, target, seed, watch, answers)  # type: ignore[arg-type]
-        maps, quality, layers = _explained(subject, chosen, chains, kept_maps, out, watch)
+        (maps, quality, layers), left_out = with_fitting(
+            subject, chains, lambda some: _explained(subject, chosen, some, kept_maps, out, watch)
+        )
     _note_undefined(maps)
-    note(*kept_maps.faults.take_notices())
+    note(*left_out, *kept_maps.faults.take_notices())
     _print_quality(quality)
     _print_layers(layers)
     drawn = not missing_libraries()
@@ -251,9 +255,10 @@ def _explain_both(
     from uproar.estimators.map_files import name_of
     from uproar.models.output_kind import SOFTMAX
     from uproar.study.bench import bench_for
-    from uproar.study.mapfile import write_maps
+    from uproar.study.fitting import with_fitting
     from uproar.study.settings import Setting
     from uproar.study.spec import study_of
+    from uproar.study.subjects import ImageSet, subject_of_images
 
     changes: dict[str, Any] = {"estimators": [chain.name for chain in chains]}
     if limit is not None:
@@ -264,11 +269,18 @@ def _explain_both(
             "--split both explains one model on one task; this study has "
             f"{len(chosen.tasks)} tasks and {len(chosen.models)} models."
         )
-    files = _files(save, chains)
+    _files(save, chains)
     with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
         bench = bench_for(Setting.all_of(chosen)[0], store)
         bench.base_models.get(seed, listen=watch.counting("epochs", f"training {bench.spec.name}"))
-        write_maps(bench, chains, seed, files, watch.counting("maps", "explaining"))
+        listen = watch.counting("maps", "explaining")
+        first = ImageSet(
+            bench.task.test.read(slice(0, 1)), [], bench.task.test.labels[:1], bench.task.name, bench=bench
+        )
+        subject = subject_of_images(first, bench.spec.name, None, "predicted", seed)
+        (chains, files), left_out = with_fitting(
+            subject, chains, lambda some: _written(bench, some, seed, save, listen)
+        )
         stored = [name_of(file) for file in files]
         test = bench.task.test
         rows = range(min(SHOWN, len(test)))
@@ -282,7 +294,7 @@ def _explain_both(
         quality = _quality(outputs, labels, SOFTMAX)
         _draw(out, images, shown, _captions(titles, outputs, bench.task.classes, labels.numpy(), SOFTMAX), quality)
     _print_quality(quality)
-    note(*bench.store.faults.take_notices())
+    note(*left_out, *bench.store.faults.take_notices())
     add_to_json(picture=out, arrays=dict(zip([c.name for c in chains], stored, strict=True)), quality=quality.sentence)
     print_file("Picture", out)
     for chain, name in zip(chains, stored, strict=True):
@@ -293,6 +305,17 @@ def _explain_both(
         f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps",
     )
     return 0
+
+
+def _written(
+    bench: Bench, chains: list[Chain], seed: int, save: Path, listen: Callable[[int, int], None]
+) -> tuple[list[Chain], list[Path]]:
+    """The chains and their files, written."""
+    from uproar.study.mapfile import write_maps
+
+    files = _files(save, chains)
+    write_maps(bench, chains, seed, files, listen)
+    return chains, files
 
 
 def _files(save: Path, chains: list[Chain]) -> list[Path]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from uproar.cli.checks import check_file, check_folder
 from uproar.cli.completion import complete_names
 from uproar.cli.console import note, output, table
 from uproar.cli.json_output import add_to_json
@@ -71,6 +72,9 @@ def judge(
         raise BadInput("--board is made of the built-in suite: leave out --task.")
     if not judges and board is None and task is None:
         return _print_board()
+    check_folder(out)
+    if board is not None:
+        check_file(board)
     from uproar.extend import load_plugin  # torch loads slowly
 
     for file in plugin or ():

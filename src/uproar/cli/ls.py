@@ -65,6 +65,7 @@ def ls(
         names = [column.replace(" ", "_") for column in columns]
         entries += [{"group": listing["title"], **dict(zip(names, row, strict=True))} for row in rows]
         shown = table(listing["title"], *columns)
+        shown.columns[0].no_wrap = True
         for row in rows:
             shown.add_row(*map(escape, row))
         output.print(shown)

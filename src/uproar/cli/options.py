@@ -71,6 +71,15 @@ Images = Annotated[
     ),
 ]
 Weights = Annotated[
+    str | None,
+    option(
+        panel=WHERE,
+        takes="FILE",
+        text="Trained weights of the network",
+        default="it is trained on the task; with images of your own, as it is built",
+    ),
+]
+BaseWeights = Annotated[
     str | None, option(panel=WHERE, takes="FILE", text="Trained weights of the base model", default="it is trained")
 ]
 Moved = Annotated[

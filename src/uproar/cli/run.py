@@ -31,7 +31,7 @@ File = Annotated[
     typer.Argument(
         metavar="STUDY",
         help="A study file (TOML) or name (uproar ls studies), whose settings the options replace; "
-        "without one, ROAR and KAR on digits",
+        "without one, the evaluator, ROAR and KAR on digits",
         show_default=False,
         autocompletion=complete_names("studies"),
     ),

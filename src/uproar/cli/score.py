@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,7 +47,14 @@ from uproar.statistics.design import BASELINE
 from uproar.storage.urls import public_command
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from uproar.cli.mapping_progress import ScoreProgress
+    from uproar.cli.progress import Watch
+    from uproar.estimators import Chain
     from uproar.results.scores import Scores
+    from uproar.storage.store import Store
+    from uproar.study.maps import Subject
 
 FOLDER = Path("runs/score")
 """Where scores go that were not told where; their maps are kept in its store, also by others with a number."""
@@ -134,7 +141,6 @@ def score(
     out = default_folder(FOLDER, asked_by) if out is None else out
     check_folder(out)
     from uproar.cli.imputer import compile_imputer  # torch loads slowly
-    from uproar.cli.mapping_progress import ScoreProgress
     from uproar.cli.score_inputs import check_labels, cut, labelled_subject, read_labels, read_maps, said_output
     from uproar.cli.subjects import read_image_set
     from uproar.data.training_images import WAYS
@@ -143,8 +149,7 @@ def score(
     from uproar.metrics.registry import fine_tuning_of
     from uproar.storage.store import Store
     from uproar.study.fine_tuners import fine_tuner_of
-    from uproar.study.maps import stored_maps
-    from uproar.study.score_cost import ScoreCost
+    from uproar.study.fitting import with_fitting
     from uproar.study.subject_scores import subject_scores
 
     for file in plugin or ():
@@ -168,16 +173,16 @@ def score(
         subject, labelled = labelled_subject(chosen, right, model, weights, seed, watch, answers, target)  # type: ignore[arg-type]
         tune = fine_tuner_of(subject, chosen, seed, place, watch.counting("epochs", f"fine-tuning {model}"))
         compile_imputer("mean", asked, watch)
-        watch.say("measuring the network")
-        cost = ScoreCost.of(subject, chains, arrays, asked, place)
-        for sentence in cost.sentences(seconds):
-            errors.print(escape(sentence), soft_wrap=True, highlight=False)
-        work = ScoreProgress(watch, cost, seconds, began)
-        arrays |= stored_maps(subject, chains, place, work.explained, cost.pieces, work.enough_explained)
+        controls = () if own else (BASELINE,)
+        (chains, made_maps, work), left_out = with_fitting(
+            subject, chains, lambda some: _made(subject, some, arrays, asked, place, watch, seconds, began), controls
+        )
+        arrays |= made_maps
         work.limited_to(min(len(a) for a in arrays.values()) if arrays else 0)
         answered = said_output(subject, answers)  # type: ignore[arg-type]
         how = {"output": answered, "seed": seed, "labelled": labelled, "listen": work.scored, "over": work.over}
         scores = subject_scores(subject, arrays, chains, asked, fine_tuner=tune if fine_tuned else None, **how)
+        scores = replace(scores, notices=(*left_out, *scores.notices))
         scores = _with_budget(scores, budget, len(subject.x))
         watch.say("drawing the report")
         from uproar.report import write_scores  # tables and plots load slowly
@@ -196,6 +201,29 @@ def score(
     asked_again = f"{command('run', *again, '--estimators', retrained)} asks the same by retraining"
     print_next(open_page_hint(page), asked_again if images is None and len(chains) > 1 else "")
     return 0
+
+
+def _made(
+    subject: Subject,
+    chains: list[Chain],
+    own: Collection[str],
+    metrics: Sequence[str],
+    store: Store,
+    watch: Watch,
+    budget: float | None,
+    began: float,
+) -> tuple[list[Chain], dict[str, Tensor], ScoreProgress]:
+    """The chains, their maps, and the progress that goes on with the scores; what it will cost is said first."""
+    from uproar.cli.mapping_progress import ScoreProgress
+    from uproar.study.maps import stored_maps
+    from uproar.study.score_cost import ScoreCost
+
+    watch.say("measuring the network")
+    cost = ScoreCost.of(subject, chains, own, metrics, store)
+    for sentence in cost.sentences(budget):
+        errors.print(escape(sentence), soft_wrap=True, highlight=False)
+    work = ScoreProgress(watch, cost, budget, began)
+    return chains, stored_maps(subject, chains, store, work.explained, cost.pieces, work.enough_explained), work
 
 
 def _with_control(names: list[str], given: Collection[str], wanted: bool) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from uproar.cli.completion import complete_names
 from uproar.cli.console import split_list
-from uproar.cli.options import HOW, NETWORK, WHAT, WHERE, Plugins, Weights, names, option
+from uproar.cli.options import HOW, NETWORK, WHAT, WHERE, BaseWeights, Plugins, names, option
 from uproar.errors import BadInput
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Changes:
         names(
             kind="models",
             text="Architectures of the evaluators, which replicates take in turn",
-            default="another than the explained network's",
+            default="another than the explained network's; that on images up to 10×10 and above 64×64",
         ),
     ] = None
     metrics: Annotated[
@@ -122,7 +122,7 @@ class Changes:
         str | None,
         option(panel=HOW, takes="NAME", text="Where networks run: auto, cpu, cuda, cuda:1, mps", default="auto"),
     ] = None
-    weights: Weights = None
+    weights: BaseWeights = None
     pretrained: Annotated[
         str | None,
         option(panel=WHERE, takes="FILE", text="Weights from which every training starts", default="random ones"),

@@ -5,10 +5,18 @@ from __future__ import annotations
 from uproar.cli.console import note
 from uproar.cli.progress import Watch
 from uproar.errors import BadInput
+from uproar.models import ModelSpec
 from uproar.models.output_kind import Output
 from uproar.storage.store import Store
 from uproar.study.maps import Subject
-from uproar.study.subjects import ImageSet, images_of_files, images_of_task, subject_of_images
+from uproar.study.subjects import (
+    ImageSet,
+    draws_weights,
+    images_of_files,
+    images_of_task,
+    subject_of_images,
+    untrained_note,
+)
 
 
 def read_image_set(
@@ -43,6 +51,9 @@ def make_subject(
     """The images with their network, which is loaded, or trained on the task; `output` is what it answers with."""
     if images.bench is None:
         watch.say(f"loading {model}")
-        return subject_of_images(images, model, weights, target, seed, output=output)
+        subject = subject_of_images(images, model, weights, target, seed, output=output)
+        if weights is None and ModelSpec.of(model).from_file and draws_weights(subject.model, images, model, seed):
+            note(untrained_note(model))
+        return subject
     epochs = watch.counting("epochs", f"training {model} on {images.source}")
     return subject_of_images(images, model, weights, target, seed, epochs, output)

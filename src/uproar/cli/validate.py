@@ -31,7 +31,8 @@ def validate(
         list[str] | None,
         typer.Argument(
             metavar="STUDY…",
-            help="Study files or names, whose settings the options replace; without one, ROAR and KAR on digits",
+            help="Study files or names, whose settings the options replace; "
+            "without one, the evaluator, ROAR and KAR on digits",
             show_default=False,
             autocompletion=complete_names("studies"),
         ),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
@@ -36,13 +36,10 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return safetensors.torch.load_file(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, EOFError, RuntimeError, ValueError, safetensors.SafetensorError) as error:
-        raise BadInput(f"Cannot read the weights in {path}: {one_line(error)}") from None
-    except Exception as error:  # the unpickler refuses what is not a tensor in its own words
-        raise BadInput(
-            f"{path} holds more than tensors, which uproar does not execute; save it as safetensors "
-            f"({one_line(error)[:120]})."
-        ) from None
+    except OSError as error:
+        raise BadInput(f"Cannot read the weights in {path}: {error.strerror or one_line(error)}.") from None
+    except Exception:  # each reader refuses in words of its own, often those of another mistake
+        raise BadInput(f"Cannot read the weights in {path}: {_unreadable(file)}.") from None
     for wrapping in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(wrapping), dict):
             content = content[wrapping]
@@ -50,6 +47,29 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     if not named or not all(isinstance(v, Tensor) for v in content.values()):
         raise BadInput(f"{path} must hold a table of named tensors.")
     return {name.removeprefix("module."): value for name, value in content.items()}
+
+
+def _unreadable(file: Path) -> str:
+    """What a file that neither reader takes seems to be, by how it begins, and what to do."""
+    with file.open("rb") as opened:
+        start = opened.read(9)
+    again = "download or save it again"
+    named = file.suffix == ".safetensors"
+    if not start:
+        return f"the file is empty; {again}"
+    if start[8:] == b"{":  # the header of safetensors, after its length
+        return (
+            f"the file seems to be cut short; {again}" if named else "it seems to be safetensors; name it .safetensors"
+        )
+    if start[:2] == b"PK" and not named:
+        return _MORE if zipfile.is_zipfile(file) else f"the file seems to be cut short; {again}"
+    if start[:1] == b"\x80" and not named:
+        return f"{_MORE}, or {again} if it was cut short"
+    made = "no safetensors file" if named else "neither safetensors nor a file of torch.save"
+    return f"it is {made}; give a .safetensors file or a state_dict saved with torch.save (.pt)"
+
+
+_MORE = "it holds more than tensors, which uproar does not execute; save the network's state_dict() alone"
 
 
 def load_weights(model: nn.Module, path: str | Path, new_head: bool = False) -> nn.Module:

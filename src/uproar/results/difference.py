@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from uproar.results.study import Results
+from uproar.wording import differing_settings
 
 CELL = ["task", "model", "protocol", "estimator", "fraction", "seed"]
 SCORE = ["task", "model", "metric", "estimator", "seed"]
@@ -18,13 +19,18 @@ VERDICT_COLUMNS = {
     **dict.fromkeys(VERDICT, "what the verdict is about"),
     "before": "the verdict of the first run; empty where it has none",
     "after": "the verdict of the second run",
-    "advantage_before": "area against random",
-    "advantage_after": "area against random",
-    "change": "reversed, decided, undecided, added, removed, or same",
+    "advantage_before": "against random: area of a protocol, score of an evaluator",
+    "advantage_after": "the same of the second run",
+    "unit": "of the advantages: accuracy (mean average precision, R²), or bits of an evaluator",
+    "change": "reversed, decided, undecided, strengthened, weakened, added, removed, or same",
 }
-"""The columns of `Difference.verdicts`."""
+"""The columns of `Difference.verdicts`: of protocols, and of evaluators, whose protocol has their target in its name.
 
-_DECISIVE = ("reversed", "decided", "undecided")
+A verdict is strengthened where a method is now also better than the best network-free ranking, and weakened where it
+is so no longer.
+"""
+
+_DECISIVE = ("reversed", "decided", "undecided", "strengthened", "weakened")
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Difference:
     """Two runs side by side."""
 
     settings: Mapping[str, tuple[Any, Any]]
-    """Settings of the studies that differ: before, after; None where one has none."""
+    """Settings of the studies that differ, as `recipe.epochs` in a table: before, after; None where one has none."""
     cells: Values
     scores: Values
     verdicts: pd.DataFrame
@@ -80,16 +86,11 @@ def compare_runs(before: Results, after: Results) -> Difference:
     cells = (_values(run.table, CELL, "accuracy") for run in (before, after))
     scores = (_values(run.scores, SCORE, "value") for run in (before, after))
     return Difference(
-        _settings(before.study, after.study),
+        differing_settings(before.study, after.study),
         _compare_values(*cells),
         _compare_values(*scores),
-        _verdicts(before.verdicts, after.verdicts),
+        _compare_verdicts(_verdicts(before), _verdicts(after)),
     )
-
-
-def _settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    names = dict.fromkeys([*before, *after])
-    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
 
 
 def _values(table: pd.DataFrame, keys: list[str], column: str) -> pd.Series:
@@ -106,10 +107,21 @@ def _compare_values(before: pd.Series, after: pd.Series) -> Values:
     return Values(len(common), int(differs.sum()), largest, len(after) - len(common), len(before) - len(common))
 
 
-def _verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    wanted = [*VERDICT, "verdict", "advantage", "side"]
-    frames = [frame[wanted] if len(frame) else pd.DataFrame(columns=wanted) for frame in (before, after)]
-    joined = frames[0].merge(frames[1], on=VERDICT, how="outer", suffixes=("_before", "_after"), sort=False)
+def _verdicts(run: Results) -> pd.DataFrame:
+    """The verdicts of all protocols and evaluators of a run."""
+    wanted = [*VERDICT, "unit", "verdict", "advantage", "side"]
+    frames = [run.verdicts.assign(unit="accuracy")] if len(run.verdicts) else []
+    for view in run.views:
+        for scores in view.evaluators.values():
+            frame = scores.verdicts.rename(columns={"over_random": "advantage"})
+            frames.append(frame.assign(task=view.task, model=view.model, protocol=scores.name, unit="bits"))
+    there = [frame[wanted] for frame in frames if len(frame)]
+    return pd.concat(there, ignore_index=True) if there else pd.DataFrame(columns=wanted)
+
+
+def _compare_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    place = [*VERDICT, "unit"]
+    joined = before.merge(after, on=place, how="outer", suffixes=("_before", "_after"), sort=False)
     joined["change"] = [_change(old, new) for old, new in zip(joined["side_before"], joined["side_after"], strict=True)]
     renamed = joined.rename(columns={"verdict_before": "before", "verdict_after": "after"})
     return renamed[list(VERDICT_COLUMNS)]
@@ -123,4 +135,6 @@ def _change(before: float, after: float) -> str:
         return "same"
     if before * after < 0:
         return "reversed"
+    if before * after > 0:
+        return "strengthened" if after > before else "weakened"
     return "decided" if before == 0 else "undecided"

@@ -16,6 +16,7 @@ from uproar.runs.run import Run
 from uproar.storage.inventory import list_store
 from uproar.storage.store import Store
 from uproar.study.spec import Study, study_of
+from uproar.wording import differing_settings, series, setting_text
 
 LISTS = (
     "tasks",
@@ -62,12 +63,14 @@ def united_study(studies: Sequence[Study], folders: Sequence[Path]) -> Study:
     """One study that asks for what all of them ask for; refused where they differ in what results depend on."""
     first, *others = [study.model_dump(mode="json") for study in studies]
     for settings, folder in zip(others, folders[1:], strict=True):
-        for name in first:
-            if name not in (*LISTS, *FREE) and settings[name] != first[name]:
-                raise BadInput(
-                    f"{folders[0]} and {folder} cannot be merged: their studies differ in {name} "
-                    f"({first[name]!r} and {settings[name]!r})."
-                )
+        fixed = [
+            {name: value for name, value in one.items() if name not in (*LISTS, *FREE)} for one in (first, settings)
+        ]
+        differing = [
+            f"{name} ({setting_text(a)} and {setting_text(b)})" for name, (a, b) in differing_settings(*fixed).items()
+        ]
+        if differing:
+            raise BadInput(f"{folders[0]} and {folder} cannot be merged: their studies differ in {series(differing)}.")
     lists = {name: list(dict.fromkeys(v for s in (first, *others) for v in s[name])) for name in LISTS}
     for name in ("fractions", "random_fractions", "seeds"):
         lists[name] = sorted(lists[name])

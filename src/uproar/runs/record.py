@@ -12,8 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from uproar.errors import BadInput, plainly
 from uproar.paths import user_path
+from uproar.runs.other_folders import RECORD, no_run
 
-FILE = "run.json"
+FILE = RECORD
 LARGEST = 20_000_000
 """Bytes of the file: a study of the largest size takes less."""
 
@@ -77,7 +78,7 @@ def read_record(folder: Path) -> Record:
             raise BadInput(f"{file} is no record of a run: it has more than {LARGEST} bytes.")
         return Record.model_validate_json(file.read_bytes())
     except OSError:
-        raise BadInput(f"{folder} is not the folder of a run: it has no readable {FILE}.") from None
+        raise no_run(folder) from None
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))

@@ -323,7 +323,7 @@ def choose(
     split = None if train is None else Split("train", train, classes_of(train_labels, len(train), "train_labels"))
     colour = mean if mean is not None else (images if train is None else train).mean((0, 2, 3))
     context = Context(Draws.of(seed, len(images)), colour, split)
-    seconds = seconds_of(budget) if isinstance(budget, str) else budget
+    seconds = seconds_of(budget, "budget=") if isinstance(budget, str) else budget
     with tempfile.TemporaryDirectory() as temporary:
         place = Store(store or temporary)
         subject = Subject(model, images, target, context)

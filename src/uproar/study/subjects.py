@@ -92,11 +92,22 @@ def images_of_files(
     if weights is not None and not file_at(weights).is_file():
         raise BadInput(f"There is no weights file {weights}.")
     x, titles, labels = read_images(images, limit, size)
-    untrained = f"{spec.name} has random weights: give --weights to explain a trained network."
-    notes = (untrained,) if weights is None and not spec.from_file else ()
+    notes = (untrained_note(model),) if weights is None and not spec.from_file else ()
     c, h, w = x.shape[1:]
     known = None if train is None else read_training_images(train, (c, h, w))
     return ImageSet(x, titles, labels, images, classes or count_classes(images), known, notes=notes)
+
+
+def untrained_note(model: str) -> str:
+    """What to keep in mind of a network that nobody has trained."""
+    return f"{ModelSpec.of(model).name} has random weights: give --weights to explain a trained network."
+
+
+def draws_weights(net: torch.nn.Module, images: ImageSet, model: str, seed: int) -> bool:
+    """Whether a network of the user's own file, made with `seed`, has random weights: another seed gives others."""
+    other, _ = _network(images, model, None, seed + 1)
+    pairs = zip(net.parameters(), other.parameters(), strict=False)
+    return any(a.shape == b.shape and not torch.equal(a.detach().cpu(), b.detach().cpu()) for a, b in pairs)
 
 
 def example_images(
