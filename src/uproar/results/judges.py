@@ -103,6 +103,8 @@ class Judge:
     """Why it cannot judge here; empty where it votes."""
     known: JudgeRecovery | None = None
     """How well it recovers known orders, as the board has it; None where the board has not asked it."""
+    images_there: int | None = None
+    """How many test images the task has, used or not, where that is known."""
 
     @property
     def trusted(self) -> bool:
@@ -184,7 +186,7 @@ def judges_of_view(view: StudyView) -> list[Judge]:
     scores, seconds = view.metric_scores, view.seconds
     evaluators = [evaluator_judge(target, own, seconds) for target, own in view.evaluators.items() if len(own.verdicts)]
     measured = [] if scores is None else judges_of_scores(replace(scores, seconds=seconds))
-    return [*evaluators, *measured, *_retrained(view)]
+    return [replace(judge, images_there=view.images_there) for judge in (*evaluators, *measured, *_retrained(view))]
 
 
 def evaluator_judge(target: str, scores: EvaluatorScores, seconds: float | None) -> Judge:
