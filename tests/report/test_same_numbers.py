@@ -111,3 +111,36 @@ def test_a_study_of_the_evaluator_alone_does_not_wait_for_verdicts_by_accuracy(m
     assert console.file.getvalue() == "" and "good" in results_html(results)
     print_verdicts(make_results([{**rows[0], "protocol": "roar"}]))
     assert "No verdict yet" in console.file.getvalue()
+
+
+def test_the_page_of_the_evaluator_alone_says_one_thing(make_cells, make_results):
+    levels = {"random": 0.5, "good": 0.4, "fair": 0.45, "bad": 0.6}
+    rows = [
+        {**row, "protocol": protocol}
+        for protocol in ("evaluator", "evaluator:shifted")
+        for row in make_cells({"roar": levels})
+    ]
+    results = make_results(rows, evaluations={("digits", "cnn", "label"): scores_of(GAINS, KINDS).bits})
+    (chapter,) = chapters = chapters_of(results)
+    own, control = chapter.curves
+    assert own.title == "good leads the 2 of 3 estimators that beat random by the evaluator's score; 1 is worse"
+    assert own.reading.startswith("The lower the line")
+    assert "control" in control.title and "better" not in control.reading
+    page = study_page(results, chapters, {})
+    caveats = page[page.index('id="caveats"') :].partition("</aside>")[0]
+    assert "the evaluator hold the variance between images too" in caveats
+    assert "not that of which images" not in caveats and "detectable" not in caveats
+    assert "nothing was retrained" not in page and "verdicts.csv" not in page
+    assert 'href="#s0-evaluator"' in page and 'id="s0-evaluator"' in page
+
+
+def test_the_page_of_retrained_protocols_says_what_its_intervals_hold(make_cells, make_results):
+    results = make_results(make_cells({"roar": {"random": 0.5, "grad": 0.4}}))
+    page = study_page(results, chapters_of(results), {})
+    assert "not that of which images were in the test set" in page and "the evaluator hold" not in page
+    assert "detectable</i> says" in page and 'href="verdicts.csv"' in page
+
+
+def test_no_answer_is_said_once(make_cells, make_results):
+    results = make_results(make_cells({"roar:no-retrain": {"random": 0.5, "grad": 0.4}}))
+    assert study_page(results, chapters_of(results), {}).count("nothing was retrained") == 1

@@ -361,3 +361,9 @@ def test_the_network_and_what_it_predicts_stand_on_the_page():
     assert re.search(r"predicted &lt;cat \d&gt; \(50\u00a0%\)", shown)
     good = scores_of(PLAIN, quality=NetworkQuality(8, 10, 0.9, 0.95))
     assert "Weak network." not in score_page(good, score_chapter(good), {})
+
+
+def test_every_table_of_the_page_is_in_a_box_that_scrolls():
+    page = score_page(scores := scores_of(PLAIN), score_chapter(scores), {})
+    assert 'class="spread"' in page
+    assert not re.search(r"</p>\s*<table", page.partition('class="spreads"')[2].partition("</section>")[0])

@@ -15,6 +15,7 @@ from uproar.results.answer import Answer, Placing, answer_of_scores
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.flags import Flag
 from uproar.results.judges import Judge, Pair, check_judges
+from uproar.results.open_question import OpenQuestion
 from uproar.results.quality import NetworkQuality
 from uproar.results.recovery import JudgeRecovery
 from uproar.results.scores import Curves, Line
@@ -268,6 +269,24 @@ def test_what_is_open_says_how_many_images_would_tell_and_how_long_that_takes():
     times = answer.open.n / 20
     assert answer.open.seconds == pytest.approx(60 * (times - 1))
     assert answer.would_tell.startswith(f"About {answer.open.n} images instead of 20 would tell `ig` from `random`")
+
+
+@pytest.mark.parametrize(
+    ("there", "words", "seconds"),
+    [
+        (None, "About 12 replicates of 2400 images instead of 2 of 400, where there are as many, would tell", 35.0),
+        (9000, "About 12 replicates of 2400 images instead of 2 of 400 would tell", 35.0),
+        (400, "At least 12 replicates instead of 2 are needed to tell", 5.0),
+        (800, "At least 12 replicates of 800 images instead of 2 of 400 are needed to tell", 11.0),
+    ],
+)
+def test_no_more_images_are_advised_than_there_are(there, words, seconds):
+    pair = Pair(Interval(0.1, -0.05, 0.25), False)
+    judge = Judge("evaluator", "evaluator", "evaluator", "data", {}, {("ig", "centre"): pair}, "images", 400, 2, 1.0)
+    asked = OpenQuestion("ig", "centre", replace(judge, images_there=there), 2400)
+    assert asked.sentence.startswith(f"{words} `ig` from `centre` under evaluator (")
+    assert asked.seconds == pytest.approx(seconds)
+    assert ("replicates do not make up for images" in asked.sentence) == (there in (400, 800))
 
 
 def test_so_many_images_decide_four_times_out_of_five():

@@ -286,3 +286,19 @@ def test_score_names_the_guilty_metric_and_function(case):
 def test_the_contract_notices_what_a_study_undoes(name, clause, seen):
     broken = [check for check in try_contract(name)[0] if not check.holds]
     assert any(c.clause.startswith(clause) and seen in c.message for c in broken), broken
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "unasked"),
+    [
+        ("sobel", [], ["responds to the model", "responds to the class explained"]),
+        ("is_not_finite", ["is finite everywhere"], ["is the same for a seed", "responds to the model"]),
+        ("grad", [], []),
+    ],
+)
+def test_clauses_that_cannot_be_asked_say_so_and_one_fault_breaks_one_clause(name, broken, unasked):
+    checks = try_contract(name)[0]
+    assert [check.clause for check in checks if not check.holds] == broken
+    said = {check.clause: check.message for check in checks if not check.asked}
+    assert set(unasked) <= set(said) and bool(said) == bool(unasked)
+    assert all(message.startswith("not asked: ") for message in said.values())

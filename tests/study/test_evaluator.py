@@ -245,3 +245,19 @@ def test_an_unknown_architecture_of_evaluators_is_refused_when_the_study_is_read
         study_with(evaluator_models=["cnn-smal"])
     with pytest.raises(BadInput, match="evaluator model"):
         study_with(evaluator_models=["cnn-small", "cnn-small"])
+
+
+def test_the_time_of_a_study_has_its_evaluators_and_nothing_that_was_added_later(tmp_path):
+    """ROAR in the same store explains training images too, with the same fractions."""
+    study = study_with()
+    before = uproar.run(study, store=tmp_path, jobs=1)
+    assert before.work["evaluators"] > 0
+    other = uproar.run(study_with(protocols=["roar"]), store=tmp_path, jobs=1)
+    assert other.work["evaluators"] == 0
+    assert uproar.run(study, store=tmp_path, jobs=1).work == before.work
+
+
+def test_a_study_says_how_many_images_there_are(tmp_path):
+    results = uproar.run(study_with(limit=20), store=tmp_path, jobs=1)
+    (view,) = results.views
+    assert (view.images_there, int(results.done["images"].max())) == (30, 20)

@@ -38,6 +38,12 @@ class Check:
     clause: str
     holds: bool
     message: str = ""
+    asked: bool = True
+    """False where it cannot be asked, or does not apply: the message says why, and nothing is broken."""
+
+
+class _NotAsked(Exception):
+    """Why a clause is not asked of an estimator."""
 
 
 class Trial:
@@ -128,6 +134,8 @@ def _run(clause: str, judge: Callable[[], str]) -> Check:
         seen = judge()
     except SideEffect:
         raise
+    except _NotAsked as reason:
+        return Check(clause, True, f"not asked: {reason}", asked=False)
     except NotApplicable as reason:
         return Check(clause, False, f"not applicable here: {one_line(reason)}")
     except CODE_ERRORS as error:
@@ -146,9 +154,20 @@ def _finite(trial: Trial) -> str:
 
 
 def _same(a: Tensor, b: Tensor) -> str:
-    if torch.equal(a, b):
+    if _equal(a, b):
         return ""
-    return f"values differ by up to {float((a - b).abs().max()):.2g}"
+    both = torch.isfinite(a) & torch.isfinite(b)
+    if not bool(both.any()):
+        return "values are finite in one run and not in another"
+    return f"values differ by up to {float((a - b)[both].abs().max()):.2g}"
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    """Whether maps are the same where they are finite, and finite in the same places; not asked where none is."""
+    finite, other = torch.isfinite(a), torch.isfinite(b)
+    if not bool((finite | other).any()):
+        raise _NotAsked("no value is finite")
+    return torch.equal(finite, other) and torch.equal(a[finite], b[other])
 
 
 def _unchanged(trial: Trial) -> str:
@@ -163,16 +182,21 @@ def _unchanged(trial: Trial) -> str:
 
 
 def _responds(trial: Trial) -> str:
-    same = torch.equal(trial.maps(), trial.maps(model=trial._trained(1)))
-    if same and trial.chain.needs_model:
-        return "another network gives the same maps (declare model=False for a control)"
-    return ""
+    _require_network(trial)
+    same = _equal(trial.maps(), trial.maps(model=trial._trained(1)))
+    return "another network gives the same maps (declare model=False for a control)" if same else ""
 
 
 def _class(trial: Trial) -> str:
-    same = torch.equal(trial.maps(target=0), trial.maps(target=1))
-    blind = trial.chain.class_blind or not trial.chain.needs_model
-    return "two classes have the same maps" if same and not blind else ""
+    _require_network(trial)
+    if trial.chain.class_blind:
+        raise _NotAsked("it is declared to explain no single class")
+    return "two classes have the same maps" if _equal(trial.maps(target=0), trial.maps(target=1)) else ""
+
+
+def _require_network(trial: Trial) -> None:
+    if not trial.chain.needs_model:
+        raise _NotAsked("a control, which looks at no network")
 
 
 def user_chains(chain: Chain) -> list[Chain]:

@@ -131,6 +131,22 @@ class Chapter:
         """Whether there are cells besides the metrics."""
         return not self.section.table.empty
 
+    @property
+    def trains_anew(self) -> bool:
+        """Whether it asks for networks that learn changed images."""
+        return any(self.section.protocols[p].retrains for p in self._asked)
+
+    @property
+    def shows_verdicts(self) -> bool:
+        """Whether verdicts by accuracy have their part of the page: not where the evaluator's are all there is."""
+        by_accuracy = any(not self.section.protocols[p].evaluator for p in self._asked)
+        return self.retrains and (by_accuracy or not self.evaluator)
+
+    @property
+    def _asked(self) -> list[str]:
+        """The protocols of the cells."""
+        return list(self.section.table["protocol"].unique()) if self.retrains else []
+
 
 def chapters_of(results: Results) -> list[Chapter]:
     """One chapter per task and model."""

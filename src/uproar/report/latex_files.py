@@ -32,6 +32,7 @@ from uproar.report.score_table import Cell, Mark, ScoreTable
 from uproar.results.quality import NetworkQuality
 from uproar.results.scores import Scores
 from uproar.results.study import Results
+from uproar.wording import counted
 
 MAIN = "report.tex"
 """The document that takes everything in."""
@@ -114,7 +115,8 @@ def _evaluator_table(part: EvaluatorPart, name: str, where: str, quality: Networ
         f"The evaluator ({where}) on {asked}: bits of log-loss that an image's own mask costs beyond the same mask at "
         f"another place, and its lead over random rankings and over the ranking that never looks at the "
         f"network and is beaten least clearly, with 95 % intervals and degrees of freedom; p is that of each alone "
-        f"and adjusted by Holm's method over {len(part.rows)} methods; {part.rows[0]['replicates']} evaluators, "
+        f"and adjusted by Holm's method over {counted(len(part.rows), 'method')}; "
+        f"{counted(part.rows[0]['replicates'], 'evaluator')}, "
         f"{part.rows[0]['n']} images. {part.trained_as}{_notes((r['estimator'], r['note']) for r in part.rows)}",
         quality,
     )

@@ -30,6 +30,7 @@ from uproar.report.printing import Drawing
 from uproar.report.score_findings import metric_title
 from uproar.report.section import Section
 from uproar.report.style import DASH_ARRAYS, MARKER_PATHS
+from uproar.report.tables import verdict_table
 from uproar.results.recovery import recovery_words
 from uproar.results.scores import Scores
 from uproar.results.study import Results
@@ -81,7 +82,7 @@ def study_page(results: Results, chapters: list[Chapter], drawings: Mapping[str,
         notices=results.notices,
         settings=flat_facts(results.study),
         provenance=flat_facts(results.provenance),
-        files=FILES | _evaluator_files(results) | (METRIC_FILES if len(results.scores) else {}),
+        files=_study_files(results, chapters),
         abstract=study_abstract(results),
     )
 
@@ -227,6 +228,14 @@ def _leaks(chapters: list[Chapter]) -> list[str]:
     return [f"{name}: {line}" if len(chapters) > 1 else line for name, line in lines]
 
 
+def _study_files(results: Results, chapters: list[Chapter]) -> dict[str, str]:
+    """The tables beside the page of a study that have rows."""
+    tables = {"verdicts.csv": verdict_table(chapters), "comparisons.csv": results.comparisons}
+    empty = {name for name, frame in tables.items() if frame.empty}
+    always = {name: text for name, text in FILES.items() if name not in empty}
+    return always | _evaluator_files(results) | (METRIC_FILES if len(results.scores) else {})
+
+
 def _evaluator_files(results: Results) -> dict[str, str]:
     """The tables of the evaluator that are written: a single method has no pairs."""
     written = {f"{name}.csv" for name in evaluator_tables(results)}
@@ -254,7 +263,8 @@ def _study_links(chapters: list[Chapter]) -> list[tuple[str, str]]:
         ("cost", "Cost", chapter.costs or chapter.ties),
     ]
     first = [(chapter.anchor("answer"), "Answer")] if chapter.answer.rows else []
-    first += [(chapter.anchor("verdicts"), "Verdicts"), *caveats] if chapter.retrains else []
+    verdicts = "verdicts" if chapter.shows_verdicts else "evaluator"
+    first += [(chapter.anchor(verdicts), "Verdicts"), *caveats] if chapter.retrains else []
     return [*first, *((chapter.anchor(part), text) for part, text, there in parts if there), *end]
 
 

@@ -54,6 +54,8 @@ class Section:
     """By estimator, where it looks at layers of the network: their names."""
     score: str = "accuracy"
     """What networks are judged by: accuracy, mean average precision or R²."""
+    evaluator: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """The evaluator's verdicts by target, best first; see `EvaluatorScores.verdicts`."""
 
     @property
     def name(self) -> str:
@@ -148,6 +150,7 @@ def _section(view: StudyView, by_estimator: Mapping[str, Style]) -> Section:
         _named(view.own(results.spent)),
         _layers(_named(view.own(results.costs))),
         view.score_name,
+        {target: _named(scores.verdicts) for target, scores in view.evaluators.items() if len(scores.verdicts)},
     )
 
 

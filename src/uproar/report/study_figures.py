@@ -33,6 +33,7 @@ from uproar.report.style import REFERENCE, Style
 from uproar.report.titles import (
     asked_network,
     cost_title,
+    curve_title,
     gallery_title,
     picture_title,
     retraining_title,
@@ -63,7 +64,6 @@ def curve_figures(section: Section) -> list[Figure]:
 
 def _curves(section: Section, protocol: str) -> Figure:
     series = tuple(series_of(section, protocol, e) for e in section.drawn(protocol))
-    keeps = section.protocols[protocol].higher_is_better
     chart = Chart(
         "",
         series,
@@ -75,13 +75,26 @@ def _curves(section: Section, protocol: str) -> Figure:
         done=section.protocols[protocol].fraction_means,
         noun=section.score,
     )
-    reading = (
-        f"{'The higher' if keeps else 'The lower'} the line, the better the estimator "
-        f"{'chose what to keep' if keeps else 'found what matters'}. Dashed: a random ranking. Bands: {LEVEL} interval "
-        "of the mean; they may overlap where the paired verdict is clear."
-    )
-    title = verdict_title(section, protocol)
+    title, reading = curve_title(section, protocol), _curve_reading(section.protocols[protocol])
     return Figure((chart,), 3, f"{_stem(section, protocol)}-curves", title, reading, protocol, shared_legend=True)
+
+
+def _curve_reading(protocol: Protocol) -> str:
+    """How curves are read: which way is better, or that they are the control of others."""
+    drawn = f"Dashed: a random ranking. Bands: {LEVEL} interval of the mean"
+    if protocol.test.of == "shifted":
+        return (
+            "The control with which own masks are compared: the same masks at another place. Where a line lies says "
+            f"what the shape of its masks does, not what the estimator found. {drawn}."
+        )
+    if not protocol.judges:
+        return f"Beside the curves of {protocol.family}: neither end is the better one. {drawn}."
+    keeps = protocol.higher_is_better
+    better = f"{'The higher' if keeps else 'The lower'} the line, the better the estimator "
+    better += "chose what to keep" if keeps else "found what matters"
+    if protocol.evaluator:
+        better += "; the score compares it with the same masks at another place, in bits"
+    return f"{better}. {drawn}; they may overlap where the paired verdict is clear."
 
 
 def _limits(section: Section, series: Sequence[Series]) -> Limits:

@@ -11,29 +11,53 @@ from uproar.statistics.design import BASELINE
 from uproar.wording import counted
 
 
+def curve_title(section: Section, protocol: str) -> str:
+    """The finding behind a protocol's curves; of one that judges no estimator, what its curves are."""
+    kind, label = section.protocols[protocol], section.label(protocol)
+    if not kind.judges:
+        moved = "the control, every mask moved to another place"
+        return f"{label}: {moved if kind.test.of == 'shifted' else 'no estimator is judged by it'}"
+    return _evaluator_title(section, protocol) if kind.evaluator else verdict_title(section, protocol)
+
+
+def _evaluator_title(section: Section, protocol: str) -> str:
+    """The finding of the evaluator's score, which has both directions in it."""
+    label, target = section.label(protocol), section.protocols[protocol].target
+    if target not in section.evaluator:
+        return f"{label}: nothing to compare with random yet"
+    frame = section.evaluator[target]
+    better, worse = (frame.loc[sign * frame["side"] > 0, "estimator"].tolist() for sign in (1, -1))
+    score = "by the evaluator's score" + (" of the network's answers" if target == "answer" else "")
+    return _finding(frame, better, worse, score, int(frame["replicates"].max()))
+
+
 def verdict_title(section: Section, protocol: str) -> str:
     """The finding of a protocol: who leads, how many beat random, how many are worse."""
     label, frame = section.label(protocol), section.verdicts.get(protocol)
     if frame is None:
         return f"{label}: nothing to compare with random yet"
     better, worse = section.with_verdict(protocol, "better"), section.with_verdict(protocol, "worse")
+    return _finding(frame, better, worse, f"under {label}", replicates(section, protocol))
+
+
+def _finding(frame: pd.DataFrame, better: list[str], worse: list[str], judged: str, n: int) -> str:
+    """Who beats random; `frame` has a row per estimator, `judged` says by what and `n` with how many replicates."""
     total = counted(len(frame), "estimator")
     tail = f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if worse else ""
     if len(frame) == 1 and (better or worse):
         name = shortened(str(frame["estimator"].iloc[0]), 48)
-        return f"{name} is {'better' if better else 'worse'} than random under {label}"
+        return f"{name} is {'better' if better else 'worse'} than random {judged}"
     best = listed(better[:1])
     if len(better) == 1:
-        return f"Only {best} of {total} beats random under {label}{tail}"
+        return f"Only {best} of {total} beats random {judged}{tail}"
     if len(better) == len(frame) > 1:
-        return f"All {total} beat random under {label}; {best} leads"
+        return f"All {total} beat random {judged}; {best} leads"
     if better:
-        return f"{best} leads the {len(better)} of {total} that beat random under {label}{tail}"
+        return f"{best} leads the {len(better)} of {total} that beat random {judged}{tail}"
     if worse:
         verb = "is" if len(worse) == 1 else "are"
-        return f"No estimator beats random under {label}; {len(worse)} of {len(frame)} {verb} worse"
-    n = counted(replicates(section, protocol), "replicate")
-    return f"No estimator can be told apart from random under {label} with {n}"
+        return f"No estimator beats random {judged}; {len(worse)} of {len(frame)} {verb} worse"
+    return f"No estimator can be told apart from random {judged} with {counted(n, 'replicate')}"
 
 
 def retraining_title(section: Section, retrained: str, asked: str) -> str:

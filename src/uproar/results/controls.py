@@ -25,9 +25,11 @@ from typing import Any, Literal
 import pandas as pd
 
 from uproar.errors import UproarError
+from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.metrics.registry import metrics
 from uproar.statistics.design import BASELINE
+from uproar.wording import counted
 
 State = Literal["passed", "failed", "undecided"]
 RELEVANT = 0.1
@@ -38,7 +40,7 @@ COLUMNS = {
     "model": "network",
     "measure": "the protocol or metric",
     "control": "passed, failed or undecided: whether it tells any method from random rankings",
-    "methods": "how many were compared with random",
+    "methods": "how many were compared with random, network-free rankings not counted",
     "better": "how many are decidedly better",
     "worse": "how many are decidedly worse",
     "sentence": "the same in words",
@@ -71,31 +73,68 @@ def negative_control(measure: str, frame: pd.DataFrame, room: float = math.nan) 
     """The control of one protocol or metric.
 
     `frame` has one row per method: `side` (1 decidedly better than random, -1 worse, 0 neither) and `high`, the upper
-    end of the 95 % interval of its advantage. `room` is the largest advantage possible, NaN where there is no bound.
+    end of the 95 % interval of its advantage; where it has the column `estimator`, network-free rankings have a say in
+    the outcome but are not counted as methods. `room` is the largest advantage possible, NaN where there is no bound.
 
     >>> frame = pd.DataFrame({"side": [0, -1], "high": [0.03, -0.01]})
     >>> negative_control("deletion", frame).sentence
     'deletion cannot judge here: no method is decidedly better than random rankings, and 1 of 2 is decidedly worse.'
     """
-    better, worse = int((frame["side"] == 1).sum()), int((frame["side"] == -1).sum())
-    state, sentence = _state(measure, frame, better, worse, room)
-    return NegativeControl(measure, state, len(frame), better, worse, sentence)
+    state, methods = _state(frame, room), _methods(frame)
+    better, worse = (int((methods["side"] == side).sum()) for side in (1, -1))
+    sentence = f"{measure} {_words(frame, state, len(methods), better, worse, room)}"
+    return NegativeControl(measure, state, len(methods), better, worse, sentence)
 
 
-def _state(measure: str, frame: pd.DataFrame, better: int, worse: int, room: float) -> tuple[State, str]:
-    total, margin = len(frame), RELEVANT * room
+def _methods(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are counted: those of methods; of controls where there is nothing else."""
+    if "estimator" not in frame:
+        return frame
+    methods = frame[[not network_free(str(name)) for name in frame["estimator"]]]
+    return methods if len(methods) else frame
+
+
+def _state(frame: pd.DataFrame, room: float) -> State:
+    """The outcome by all rankings that were compared with random: a judge that tells a control from it is able to."""
+    if not len(frame):
+        return "undecided"
+    if (frame["side"] == 1).any():
+        return "passed"
+    enough = float(frame["high"].max(skipna=False)) < RELEVANT * room
+    return "failed" if (frame["side"] == -1).any() or enough else "undecided"
+
+
+def _words(frame: pd.DataFrame, state: State, total: int, better: int, worse: int, room: float) -> str:
+    """The outcome in words; `total`, `better` and `worse` count methods."""
+    methods = counted(total, "method")
     if not total:
-        return "undecided", f"{measure} has not tested any method against random rankings."
-    if better:
-        return "passed", f"{measure} tells {better} of {total} methods from random rankings as decidedly better."
-    none = f"{measure} cannot judge here: no method is decidedly better than random rankings, and"
+        return "has not tested any method against random rankings."
+    if state == "passed":
+        if not better:
+            return f"tells network-free rankings, but none of {methods}, from random rankings as decidedly better."
+        return f"tells {better} of {methods} from random rankings as decidedly better."
+    if state == "undecided":
+        return f"has not told any of {methods} from random rankings: too few data to say more."
+    none = "cannot judge here: no method is decidedly better than random rankings, and"
     if worse:
-        return "failed", f"{none} {worse} of {total} {'is' if worse == 1 else 'are'} decidedly worse."
+        return f"{none} {worse} of {total} {'is' if worse == 1 else 'are'} decidedly worse."
+    if (frame["side"] == -1).any():
+        return f"{none} other network-free rankings are decidedly worse."
     largest = float(frame["high"].max(skipna=False))
-    if largest < margin:
-        most = f"none can be by more than {largest:.2g}" if largest > 0 else "all their intervals lie below random"
-        return "failed", f"{none} {most}, a tenth of what is possible being {margin:.2g}."
-    return "undecided", f"{measure} has not told any of {total} methods from random rankings: too few data to say more."
+    most = f"none can be by more than {largest:.2g}" if largest > 0 else "all their intervals lie below random"
+    return f"{none} {most}, a tenth of what is possible being {RELEVANT * room:.2g}."
+
+
+def network_free(name: str) -> bool:
+    """Whether a method is a ranking that never looks at the network, such as `random`, `centre` or `sobel`.
+
+    >>> network_free("sobel"), network_free("gaussian(brightness)"), network_free("ig"), network_free("oracle")
+    (True, True, False, False)
+    """
+    try:
+        return read_chain(name).is_network_free
+    except UproarError:
+        return False
 
 
 def metric_controls(comparisons: pd.DataFrame, values: pd.DataFrame) -> dict[str, NegativeControl]:

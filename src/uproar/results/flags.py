@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from uproar.errors import UproarError
 from uproar.expression import parse
-from uproar.results.judges import network_free
+from uproar.results.controls import network_free
 
 if TYPE_CHECKING:
     from uproar.results.evaluator import EvaluatorScores

@@ -31,6 +31,7 @@ from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.registry import family_of
 from uproar.results.controls import NegativeControl
+from uproar.results.controls import network_free as network_free
 from uproar.results.evaluator import LEAST_EVALUATORS, EvaluatorScores
 from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
 from uproar.statistics.design import BASELINE
@@ -103,6 +104,8 @@ class Judge:
     """Why it cannot judge here; empty where it votes."""
     known: JudgeRecovery | None = None
     """How well it recovers known orders, as the board has it; None where the board has not asked it."""
+    images_there: int | None = None
+    """How many test images the task has, used or not, where that is known."""
 
     @property
     def trusted(self) -> bool:
@@ -184,7 +187,7 @@ def judges_of_view(view: StudyView) -> list[Judge]:
     scores, seconds = view.metric_scores, view.seconds
     evaluators = [evaluator_judge(target, own, seconds) for target, own in view.evaluators.items() if len(own.verdicts)]
     measured = [] if scores is None else judges_of_scores(replace(scores, seconds=seconds))
-    return [*evaluators, *measured, *_retrained(view)]
+    return [replace(judge, images_there=view.images_there) for judge in (*evaluators, *measured, *_retrained(view))]
 
 
 def evaluator_judge(target: str, scores: EvaluatorScores, seconds: float | None) -> Judge:
@@ -217,7 +220,7 @@ def _why_failed(control: NegativeControl | None) -> str:
     if control is None or not control.failed:
         return ""
     below = f", {control.worse} decidedly below" if control.worse else ""
-    return f"none of {control.methods} methods is decidedly above random rankings{below}"
+    return f"none of {counted(control.methods, 'method')} is decidedly above random rankings{below}"
 
 
 def _retrained(view: StudyView) -> list[Judge]:
@@ -290,18 +293,6 @@ def informed(name: str) -> bool:
     """Whether a ranking is told the important pixels or the class (`oracle`, `label_cue`): no method, no control."""
     try:
         return read_chain(name).is_informed
-    except UproarError:
-        return False
-
-
-def network_free(name: str) -> bool:
-    """Whether a method is a ranking that never looks at the network, such as `random`, `centre` or `sobel`.
-
-    >>> network_free("sobel"), network_free("gaussian(brightness)"), network_free("ig"), network_free("oracle")
-    (True, True, False, False)
-    """
-    try:
-        return read_chain(name).is_network_free
     except UproarError:
         return False
 

@@ -30,12 +30,32 @@ class OpenQuestion:
         return self.n / self.judge.n
 
     @property
+    def images(self) -> int:
+        """Images that are asked for: no more than there are."""
+        if self.judge.of == "replicates":
+            return self.judge.images
+        return self.n if self.judge.images_there is None else min(self.n, self.judge.images_there)
+
+    @property
+    def replicates(self) -> int:
+        """Replicates that are asked for: where images are paired over several, in step with the images."""
+        judge = self.judge
+        if judge.of == "replicates":
+            return self.n
+        return 1 if judge.replicates == 1 else max(judge.replicates + 1, round(judge.replicates * self.times))
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are as many images as it takes; where not, the replicates asked for are the least."""
+        return self.judge.of == "replicates" or self.images == self.n
+
+    @property
     def seconds(self) -> float | None:
         """How long the further ones take, at the pace so far; None where no time was measured."""
         if self.judge.seconds is None:
             return None
-        both = self.judge.of == "images" and self.judge.replicates > 1
-        return self.judge.seconds * (self.times ** (2 if both else 1) - 1)
+        more = self.images / self.judge.images if self.judge.of == "images" else 1.0
+        return self.judge.seconds * (self.replicates / self.judge.replicates * more - 1)
 
     @property
     def amount(self) -> str:
@@ -44,16 +64,22 @@ class OpenQuestion:
         if judge.of == "replicates":
             return f"{self.n} replicates instead of {judge.n}"
         if judge.replicates == 1:
-            return f"{self.n} images instead of {judge.n}"
-        replicates = max(judge.replicates + 1, round(judge.replicates * self.times))
-        enough = f"{replicates} replicates of {self.n} images instead of {judge.replicates} of {judge.n}"
-        return f"{enough}, where there are as many,"
+            return f"{self.images} images instead of {judge.n}"
+        if self.images <= judge.n:
+            return f"{self.replicates} replicates instead of {judge.replicates}"
+        both = f"{self.replicates} replicates of {self.images} images instead of {judge.replicates} of {judge.n}"
+        return both if judge.images_there is not None else f"{both}, where there are as many,"
 
     @property
     def sentence(self) -> str:
         """What would tell the two apart."""
         takes = "" if self.seconds is None else f" ({duration(self.seconds)} more at the pace so far)"
-        return f"About {self.amount} would tell `{self.method}` from `{self.other}` under {self.judge.label}{takes}."
+        pair = f"`{self.method}` from `{self.other}` under {self.judge.label}{takes}"
+        if self.enough:
+            return f"About {self.amount} would tell {pair}."
+        there = f"{self.judge.images_there} test images of the task"
+        used = f"all {there} are used" if self.images <= self.judge.n else f"there are {there}"
+        return f"At least {self.amount} are needed to tell {pair}: {used}, and replicates do not make up for images."
 
 
 def open_question(answer: Answer) -> OpenQuestion | None:
@@ -81,8 +107,14 @@ def _between(judge: Judge, first: str, second: str) -> OpenQuestion | None:
         pair = judge.pairs.get((better, worse))
         if pair is not None and not pair.decided:
             n = _needed(pair.lead, judge)
-            return None if n is None else OpenQuestion(better, worse, judge, n)
+            return None if n is None or _out_of_reach(n, judge) else OpenQuestion(better, worse, judge, n)
     return None
+
+
+def _out_of_reach(n: int, judge: Judge) -> bool:
+    """Whether a single replicate needs more images than there are."""
+    single = judge.of == "images" and judge.replicates == 1
+    return single and judge.images_there is not None and n > judge.images_there
 
 
 def _needed(lead: Interval, judge: Judge) -> int | None:

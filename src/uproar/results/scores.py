@@ -15,6 +15,7 @@ from uproar.results.controls import NegativeControl, metric_controls
 from uproar.results.evaluator import EvaluatorBits
 from uproar.results.quality import NetworkQuality, Prediction
 from uproar.statistics.comparisons import COLUMNS as PAIR_COLUMNS
+from uproar.wording import counted
 
 COLUMNS = {
     "method": "whose maps",
@@ -140,7 +141,7 @@ class Scores:
 
     def __repr__(self) -> str:
         methods, metrics = self.table["method"].nunique(), self.table["metric"].nunique()
-        return f"<Scores of {methods} methods by {metrics} metrics: {self.answer.sentence}>"
+        return f"<Scores of {counted(methods, 'method')} by {counted(metrics, 'metric')}: {self.answer.sentence}>"
 
     def _repr_html_(self) -> str:
         from uproar.results.html import scores_html

@@ -263,6 +263,12 @@ class StudyView:
         """Seconds inside the study's work, shared out evenly among tasks and models; None where none was measured."""
         return sum(self.results.work.values()) / len(self.results.settings) if self.results.work else None
 
+    @property
+    def images_there(self) -> int | None:
+        """Test images of the task, those that a limit leaves out included; None where that is not known."""
+        known = self.results.provenance.get("test_images")
+        return known.get(self.task) if isinstance(known, Mapping) else None
+
     @functools.cached_property
     def answer(self) -> Answer:
         """Which method to use here."""

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from uproar.data import Task
+from uproar.data import Split, Task
 from uproar.errors import CODE_ERRORS, UproarError
 from uproar.estimators import Chain
 from uproar.models.output_kind import assuming_output, logits_of
@@ -33,6 +33,7 @@ from uproar.study.settings import ImageRanking, Setting
 from uproar.study.spec import Study
 from uproar.study.subjects import title_of
 from uproar.study.targets import output_of_task
+from uproar.study.work_done import seconds_by_work
 from uproar.training.calibrate import nll_bits
 from uproar.training.task_scores import LOSS_NAMES, SCORE_NAMES
 
@@ -67,6 +68,7 @@ def collect(
         provenance={
             **provenance(study, {bench.setting.task: bench.task.fingerprint for bench in benches}),
             "classes": {bench.setting.task: len(bench.task.classes) for bench in benches},
+            "test_images": {bench.setting.task: _images_there(bench.task.test) for bench in benches},
             **_score_names(benches),
             **(facts or {}),
         },
@@ -77,27 +79,15 @@ def collect(
         evaluations={
             (*part.place, target): bits for part in parts for target, bits in evaluator_bits(study, part.bench).items()
         },
-        work=_work(study, benches, float(table["seconds"].sum())),
+        work=seconds_by_work(study, benches, float(table["seconds"].sum())),
         # last: reading all of the above is what finds faults
         notices=(*study.deviations, *_task_notes(benches), *notices, *_weak(quality), *store.faults.notices),
     )
 
 
-def _work(study: Study, benches: Sequence[Bench], cells: float) -> dict[str, float]:
-    """Seconds by what was done, as the store has them: each step once, however often it is used."""
-    base, maps, metrics = 0.0, 0.0, 0.0
-    for bench in benches:
-        base += _seconds(bench, "model", [bench.keys.model(seed) for seed in study.seeds])
-        units = scores_of(study, bench.setting)
-        metrics += _seconds(bench, "score", [bench.keys.score(unit) for unit in units])
-        orders = ((chain, seed) for chain in study.every_chain for seed in study.seeds)
-        maps += sum(facts["seconds"] for order in orders for facts in bench.rankings.facts(*order))
-    return {"base networks": base, "maps": maps, "cells": cells, "metrics": metrics}
-
-
-def _seconds(bench: Bench, kind: str, keys: Sequence[str]) -> float:
-    there = [key for key in keys if bench.store.has(kind, key)]
-    return float(sum(bench.store.facts(kind, key).get("seconds", 0.0) for key in there))
+def _images_there(split: Split) -> int:
+    """How many images a split has, those that a limit leaves out included."""
+    return len(split) if split.part is None else split.part.whole
 
 
 def provenance(study: Study, data: Mapping[str, str]) -> dict[str, Any]:

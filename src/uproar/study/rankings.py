@@ -73,6 +73,19 @@ class Rankings:
                 known[key] = facts
         return list(known.values())
 
+    def seconds(self, ranking: ImageRanking, fractions: set[float], test_only: bool = False) -> float:
+        """What the levels that serve some fractions took, without further ones that the store has.
+
+        `test_only`: those of test images alone come first.
+        """
+        rest, spent = set(fractions), 0.0
+        for kind, key in sorted(self._sets(ranking, test_only), key=lambda one: one[0] == LEVELS):
+            facts = self.store.facts(kind, key)
+            if rest & set(facts.get("fractions", ())):
+                rest -= set(facts["fractions"])
+                spent += facts["seconds"]
+        return spent
+
     def levels(self, ranking: ImageRanking, fraction: float, make: bool = True, test_only: bool = False) -> Item:
         """An item of levels that serves a fraction, made if there is none (`make=False`: `Absent`)."""
         name = self.keys.ranking(ranking)

@@ -14,6 +14,7 @@ from uproar.models.speed import Speed
 from uproar.remaining_time import about, duration
 from uproar.storage.store import Store
 from uproar.study.maps import Piece, Subject, pieces_of
+from uproar.wording import counted
 
 LONG = 600.0
 """Seconds from which shorter options are suggested."""
@@ -86,8 +87,9 @@ class ScoreCost:
         there = f" ({kept} of {len(self.pieces)} pieces are in the store)" if kept else ""
         tuned = f", {self.tuned:,.0f} forward and backward to fine-tune what judges" if self.tuned else ""
         said = [
-            f"{self.images} images × {self.methods} methods × {self.shown:,.0f} changed images for "
-            f"{len(self.metrics)} metrics: {self.images * self.methods * self.shown:,.0f} passes forward, "
+            f"{counted(self.images, 'image')} × {counted(self.methods, 'method')} × "
+            f"{self.shown:,.0f} changed images for {counted(len(self.metrics), 'metric')}: "
+            f"{self.images * self.methods * self.shown:,.0f} passes forward, "
             f"{maps}{there}{tuned}: {about(self.seconds)}."
         ]
         if budget is not None and self.seconds > budget:
