@@ -303,7 +303,9 @@ def test_so_many_images_decide_four_times_out_of_five():
 
 
 def test_an_evaluator_is_advised_only_where_none_was_asked_and_something_could_be_judged():
-    unable = Judge("evaluator", "evaluator", "evaluator", "data", {"ig": 1.0, "random": 0.0}, {}, "images", 5, unable="x")
+    unable = Judge(
+        "evaluator", "evaluator", "evaluator", "data", {"ig": 1.0, "random": 0.0}, {}, "images", 5, unable="x"
+    )
     advice = "An evaluator would tell"
     assert not any(advice in line for line in Answer((unable,), task="digits").details)
     failed = Answer((), left_out={"ig": "NaN"}, task="digits")
