@@ -79,7 +79,7 @@ def test_a_finding_shows_question_state_sentence_and_tables():
 def test_on_a_terminal_each_is_one_line_with_its_sentence():
     scores = scores_of({"insertion": {"random": 0.3, "ig": 0.8}})
     made = results(cells("roar", LEVELS))
-    assert repr(scores) == f"<Scores of 2 methods by 1 metrics: {scores.answer.sentence}>"
+    assert repr(scores) == f"<Scores of 2 methods by 1 metric: {scores.answer.sentence}>"
     assert repr(scores.answer) == f"<Answer: {scores.answer.sentence}>"
     assert repr(made) == f"<Results, 36 of 36 cells done: {made.answer.sentence}>"
     assert repr(Finding("holds", "It does.", audit="blur")) == "<Finding of blur, holds: It does.>"
