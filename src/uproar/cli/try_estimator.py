@@ -51,9 +51,10 @@ def try_estimators(
             checks, seconds = try_contract(name, model, watch.counting("clauses", name))
         shown = table(f"{name} on {model}, {seconds * 1e3:.1f} ms per image", "clause", "holds", "seen")
         for check in checks:
-            holds = "[green]yes[/]" if check.holds else "[bold red]no[/]"
+            holds = ("[green]yes[/]" if check.holds else "[bold red]no[/]") if check.asked else "–"
             shown.add_row(check.clause, holds, escape(check.message))
-            clauses.append({"estimator": name, "clause": check.clause, "holds": check.holds, "seen": check.message})
+            seen = {"asked": check.asked, "holds": check.holds, "seen": check.message}
+            clauses.append({"estimator": name, "clause": check.clause, **seen})
         output.print(shown)
         failed = sum(not check.holds for check in checks)
         broken += failed > 0
