@@ -177,7 +177,7 @@ def test_weights_that_cannot_be_read_are_refused_with_what_the_file_is(tmp_path)
         ("empty.pt", b""): "the file is empty; download or save it again",
         ("empty.safetensors", b""): "the file is empty; download or save it again",
         ("cut.safetensors", stored[:40]): "the file seems to be cut short; download or save it again",
-        ("cut.pt", pickled[:900]): "the file seems to be cut short; download or save it again",
+        ("cut.pt", pickled[:900]): "the file seems to be cut short or damaged; download or save it again",
         ("named.pt", stored): "it seems to be safetensors; name it .safetensors",
     }
     for (name, content), reason in said.items():

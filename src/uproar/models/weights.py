@@ -62,11 +62,20 @@ def _unreadable(file: Path) -> str:
             f"the file seems to be cut short; {again}" if named else "it seems to be safetensors; name it .safetensors"
         )
     if start[:2] == b"PK" and not named:
-        return _MORE if zipfile.is_zipfile(file) else f"the file seems to be cut short; {again}"
+        return _MORE if _is_whole_archive(file) else f"the file seems to be cut short or damaged; {again}"
     if start[:1] == b"\x80" and not named:
         return f"{_MORE}, or {again} if it was cut short"
     made = "no safetensors file" if named else "neither safetensors nor a file of torch.save"
     return f"it is {made}; give a .safetensors file or a state_dict saved with torch.save (.pt)"
+
+
+def _is_whole_archive(file: Path) -> bool:
+    """Whether an archive, which is what torch.save writes, can be read to its end."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError):
+        return False
 
 
 _MORE = "it holds more than tensors, which uproar does not execute; save the network's state_dict() alone"
