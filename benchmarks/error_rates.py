@@ -25,9 +25,11 @@ from uproar.protocols import PROTOCOLS
 from uproar.results.study import Results
 from uproar.statistics.comparisons import compare_methods, method_differences
 from uproar.statistics.design import ALPHA, INTERIM_ANALYSES, random_ranking
-from uproar.statistics.intervals import UNLIMITED, Measurements, half_width, logit_mean, t_quantile, two_sided_p
+from uproar.statistics.intervals import UNLIMITED, Measurements, half_width
+from uproar.statistics.logit_scale import logit_mean
 from uproar.statistics.multiple_testing import holm, interim_alpha
 from uproar.statistics.sequential import allow_for_stopping
+from uproar.statistics.student_t import t_quantile, two_sided_p
 from uproar.statistics.twoway import components, contrasts, pair_variance
 from uproar.statistics.verdicts import minimum_detectable
 

@@ -26,7 +26,8 @@ from uproar.results.evaluator import EvaluatorBits, EvaluatorScores
 from uproar.results.study import Results
 from uproar.statistics.comparisons import compare_methods, compare_pairs
 from uproar.statistics.design import ALPHA, BASELINE, random_ranking
-from uproar.statistics.intervals import Measurements, Numbers
+from uproar.statistics.intervals import Measurements
+from uproar.statistics.student_t import Numbers
 from uproar.statistics.verdicts import compare
 
 ESTIMATORS, RANKINGS = 10, 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -104,6 +104,16 @@ def unusual_pixels(x: Tensor) -> list[str]:
         f"The images run from {low:.3g} to {high:.3g}, not from 0 to 1: black, grey and the noise of imputation are "
         "those numbers in their units. For pixels, give images before they are normalised, and a model that does it "
         "first: torch.nn.Sequential(normalise, model)."
+    ]
+
+
+def undefined_maps(maps: Mapping[str, Tensor]) -> list[str]:
+    """A sentence on each method some of whose maps cannot be ranked: a picture or a mean does not show it."""
+    bad = {name: ~torch.isfinite(own).flatten(1).all(1) for name, own in maps.items()}
+    return [
+        f"{name} has NaN or infinite values in {int(rows.sum())} of {len(rows)} maps."
+        for name, rows in bad.items()
+        if bool(rows.any())
     ]
 
 

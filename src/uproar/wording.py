@@ -24,22 +24,6 @@ def series(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def differing_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Settings that differ, with both values; of a table of settings those in it that do.
-
-    >>> differing_settings({"fill": "mean", "recipe": {"epochs": 2, "lr": 0.1}}, {"recipe": {"epochs": 1, "lr": 0.1}})
-    {'fill': ('mean', None), 'recipe.epochs': (2, 1)}
-    """
-    found: dict[str, tuple[Any, Any]] = {}
-    for name in dict.fromkeys([*before, *after]):
-        old, new = before.get(name), after.get(name)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found |= {f"{name}.{part}": values for part, values in differing_settings(old, new).items()}
-        elif old != new:
-            found[name] = old, new
-    return found
-
-
 def setting_text(value: Any) -> str:
     """The value of a setting in words.
 

@@ -91,7 +91,7 @@ def test_an_estimator_that_does_not_fit_the_network_is_left_out_by_name(said):
         assert left_out in printed
         code, printed = said(f"{command} --model net.py:answer --estimators attention_rollout")
         assert code == 2
-        assert "No estimator fits this network: attention_rollout (attention is needed" in printed
+        assert "No estimator applies to this network: attention_rollout (attention is needed" in printed
     assert {"grad", "images"} <= set(np.load("maps.npz")) and "attention_rollout" not in np.load("maps.npz")
 
 

@@ -140,10 +140,10 @@ def test_better_than_random_alone_is_no_recommendation():
 @pytest.mark.parametrize(
     ("lead", "level", "words"),
     [
-        ((0.026, -0.126, 0.178), "unclear", "`ig` cannot be told from a ranking by brightness"),
+        ((0.026, -0.126, 0.178), "undecided", "`ig` cannot be told from a ranking by brightness"),
         ((0.026, 0.0, 0.052), "no better", "`ig` is no better than a ranking by brightness"),
         ((0.026, 0.001, 0.051), "no better", "`ig` is no better than a ranking by brightness"),
-        ((0.026, float("nan"), float("nan")), "unclear", "`ig` cannot be told from a ranking by brightness"),
+        ((0.026, float("nan"), float("nan")), "undecided", "`ig` cannot be told from a ranking by brightness"),
     ],
 )
 @pytest.mark.parametrize("recommended", [True, False])
@@ -162,7 +162,7 @@ def test_no_better_is_said_only_where_the_interval_of_the_difference_shows_it(le
     answer = Answer((judge,))
     assert answer.placing("ig", judge) == Placing(level, "brightness", ahead=False)
     assert words in answer.sentence
-    shown = "shown to be " * (level == "unclear")
+    shown = "shown to be " * (level == "undecided")
     start = "Use `grad`;" if recommended else f"No method can be recommended: none is {shown}better than the best"
     assert answer.sentence.startswith(start)
     assert not answer.would_tell, "more images are not asked for by a method that is behind"
@@ -283,7 +283,7 @@ def test_what_is_open_says_how_many_images_would_tell_and_how_long_that_takes():
 def test_no_more_images_are_advised_than_there_are(there, words, seconds):
     pair = Pair(Interval(0.1, -0.05, 0.25), False)
     judge = Judge("evaluator", "evaluator", "evaluator", "data", {}, {("ig", "centre"): pair}, "images", 400, 2, 1.0)
-    asked = OpenQuestion("ig", "centre", replace(judge, images_there=there), 2400)
+    asked = OpenQuestion("ig", "centre", replace(judge, available_images=there), 2400)
     assert asked.sentence.startswith(f"{words} `ig` from `centre` under evaluator (")
     assert asked.seconds == pytest.approx(seconds)
     assert ("replicates do not make up for images" in asked.sentence) == (there in (400, 800))
@@ -356,4 +356,4 @@ def test_the_evaluator_decides_before_all_others():
     assert [judge.label for judge in answer.deciding] == ["evaluator"]
     assert answer.recommended == "ig"
     assert "no evaluator" not in answer.sentence
-    assert answer.placing("grad", answer.judges[0]).level in ("unclear", "no better")
+    assert answer.placing("grad", answer.judges[0]).level in ("undecided", "no better")

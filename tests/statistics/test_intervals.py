@@ -7,15 +7,8 @@ import pytest
 from scipy import stats
 
 from reference.bounded_slow import bounded_mean
-from uproar.statistics.intervals import (
-    Measurements,
-    bounded_interval,
-    cautious_df,
-    crossed_mean,
-    half_width,
-    replicated_interval,
-    satterthwaite,
-)
+from uproar.statistics.intervals import Measurements, bounded_interval, crossed_mean, half_width, replicated_interval
+from uproar.statistics.student_t import cautious_df, satterthwaite
 
 
 def drawn(replicates, images, between, among, noise, seed, mean=0.0):

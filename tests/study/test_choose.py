@@ -16,7 +16,7 @@ from uproar.estimators import Context
 from uproar.estimators.registry import estimator, estimators
 from uproar.report import read_scores, write_choice
 from uproar.report.headline import score_headline
-from uproar.results.judges import network_free
+from uproar.results.controls import network_free
 from uproar.seeds import Draws
 from uproar.statistics.design import ALPHA
 from uproar.storage.store import Store

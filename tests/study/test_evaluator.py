@@ -260,4 +260,4 @@ def test_the_time_of_a_study_has_its_evaluators_and_nothing_that_was_added_later
 def test_a_study_says_how_many_images_there_are(tmp_path):
     results = uproar.run(study_with(limit=20), store=tmp_path, jobs=1)
     (view,) = results.views
-    assert (view.images_there, int(results.done["images"].max())) == (30, 20)
+    assert (view.available_images, int(results.done["images"].max())) == (30, 20)

@@ -192,3 +192,9 @@ def test_audits_share_the_rankings_of_the_study_where_that_costs_nothing():
     for name, part in request.studies.items():
         same = part.fill == study.fill and set(part.protocols) <= set(study.protocols) and part.tasks == study.tasks
         assert len(part.baseline_chains) == (3 if same else 1), name
+
+
+def test_a_study_that_removes_nothing_is_refused():
+    with pytest.raises(BadInput, match="removes nothing: give at least one above 0"):
+        study_of({"name": "x", "fractions": [0]})
+    assert study_of({"name": "x", "fractions": [0, 0.5]}).fractions == (0, 0.5)

@@ -20,8 +20,8 @@ from uproar.statistics.areas import area
 from uproar.statistics.bootstrap import percentile_interval
 from uproar.statistics.concordance import kendall
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Numbers as Array
 from uproar.statistics.rank_resampling import beats, decided_pairs, halves, resampled_means
+from uproar.statistics.student_t import Numbers as Array
 from uproar.wording import counted
 
 if TYPE_CHECKING:

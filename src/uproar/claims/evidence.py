@@ -21,8 +21,9 @@ from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.comparisons import compare_rows
 from uproar.statistics.correlation import correlation_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, Numbers, mean_interval
+from uproar.statistics.intervals import UNLIMITED, Interval, Limits, Measurements, mean_interval
 from uproar.statistics.regression import line_interval
+from uproar.statistics.student_t import Numbers
 
 if TYPE_CHECKING:
     from uproar.results.study import Results

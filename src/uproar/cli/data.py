@@ -37,7 +37,7 @@ DataRoot = Annotated[
         panel=WHERE,
         takes="FOLDER",
         text="Data sets are in this folder",
-        default="UPROAR_DATA, then ./data and the user's cache; downloads go to the first or the last",
+        default="UPROAR_DATA, then ./data, then ~/.cache/uproar/data; downloads go to UPROAR_DATA or that cache",
         callback=_use,
     ),
 ]

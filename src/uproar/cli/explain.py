@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -13,6 +13,7 @@ from uproar.cli.console import check_size, note, output, print_file, some
 from uproar.cli.data import DataRoot
 from uproar.cli.interrupt import AGAIN, keeping
 from uproar.cli.json_output import add_to_json
+from uproar.cli.map_picture import captions_of, draw_maps, network_outputs, network_quality, print_quality
 from uproar.cli.next_steps import command, open_page_hint, print_next, same_subject
 from uproar.cli.options import (
     WHAT,
@@ -29,21 +30,15 @@ from uproar.cli.options import (
     option,
 )
 from uproar.cli.progress import watched
-from uproar.errors import BadInput, BadOption
-from uproar.statistics.design import BASELINE
+from uproar.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy as np
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from uproar.cli.progress import Watch
     from uproar.estimators import Chain
-    from uproar.models.output_kind import OutputKind
     from uproar.results.quality import NetworkQuality
     from uproar.storage.store import Store
-    from uproar.study.bench import Bench
     from uproar.study.maps import Subject
     from uproar.study.subjects import ImageSet
 
@@ -52,8 +47,6 @@ PICTURES = (".png", ".svg", ".html")
 ARRAYS = (".npz", ".safetensors")
 LIMIT = 64
 """Images explained, if nobody says how many."""
-SHOWN = 8
-"""Images in the picture; the array file has them all."""
 
 
 def explain(
@@ -131,22 +124,24 @@ def explain(
     chains = require_maps([read_chain(name) for name in some("--estimators", estimators, DEFAULT)])
     if split == "both":
         settings = {"tasks": task, "models": model, "weights": weights, "target": target}
-        return _explain_both(study or settings, chains, limit, target, seed, save, out, store)
+        from uproar.cli.explain_splits import explain_splits
+
+        return explain_splits(study or settings, chains, limit, target, seed, save, out, store)
     check_target_option(target)
+    from uproar.checks import undefined_maps
     from uproar.cli.subjects import make_subject, read_image_set
     from uproar.storage.store import Store
-    from uproar.study.fitting import with_fitting
+    from uproar.study.applicable import with_applicable
 
     limit, kept_maps = LIMIT if limit is None else limit, Store(store)
     with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
         chosen = read_image_set(images, task, model, weights, classes, limit, size, seed, kept_maps, watch)
         subject = make_subject(chosen, model, weights, target, seed, watch, answers)  # type: ignore[arg-type]
-        (maps, quality, layers), left_out = with_fitting(
+        (maps, quality, layers), left_out = with_applicable(
             subject, chains, lambda some: _explained(subject, chosen, some, kept_maps, out, watch)
         )
-    _note_undefined(maps)
-    note(*left_out, *kept_maps.faults.take_notices())
-    _print_quality(quality)
+    note(*undefined_maps(maps), *left_out, *kept_maps.faults.take_notices())
+    print_quality(quality)
     _print_layers(layers)
     drawn = not missing_libraries()
     add_to_json(picture=out if drawn else None, arrays=save, quality=quality.sentence, estimators=list(maps))
@@ -205,13 +200,13 @@ def _explained(
     pieces = pieces_of(subject, chains, store)
     maps = stored_maps(subject, chains, store, MapProgress(watch, pieces, len(subject.x)), pieces)
     watch.say("drawing the maps")
-    outputs = _outputs(subject.model, subject.x, subject.output)
-    quality = _quality(outputs, images.labels, subject.output)
+    outputs = network_outputs(subject.model, subject.x, subject.output)
+    quality = network_quality(outputs, images.labels, subject.output)
     classes = () if images.bench is None else images.bench.task.classes
     arrays = {name: a.numpy() for name, a in maps.items()}
-    captions = _captions(images.titles, outputs, classes, subject.target.numpy(), subject.output)
+    captions = captions_of(images.titles, outputs, classes, subject.target.numpy(), subject.output)
     layers = _layers(subject, chains)
-    _draw(out, subject.x, arrays, captions, quality, layers)
+    draw_maps(out, subject.x, arrays, captions, quality, layers)
     return maps, quality, layers
 
 
@@ -236,153 +231,6 @@ def _save(file: Path, maps: dict[str, Tensor], subject: Subject, images: ImageSe
     print_file("Arrays", file)
 
 
-def _explain_both(
-    source: str | dict[str, Any],
-    chains: list[Chain],
-    limit: int | None,
-    target: str,
-    seed: int,
-    save: Path | None,
-    out: Path,
-    store: str,
-) -> int:
-    """The maps of all training and test images of a task, one file per estimator, and a picture of some."""
-    if save is None or save.suffix != ".safetensors":
-        raise BadInput("--split both writes its maps to a file: give --save maps.safetensors.")
-    if target not in ("predicted", "label"):
-        raise BadOption(f"--target is predicted or label with --split both, not {target!r}.")
-    from uproar.estimators import estimators
-    from uproar.estimators.map_files import name_of
-    from uproar.models.output_kind import SOFTMAX
-    from uproar.study.bench import bench_for
-    from uproar.study.fitting import with_fitting
-    from uproar.study.settings import Setting
-    from uproar.study.spec import study_of
-    from uproar.study.subjects import ImageSet, subject_of_images
-
-    changes: dict[str, Any] = {"estimators": [chain.name for chain in chains]}
-    if limit is not None:
-        changes["limit"] = limit
-    chosen = study_of(source, **changes)
-    if len(chosen.tasks) > 1 or len(chosen.models) > 1:
-        raise BadInput(
-            "--split both explains one model on one task; this study has "
-            f"{len(chosen.tasks)} tasks and {len(chosen.models)} models."
-        )
-    _files(save, chains)
-    with watched("reading the images") as watch, keeping(f"Finished maps are in {store}; {AGAIN}"):
-        bench = bench_for(Setting.all_of(chosen)[0], store)
-        bench.base_models.get(seed, listen=watch.counting("epochs", f"training {bench.spec.name}"))
-        listen = watch.counting("maps", "explaining")
-        first = ImageSet(
-            bench.task.test.read(slice(0, 1)), [], bench.task.test.labels[:1], bench.task.name, bench=bench
-        )
-        subject = subject_of_images(first, bench.spec.name, None, "predicted", seed)
-        (chains, files), left_out = with_fitting(
-            subject, chains, lambda some: _written(bench, some, seed, save, listen)
-        )
-        stored = [name_of(file) for file in files]
-        test = bench.task.test
-        rows = range(min(SHOWN, len(test)))
-        few = [estimators[name].facts["stored"].read(test, rows).sum(1).numpy() for name in stored]
-        titles = [bench.task.classes[k] for k in test.labels[:SHOWN].tolist()]
-        watch.say("drawing the maps")
-        shown = dict(zip([c.name for c in chains], few, strict=True))
-        images = test.read(slice(0, SHOWN))
-        outputs = _outputs(bench.base_models.get(seed)[0], images, SOFTMAX)
-        labels = test.labels[:SHOWN]
-        quality = _quality(outputs, labels, SOFTMAX)
-        _draw(out, images, shown, _captions(titles, outputs, bench.task.classes, labels.numpy(), SOFTMAX), quality)
-    _print_quality(quality)
-    note(*left_out, *bench.store.faults.take_notices())
-    add_to_json(picture=out, arrays=dict(zip([c.name for c in chains], stored, strict=True)), quality=quality.sentence)
-    print_file("Picture", out)
-    for chain, name in zip(chains, stored, strict=True):
-        print_file(chain.name, name)
-    compared = ",".join([BASELINE, *stored])
-    print_next(
-        open_page_hint(out),
-        f"{command('run', '--estimators', compared)}, for the same task and model, judges these maps",
-    )
-    return 0
-
-
-def _written(
-    bench: Bench, chains: list[Chain], seed: int, save: Path, listen: Callable[[int, int], None]
-) -> tuple[list[Chain], list[Path]]:
-    """The chains and their files, written."""
-    from uproar.study.mapfile import write_maps
-
-    files = _files(save, chains)
-    write_maps(bench, chains, seed, files, listen)
-    return chains, files
-
-
-def _files(save: Path, chains: list[Chain]) -> list[Path]:
-    """One file for one estimator, else one for each with the estimator in its name."""
-    if len(chains) == 1:
-        return [save]
-    from uproar.report.formatting import slug  # reports load slowly
-
-    files = [save.with_name(f"{save.stem}-{slug([chain.name])}{save.suffix}") for chain in chains]
-    if len(set(files)) < len(files):
-        raise BadInput("Two of the estimators would share a file: write them one at a time.")
-    return files
-
-
-def _draw(
-    out: Path,
-    x: Tensor,
-    maps: dict[str, Any],
-    captions: list[str],
-    quality: NetworkQuality,
-    layers: dict[str, str] | None = None,
-) -> None:
-    from uproar.report.libraries import missing_libraries
-    from uproar.report.mapsheet import write_map_sheet  # plots load slowly
-
-    if missing_libraries():
-        return
-
-    few = {name: a[:SHOWN] for name, a in maps.items()}
-    write_map_sheet(out, x[:SHOWN].numpy(), few, captions[:SHOWN], quality, layers)
-
-
-def _outputs(model: nn.Module, x: Tensor, kind: OutputKind) -> np.ndarray:
-    """The network's scores of the images as logits or values."""
-    from uproar.models.output_kind import logits_of
-    from uproar.training import predict
-
-    scores: np.ndarray = logits_of(predict(model, x), kind).float().cpu().numpy()
-    return scores
-
-
-def _quality(outputs: np.ndarray, labels: Tensor | None, kind: OutputKind) -> NetworkQuality:
-    """How good the network is on the images; without labels that it knows, how sure."""
-    from uproar.results.outputs import quality_of
-
-    one_class = labels is not None and labels.dim() == 1 and kind.kind != "regression"
-    known = one_class and bool(((labels >= 0) & (labels < outputs.shape[1])).all())  # type: ignore[operator]
-    followed = labels.numpy() if labels is not None and known else outputs.argmax(1)
-    return quality_of(outputs, followed, known, kind)
-
-
-def _captions(
-    titles: list[str], outputs: np.ndarray, classes: Sequence[str], target: np.ndarray, kind: OutputKind
-) -> list[str]:
-    """What stands beside each image: its name, and what the network takes it for."""
-    from uproar.results.outputs import predictions_of
-
-    shown = predictions_of(outputs[:SHOWN], target[:SHOWN], kind, classes)
-    return [f"{title}\n{one.words}" for title, one in zip(titles, shown, strict=False)]
-
-
-def _print_quality(quality: NetworkQuality) -> None:
-    output.print(escape(quality.sentence), soft_wrap=True)
-    if quality.warning:
-        note(quality.warning)
-
-
 def _print_layers(layers: dict[str, str]) -> None:
     """A line for each layer, with the methods that look at it."""
     by_layer: dict[str, list[str]] = {}
@@ -391,11 +239,3 @@ def _print_layers(layers: dict[str, str]) -> None:
     for layer, methods in by_layer.items():
         word = "Layers" if ", " in layer else "Layer"
         output.print(escape(f"{word} {layer}: {', '.join(methods)}"), soft_wrap=True, highlight=False)
-
-
-def _note_undefined(maps: dict[str, Tensor]) -> None:
-    """Say which maps cannot be ranked: a picture does not show it."""
-    for name, a in maps.items():
-        broken = int((~a.flatten(1).isfinite()).any(1).sum())
-        if broken:
-            note(f"{name} has NaN or infinite values in {broken} of {len(a)} maps.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from uproar.results.answer import Answer
     from uproar.results.judges import Judge
 
-MARKS = {"better": "[green]▲[/]", "unclear": "[yellow]○ {}[/]", "no better": "[red]▼ {}[/]", "worse": "[red]▼ {}[/]"}
+MARKS = {"better": "[green]▲[/]", "undecided": "[yellow]○ {}[/]", "no better": "[red]▼ {}[/]", "worse": "[red]▼ {}[/]"}
 """A placing on a terminal; the ranking behind it holds the method back."""
 
 

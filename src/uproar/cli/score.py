@@ -148,8 +148,8 @@ def score(
     from uproar.extend import load_plugin
     from uproar.metrics.registry import fine_tuning_of
     from uproar.storage.store import Store
+    from uproar.study.applicable import with_applicable
     from uproar.study.fine_tuners import fine_tuner_of
-    from uproar.study.fitting import with_fitting
     from uproar.study.subject_scores import subject_scores
 
     for file in plugin or ():
@@ -174,7 +174,7 @@ def score(
         tune = fine_tuner_of(subject, chosen, seed, place, watch.counting("epochs", f"fine-tuning {model}"))
         compile_imputer("mean", asked, watch)
         controls = () if own else (BASELINE,)
-        (chains, made_maps, work), left_out = with_fitting(
+        (chains, made_maps, work), left_out = with_applicable(
             subject, chains, lambda some: _made(subject, some, arrays, asked, place, watch, seconds, began), controls
         )
         arrays |= made_maps

@@ -61,7 +61,7 @@ class Changes:
         names(
             kind="models",
             text="Architectures of the evaluators, which replicates take in turn",
-            default="another than the explained network's; that on images up to 10×10 and above 64×64",
+            default="another than the explained network's, but its own up to 10×10 and above 64×64 pixels",
         ),
     ] = None
     metrics: Annotated[

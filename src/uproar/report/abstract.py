@@ -13,7 +13,6 @@ from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.registry import family_of
 from uproar.report import latex, markdown
-from uproar.report.answer import LEVELS
 from uproar.report.formatting import NOTHING, clean, known, number
 from uproar.results.answer import Answer
 from uproar.results.judges import QUESTIONS, Judge, kind_of_metric
@@ -230,7 +229,7 @@ def _markdown(answer: Answer) -> str:
 def _placed(answer: Answer, method: str) -> list[str]:
     """A method under every judge, then what was found against it."""
     placings = [answer.placing(method, judge) for judge in answer.judges]
-    words = [NOTHING if one is None else LEVELS[one.level] for one in placings]
+    words = [NOTHING if one is None else one.level for one in placings]
     return [*words, ", ".join(flag.kind for flag in answer.flags.get(method, ())) or NOTHING]
 
 

@@ -19,9 +19,7 @@ from uproar.results.judges import QUESTIONS, Judge
 from uproar.results.recovery import JudgeRecovery
 
 Mark = Literal["better", "worse", "unclear"]
-
-LEVELS: Mapping[Level, str] = {"better": "better", "unclear": "undecided", "no better": "no better", "worse": "worse"}
-"""The levels of a placing as they are printed."""
+"""How a cell is drawn."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +157,8 @@ def _row(answer: Answer, method: str, styles: Mapping[str, Style]) -> Row:
 def _cell(placing: Placing | None) -> Cell | None:
     if placing is None:
         return None
-    kinds: Mapping[Level, Mark] = {"better": "better", "unclear": "unclear", "no better": "worse", "worse": "worse"}
-    return Cell(kinds[placing.level], LEVELS[placing.level], clean(placing.control))
+    kinds: Mapping[Level, Mark] = {"better": "better", "undecided": "unclear", "no better": "worse", "worse": "worse"}
+    return Cell(kinds[placing.level], placing.level, clean(placing.control))
 
 
 def cost_words(cost: Cost | None) -> str:

@@ -34,7 +34,7 @@ from uproar.report.tables import verdict_table
 from uproar.results.recovery import recovery_words
 from uproar.results.scores import Scores
 from uproar.results.study import Results
-from uproar.wording import counted
+from uproar.wording import counted, series
 
 TEMPLATES = Path(__file__).parent / "templates"
 FILES = {
@@ -77,6 +77,7 @@ def study_page(results: Results, chapters: list[Chapter], drawings: Mapping[str,
         links=_study_links(chapters),
         tiles=_study_tiles(results),
         leaks=_leaks(chapters),
+        counting_images=_counting_images(chapters),
         given_model=results.study.get("weights") is not None,
         problems=_problems(results),
         notices=results.notices,
@@ -226,6 +227,12 @@ def _leaks(chapters: list[Chapter]) -> list[str]:
     """Signs of a leaking mask, by task and model where there are several."""
     lines = [(chapter.section.name, " ".join(chapter.leaks)) for chapter in chapters if chapter.leaks]
     return [f"{name}: {line}" if len(chapters) > 1 else line for name, line in lines]
+
+
+def _counting_images(chapters: list[Chapter]) -> str:
+    """What has intervals that hold the variance between images, in words; empty for nothing."""
+    there = {"the evaluator": any(c.evaluator for c in chapters), "the metrics": any(c.metrics for c in chapters)}
+    return series([name for name, used in there.items() if used])
 
 
 def _study_files(results: Results, chapters: list[Chapter]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
+from uproar.results.controls import network_free
 from uproar.results.flags import (
     DISQUALIFYING,
     DISQUALIFYING_RETRAINED,
@@ -31,22 +32,14 @@ from uproar.results.flags import (
     flags_of_encoding,
     flags_of_scores,
 )
-from uproar.results.judges import (
-    Judge,
-    check_judges,
-    informed,
-    judges_of_scores,
-    judges_of_view,
-    kinds_that_matter,
-    network_free,
-)
+from uproar.results.judges import Judge, check_judges, informed, judges_of_scores, judges_of_view, kinds_that_matter
 from uproar.results.open_question import OpenQuestion, open_question
 
 if TYPE_CHECKING:
     from uproar.results.scores import Scores
     from uproar.results.view import StudyView
 
-Level = Literal["better", "unclear", "no better", "worse"]
+Level = Literal["better", "undecided", "no better", "worse"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class Placing:
     """One method under one judge, against the rankings that never look at the network.
 
     better      decidedly better than every one of them
-    unclear     it cannot be told from one of them (`control`): ahead or behind, but not decidedly
+    undecided   it cannot be told from one of them (`control`): ahead or behind, but not decidedly
     no better   the interval of its difference to one of them lies wholly at or below 0, undecided over all pairs
     worse       one of them is decidedly better
     """
@@ -131,9 +124,9 @@ class Answer:
         if judge.values[best] >= judge.values[method]:
             above = [name for name in controls if judge.at_least(name, method)]
             behind = best if best in above or not above else above[0]
-            return Placing("no better" if above else "unclear", behind, ahead=False)
+            return Placing("no better" if above else "undecided", behind, ahead=False)
         still = [name for name in controls if not judge.beats(method, name)]
-        return Placing("unclear", max(still, key=lambda name: judge.values[name])) if still else Placing("better")
+        return Placing("undecided", max(still, key=lambda name: judge.values[name])) if still else Placing("better")
 
     def placings(self, method: str) -> list[Placing]:
         """A method under the judges that decide."""

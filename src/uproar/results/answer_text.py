@@ -82,7 +82,7 @@ def _lead(answer: Answer) -> str:
             f"No method can be recommended yet: {names(ahead)} {verb} ahead of every network-free ranking, but not "
             f"decidedly with {answer.deciding[0].basis}"
         )
-    shown = "shown to be " * bool(_at(answer, "unclear"))
+    shown = "shown to be " * bool(_at(answer, "undecided"))
     return f"No method can be recommended: none is {shown}better than the best network-free ranking"
 
 
@@ -97,7 +97,7 @@ def _tied(answer: Answer) -> str:
 
 def _at(answer: Answer, level: Level) -> list[str]:
     """The methods that the deciding judges place at one level at best, best first."""
-    order = ("better", "unclear", "no better", "worse")
+    order = ("better", "undecided", "no better", "worse")
     sentences = []
     for method in answer.methods:
         levels = [placing.level for placing in answer.placings(method)]
@@ -109,16 +109,16 @@ def _at(answer: Answer, level: Level) -> list[str]:
 
 def _ahead(answer: Answer) -> list[str]:
     """The methods that are ahead of every network-free ranking under a deciding judge, but not decidedly."""
-    placed = {method: answer.placings(method) for method in _at(answer, "unclear")}
-    return [m for m, placings in placed.items() if any(one.level == "unclear" and one.ahead for one in placings)]
+    placed = {method: answer.placings(method) for method in _at(answer, "undecided")}
+    return [m for m, placings in placed.items() if any(one.level == "undecided" and one.ahead for one in placings)]
 
 
 def _below_bar(answer: Answer) -> list[str]:
     """Who cannot be told from which network-free ranking, and who is no better; the ranking that holds most first."""
     named = _ahead(answer) if answer.recommended is None else []
-    unclear = _by_control(answer, ("unclear",), named)
+    undecided = _by_control(answer, ("undecided",), named)
     below = _by_control(answer, ("no better", "worse"))
-    parts = [f"{_who(answer, methods)} cannot be told from {ranking(c)}" for c, methods in unclear.items()]
+    parts = [f"{_who(answer, methods)} cannot be told from {ranking(c)}" for c, methods in undecided.items()]
     for control, methods in below.items():
         verb = "is" if len(methods) == 1 else "are"
         parts.append(f"{_who(answer, methods)} {verb} no better than {ranking(control)}")

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from uproar.results.study import Results
-from uproar.wording import differing_settings
 
 CELL = ["task", "model", "protocol", "estimator", "fraction", "seed"]
 SCORE = ["task", "model", "metric", "estimator", "seed"]
@@ -91,6 +90,22 @@ def compare_runs(before: Results, after: Results) -> Difference:
         _compare_values(*scores),
         _compare_verdicts(_verdicts(before), _verdicts(after)),
     )
+
+
+def differing_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Settings that differ, with both values; of a table of settings those in it that do.
+
+    >>> differing_settings({"fill": "mean", "recipe": {"epochs": 2, "lr": 0.1}}, {"recipe": {"epochs": 1, "lr": 0.1}})
+    {'fill': ('mean', None), 'recipe.epochs': (2, 1)}
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found |= {f"{name}.{part}": values for part, values in differing_settings(old, new).items()}
+        elif old != new:
+            found[name] = old, new
+    return found
 
 
 def _values(table: pd.DataFrame, keys: list[str], column: str) -> pd.Series:

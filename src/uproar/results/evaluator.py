@@ -26,8 +26,9 @@ import pandas as pd
 from uproar.results.controls import NegativeControl, negative_control
 from uproar.statistics.comparisons import compare_methods, method_differences
 from uproar.statistics.design import ALPHA, BASELINE
-from uproar.statistics.intervals import Interval, Measurements, Numbers
+from uproar.statistics.intervals import Interval, Measurements
 from uproar.statistics.multiple_testing import holm
+from uproar.statistics.student_t import Numbers
 
 Kind = Literal["method", "network-free", "random", "informed"]
 """What ranks the pixels: an attribution method; a ranking that never looks at the network; the random ranking; one that

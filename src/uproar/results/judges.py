@@ -30,8 +30,7 @@ from uproar.estimators import read_chain
 from uproar.expression import parse
 from uproar.metrics import metrics
 from uproar.metrics.registry import family_of
-from uproar.results.controls import NegativeControl
-from uproar.results.controls import network_free as network_free
+from uproar.results.controls import NegativeControl, network_free
 from uproar.results.evaluator import LEAST_EVALUATORS, EvaluatorScores
 from uproar.results.recovery import MATTER, OF_CLASSES, JudgeRecovery, trust
 from uproar.statistics.design import BASELINE
@@ -104,7 +103,7 @@ class Judge:
     """Why it cannot judge here; empty where it votes."""
     known: JudgeRecovery | None = None
     """How well it recovers known orders, as the board has it; None where the board has not asked it."""
-    images_there: int | None = None
+    available_images: int | None = None
     """How many test images the task has, used or not, where that is known."""
 
     @property
@@ -187,7 +186,9 @@ def judges_of_view(view: StudyView) -> list[Judge]:
     scores, seconds = view.metric_scores, view.seconds
     evaluators = [evaluator_judge(target, own, seconds) for target, own in view.evaluators.items() if len(own.verdicts)]
     measured = [] if scores is None else judges_of_scores(replace(scores, seconds=seconds))
-    return [replace(judge, images_there=view.images_there) for judge in (*evaluators, *measured, *_retrained(view))]
+    return [
+        replace(judge, available_images=view.available_images) for judge in (*evaluators, *measured, *_retrained(view))
+    ]
 
 
 def evaluator_judge(target: str, scores: EvaluatorScores, seconds: float | None) -> Judge:

@@ -34,7 +34,7 @@ class OpenQuestion:
         """Images that are asked for: no more than there are."""
         if self.judge.of == "replicates":
             return self.judge.images
-        return self.n if self.judge.images_there is None else min(self.n, self.judge.images_there)
+        return self.n if self.judge.available_images is None else min(self.n, self.judge.available_images)
 
     @property
     def replicates(self) -> int:
@@ -68,7 +68,7 @@ class OpenQuestion:
         if self.images <= judge.n:
             return f"{self.replicates} replicates instead of {judge.replicates}"
         both = f"{self.replicates} replicates of {self.images} images instead of {judge.replicates} of {judge.n}"
-        return both if judge.images_there is not None else f"{both}, where there are as many,"
+        return both if judge.available_images is not None else f"{both}, where there are as many,"
 
     @property
     def sentence(self) -> str:
@@ -77,7 +77,7 @@ class OpenQuestion:
         pair = f"`{self.method}` from `{self.other}` under {self.judge.label}{takes}"
         if self.enough:
             return f"About {self.amount} would tell {pair}."
-        there = f"{self.judge.images_there} test images of the task"
+        there = f"{self.judge.available_images} test images of the task"
         used = f"all {there} are used" if self.images <= self.judge.n else f"there are {there}"
         return f"At least {self.amount} are needed to tell {pair}: {used}, and replicates do not make up for images."
 
@@ -96,7 +96,7 @@ def open_question(answer: Answer) -> OpenQuestion | None:
 def _against_control(answer: Answer, method: str, judge: Judge) -> OpenQuestion | None:
     """A method that is ahead of every network-free ranking, but not decidedly."""
     placing = answer.placing(method, judge)
-    if placing is None or placing.level != "unclear" or not placing.ahead or answer.disqualified(method):
+    if placing is None or placing.level != "undecided" or not placing.ahead or answer.disqualified(method):
         return None
     return _between(judge, method, placing.control)
 
@@ -114,7 +114,7 @@ def _between(judge: Judge, first: str, second: str) -> OpenQuestion | None:
 def _out_of_reach(n: int, judge: Judge) -> bool:
     """Whether a single replicate needs more images than there are."""
     single = judge.of == "images" and judge.replicates == 1
-    return single and judge.images_there is not None and n > judge.images_there
+    return single and judge.available_images is not None and n > judge.available_images
 
 
 def _needed(lead: Interval, judge: Judge) -> int | None:

@@ -264,7 +264,7 @@ class StudyView:
         return sum(self.results.work.values()) / len(self.results.settings) if self.results.work else None
 
     @property
-    def images_there(self) -> int | None:
+    def available_images(self) -> int | None:
         """Test images of the task, those that a limit leaves out included; None where that is not known."""
         known = self.results.provenance.get("test_images")
         return known.get(self.task) if isinstance(known, Mapping) else None

@@ -10,7 +10,7 @@ from uproar.data.locations import add_roots, environment_roots
 from uproar.errors import BadInput, StoreError
 from uproar.paths import user_path
 from uproar.plugins.loading import source_hash
-from uproar.runs.record import FILE as RECORD
+from uproar.runs.other_folders import RECORD
 from uproar.runs.record import WallTime, read_record
 from uproar.runs.trust import check_code, is_ours, signature
 from uproar.storage.backends import write_file

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from uproar.errors import Absent, BadInput, Damaged
+from uproar.results.difference import differing_settings
 from uproar.runs.folder import read_run, write_run
 from uproar.runs.open import open_folder
 from uproar.runs.run import Run
 from uproar.storage.inventory import list_store
 from uproar.storage.store import Store
 from uproar.study.spec import Study, study_of
-from uproar.wording import differing_settings, series, setting_text
+from uproar.wording import series, setting_text
 
 LISTS = (
     "tasks",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uproar.errors import BadInput
 from uproar.paths import user_path
 from uproar.runs.folder import read_run
-from uproar.runs.record import FILE as RECORD
+from uproar.runs.other_folders import RECORD
 from uproar.storage.store import MARKER
 from uproar.storage.urls import public
 from uproar.study.progress import read_progress

@@ -14,7 +14,6 @@ from uproar.errors import BadInput, plainly
 from uproar.paths import user_path
 from uproar.runs.other_folders import RECORD, no_run
 
-FILE = RECORD
 LARGEST = 20_000_000
 """Bytes of the file: a study of the largest size takes less."""
 
@@ -72,7 +71,7 @@ class Record(_Part):
 
 def read_record(folder: Path) -> Record:
     """The record in the folder of a run."""
-    file = user_path(folder) / FILE
+    file = user_path(folder) / RECORD
     try:
         if file.stat().st_size > LARGEST:
             raise BadInput(f"{file} is no record of a run: it has more than {LARGEST} bytes.")
@@ -83,4 +82,4 @@ def read_record(folder: Path) -> Record:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
         what = f"{where} {plainly(problem['msg'])}".strip()
-        raise BadInput(f"{folder} is not the folder of a run: its {FILE} is damaged ({what}).") from None
+        raise BadInput(f"{folder} is not the folder of a run: its {RECORD} is damaged ({what}).") from None

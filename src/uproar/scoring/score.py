@@ -25,6 +25,7 @@ from uproar.checks import (
     map_values,
     outside_inference_mode,
     plain,
+    undefined_maps,
     unusual_pixels,
 )
 from uproar.containment import guarded_call
@@ -262,7 +263,7 @@ class _Inputs:
         budget = MemoryBudget.of(model, x) if batch_size is None else MemoryBudget(batch_size)
         answers = _answers(model, x, budget, held)
         model, clean, kind, notices = _with_logits(model, x, answers, output)
-        notices += [*unusual_pixels(x), *_without_finite_values(methods)]
+        notices += [*unusual_pixels(x), *undefined_maps(methods)]
         if int(y.max()) >= clean.shape[1] or int(y.min()) < 0:
             raise BadInput(
                 f"The labels run from {int(y.min())} to {int(y.max())}, but the model has {clean.shape[1]} classes."
@@ -356,16 +357,6 @@ def _scores(calls: Sequence[Call], methods: Mapping[str, MethodResponses], input
         quality=inputs.quality,
         predictions=predictions_of(inputs.clean[shown].numpy(), inputs.y[shown].numpy(), inputs.kind),
     )
-
-
-def _without_finite_values(methods: Mapping[str, Tensor]) -> list[str]:
-    """Which maps no metric can rank, and in how many images."""
-    bad = {name: ~torch.isfinite(maps).flatten(1).all(1) for name, maps in methods.items()}
-    return [
-        f"{name} has NaN or infinite values in {int(rows.sum())} of {len(rows)} images, which are not scored."
-        for name, rows in bad.items()
-        if bool(rows.any())
-    ]
 
 
 def _applicable(calls: Sequence[Call], inputs: _Inputs) -> tuple[list[Call], list[str]]:

@@ -14,15 +14,9 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
-from uproar.statistics.intervals import (
-    Interval,
-    Limits,
-    Measurements,
-    logit_spread,
-    t_quantile,
-    tail_factor,
-    two_sided_p,
-)
+from uproar.statistics.intervals import Interval, Limits, Measurements
+from uproar.statistics.logit_scale import logit_spread, tail_factor
+from uproar.statistics.student_t import t_quantile, two_sided_p
 
 VARY_ALIKE = 0.75
 """Two methods vary alike up to this quantile of F for the ratio of the variances of their replicates' logits."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from uproar.statistics.intervals import Numbers
+from uproar.statistics.student_t import Numbers
 
 
 def kendall(a: ArrayLike, b: ArrayLike) -> Numbers:

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from uproar.seeds import key
 from uproar.statistics.design import LEVEL
-from uproar.statistics.intervals import ROUNDING, Interval, Numbers, Scale, nanmean, standard_error, to_fisher
+from uproar.statistics.intervals import ROUNDING, Interval, Scale, nanmean, standard_error, to_fisher
+from uproar.statistics.student_t import Numbers
 
 FEW = 3
 """Fewer pairs than this have no correlation."""

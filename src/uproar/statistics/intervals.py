@@ -17,21 +17,17 @@ from typing import Literal
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from uproar.statistics.design import LEVEL
-
-Numbers = NDArray[np.float64]
-
+from uproar.statistics.logit_scale import logit_mean
+from uproar.statistics.student_t import Numbers, cautious_df, satterthwaite, t_quantile, two_sided_p
 
 Scale = Literal["linear", "fisher", "logit"]
 """On which scale an interval is symmetric: the estimate's own, arctanh of a correlation, the logit between limits."""
 Limits = tuple[float, float]
 UNLIMITED: Limits = (-math.inf, math.inf)
 _NEAR_ONE = 1 - 1e-12
-_UNSEEN = 1 / 20
-"""How much the logits of replicates without a hit may differ: their variance is a tenth of their squared distance from
-the middle, which is this times the variance of 2 that half images add to them."""
 ROUNDING = 1e-12
 """Values that vary by less than this share of the largest do not vary: the rest is rounding."""
 NO_SPREAD = "the replicates do not vary at all: are they copies of one run?"
@@ -346,134 +342,6 @@ def bounded_interval(by_replicate: ArrayLike, image_variance: float, images: int
     return replace(interval, p=interval.p_against(0.0)) if limits[0] <= 0 <= limits[1] else interval
 
 
-def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers, Numbers]:
-    """The logit of the mean over the first axis of shares of a range, its standard error and degrees of freedom.
-
-    Half an image is added at either end of the range, as Haldane and Anscombe do for the logit of a count, weighted
-    with the values' standard deviation relative to that of values which are all at one end or the other: fully where
-    they are, hardly where values vary little.
-    """
-    mean, variance = np.asarray(shares.mean(0)), np.asarray(image_variance, dtype=float)
-    spread = _spread(shares, variance, images)
-    inner = _inside(shares, images, spread)
-    middle = np.asarray(inner.mean(0))
-    total = (images + spread) * (images + spread - 1)
-    within = (images - 1) * images * variance / total / (middle * (1 - middle)) ** 2
-    within = within + _added_variance(mean, middle, images, spread, _least_spread(len(shares)))
-    hidden = _not_shown(shares, inner, images, spread, _least_spread(len(shares)))
-    between = _logit_variance(inner, hidden) if len(shares) > 1 else np.zeros_like(within)
-    df = cautious_df((within, images - 1), (between, max(len(shares) - 1, 1)))
-    return np.asarray(scipy.special.logit(middle)), np.asarray(np.sqrt(within + between)), df
-
-
-def logit_spread(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers]:
-    """The mean over the first axis of shares of a range, and the variance of their logits over the replicates.
-
-    Both with the half images of `logit_mean`, the variance with what replicates without a hit do not show.
-
-    >>> middle, variance = logit_spread(np.array([0.97, 0.99, 0.95]), 0.0001, 200)
-    >>> round(float(middle), 3), round(float(variance), 2)
-    (0.968, 0.61)
-    """
-    spread = _spread(shares, np.asarray(image_variance, dtype=float), images)
-    inner = _inside(shares, images, spread)
-    hidden = _not_shown(shares, inner, images, spread, _least_spread(len(shares)))
-    return np.asarray(inner.mean(0)), _variance_of_logits(inner, hidden)
-
-
-def _spread(shares: Numbers, image_variance: Numbers, images: int) -> Numbers:
-    """The standard deviation of values between 0 and 1, relative to that of values which are all 0 or 1."""
-    mean = shares.mean(0)
-    most = mean * (1 - mean)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        relative = np.sqrt((images * image_variance + shares.var(0)) / most)
-    return np.where(most > 0, np.minimum(relative, 1.0), 1.0)
-
-
-def _inside(shares: Numbers, images: int, spread: Numbers) -> Numbers:
-    """Shares with half an image at either end, weighted with `spread`: none of them is 0 or 1."""
-    return np.asarray((images * shares + spread / 2) / (images + spread))
-
-
-def _added_variance(before: Numbers, after: Numbers, images: int, spread: Numbers, least: float) -> Numbers:
-    """What half an image at either end, weighted with `spread`, adds to the variance of a mean's logit.
-
-    2 where no image counts, .2 where one does, .1 where two do. No more than for the `least` spread of values which are
-    all at one end or the other: nearer to an end than a small part of an image, values that vary less would else be
-    those of which least is known.
-    """
-    added = _added_by_half_images(before, after, images, spread)
-    return np.asarray(np.minimum(added, _most_added(images, least)))
-
-
-def _not_shown(before: Numbers, after: Numbers, images: int, spread: Numbers, least: float) -> Numbers:
-    """The same of each replicate, which says how little it shows of how replicates differ.
-
-    Values that vary less than any that are all at one end or the other show it also next to an end.
-    """
-    most = _most_added(images, least) * np.minimum(spread / least, 1.0)
-    return np.asarray(np.minimum(_added_by_half_images(before, after, images, spread), most))
-
-
-def _least_spread(replicates: int) -> float:
-    """That of values which are 0 or 1, few of them 1, by the means of images over so many replicates."""
-    return 1 / math.sqrt(replicates)
-
-
-def _most_added(images: int, spread: float) -> Numbers:
-    """Where no image counts."""
-    none, weight = np.zeros(()), np.asarray(spread)
-    return _added_by_half_images(none, _inside(none, images, weight), images, weight)
-
-
-def _added_by_half_images(before: Numbers, after: Numbers, images: int, spread: Numbers) -> Numbers:
-    total = (images + spread) * (images + spread - 1)
-    squares = images * (before - after) ** 2 + spread / 2 * (after**2 + (1 - after) ** 2)
-    return np.asarray(squares / total / (after * (1 - after)) ** 2)
-
-
-def _logit_variance(shares: Numbers, hidden: Numbers) -> Numbers:
-    """Variance of the logit of the mean share over replicates, on n - 1 degrees of freedom: the largest of three.
-
-    That of the mean by the delta method, that of the mean of logits, and the one whose half width is that of
-    `_skewed_half_width`: where replicates are skewed the others are too small whenever none of the long tail was drawn.
-    Replicates without a hit all have the same logit and do not show how they differ. The variance that half images add
-    to each logit (`hidden`) says which these are; they may differ in proportion to their distance from the middle.
-    """
-    n, mean = len(shares), shares.mean(0)
-    delta = shares.var(0, ddof=1) / n / (mean * (1 - mean)) ** 2
-    variance = scipy.special.logit(shares).var(0, ddof=1)
-    skewed = _skewed_half_width(scipy.special.logit(mean), _variance_of_logits(shares, hidden), n) / t_quantile(n - 1)
-    return np.asarray(np.maximum(np.maximum(delta, variance / n), skewed**2))
-
-
-def _variance_of_logits(shares: Numbers, hidden: Numbers) -> Numbers:
-    """Variance of the replicates' logits, with what those without a hit do not show of it; see `_logit_variance`."""
-    logits = scipy.special.logit(shares)
-    return np.asarray(logits.var(0, ddof=1) + _UNSEEN * (hidden * logits**2).mean(0))
-
-
-def _skewed_half_width(centre: ArrayLike, variance: ArrayLike, n: int) -> Numbers:
-    """Half width of the interval of a mean of n shares whose logits are normal, from the variance of these logits.
-
-    The logit of the mean of such shares is nearly mu / sqrt(1 + pi sigma^2 / 8). The interval joins that of mu, sigma
-    being known, with that of sigma, mu being known, by the root of the sum of squares, as Zou, Huo and Taleban do for
-    the mean of lognormal values. The bound of sigma has all of the error: the other end hardly ever misses.
-    """
-    towards_middle = np.asarray(centre) * (1 - tail_factor(variance, n))
-    return np.asarray(np.hypot(t_quantile(math.inf) * np.sqrt(np.asarray(variance) / n), towards_middle))
-
-
-def tail_factor(variance: ArrayLike, n: int) -> Numbers:
-    """By what the logit of a mean of n shares may shrink because their long tail was not drawn; 1 without variance.
-
-    `variance` is that of the replicates' logits, and the bound of sigma its 95 % bound on n - 1 degrees of freedom.
-    """
-    known = math.pi / 8 * np.asarray(variance, dtype=float)
-    largest = known * (n - 1) / scipy.special.chdtri(n - 1, LEVEL)
-    return np.asarray(np.sqrt((1 + known) / (1 + largest)))
-
-
 def half_width(by_replicate: ArrayLike, image_variance: ArrayLike, images: ArrayLike) -> Numbers:
     """Half the width of the 95 % interval of the mean over the first axis; NaN where nothing can be said."""
     error, df = standard_error(by_replicate, image_variance, images)
@@ -501,49 +369,9 @@ def standard_error(
     return np.asarray(np.sqrt(variance)), df
 
 
-def cautious_df(*parts: tuple[ArrayLike, ArrayLike]) -> Numbers:
-    """Degrees of freedom of a sum of variances, each given with its own, at the level of our intervals.
-
-    Each variance is weighted with the square of its own quantile of Student's t, and the degrees of freedom are those
-    whose quantile gives the same half width. Satterthwaite's are too many where a variance on 2 degrees of freedom and
-    one on many are of one size.
-    """
-    total = np.asarray(sum(np.asarray(variance, dtype=float) for variance, _ in parts))
-    wide = np.asarray(sum(np.asarray(v, dtype=float) * t_quantile(df) ** 2 for v, df in parts))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        df = scipy.special.stdtridf((1 + LEVEL) / 2, np.sqrt(wide / total))
-    return np.asarray(np.where(total > 0, df, np.where(total == 0, np.inf, np.nan)))
-
-
-def satterthwaite(*parts: tuple[ArrayLike, ArrayLike]) -> tuple[Numbers, Numbers]:
-    """The sum of independent variances, each given with its degrees of freedom, and approximate ones of the sum."""
-    variances = [np.asarray(variance, dtype=float) for variance, _ in parts]
-    total = np.asarray(sum(variances))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        squares = sum(np.where(v > 0, v**2 / df, 0.0) for v, (_, df) in zip(variances, parts, strict=True))
-        return total, np.asarray(np.where(squares > 0, total**2 / squares, np.inf))
-
-
-def t_quantile(df: ArrayLike, level: float = LEVEL) -> Numbers:
-    """Half width, in standard errors, of a two-sided t-interval; NaN without degrees of freedom."""
-    return np.asarray(-scipy.special.stdtrit(_positive(df), (1 - level) / 2))
-
-
-def two_sided_p(difference: ArrayLike, error: ArrayLike, df: ArrayLike) -> Numbers:
-    """Two-sided p of a t-test; NaN without a standard error or degrees of freedom."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.abs(difference) / np.asarray(error, dtype=float)
-    return np.asarray(2 * scipy.special.stdtr(_positive(df), -t))
-
-
 def nanmean(values: ArrayLike, axis: int = 0) -> Numbers:
     """Mean over an axis without NaN; NaN where there is nothing else."""
     table = np.asarray(values, dtype=float)
     present = np.isfinite(table)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(present, table, 0.0).sum(axis) / present.sum(axis))
-
-
-def _positive(df: ArrayLike) -> Numbers:
-    """Degrees of freedom as scipy takes them: NaN where there are none."""
-    return np.where(np.asarray(df) > 0, df, np.nan)

@@ -11,16 +11,9 @@ import pandas as pd
 
 from uproar.statistics.correlation import association_matrix, partial_spearman, rank_correlations
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import (
-    Interval,
-    Numbers,
-    crossed_mean,
-    nanmean,
-    standard_error,
-    t_quantile,
-    two_sided_p,
-)
+from uproar.statistics.intervals import Interval, crossed_mean, nanmean, standard_error
 from uproar.statistics.multiple_testing import holm
+from uproar.statistics.student_t import Numbers, t_quantile, two_sided_p
 
 DRAWS = 100
 """Resamples of the images for the interval of a correlation."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uproar.errors import BadInput
 from uproar.statistics.design import ALPHA, INTERIM_ANALYSES
-from uproar.statistics.intervals import Numbers
+from uproar.statistics.student_t import Numbers
 
 
 def holm(p: ArrayLike) -> Numbers:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from uproar.seeds import key
 from uproar.statistics.concordance import kendall
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import Numbers, crossed_mean
+from uproar.statistics.intervals import crossed_mean
 from uproar.statistics.multiple_testing import holm, sides
+from uproar.statistics.student_t import Numbers
 
 DRAWS = 1000
 TOGETHER = 100

@@ -18,7 +18,8 @@ from scipy import stats
 
 from uproar.statistics.bootstrap import percentile_interval, resampled_images
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import Interval, Numbers
+from uproar.statistics.intervals import Interval
+from uproar.statistics.student_t import Numbers
 from uproar.statistics.verdicts import POWER
 
 POWER_Z = float(scipy.special.ndtri([1 - ALPHA / 2, POWER]).sum())

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from uproar.seeds import key
 from uproar.statistics.bootstrap import percentile_interval
 from uproar.statistics.correlation import pearson
-from uproar.statistics.intervals import ROUNDING, Interval, Numbers, t_interval
+from uproar.statistics.intervals import ROUNDING, Interval, t_interval
+from uproar.statistics.student_t import Numbers
 
 DRAWS = 2000
 SPREAD = 1e-9

@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from uproar.statistics.intervals import Numbers
+from uproar.statistics.student_t import Numbers
 
 
 def area_under_roc(values: ArrayLike, positive: ArrayLike) -> Numbers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from uproar.statistics.design import ALPHA
-from uproar.statistics.intervals import t_quantile
+from uproar.statistics.student_t import t_quantile
 from uproar.statistics.twoway import noncentrality
 from uproar.statistics.verdicts import POWER
 

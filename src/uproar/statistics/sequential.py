@@ -18,7 +18,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES
-from uproar.statistics.intervals import Numbers
+from uproar.statistics.student_t import Numbers
 from uproar.statistics.verdicts import compare
 
 

@@ -26,7 +26,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from uproar.statistics.intervals import ROUNDING, Numbers, nanmean, satterthwaite, two_sided_p
+from uproar.statistics.intervals import ROUNDING, nanmean
+from uproar.statistics.student_t import Numbers, satterthwaite, two_sided_p
 
 Estimate = tuple[Numbers, ArrayLike]
 """A variance with its degrees of freedom."""

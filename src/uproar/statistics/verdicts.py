@@ -14,8 +14,9 @@ import pandas as pd
 from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
 from uproar.statistics.design import ALPHA, BASELINE, INTERIM_ANALYSES, LEVEL
-from uproar.statistics.intervals import NO_SPREAD, t_quantile
+from uproar.statistics.intervals import NO_SPREAD
 from uproar.statistics.multiple_testing import check_share, holm, interim_alpha, sides
+from uproar.statistics.student_t import t_quantile
 from uproar.statistics.twoway import Contrasts, contrasts, noncentrality, own_error_note
 from uproar.wording import counted
 

@@ -68,7 +68,7 @@ def collect(
         provenance={
             **provenance(study, {bench.setting.task: bench.task.fingerprint for bench in benches}),
             "classes": {bench.setting.task: len(bench.task.classes) for bench in benches},
-            "test_images": {bench.setting.task: _images_there(bench.task.test) for bench in benches},
+            "test_images": {bench.setting.task: _whole_size(bench.task.test) for bench in benches},
             **_score_names(benches),
             **(facts or {}),
         },
@@ -85,7 +85,7 @@ def collect(
     )
 
 
-def _images_there(split: Split) -> int:
+def _whole_size(split: Split) -> int:
     """How many images a split has, those that a limit leaves out included."""
     return len(split) if split.part is None else split.part.whole
 

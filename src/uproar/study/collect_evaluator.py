@@ -10,7 +10,7 @@ from uproar.protocols import Protocol
 from uproar.protocols.protocol import OWN
 from uproar.results.evaluator import EvaluatorBits, Kind
 from uproar.statistics.design import BASELINE
-from uproar.statistics.intervals import Numbers
+from uproar.statistics.student_t import Numbers
 from uproar.study.bench import Bench
 from uproar.study.cell import Cell
 from uproar.study.evaluators import target_index

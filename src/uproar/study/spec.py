@@ -158,11 +158,11 @@ class Study(BaseModel):
         """Refuse what could only fail later."""
         self._check_size()
         _distinct("fraction", [check_fraction(t) for t in self.fractions])
-        if self.fractions and not any(self.fractions):
-            raise BadInput("fractions = [0] removes nothing: give at least one above 0, such as 0.5.")
         if self.random_fractions:
             more = [check_fraction(t) for t in self.random_fractions]
             _distinct("fraction", [*self.fractions, *more])
+        if self.fractions and not any([*self.fractions, *self.random_fractions]):
+            raise BadInput("fractions = [0] removes nothing: give at least one above 0, such as 0.5.")
         _distinct("seed", self.seeds)
         for seed in self.seeds:
             if not -LARGEST_SEED <= seed <= LARGEST_SEED:

@@ -16,7 +16,7 @@ from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.claim_outcome import Decision
 from uproar.statistics.bootstrap import resampled_images
-from uproar.statistics.intervals import Numbers
+from uproar.statistics.student_t import Numbers
 
 declare = claims_of("zheng2025", __file__)
 

@@ -1,4 +1,4 @@
-"""Estimators that do not fit a network are left out by name, and the others go on without them."""
+"""Estimators that do not apply to a network are left out by name, and the others go on without them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from uproar.study.maps import MapMaker, Piece, Subject
 Made = TypeVar("Made")
 
 
-def with_fitting(
+def with_applicable(
     subject: Subject, chains: Sequence[Chain], make: Callable[[list[Chain]], Made], controls: Collection[str] = ()
 ) -> tuple[Made, list[str]]:
-    """What `make` gives for all chains, or for those that fit, and a sentence on each that does not.
+    """What `make` gives for all chains, or for those that apply, and a sentence on each that does not.
 
     Refused where nothing is left but `controls`, which are no answer alone. Chains are tried only after `make` failed:
     what some of them learn from training images takes long.
@@ -24,17 +24,17 @@ def with_fitting(
     try:
         return make(list(chains)), []
     except NotApplicable:
-        reasons = unfitting(subject, chains)
+        reasons = inapplicable(subject, chains)
         if not reasons:
             raise
     kept = [chain for chain in chains if chain.name not in reasons]
     if all(chain.name in controls for chain in kept):
         listed = "; ".join(f"{name} ({why})" for name, why in reasons.items())
-        raise BadInput(f"No estimator fits this network: {listed}; choose another, see uproar ls estimators.")
+        raise BadInput(f"No estimator applies to this network: {listed}; choose another, see uproar ls estimators.")
     return make(kept), [f"{name} is left out: {why}." for name, why in reasons.items()]
 
 
-def unfitting(subject: Subject, chains: Sequence[Chain]) -> dict[str, str]:
+def inapplicable(subject: Subject, chains: Sequence[Chain]) -> dict[str, str]:
     """The chains that cannot explain the first image, each with the reason."""
     rows = slice(0, 1)
     first = replace(subject, x=subject.x[rows], target=subject.target[rows], context=subject.context[rows])
