@@ -139,6 +139,9 @@ def test_every_protocol_has_numbers_and_only_some_judge(bench):
     assert set(masks["fraction"]) == {0.3}, "no mask is plain training at any fraction"
 
 
+SCORE = ("evaluator", "evaluator:keep", "evaluator:shifted", "evaluator:keep:shifted")
+
+
 def test_tests_of_one_network_share_its_training(bench):
     bench = bench[0]
     together = ["decoupled", "decoupled:permuted", "decoupled:class"]
@@ -146,7 +149,11 @@ def test_tests_of_one_network_share_its_training(bench):
     assert bench.keys.training(cell("roar:mask")) == bench.keys.training(cell("roar:mask-other"))
     assert len({bench.keys.training(cell(p)) for p in ("roar", "decoupled", "roar:hidden")}) == 3
     asked_once = [p for p in PROTOCOLS.values() if p.target == "label"]  # an evaluator's result has both targets
-    assert len({bench.keys.cell(cell(p.name)) for p in PROTOCOLS.values()}) == len(asked_once)
+    kept_with = {p.name: p.name for p in asked_once} | dict.fromkeys(SCORE, "evaluator")  # and the tests of its score
+    keys = {name: bench.keys.cell(cell(name)) for name in kept_with}
+    assert len(set(keys.values())) == len(set(kept_with.values()))
+    assert all(keys[name] == keys[other] for name, other in kept_with.items())
+    assert {bench.keys.cell(cell(p.name)) for p in PROTOCOLS.values()} == set(keys.values())
 
 
 def test_a_cell_of_a_model_free_ranking_needs_no_cross_fitting(bench):

@@ -34,7 +34,7 @@ def bits_by_cell(study, root):
     (setting,) = Setting.all_of(study)
     bench = bench_for(setting, Store(root).root)
     cells = [unit for unit in plan(study, Store(root)).cells if isinstance(unit, Cell)]
-    items = {cell: bench.store.find("cell", bench.keys.cell(cell)) for cell in cells}
+    items = {cell: bench.cells.find(cell) for cell in cells}
     return {cell: item.arrays["bits"] for cell, item in items.items() if item is not None}
 
 
@@ -91,7 +91,7 @@ def test_a_cell_is_what_the_evaluator_says_of_the_changed_images(judged):
         factor = torch.from_numpy(item.arrays[FACTORS])[fold_of(test, 0), target]
         truth = answers if target else test.labels
         expected = -(scores * factor[:, None]).log_softmax(1)[torch.arange(30), truth] / math.log(2)
-        kept = bench.store.find("cell", bench.keys.cell(Cell(*_place(study), "grad", name, 0.2, 0)))
+        kept = bench.cells.find(Cell(*_place(study), "grad", name, 0.2, 0))
         np.testing.assert_allclose(kept.arrays["bits"][:, target], expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
@@ -139,6 +139,19 @@ def test_processes_and_a_lost_cell_give_the_same_bits(judged, tmp_path):
     run_study(study, tmp_path, 1)
     again = bits_by_cell(study, tmp_path)
     assert all(np.array_equal(here[cell], again[cell]) for cell in here)
+
+
+def test_the_tests_of_one_score_are_one_file(tmp_path):
+    """Whichever of them is asked for; each is read from its own place in it."""
+    root = tmp_path / "shifted"
+    study = study_with(protocols=["evaluator:keep:shifted"], estimators=["random", "grad"], fractions=[0.2])
+    uproar.run(study, store=root, jobs=1)
+    assert len(list(Store(root).keys("cell"))) == len(study.seeds) * len(study.chains_for(protocol_named("evaluator")))
+    more = study.with_changes(protocols=["evaluator"])
+    assert not [job for job in plan(more, Store(root)).jobs if job.kind == "judge"], "the others came along"
+    there = bits_by_cell(more, root)
+    by_protocol = {cell.protocol: bits for cell, bits in there.items() if (cell.estimator, cell.seed) == ("grad", 0)}
+    assert len({bits.tobytes() for bits in by_protocol.values()}) == 4, "four tests, none read for another"
 
 
 def test_the_evaluator_is_first(tmp_path):

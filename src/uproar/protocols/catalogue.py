@@ -70,6 +70,9 @@ def _encoding() -> Iterator[Protocol]:
         )
 
 
+SCORED = ("own", "shifted")
+"""The assignments of masks that the score of an evaluator compares."""
+
 _WHOSE: dict[Literal["own", "shifted", "permuted", "class"], str] = {
     "own": "each image's own mask",
     "shifted": "its own mask moved to another place: the control of the evaluator's score",
@@ -151,6 +154,13 @@ def evaluator_protocol(target: str, keeps: bool, masks: str = "own") -> Protocol
     wanted = (target, keeps, masks, False)
     known = (p for p in PROTOCOLS.values() if p.evaluator)
     return next(p for p in known if (p.target, p.keeps, p.test.of, p.reads_mask) == wanted)
+
+
+def scored_together(protocol: Protocol) -> list[Protocol]:
+    """The tests of an evaluator whose differences are its score, in both directions; empty if this is none of them."""
+    if not protocol.evaluator or protocol.reads_mask or protocol.test.of not in SCORED:
+        return []
+    return [evaluator_protocol(protocol.target, keeps, masks) for masks in SCORED for keeps in (False, True)]
 
 
 def first_of_family(protocol: Protocol) -> Protocol:

@@ -141,7 +141,7 @@ class _Setting:
     def _measured(self, cell: Cell) -> dict[str, Any]:
         if (reason := refusal(self.bench, cell)) is not None:
             return {"status": "skipped", "reason": reason}
-        item = self.bench.store.find("cell", self.bench.keys.cell(cell))
+        item = self.bench.cells.find(cell)
         if item is None:
             return _not_done(self.outcomes.get(cell))
         protocol = protocol_named(cell.protocol)

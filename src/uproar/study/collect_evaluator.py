@@ -19,14 +19,13 @@ from uproar.training.calibrate import nll_bits
 
 
 def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
-    """Bits of log-loss per image by target, where the study asks an evaluator; `random` is the mean of its rankings."""
+    """Bits of log-loss per image by target, where the study asks an evaluator."""
     asked = [protocol for protocol in study.protocol_list if protocol.evaluator]
     judged = {chain.name for chain in study.chains}
-    further = {chain.name for chain in study.baseline_chains[1:]}
     by_target: dict[str, EvaluatorBits] = {}
     for target in dict.fromkeys(protocol.target for protocol in asked):
         protocols = [protocol for protocol in asked if protocol.target == target]
-        chains = {c.name: c for p in protocols for c in study.chains_for(p) if c.name not in further}
+        chains = {c.name: c for p in protocols for c in study.chains_for(p)}
         own, shifted, read = (
             {
                 (name, protocol.keeps): _bits(study, bench, protocol, name)
@@ -64,8 +63,12 @@ def kind_of(chain: Chain) -> Kind:
 
 
 def _bits(study: Study, bench: Bench, protocol: Protocol, name: str) -> Numbers:
-    """Mean over the study's fractions, (replicates, images); NaN for a replicate that lacks one."""
-    rankings = [chain.name for chain in study.baseline_chains] if name == BASELINE else [name]
+    """Mean over the study's fractions, (replicates, images); NaN for a replicate that lacks one.
+
+    Under protocols that retrain `random` is the mean of the study's random rankings; an evaluator asks one.
+    """
+    several = name == BASELINE and not protocol.evaluator
+    rankings = [chain.name for chain in study.baseline_chains] if several else [name]
     place = bench.setting.task, bench.setting.model
 
     def of_replicate(seed: int) -> Numbers:
@@ -76,7 +79,7 @@ def _bits(study: Study, bench: Bench, protocol: Protocol, name: str) -> Numbers:
 
 
 def _of_cell(bench: Bench, protocol: Protocol, cell: Cell) -> Numbers:
-    item = bench.store.find("cell", bench.keys.cell(cell))
+    item = bench.cells.find(cell)
     if item is None:
         return np.full(len(bench.task.test), np.nan)
     if not protocol.evaluator:

@@ -16,6 +16,7 @@ from uproar.data import Split
 from uproar.errors import BadInput
 from uproar.models.folding import folded
 from uproar.protocols import Protocol
+from uproar.protocols.catalogue import scored_together
 from uproar.protocols.evaluator import (
     TARGETS,
     EvaluatorNetwork,
@@ -217,6 +218,23 @@ def evaluation_items(scores: Tensor, targets: Tensor, factors: np.ndarray, half:
         Item({"bits": own, "answers": classes}, {"images": scores.shape[1], "bits": mean, "accuracy": share})
         for (own, classes), (mean, share) in zip(arrays, facts, strict=True)
     ]
+
+
+def joined(items: Sequence[Item]) -> Item:
+    """What an evaluator says under all tests of one score, in the order of `scored_together`, as it is kept."""
+    arrays = {name: np.stack([item.arrays[name] for item in items]) for name in items[0].arrays}
+    facts = {name: [item.facts[name] for item in items] for name in ("bits", "accuracy")}
+    return Item(arrays, {"images": items[0].facts["images"], **facts})
+
+
+def part_of(item: Item, protocol: Protocol) -> Item:
+    """What an evaluator says under one protocol, from what is kept: alone, or joined with others."""
+    together = scored_together(protocol)
+    if not together:
+        return item
+    place = together.index(protocol)
+    one = {name: item.facts[name][place] for name in ("bits", "accuracy")}
+    return Item({name: values[place] for name, values in item.arrays.items()}, {**item.facts, **one})
 
 
 def numbers_of(item: Item, protocol: Protocol) -> Mapping[str, float]:

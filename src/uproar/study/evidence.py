@@ -55,7 +55,7 @@ class StudyEvidence(registry.StudyEvidence):
         """Log probabilities of the test images, (n, classes), float64."""
         setting = self._bench.setting
         cell = Cell(setting.task, setting.model, estimator, protocol, fraction, seed)
-        item = self._store.find("cell", self._bench.keys.cell(cell))
+        item = self._bench.cells.find(cell)
         if item is None:
             raise NotApplicable(f"the cell {cell} is not finished")
         return _log_probabilities(item)

@@ -143,7 +143,7 @@ class ImageEvidence:
     def _cell(self, protocol: Protocol, chain: Chain, fraction: float, seed: int) -> Item | None:
         setting = self.bench.setting
         cell = Cell(setting.task, setting.model, chain.name, protocol.name, fraction, seed)
-        return self.bench.store.find("cell", self.bench.keys.cell(cell))
+        return self.bench.cells.find(cell)
 
     def _said(self, item: Item | None, target: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Classes and bits of every image in an item of predictions."""

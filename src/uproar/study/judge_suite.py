@@ -368,7 +368,7 @@ def _gain(bench: Bench, protocol: Protocol, keeps: bool, chain: str, seed: int) 
 
 def _cell(bench: Bench, protocol: str, chain: str, seed: int) -> Mapping[str, Any] | None:
     cell = Cell(bench.setting.task, bench.setting.model, chain, protocol, FRACTION, seed)
-    item = bench.store.find("cell", bench.keys.cell(cell))
+    item = bench.cells.find(cell)
     return None if item is None else item.arrays
 
 

@@ -16,6 +16,7 @@ from uproar.metrics.registry import read_metric
 from uproar.models import ModelSpec
 from uproar.models.weights import weights_hash
 from uproar.protocols import Protocol, protocol_named, protocols
+from uproar.protocols.catalogue import SCORED, scored_together
 from uproar.protocols.evaluator import VERSION
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.protocols.mask_detector import detector_recipe
@@ -113,10 +114,11 @@ class Keys:
     def _cell(self, cell: Cell) -> str:
         protocol, (train, test) = protocol_named(cell.protocol), self.inputs.rankings_of(cell)
         inputs = self._removal(cell, protocol, train if protocol.retrains else test)
-        if protocol.evaluator:  # both targets are kept in one result
+        if protocol.evaluator:  # both targets are kept in one result, and the tests of one score
             helped = {"reader": READER} if protocol.reads_mask else {}
             asked = {"tested": protocol.test.of, "asks": self.evaluator(cell.seed), **helped}
-            return key_of("cell", {**inputs, **asked})
+            together = {"keeps": "both", "tested": list(SCORED)} if scored_together(protocol) else {}
+            return key_of("cell", {**inputs, **asked, **together})
         if not protocol.retrains:
             return key_of("cell", {**inputs, "asks": self.model(cell.seed)})
         if protocol.test.of != protocol.train.of:

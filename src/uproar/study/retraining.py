@@ -20,6 +20,7 @@ from uproar.models.batch_invariance import FEWEST
 from uproar.models.forward import read_by
 from uproar.models.output_kind import require_kind
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
+from uproar.protocols.catalogue import scored_together
 from uproar.protocols.mask_assignment import RandomBlocks, mask_donors
 from uproar.protocols.mask_detector import detection_auc, detector_recipe, mask_detector, pixel_scores
 from uproar.removal import FillContext
@@ -29,7 +30,7 @@ from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels, answer_facts, kept_scores
 from uproar.study.cell import Cell
 from uproar.study.changed_images import ChangedImages, changed_images
-from uproar.study.evaluators import Evaluators
+from uproar.study.evaluators import Evaluators, joined, part_of
 from uproar.study.inputs import Inputs
 from uproar.study.judged_masks import JudgedMasks
 from uproar.study.keys import Keys
@@ -112,10 +113,14 @@ class Cells:
             spent = training if again and fresh[self.keys.training(cell)] == cell else 0.0
             self._keep(cell, item, time.perf_counter() - started + spent, spent)
 
+    def find(self, cell: Cell) -> Item | None:
+        """The result of a cell, if the store has it, undamaged."""
+        item = self.store.find("cell", self.keys.cell(cell))
+        return None if item is None else part_of(item, protocol_named(cell.protocol))
+
     def _there(self, cell: Cell) -> bool:
         """Whether the store has the result of a cell, undamaged."""
-        key = self.keys.cell(cell)
-        return self.store.has("cell", key) and self.store.find("cell", key) is not None
+        return self.store.has("cell", self.keys.cell(cell)) and self.find(cell) is not None
 
     def _keep(self, cell: Cell, item: Item, seconds: float, training: float = 0.0) -> None:
         how: dict[str, Any] = {"seconds": seconds, "training_seconds": training}
@@ -124,18 +129,24 @@ class Cells:
         self.store.write("cell", self.keys.cell(cell), Item(item.arrays, facts), flush=not _asks_evaluator(cell))
 
     def _judge(self, cells: Sequence[Cell]) -> None:
-        """Ask the replicate's evaluator about cells: in one pass about as many as it takes at a time."""
+        """Ask the replicate's evaluator about cells: in one pass about as many as it takes at a time.
+
+        The tests of one score are asked and kept together, whichever of them is missing: one file instead of four.
+        """
+        groups = list({self.keys.cell(cell): _kept_together(cell) for cell in cells}.values())
         test = self.inputs.task.test
-        joined = not test.streams and len(test) >= FEWEST  # fewer rows would have other bits alone than among others
-        for part in spans(len(cells), self.evaluators.masks_at_once if joined else 1):
-            group, started = cells[part], time.perf_counter()
-            if joined:
-                items = self.evaluators.evaluate(group[0].seed, self.judged_masks.removed(group))
+        whole = not test.streams and len(test) >= FEWEST  # fewer rows would have other bits alone than among others
+        most = max(1, self.evaluators.masks_at_once // max(map(len, groups), default=1)) if whole else 1
+        for part in spans(len(groups), most):
+            asked, started = [cell for group in groups[part] for cell in group], time.perf_counter()
+            if whole:
+                items = self.evaluators.evaluate(asked[0].seed, self.judged_masks.removed(asked))
             else:
-                items = [self.evaluators.evaluate_alone(group[0].seed, self.changed_images(group[0], test))]
-            seconds = (time.perf_counter() - started) / len(group)
-            for cell, item in zip(group, items, strict=True):
-                self._keep(cell, item, seconds)
+                items = [self.evaluators.evaluate_alone(one.seed, self.changed_images(one, test)) for one in asked]
+            seconds, left = (time.perf_counter() - started) / len(asked), iter(items)
+            for group in groups[part]:
+                own = [*itertools.islice(left, len(group))]
+                self._keep(group[0], joined(own) if len(own) > 1 else own[0], seconds)
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
@@ -220,6 +231,12 @@ def _asks_evaluator(cell: Cell) -> bool:
     """Whether the evaluator alone answers for a cell."""
     protocol = protocol_named(cell.protocol)
     return protocol.evaluator and not protocol.reads_mask
+
+
+def _kept_together(cell: Cell) -> list[Cell]:
+    """The cells whose results are one item: the tests of an evaluator's score, or the cell alone."""
+    together = scored_together(protocol_named(cell.protocol))
+    return [replace(cell, protocol=protocol.name) for protocol in together] or [cell]
 
 
 def _network(cell: Cell) -> tuple[str, str]:

@@ -285,14 +285,18 @@ class Study(BaseModel):
         return list(protocols.values())
 
     def chains_for(self, protocol: Protocol) -> list[Chain]:
-        """The estimators under a protocol; an evaluator judges the network-free rankings too, at next to no cost."""
+        """The estimators under a protocol; an evaluator judges the network-free rankings too, at next to no cost.
+
+        It asks one random ranking: every image has its own, and scores are means over images. Further ones made
+        intervals of differences to random 3 to 8 % narrower on digits, for an eighth of the work of judging.
+        """
         if protocol.reads_mask:
             return self.chains
         if not protocol.evaluator:
             return self.all_chains
-        names = {chain.name for chain in self.all_chains}
+        names = {chain.name for chain in self.chains}
         more = [read_chain(name, self.sign, self.channels) for name in NETWORK_FREE if name not in names]
-        return [*self.all_chains, *more]
+        return [*self.chains, *more]
 
     @property
     def every_chain(self) -> list[Chain]:
