@@ -274,10 +274,18 @@ def test_what_is_open_says_how_many_images_would_tell_and_how_long_that_takes():
 @pytest.mark.parametrize(
     ("there", "words", "seconds"),
     [
-        (None, "About 12 replicates of 2400 images instead of 2 of 400, where there are as many, would tell", 35.0),
-        (9000, "About 12 replicates of 2400 images instead of 2 of 400 would tell", 35.0),
+        (
+            None,
+            "About 12 replicates of 2400 images instead of 2 of 400 (`evaluator_images = 2400`), where there are as many, would tell",
+            35.0,
+        ),
+        (9000, "About 12 replicates of 2400 images instead of 2 of 400 (`evaluator_images = 2400`) would tell", 35.0),
         (400, "At least 12 replicates instead of 2 are needed to tell", 5.0),
-        (800, "At least 12 replicates of 800 images instead of 2 of 400 are needed to tell", 11.0),
+        (
+            800,
+            "At least 12 replicates of 800 images instead of 2 of 400 (`evaluator_images = 800`) are needed to tell",
+            11.0,
+        ),
     ],
 )
 def test_no_more_images_are_advised_than_there_are(there, words, seconds):

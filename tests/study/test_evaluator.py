@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -19,6 +20,7 @@ from uproar.study import shards
 from uproar.study.bench import bench_for
 from uproar.study.cell import Cell
 from uproar.study.evaluators import FACTORS
+from uproar.study.image_evidence import NO_CLASS, ImageEvidence
 from uproar.study.plan import plan
 from uproar.study.run import run_study
 from uproar.study.settings import ImageRanking, Setting
@@ -152,6 +154,41 @@ def test_the_tests_of_one_score_are_one_file(tmp_path):
     there = bits_by_cell(more, root)
     by_protocol = {cell.protocol: bits for cell, bits in there.items() if (cell.estimator, cell.seed) == ("grad", 0)}
     assert len({bits.tobytes() for bits in by_protocol.values()}) == 4, "four tests, none read for another"
+
+
+def test_evaluators_judge_some_images_of_many(tmp_path):
+    """The same images in every replicate, under every protocol, with the numbers that they have among all."""
+    protocols = ["evaluator", "evaluator:permuted", "evaluator:class", "evaluator:encoding"]
+    study = study_with(protocols=protocols, estimators=["random", "grad"], fractions=[0.2])
+    every = uproar.run(study, store=tmp_path / "every", jobs=1)
+    some = uproar.run(study.with_changes(evaluator_images=20), store=tmp_path / "some", jobs=1)
+    place = ["estimator", "replicate", "image"]
+    judged, among = (result.views[0].evaluator.per_image.set_index(place).sort_index() for result in (some, every))
+    images = judged.index.get_level_values("image").unique()
+    assert len(images) == 20 and images.max() >= 20, "drawn from all 30, not the first"
+    assert judged.groupby(["estimator", "replicate"]).size().eq(20).all()
+    pd.testing.assert_frame_equal(judged, among.loc[judged.index])
+    asked = some.done.groupby("protocol")["images"].unique().map(list)
+    assert asked["evaluator:keep:shifted"] == asked["evaluator:class"] == [20] and asked["evaluator:encoding"] == [30]
+    for protocol in ("evaluator:permuted", "evaluator:class"):
+        there, all_there = (
+            bits_by_cell(study.with_changes(evaluator_images=n), tmp_path / folder)
+            for n, folder in ((20, "some"), (1000, "every"))
+        )
+        cells = [cell for cell in there if cell.protocol == protocol]
+        assert cells and all(np.array_equal(there[cell], all_there[cell][images]) for cell in cells)
+    encoding = some.views[0].evaluator.encoding
+    assert encoding["encoding"].notna().all()
+
+
+def test_a_viewer_sees_which_images_were_not_judged(tmp_path):
+    study = study_with(protocols=["evaluator"], estimators=["random", "grad"], fractions=[0.2], evaluator_images=20)
+    uproar.run(study, store=tmp_path, jobs=1)
+    (setting,) = Setting.all_of(study)
+    bench = bench_for(setting, Store(tmp_path).root)
+    said, bits = ImageEvidence(study, bench).answers(protocol_named("evaluator"), bench.chain("grad"))
+    judged = np.isin(np.arange(30), bench.inputs.judged_rows.numpy())
+    assert (np.isfinite(bits) == judged).all() and ((said != NO_CLASS) == judged).all()
 
 
 def test_the_evaluator_is_first(tmp_path):

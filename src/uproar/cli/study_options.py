@@ -64,6 +64,10 @@ class Changes:
             default="another than the explained network's, but its own up to 10×10 and above 64×64 pixels",
         ),
     ] = None
+    evaluator_images: Annotated[
+        int | None,
+        option(panel=WHAT, takes="N", text="Test images that evaluators judge at most, at random", default="1000"),
+    ] = None
     metrics: Annotated[
         list[str] | None,
         names(kind="metrics", text="Scores of the maps without retraining, see uproar ls metrics", default="none"),
@@ -145,6 +149,7 @@ class Changes:
             "estimators": split_list(self.estimators),
             "protocols": split_list(self.protocols),
             "evaluator_models": split_list(self.evaluator_models),
+            "evaluator_images": self.evaluator_images,
             "metrics": split_list(self.metrics),
             "audits": split_list(self.audits),
             "fractions": _numbers(split_list(self.fractions)),

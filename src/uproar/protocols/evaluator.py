@@ -61,6 +61,10 @@ TINY_POOL = 128
 POOL_FEATURES = 2**25
 """Features of all those rankings together at most; large images have fewer rankings."""
 
+JUDGED = 1000
+"""Test images that evaluators judge at most, unless a study says how many. On Fashion-MNIST intervals are about
+a tenth wider with 1,000 than with 2,000, for half of the work of judging: more replicates are worth more."""
+
 TARGETS = 2
 """What an evaluator answers: the label, and the class that the explained network sees."""
 
@@ -90,6 +94,13 @@ def _places(task: Task, features: tuple[int, ...], chains: list[Chain], rows: Te
     # where channels are removed one by one, those of a pixel are equal: their order is random
     whole = [a if a.shape == shape else a[:, None].expand(shape) for a in maps]
     return torch.cat([ranks(a.flatten(1), draws, "a mask of the evaluator").view(shape) for a in whole])
+
+
+def judged_rows(split: Split, most: int) -> Tensor:
+    """The rows of the images that evaluators judge: all, or so many drawn at random, the same in every replicate."""
+    if len(split) <= most:
+        return torch.arange(len(split))
+    return torch.randperm(len(split), generator=generator("judged images", split.name))[:most].sort().values
 
 
 class MaskedImages:

@@ -122,14 +122,16 @@ def _evaluator_facts(place: int, target: str, bits: EvaluatorBits, arrays: dict[
             name = f"evaluator{place}-{len(cells)}"
             arrays[name] = np.asarray(values, dtype=np.float64)
             cells.append({"part": part, "estimator": estimator, "keeps": bool(keeps), "array": name})
-    return {"target": target, "kinds": dict(bits.kinds), "models": list(bits.models), "cells": cells}
+    facts = {"target": target, "kinds": dict(bits.kinds), "models": list(bits.models), "cells": cells}
+    return facts if bits.images is None else {**facts, "images": bits.images.tolist()}
 
 
 def _evaluator_bits(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> EvaluatorBits:
     parts: dict[str, dict[tuple[str, bool], np.ndarray]] = {name: {} for name in PARTS}
     for cell in facts["cells"]:
         parts[cell["part"]][cell["estimator"], cell["keeps"]] = arrays[cell["array"]]
-    return EvaluatorBits(kinds=facts["kinds"], models=tuple(facts.get("models", ())), **parts)
+    images = np.asarray(facts["images"], dtype=np.int64) if "images" in facts else None
+    return EvaluatorBits(kinds=facts["kinds"], models=tuple(facts.get("models", ())), images=images, **parts)
 
 
 def _line(rows: np.ndarray) -> Line:

@@ -22,6 +22,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from uproar.results.controls import NegativeControl, negative_control
 from uproar.statistics.comparisons import compare_methods, method_differences
@@ -131,6 +132,8 @@ class EvaluatorBits:
     """As `own`, of networks that were retrained with own masks (ROAR, KAR), where the study has them."""
     models: tuple[str, ...] = ()
     """The architectures of the evaluators, each once, in the order in which replicates take them."""
+    images: NDArray[np.int64] | None = None
+    """The rows of the judged images in the test split; None: all."""
 
 
 class EvaluatorScores:
@@ -185,6 +188,7 @@ class EvaluatorScores:
         frames = [pd.DataFrame(columns=list(IMAGE_COLUMNS))]
         for name, values in self.measurements.items():
             replicate, image = np.indices(values.by_image.shape).reshape(2, -1)
+            image = image if self.bits.images is None else self.bits.images[image]
             parts = {direction: part.ravel() for direction, part in self._parts(name).items()}
             frame = pd.DataFrame({"replicate": replicate, "image": image, **parts})
             frames.append(frame.assign(estimator=name, kind=self.bits.kinds.get(name, "method")))

@@ -68,6 +68,7 @@ class OpenQuestion:
         if self.images <= judge.n:
             return f"{self.replicates} replicates instead of {judge.replicates}"
         both = f"{self.replicates} replicates of {self.images} images instead of {judge.replicates} of {judge.n}"
+        both = f"{both} (`evaluator_images = {self.images}`)" if judge.kind == "evaluator" else both
         return both if judge.available_images is not None else f"{both}, where there are as many,"
 
     @property

@@ -38,7 +38,8 @@ def evaluator_bits(study: Study, bench: Bench) -> dict[str, EvaluatorBits]:
         )
         kinds = {name: kind_of(chain) for name, chain in chains.items()}
         retrained = _retrained(study, bench, list(chains)) if target == "label" else {}
-        by_target[target] = EvaluatorBits(own, shifted, kinds, read, retrained, _architectures(study, bench))
+        images = bench.inputs.judged_rows.numpy()
+        by_target[target] = EvaluatorBits(own, shifted, kinds, read, retrained, _architectures(study, bench), images)
     return by_target
 
 
@@ -79,9 +80,11 @@ def _bits(study: Study, bench: Bench, protocol: Protocol, name: str) -> Numbers:
 
 
 def _of_cell(bench: Bench, protocol: Protocol, cell: Cell) -> Numbers:
-    item = bench.cells.find(cell)
+    """Bits of the judged images; retrained networks and readers of masks were asked about all test images."""
+    item, rows = bench.cells.find(cell), bench.inputs.judged_rows.numpy()
     if item is None:
-        return np.full(len(bench.task.test), np.nan)
+        return np.full(len(rows), np.nan)
     if not protocol.evaluator:
-        return nll_bits(torch.from_numpy(item.arrays["test_scores"]), bench.task.test.labels).numpy()
-    return np.asarray(item.arrays["bits"][:, target_index(protocol)], dtype=np.float64)
+        return nll_bits(torch.from_numpy(item.arrays["test_scores"]), bench.task.test.labels).numpy()[rows]
+    bits = np.asarray(item.arrays["bits"][:, target_index(protocol)], dtype=np.float64)
+    return bits[rows] if protocol.reads_mask else bits

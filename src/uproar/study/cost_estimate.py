@@ -109,7 +109,7 @@ def _bytes(job: Job, bench: Bench) -> float:
         levels = (test + (0 if job.test_only else train)) * features * bits_for(len(job.fractions)) / 8
         return len(job.names) * (levels + test * features * 4)
     if job.kind == "judge":
-        return len(job.cells) * test * 16.0
+        return len(job.cells) * len(bench.inputs.judged_rows) * 16.0
     if job.kind in ("train", "evaluator", "fine-tune"):
         model = build(bench.spec, bench.task, 0)
         return sum(p.numel() * p.element_size() for p in model.state_dict().values())

@@ -154,8 +154,8 @@ class Evaluators:
 
     @property
     def masks_at_once(self) -> int:
-        """Masks of all test images that are made at a time: many where these are few and small."""
-        return max(1, MASK_PIXELS // (len(self.inputs.task.test) * math.prod(self.inputs.task.shape[1:])))
+        """Masks of all judged images that are made at a time: many where these are few and small."""
+        return max(1, MASK_PIXELS // (len(self.inputs.judged_rows) * math.prod(self.inputs.task.shape[1:])))
 
     def scores(self, network: nn.Module, images: Any) -> Tensor:
         """An evaluator's scores of images, (n, classes, targets)."""
@@ -163,37 +163,37 @@ class Evaluators:
         return in_batches(lambda part: evaluator_scores(network, part), source, size=self.at_once)
 
     def evaluate(self, seed: int, removed: Sequence[Tensor]) -> list[Item]:
-        """What the evaluator of a replicate says of the test images, once for each mask of what is removed from them.
+        """What the evaluator of a replicate says of the judged images, once for each mask of what is removed from them.
 
         Bits and class for each target, (n, 2). As many masks as it takes images for are one pass.
         """
-        test, (network, _) = self.inputs.task.test, self.get(seed)
-        x, draws = test.read(slice(None)), Draws.of(seed, len(test), test.name)
+        (network, _), test, rows = self.get(seed), self.inputs.task.test, self.inputs.judged_rows
+        x, draws = test.read(rows), Draws.of(seed, rows, test.name)
 
         def scores(removed: Sequence[Tensor]) -> Tensor:
             times = len(removed)
             images = self._filled(x.repeat(times, 1, 1, 1), torch.cat([*removed]), draws.repeated(times))
             return self.scores(network, images)
 
-        parts = spans(len(removed), max(1, self.at_once // len(test)))
+        parts = spans(len(removed), max(1, self.at_once // len(rows)))
         return self._items(seed, torch.cat([scores(removed[part]) for part in parts]))
 
     def evaluate_alone(self, seed: int, images: Tensor | ChangedImages) -> Item:
-        """What it says of test images that are changed already, or when they are read."""
-        return self._items(seed, self.scores(self.get(seed)[0], images))[0]
+        """What it says of the judged ones of test images that are changed already, or when they are read."""
+        return self._items(seed, self.scores(self.get(seed)[0], _Chosen(images, self.inputs.judged_rows)))[0]
 
     def _items(self, seed: int, scores: Tensor) -> list[Item]:
-        """What is kept of scores of all test images, once or several times."""
+        """What is kept of scores of all judged images, once or several times."""
         targets, half = self._targets_of(seed)
         by_set = scores.unflatten(0, (-1, len(targets)))
         return evaluation_items(by_set, targets, self.get(seed)[1].arrays[FACTORS], half)
 
     def _targets_of(self, seed: int) -> tuple[Tensor, Tensor]:
-        """What is asked of every test image, and its half of them; held for the last replicate."""
+        """What is asked of every judged image, and its half of them; held for the last replicate."""
         key = self.keys.model(seed)
         if self._asked is None or self._asked[0] != key:
-            targets = torch.from_numpy(self.targets(self.base_models.get(seed)[1]))
-            self._asked = key, (targets, halves(self.inputs.task.test, seed))
+            targets, rows = torch.from_numpy(self.targets(self.base_models.get(seed)[1])), self.inputs.judged_rows
+            self._asked = key, (targets[rows], halves(self.inputs.task.test, seed)[rows])
         return self._asked[1]
 
 
@@ -263,6 +263,19 @@ class _Pixels:
 
     def __getitem__(self, rows: Any) -> Tensor:
         return self.images[rows][:, : self.channels]
+
+
+class _Chosen:
+    """Some of the images, by their rows."""
+
+    def __init__(self, images: Any, rows: Tensor) -> None:
+        self.images, self.rows = images, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, part: Any) -> Tensor:
+        return self.images[self.rows[part]]
 
 
 class _Sliced:

@@ -150,12 +150,22 @@ class ImageEvidence:
         if item is None or not self.has_classes:
             return np.full(self.count, NO_CLASS, np.uint16), np.full(self.count, np.nan, np.float32)
         if target is not None:
-            said, bits = item.arrays["answers"][:, target], item.arrays["bits"][:, target]
+            said, bits = (self._on_all(item.arrays[name][:, target]) for name in ("answers", "bits"))
         else:
             scores = item.arrays["test_scores"]
             said = scores.argmax(1)
             bits = nll_bits(torch.from_numpy(scores), self.bench.task.test.labels).numpy()
         return said[: self.count].astype(np.uint16), bits[: self.count].astype(np.float32)
+
+    def _on_all(self, judged: np.ndarray) -> np.ndarray:
+        """What an evaluator said of the judged images, by the rows of all test images."""
+        rows = self.bench.inputs.judged_rows.numpy()
+        if len(judged) != len(rows):  # a reader of masks was asked about all
+            return judged
+        nothing = np.nan if judged.dtype.kind == "f" else NO_CLASS
+        whole = np.full(len(self.bench.task.test), nothing, judged.dtype)
+        whole[rows] = judged
+        return whole
 
     def values(self, chain: Chain) -> np.ndarray:
         """The values of a method under every metric, (metrics, replicates, n); NaN where there is none."""

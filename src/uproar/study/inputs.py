@@ -14,6 +14,7 @@ from uproar.estimators import Chain, estimators, read_chain
 from uproar.models import ModelSpec, build
 from uproar.models.output_kind import OutputKind
 from uproar.protocols import Masks, protocol_named
+from uproar.protocols.evaluator import judged_rows
 from uproar.protocols.mask_assignment import other_replicate
 from uproar.storage.store import Store
 from uproar.study.cell import Cell
@@ -64,6 +65,11 @@ class Inputs:
     def features(self) -> tuple[int, ...]:
         """The shape of what is ranked in an image."""
         return self.task.shape if self.setting.features == "channel" else self.task.shape[1:]
+
+    @functools.cached_property
+    def judged_rows(self) -> torch.Tensor:
+        """The rows of the test images that evaluators judge."""
+        return judged_rows(self.task.test, self.setting.evaluator_images)
 
     @functools.cached_property
     def stacks(self) -> bool:

@@ -1,4 +1,4 @@
-"""What is removed from the test images that an evaluator is asked about, for many cells at a time."""
+"""What is removed from the test images that an evaluator judges, for many cells at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Cut = tuple[ImageRanking, float]
 
 
 class JudgedMasks:
-    """The masks of all test images under some cells; what several cells need is made once.
+    """The masks of all judged images under some cells; what several cells need is made once.
 
     Those of the last cuts are held: the next cells may be other tests of them.
     """
@@ -41,15 +41,18 @@ class JudgedMasks:
 
     def _hold(self, cuts: Collection[Cut]) -> None:
         """Make the images' own masks at some cuts, the most important pixels, and forget those at others."""
-        test = self.inputs.task.test
+        rows = self.inputs.judged_rows
         self._shifted = {cut: masks for cut, masks in self._shifted.items() if cut in cuts}
-        self._own = {cut: self._own[cut] if cut in self._own else self.rankings.important(*cut, test) for cut in cuts}
+        self._own = {cut: self._own[cut] if cut in self._own else self._important(cut, rows) for cut in cuts}
+
+    def _important(self, cut: Cut, rows: Tensor) -> Tensor:
+        return self.rankings.important(*cut, self.inputs.task.test, rows)
 
     def _shift(self, cuts: Collection[Cut], seed: int) -> None:
         """Move the masks at some cuts to other places, all together."""
         missing = [cut for cut in cuts if cut not in self._shifted]
         if missing:
-            rows = torch.arange(len(self.inputs.task.test))
+            rows = self.inputs.judged_rows
             together = torch.cat([self._own[cut] for cut in missing])
             moved = self._random_blocks(seed).moved(together, rows.repeat(len(missing)))
             self._shifted.update(zip(missing, moved.split(len(rows)), strict=True))
@@ -65,4 +68,4 @@ class JudgedMasks:
         if masks.of == "shifted":
             return self._shifted[cut]
         donors = mask_donors(self.inputs.task.test, masks, seed)
-        return self._own[cut] if donors is None else self._own[cut][donors]
+        return self._own[cut] if donors is None else self._important(cut, donors[self.inputs.judged_rows])

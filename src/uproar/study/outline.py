@@ -119,7 +119,7 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
     judging = {seed: size.train * setting.evaluator_epochs(seed, size.shape, size.train) for seed in judges}
     trained = float(size.train * epochs + sum(judging.values()))
     explained, stored = _maps(study, size, cells, scores)
-    shown = _asked(cells) * size.test + _judged(study, size, scores)
+    shown = _asked(cells, size.test, setting.evaluator_images) + _judged(study, size, scores)
     forward = _forward(setting.model, size)
     passes = 3 * (trained + explained) + shown
     others = sum(3 * judging[s] * (_forward(setting.evaluator_model(s, size.shape), size) - forward) for s in judges)
@@ -130,22 +130,22 @@ def _of_setting(study: Study, setting: Setting, cells: list[Cell], scores: list[
         explained,
         float(shown),
         forward * passes + others,
-        stored + _answers(cells, size) + _values(scores, size),
+        stored + _answers(cells, size, setting.evaluator_images) + _values(scores, size),
         (size.missing,) if size.missing else (),
     )
 
 
-def _asked(cells: list[Cell]) -> int:
-    """Tests of a network with changed images: an evaluator answers for both targets at once."""
+def _asked(cells: list[Cell], images: int, most: int) -> int:
+    """Changed images that networks are asked about: an evaluator answers for both targets at once, of some images."""
     protocols = [(cell, protocol_named(cell.protocol)) for cell in cells]
     judged = {(c.estimator, p.keeps, p.test, p.reads_mask, c.fraction, c.seed) for c, p in protocols if p.evaluator}
-    return len(judged) + sum(not protocol.evaluator for _, protocol in protocols)
+    return min(images, most) * len(judged) + images * sum(not protocol.evaluator for _, protocol in protocols)
 
 
-def _answers(cells: list[Cell], size: TaskFacts) -> float:
+def _answers(cells: list[Cell], size: TaskFacts, most: int) -> float:
     """Bytes of what networks said of the test images: all class scores, of an evaluator bits and class."""
     judged = sum(protocol_named(cell.protocol).evaluator for cell in cells)
-    return float(size.test * (16 * judged + 2 * size.classes * (len(cells) - judged)))
+    return float(16 * min(size.test, most) * judged + 2 * size.test * size.classes * (len(cells) - judged))
 
 
 def _maps(study: Study, size: TaskFacts, cells: list[Cell], scores: list[ScoreCell]) -> tuple[float, float]:

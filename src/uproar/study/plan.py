@@ -197,7 +197,8 @@ def _cell_jobs(
             name = f"{place(bench.setting, cells[0].seed)}/{cells[0]} +{len(cells) - 1}"
             jobs.append(Job(name, "retrain", bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))
     for (kind, chain), cells in fixed.items():
-        cost = len(cells) * len(bench.task.test) / 3
+        images = len(bench.inputs.judged_rows) if kind == "judge" else len(bench.task.test)
+        cost = len(cells) * images / 3
         needs = network[kind] + _needed(bench, cells, explain_jobs)
         name = f"{place(bench.setting, cells[0].seed)}/{kind} {chain}"
         jobs.append(Job(name, kind, bench.setting, cells[0].seed, cells=tuple(cells), needs=needs, cost=cost))

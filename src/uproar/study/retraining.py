@@ -135,7 +135,8 @@ class Cells:
         """
         groups = list({self.keys.cell(cell): _kept_together(cell) for cell in cells}.values())
         test = self.inputs.task.test
-        whole = not test.streams and len(test) >= FEWEST  # fewer rows would have other bits alone than among others
+        many = len(self.inputs.judged_rows) >= FEWEST  # fewer rows would have other bits alone than among others
+        whole = many and not test.streams
         most = max(1, self.evaluators.masks_at_once // max(map(len, groups), default=1)) if whole else 1
         for part in spans(len(groups), most):
             asked, started = [cell for group in groups[part] for cell in group], time.perf_counter()

@@ -9,7 +9,7 @@ from uproar.data import tasks
 from uproar.estimators import Chain
 from uproar.expression import parse
 from uproar.models import ModelSpec
-from uproar.protocols.evaluator import begins_explained, default_architecture, evaluator_epochs
+from uproar.protocols.evaluator import JUDGED, begins_explained, default_architecture, evaluator_epochs
 from uproar.protocols.mask_assignment import FOLDS
 from uproar.removal.fill import fill_code
 from uproar.study.spec import Study
@@ -34,6 +34,7 @@ class Setting:
     device: str = "cpu"
     output: str = "auto"
     evaluator_models: tuple[str, ...] = ()
+    evaluator_images: int = JUDGED
 
     def evaluator_model(self, seed: int, shape: tuple[int, int, int]) -> str:
         """The architecture of a replicate's evaluator: seeds take them in turn, so that more seeds change none."""
