@@ -104,15 +104,11 @@ def _evaluator_frames(results: Results, names: Sequence[str]) -> Iterator[tuple[
 
 
 def _family_bits(bits: EvaluatorBits, names: Sequence[str]) -> EvaluatorBits:
-    """What the evaluators say of a family, its first rankings averaged to the baseline."""
+    """What the evaluators say of a family; its first ranking is the baseline, since evaluators judge one."""
 
     def of_family(cells: Mapping[tuple[str, bool], Numbers]) -> dict[tuple[str, bool], Numbers]:
-        kept = {(name, keeps): cells[name, keeps] for name in names[RANKINGS:] for keeps in (False, True)}
-        baseline = {
-            (BASELINE, keeps): np.mean([cells[name, keeps] for name in names[:RANKINGS]], axis=0)
-            for keeps in (False, True)
-        }
-        return {**baseline, **kept}
+        owners = {BASELINE: names[0], **{name: name for name in names[RANKINGS:]}}
+        return {(name, keeps): cells[own, keeps] for name, own in owners.items() for keeps in (False, True)}
 
     kinds = {BASELINE: "random", **dict.fromkeys(names[RANKINGS:], "method")}
     return EvaluatorBits(of_family(bits.own), of_family(bits.shifted), kinds)  # type: ignore[arg-type]
