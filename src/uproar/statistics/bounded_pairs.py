@@ -1,9 +1,9 @@
 """Differences of two methods under a metric with two bounds, where one varies more between replicates than the other.
 
 Between two bounds the replicates of a method that varies much have a long tail towards the middle, or lie at both ends.
-Few of them may all come from one end: the method then seems nearer to a bound, and calmer, than it is. Where two methods
-vary alike this leaves their difference. Where they do not, Student's interval of the difference is too short, and gets
-what the one that varies more may lie further away than the other (`surplus`).
+Few of them may all come from one end: the method then seems nearer to a bound, and calmer, than it is. Where two
+methods vary alike this leaves their difference. Where they do not, Student's interval of the difference is too short,
+and gets what the one that varies more may lie further away than the other (`surplus`).
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def surplus(first: Measurements, second: Measurements, limits: Limits) -> tuple[
     """
     span, spreads = limits[1] - limits[0], []
     for one in (first, second):
-        values, variance, images = one.components()
-        if len(values) < 2 or images < 2 or not math.isfinite(variance):
+        values, of_images, images = one.components()
+        if len(values) < 2 or images < 2 or not math.isfinite(of_images):
             return 0.0, 0.0
-        spreads.append(logit_spread(np.clip((values - limits[0]) / span, 0, 1), variance / span**2, images))
+        spreads.append(logit_spread(np.clip((values - limits[0]) / span, 0, 1), of_images / span**2, images))
     (mean, variance, logits), (other_mean, other_variance, other_logits) = spreads
     calm, wide = sorted((float(variance), float(other_variance)))
     calm = min(wide, calm * _largest_ratio(logits, other_logits))
