@@ -491,7 +491,7 @@ TABLES: Mapping[str, tuple[Callable[[np.random.Generator, int], None], float]] =
     "interim": (interim, 1 / 2),
     "pairs": (pairs, 1),
     "metrics": (metrics, 1 / 40),
-    "bounds": (near_a_bound, 1 / 5),
+    "bounds": (near_a_bound, 1 / 10),
     "single": (single_values, 2 / 5),
     "pipeline": (pipeline, 1 / 200),
 }
