@@ -92,8 +92,8 @@ def _largest_ratio(logits: Numbers, others: Numbers) -> float:
     same luck differ a little in spread, and hardly that two with luck of their own differ much.
     """
     n = len(logits)
-    if n < 3:  # two replicates are always correlated: the ratio of independent variances
-        return float(scipy.special.fdtri(n - 1, n - 1, VARY_ALIKE))
+    if n < 3:  # two replicates are always correlated: nothing shows that a difference in spread is chance
+        return 1.0
     own, other = logits - logits.mean(), others - others.mean()
     squares = float((own**2).sum() * (other**2).sum())
     unshared = max(1 - float((own * other).sum()) ** 2 / squares, 0.0) if squares > 0 else 1.0
