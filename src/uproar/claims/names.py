@@ -52,7 +52,7 @@ def read_limits(metric: str) -> tuple[float, float]:
 def gain_limits(*metrics_: str) -> tuple[float, float]:
     """The range of a difference of two values of the same metric, or of two of these.
 
-    >>> gain_limits("road", "insertion")
+    >>> gain_limits("insertion")
     (-1.0, 1.0)
     """
     low, high = zip(*map(read_limits, metrics_), strict=True)

@@ -65,7 +65,7 @@ def surplus(first: Measurements, second: Measurements, limits: Limits) -> tuple[
     >>> wide, calm = (Measurements(np.array([[r - 0.01, r + 0.01] for r in rows]))
     ...               for rows in ((0.99, 0.9, 0.98), (0.92, 0.93, 0.91)))
     >>> [round(one, 2) for one in (*surplus(wide, calm, (0, 1)), *surplus(calm, wide, (0, 1)))]
-    [0.14, 0.01, 0.01, 0.14]
+    [0.14, 0.0, 0.0, 0.14]
     >>> surplus(calm, calm, (0, 1))
     (0.0, 0.0)
     """

@@ -48,7 +48,7 @@ def logit_spread(shares: Numbers, image_variance: ArrayLike, images: int) -> tup
 
     >>> middle, variance, logits = logit_spread(np.array([0.97, 0.99, 0.95]), 0.0001, 200)
     >>> round(float(middle), 3), round(float(variance), 2), logits.round(1).tolist()
-    (0.968, 0.61, [3.4, 4.4, 2.9])
+    (0.968, 0.62, [3.4, 4.4, 2.9])
     """
     spread = _spread(shares, np.asarray(image_variance, dtype=float), images)
     inner = _inside(shares, images, spread)
