@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 
 from uproar.protocols import PROTOCOLS
 from uproar.results.study import Results
+from uproar.statistics.bounded_pairs import VARY_ALIKE
 from uproar.statistics.comparisons import compare_methods, method_differences
 from uproar.statistics.design import ALPHA, INTERIM_ANALYSES, random_ranking
-from uproar.statistics.intervals import UNLIMITED, Measurements, half_width
-from uproar.statistics.logit_scale import logit_mean
+from uproar.statistics.intervals import UNLIMITED, Measurements, half_width, standard_error
+from uproar.statistics.logit_scale import logit_half_width, logit_mean, logit_spread
 from uproar.statistics.multiple_testing import holm, interim_alpha
 from uproar.statistics.sequential import allow_for_stopping
-from uproar.statistics.student_t import t_quantile, two_sided_p
+from uproar.statistics.student_t import satterthwaite, t_quantile, two_sided_p
 from uproar.statistics.twoway import components, contrasts, pair_variance
 from uproar.statistics.verdicts import minimum_detectable
 
@@ -245,42 +246,114 @@ RARE: Mapping[str, Callable[[Array], Array]] = {
 VALUES: Mapping[str, Callable[[Array], Array]] = {**KINDS, **RARE}
 
 
-SHARED_LUCK = ((0.3, 0.9), (0.3, 0.0), (0.1, 0.9), (0.1, 0.0))
-"""By how much the replicates of the calmest of six methods vary, those of the others by up to 1, and what they share."""
+CORNERS: Mapping[str, Callable[[Array], Array]] = {
+    **{name: VALUES[name] for name in (*BOUNDED, *RARE)},
+    "bounded, mean .96, calm": lambda x: 1 / (1 + np.exp(-3.57 - x)),
+    "0 or 1, mean .3": lambda x: (x > 0.5244).astype(float),
+    "0 or 1, mean .5": lambda x: (x > 0).astype(float),
+    "bounded, two peaks": lambda x: 1 / (1 + np.exp(-6 * x)),
+}
+"""Values between 0 and 1: next to a bound, next to one and alike in all images, in the middle, at both ends."""
+SHARED_LUCK = (0.0, 0.9, 1.0)
+"""Which share of the luck of a replicate all methods have in common."""
 
 
 def near_a_bound(rng: np.random.Generator, studies: int) -> None:
-    """Pairs of methods with equal means next to a bound, whose replicates vary differently; then what is found."""
-    rows = []
-    for (least, shared), n, images in itertools.product(SHARED_LUCK, (3, 5), (20, 200)):
-        spread, cells = np.geomspace(least, 1, 6)[:, None, None], []
-        for name in filter(_bounded, VALUES):
-            values = (VALUES[name](_values(rng, spread, n, images, shared)) for _ in range(studies))
-            new, old = (np.stack(p) for p in zip(*map(_pair_p, values), strict=True))
-            cells.append(f"{rates(new)} ({rates(old)})")
-        rows.append([f"{least:g} to 1", f"{100 * shared:.0f} %", str(n), str(images), *cells])
-    heads = ["replicates vary by", "shared", "replicates", "images", *filter(_bounded, VALUES)]
-    print_table("Methods with equal means: any wrong verdict / worst miss, % (of Student's t)", heads, rows)
+    """Pairs of methods with equal means whose replicates vary differently; then what is found."""
+    for methods in (6, 2):
+        rows = []
+        for least, shared, n in itertools.product((0.1, 0.3), SHARED_LUCK, REPLICATES):
+            cells = []
+            for kind in CORNERS.values():
+                tests = [wrong_pairs(rng, kind, methods, least, shared, n, images, studies) for images in (20, 200)]
+                new, old = np.max(tests, 0)
+                cells.append(" / ".join(f"{100 * one:.1f}" for one in new) + f" ({100 * old[-1]:.1f})")
+            rows.append([f"{least:g} to 1", f"{100 * shared:.0f} %", str(n), *cells])
+        heads = ["replicates vary by", "shared", "replicates", *CORNERS]
+        title = f"{methods} methods with equal means, the worse of 20 and 200 images: any wrong verdict / worst miss, %"
+        print_table(f"{title} (worst miss of Student's t)", heads, rows)
     found_near_a_bound(rng, studies)
+
+
+def wrong_pairs(
+    rng: np.random.Generator,
+    kind: Callable[[Array], Array],
+    methods: int,
+    least: float,
+    shared: float,
+    n: int,
+    images: int,
+    studies: int,
+) -> Array:
+    """Of pairs without a difference, ours and by Student's t: studies with any wrong verdict, misses of the worst."""
+    spread, p = np.geomspace(least, 1, methods)[:, None, None], []
+    for start in range(0, studies, 200):
+        values = _values(rng, spread, n, images, shared, (min(200, studies - start),))
+        p.append(pairs_at_once(kind(values)))
+    new, old = (np.concatenate(one) for one in zip(*p, strict=True))
+    return np.array([[(holm(p) <= ALPHA).any(-1).mean(), (p <= ALPHA).mean(0).max()] for p in (new, old)])
 
 
 def found_near_a_bound(rng: np.random.Generator, studies: int) -> None:
     """One of six methods that vary alike differs: which share of its five pairs is decided."""
-    rows = []
-    for means, sd, n, images in itertools.product(((0.04, 0.1, 0.2), (0.3, 0.5, 0.7)), (1, 2), (3, 5), (20, 200)):
+    rows, everything = [], []
+    for means, sd, n, images in itertools.product(((0.04, 0.1, 0.2), (0.3, 0.5, 0.7)), (1, 2), REPLICATES, (20, 200)):
         cells = []
         for shared in (0.0, 0.9):
             found = []
             for mean, name, spread in itertools.product(means, SHIFTED, (0.1, 0.3, 0.6)):
                 levels = _levels(rng, SHIFTED[name], mean, sd, spread, images)
-                for _ in range(max(studies // 27, 1)):
-                    values = SHIFTED[name](_values(rng, np.full((6, 1, 1), spread), n, images, shared), levels)
-                    found.append([(holm(p)[[4, 8, 11, 13, 14]] <= ALPHA).mean() for p in _pair_p(values)])
+                many = (max(studies // 27, 1),)
+                values = SHIFTED[name](_values(rng, np.full((6, 1, 1), spread), n, images, shared, many), levels)
+                found.append([(holm(p)[:, [4, 8, 11, 13, 14]] <= ALPHA).mean() for p in pairs_at_once(values)])
+            everything += found
             new, old = 100 * np.mean(found, 0)
             cells.append(f"{new:.1f} ({old:.1f})")
         rows.append([f"{means[0]:g} to {means[-1]:g}", f"{sd} sd", str(n), str(images), *cells])
     heads = ["mean", "difference", "replicates", "images", "nothing shared", "90 % shared"]
     print_table("Methods that vary alike, one of six differs: pairs found, % (by Student's t)", heads, rows)
+    new, old = 100 * np.mean(everything, 0)
+    print(f"\nOn average {new:.1f} % are found, by Student's t {old:.1f} %.")
+
+
+def pairs_at_once(values: Array) -> tuple[Array, Array]:
+    """(studies, pairs) p values of (studies, methods, replicates, images) values: ours, and by Student's t alone.
+
+    The formulas of `method_differences` of a metric between 0 and 1, for all studies at once.
+    """
+    _, methods, n, images = values.shape
+    by_replicate, by_image = values.mean(3), values.mean(2)
+    parts = components(by_replicate) if methods > 2 else None
+    shares = np.moveaxis(by_replicate, 2, 0)
+    means, variances, logits = logit_spread(shares, by_image.var(2, ddof=1) / images, images)
+    new, old = [], []
+    for i, j in itertools.combinations(range(methods), 2):
+        gap, within = by_replicate[:, i] - by_replicate[:, j], (by_image[:, i] - by_image[:, j]).var(1, ddof=1) / images
+        if parts is None:
+            error, df = standard_error(gap.T, within, images)
+        else:
+            variance, df = satterthwaite(pair_variance(parts, gap, (i, j)), (within, images - 1))
+            error = np.sqrt(variance)
+        calm, wide = (pick(variances[:, i], variances[:, j]) for pick in (np.minimum, np.maximum))
+        calm = np.minimum(wide, calm * _alike(logits[..., i], logits[..., j]))
+        centre = scipy.special.logit((means[:, i] + means[:, j]) / 2)
+        halves = np.stack([logit_half_width(centre, one, n) for one in (wide, calm)])
+        difference = gap.mean(1)
+        further = np.where((difference > 0) == (variances[:, i] >= variances[:, j]), -1, 1) * halves
+        surplus = np.abs(np.subtract(*scipy.special.expit(centre + further)))
+        wider = np.hypot(error, surplus / t_quantile(df))
+        new.append(two_sided_p(difference, wider, df))
+        old.append(two_sided_p(difference, error, df))
+    return np.stack(new, 1), np.stack(old, 1)
+
+
+def _alike(logits: Array, others: Array) -> Array:
+    """The ratio of variances of (replicates, studies) logits that Pitman's and Morgan's test takes for one."""
+    n, one, two = len(logits), logits - logits.mean(0), others - others.mean(0)
+    squares = (one**2).sum(0) * (two**2).sum(0)
+    unshared = 1 - np.divide((one * two).sum(0) ** 2, squares, out=np.zeros_like(squares), where=squares > 0)
+    odds = scipy.special.stdtrit(n - 2, VARY_ALIKE) ** 2 / (n - 2) * np.maximum(unshared, 0)
+    return np.asarray(1 + 2 * odds + 2 * np.sqrt(odds * (odds + 1)))
 
 
 SHIFTED: Mapping[str, Callable[[Array, Array], Array]] = {
@@ -326,7 +399,7 @@ def single_values(rng: np.random.Generator, studies: int) -> None:
     sizes = ((3, 20), (3, 200), (3, 1000), (5, 200), (8, 200), (8, 1000))
     hard = [
         [f"{b}", name, *(_missed_text(rng, name, b, *size, studies) for size in sizes)]
-        for b, name in itertools.product((0.8, 1.2), filter(_bounded, VALUES))
+        for b, name in itertools.product((0.8, 1.2, 2.0), filter(_bounded, VALUES))
     ]
     heads = ["replicates vary by", "values", *(f"{n} × {images} images" for n, images in sizes)]
     print_table("Replicates that vary more than images and noise together: miss, % (of t-intervals)", heads, hard)
@@ -388,16 +461,19 @@ def _any_wrong(rng: np.random.Generator, spread: Array, n: int) -> bool:
     return bool((results.verdicts["side"] != 0).any())
 
 
-def _values(rng: np.random.Generator, spread: Array, n: int, images: int, shared: float = 0.0) -> Array:
+def _values(
+    rng: np.random.Generator, spread: Array, n: int, images: int, shared: float = 0.0, many: tuple[int, ...] = ()
+) -> Array:
     """Values (methods, replicates, images) with unit variance; replicates vary by `spread`, images by .5, both by .4.
 
-    `shared` is the share of the variance of replicates that is the same for all methods.
+    `shared` is the share of the variance of replicates that is the same for all methods; `many` are axes of studies.
     """
     methods = len(spread)
-    luck = math.sqrt(1 - shared) * rng.standard_normal((methods, n, 1))
-    luck = luck + math.sqrt(shared) * rng.standard_normal((1, n, 1)) if shared else luck
+    luck = math.sqrt(1 - shared) * rng.standard_normal((*many, methods, n, 1))
+    luck = luck + math.sqrt(shared) * rng.standard_normal((*many, 1, n, 1)) if shared else luck
     between = spread * luck if n > 1 else np.zeros((methods, 1, 1))
-    parts = between + rng.normal(0, 0.5, (methods, 1, images)) + rng.normal(0, 0.4, (methods, n, images))
+    parts = between + rng.normal(0, 0.5, (*many, methods, 1, images))
+    parts = parts + rng.normal(0, 0.4, (*many, methods, n, images))
     return np.asarray(parts / np.sqrt((spread**2 if n > 1 else 0 * spread) + 0.5**2 + 0.4**2))
 
 
@@ -415,7 +491,7 @@ TABLES: Mapping[str, tuple[Callable[[np.random.Generator, int], None], float]] =
     "interim": (interim, 1 / 2),
     "pairs": (pairs, 1),
     "metrics": (metrics, 1 / 40),
-    "bounds": (near_a_bound, 1 / 25),
+    "bounds": (near_a_bound, 1 / 10),
     "single": (single_values, 2 / 5),
     "pipeline": (pipeline, 1 / 200),
 }

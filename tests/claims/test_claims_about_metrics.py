@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from uproar.claims import judge
+from uproar.claims.evidence import ClaimEvidence
+from uproar.statistics.comparisons import method_differences
+from uproar.statistics.intervals import UNLIMITED, Measurements
 
-from .made import accuracies, results, scored
+from .made import MODEL, TASK, accuracies, results, scored
 
 HOLDS, FAILS, UNASKED = "holds", "does not hold here", "not asked"
 LEVELS = {"oracle": 0.0, **{f"degraded(kind=noise, level={level})": level for level in (0.25, 0.5, 1.0)}}
@@ -113,3 +116,20 @@ def test_metrics_that_disagree_are_resilient_and_react(agrees, reacts, outcome):
         values[metric, "degraded(kind=noise, level=0.1)"] = around(0.7 - reacts, seed=30 + i)
     states = outcomes(results(**scored(values)), "hedstrom2023")
     assert states == dict.fromkeys(("disagree", "resilient", "react"), outcome)
+
+
+@pytest.mark.parametrize("beyond", [0.0, 0.5])
+def test_the_difference_of_two_metrics_is_that_of_two_methods_between_the_same_bounds(beyond):
+    """Not Student's, which forgets that the one that varies more may lie further away; values beyond bounds have it."""
+    rng, luck = np.random.default_rng(0), {"insertion": [4.0, 2.0, 6.0], "insertion(fill=blur)": [2.5, 2.4, 2.6]}
+    values = {
+        (metric, "grad"): beyond + 1 / (1 + np.exp(-np.array(one)[:, None] - rng.normal(0, 0.1, (3, 50))))
+        for metric, one in luck.items()
+    }
+    evidence = ClaimEvidence(results(**scored(values)), TASK, MODEL)
+    measured = evidence.between(*luck, "grad", above=0.0).interval
+    methods = {metric: Measurements(v) for (metric, _), v in values.items()}
+    student, between = (method_differences(methods, [(*luck,)], limits)[*luck,] for limits in (UNLIMITED, (0.0, 1.0)))
+    expected = student if beyond else between
+    assert (measured.low, measured.high, measured.p) == pytest.approx((expected.low, expected.high, expected.p))
+    assert beyond or between.low < student.low - 0.1, "the situation is one where it matters"

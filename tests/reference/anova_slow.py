@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
-from reference.bounded_slow import half_images
+from reference.bounded_slow import half_images, skewed_half
 
 
 def curve_areas(rows, fractions):
@@ -133,8 +133,8 @@ def pair_over_images(values, first, second):
 
 
 def spread_near_bounds(values):
-    """(mean, variance of the replicates' logits) of values (replicates, images) between 0 and 1, half an image added at
-    either bound, with what replicates without a hit do not show."""
+    """(mean, variance of the replicates' logits, these logits) of values (replicates, images) between 0 and 1, half an
+    image added at either bound, with what replicates without a hit do not show."""
     n, images = values.shape
     means = [float(row.mean()) for row in values]
     mean = sum(means) / n
@@ -144,28 +144,47 @@ def spread_near_bounds(values):
     logits = [math.log(r / (1 - r)) for r in inner]
     unseen, most = 0.0, half_images(0.0, images, 1 / math.sqrt(n)) * min(1.0, phi * math.sqrt(n))
     for r, logit in zip(means, logits, strict=True):
-        unseen += min(half_images(r, images, phi), most) * logit**2 / 20
-    return sum(inner) / n, variance(logits) + unseen / n
+        unseen += min(half_images(r, images, phi), most) * logit**2 / 16
+    return sum(inner) / n, variance(logits) + unseen / n, logits
+
+
+def ratio_that_is_alike(logits, others):
+    """The largest ratio of the variances of two methods that the test of Pitman and Morgan, which asks whether sums and
+    differences are correlated, takes for one at a two-sided 50 %: found by trying, with the correlation as it is."""
+    n = len(logits)
+    if n == 2:
+        return 1.0
+    r = np.corrcoef(logits, others)[0, 1]
+
+    def statistic(ratio):  # of one method with this variance, one with variance 1, and their correlation
+        of_sum, of_difference = (ratio + 1 + sign * 2 * r * math.sqrt(ratio) for sign in (1, -1))
+        correlation = (ratio - 1) / math.sqrt(of_sum * of_difference)
+        return correlation * math.sqrt((n - 2) / max(1 - correlation**2, 1e-300))
+
+    return optimize.brentq(lambda ratio: statistic(ratio) - stats.t.ppf(0.75, n - 2), 1, 1e6, xtol=1e-13)
 
 
 def pair_between_bounds(values, first, second):
-    """The same as `pair_over_images` of values between 0 and 1, and how far a tail that was not drawn may reach."""
+    """The same as `pair_over_images` of values between 0 and 1, and how much further below and above it may lie because
+    one of the two varies more."""
     n = len(values[first])
-    (m, a), (k, b) = (spread_near_bounds(values[name]) for name in (first, second))
-    if max(a, b) <= stats.f.ppf(0.75, n - 1, n - 1) * min(a, b):
-        return *pair_over_images(values, first, second), 0.0
-    centre = math.log((m + k) / (2 - m - k))
-    ends = []
-    for v in (a, b):
-        factor = math.sqrt((1 + math.pi * v / 8) / (1 + math.pi * v * (n - 1) / stats.chi2.ppf(0.05, n - 1) / 8))
-        ends.append(1 / (1 + math.exp(-centre * factor)))
-    return *pair_over_images(values, first, second), ends[0] - ends[1]
+    (m, a, x), (k, b, y) = (spread_near_bounds(values[name]) for name in (first, second))
+    wide, calm = max(a, b), min(a, b)
+    calm = min(wide, ratio_that_is_alike(x, y) * calm)
+    middle = (m + k) / 2
+    centre = math.log(middle / (1 - middle))
+    below, above = [], []
+    for v in (wide, calm):
+        half = max(stats.t.ppf(0.975, n - 1) * math.sqrt(v / n), skewed_half(centre, v, n, 0.95))
+        below.append(middle - 1 / (1 + math.exp(half - centre)))
+        above.append(1 / (1 + math.exp(-half - centre)) - middle)
+    further = below[0] - below[1], above[0] - above[1]
+    return *pair_over_images(values, first, second), *(further if a > b else further[::-1])
 
 
-def t_test(difference, error, df, reach=0.0):
-    """(low, high, p) at 95 %; the interval is longer on the side of a tail."""
+def t_test(difference, error, df, below=0.0, above=0.0):
+    """(low, high, p) at 95 %; `below` and `above` say how much further the truth may lie on either side."""
     quantile = stats.t.ppf(0.975, df)
-    longer = max(quantile * error, math.hypot(stats.norm.ppf(0.975) * error, reach))
-    low, high = (longer if on_this_side else quantile * error for on_this_side in (reach < 0, reach > 0))
+    low, high = (math.sqrt((quantile * error) ** 2 + further**2) for further in (below, above))
     towards_zero = (low if difference > 0 else high) / quantile
     return difference - low, difference + high, 2 * stats.t.cdf(-abs(difference) / towards_zero, df)

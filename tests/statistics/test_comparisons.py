@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from reference.anova_slow import contrast, curve_areas, holm, pair
+from reference.anova_slow import contrast, curve_areas, holm, pair, pair_between_bounds, t_test
 from uproar.errors import BadInput
 from uproar.statistics.comparisons import (
     COLUMNS,
@@ -222,7 +222,7 @@ def test_false_verdicts_of_two_methods_over_replicates_and_images_stay_within_bo
     assert wrong <= stats.binom.ppf(0.999, sims, 0.05)
 
 
-def test_next_to_a_bound_the_side_of_a_tail_is_longer_and_what_varies_alike_is_as_without_bounds():
+def test_between_bounds_the_interval_allows_for_who_varies_more_and_what_varies_alike_is_as_without_bounds():
     rng = np.random.default_rng(0)
     logits = {"wide": np.array([4.0, 2.0, 6.0]), "calm": np.array([2.5, 2.4, 2.6]), "alike": np.array([2.1, 2.2, 2.3])}
     values = {k: 1 / (1 + np.exp(-v[:, None] - rng.normal(0, 0.1, (3, 50)))) for k, v in logits.items()}
@@ -231,14 +231,29 @@ def test_next_to_a_bound_the_side_of_a_tail_is_longer_and_what_varies_alike_is_a
     plain = method_differences(methods, pairs)
     bounded = method_differences(methods, pairs, (0.0, 1.0))
     wide, before = bounded["wide", "calm"], plain["wide", "calm"]
-    assert wide.value > 0 and wide.low < before.low and wide.high == before.high and wide.p > before.p
-    assert "next to a bound" in wide.note
+    assert wide.value > 0 and wide.p > before.p and wide.low < before.low
+    assert before.high < wide.high < before.high + (before.low - wide.low) / 2, "the tail is on the other side"
+    assert "varies more between the bounds" in wide.note
     assert bounded["calm", "wide"].high == pytest.approx(-wide.low) and bounded["calm", "wide"].p == wide.p
     assert bounded["calm", "alike"] == plain["calm", "alike"]
     scaled = {name: Measurements(2 * v - 1) for name, v in values.items()}
     assert method_differences(scaled, pairs, (-1.0, 1.0))["wide", "calm"].low == pytest.approx(2 * wide.low)
     one = {name: Measurements(v[:1]) for name, v in values.items()}
     assert method_differences(one, pairs, (0.0, 1.0)) == method_differences(one, pairs), "images alone as before"
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("kind", ["next to a bound", "0 or 1"])
+def test_pairs_between_bounds_by_hand(n, kind):
+    """Written out a second time, with the ratio of variances found by trying: two replicates have none."""
+    rng = np.random.default_rng(n)
+    logits = 2.0 + rng.normal(0, 1, (3, n, 1)) * np.array([0.1, 0.5, 2.0])[:, None, None] + rng.normal(0, 1, (3, n, 20))
+    tables = 1 / (1 + np.exp(-logits)) if kind == "next to a bound" else (logits > 0).astype(float)
+    values = dict(zip("abc", tables, strict=True))
+    found = method_differences({k: Measurements(v) for k, v in values.items()}, [("a", "c"), ("b", "a")], (0.0, 1.0))
+    for (first, second), one in found.items():
+        expected = t_test(*pair_between_bounds(values, first, second))
+        assert (one.low, one.high, one.p) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_question_about_one_method_is_corrected_over_its_pairs_alone():

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from uproar.claims.names import options_of, read_higher, without_options
+from uproar.claims.names import options_of, read_higher, read_limits, without_options
 from uproar.errors import NotApplicable
 from uproar.expression import parse
 from uproar.results.claim_outcome import Measure, Missing, Range
 from uproar.results.finding import Finding
 from uproar.statistics.areas import areas_of, tidy_curves
+from uproar.statistics.bounded_pairs import difference_between
 from uproar.statistics.comparisons import compare_rows
 from uproar.statistics.correlation import correlation_interval, pearson, spearman, spread_interval
 from uproar.statistics.design import BASELINE
@@ -272,17 +273,32 @@ class ClaimEvidence:
     def between(self, metric: str, other: str, estimator: str, **claimed: Unpack[Range]) -> Measure:
         """What an estimator gains by one metric instead of another of the same direction, image by image."""
         name = self.estimator(estimator)
-        gap = self.per_replicate(metric, name) - self.per_replicate(other, name)
-        if gap.count().sum() < 2:
+        values, others = self.per_replicate(metric, name), self.per_replicate(other, name)
+        if (values - others).count().sum() < 2:
             raise NotApplicable(f"{name} has no values of both {metric} and {other}")
+        low, high = zip(read_limits(metric), read_limits(other), strict=True)
         what = f"{name}: {metric} minus {other}, higher is better"
-        return self.over_images(what, gap, **claimed)
+        return self.over_images(what, values, minus=others, limits=(min(low), max(high)), **claimed)
 
     def over_images(
-        self, what: str, values: pd.DataFrame, *, limits: Limits = UNLIMITED, **claimed: Unpack[Range]
+        self,
+        what: str,
+        values: pd.DataFrame,
+        *,
+        minus: pd.DataFrame | None = None,
+        limits: Limits = UNLIMITED,
+        **claimed: Unpack[Range],
     ) -> Measure:
-        """The mean of one number per replicate (rows) and image (columns), which lies between the limits."""
-        interval = Measurements(values.to_numpy(dtype=float)).interval(limits=limits)
+        """The mean of one number per replicate (rows) and image (columns), which lies between the limits.
+
+        A difference of two such tables is to be given as both, `values` and `minus`: between limits its interval allows
+        for the one of the two that varies more between replicates, as that of two methods does.
+        """
+        if minus is None:
+            interval = Measurements(values.to_numpy(dtype=float)).interval(limits=limits)
+        else:
+            first, second = (Measurements(table.to_numpy(dtype=float)) for table in values.align(minus))
+            interval = difference_between(first, second, limits)
         return _measure(what, interval, "images", claimed)
 
     def line(self, what: str, x: pd.Series, y: pd.DataFrame, **claimed: Unpack[Range]) -> Measure:

@@ -19,7 +19,7 @@ import pandas as pd
 
 from uproar.errors import BadInput
 from uproar.statistics.areas import areas_of, tidy_curves
-from uproar.statistics.bounded_pairs import with_tail
+from uproar.statistics.bounded_pairs import with_surplus
 from uproar.statistics.design import ALPHA, BASELINE
 from uproar.statistics.intervals import ROUNDING, UNLIMITED, Interval, Limits, Measurements, nanmean, t_interval
 from uproar.statistics.multiple_testing import holm, sides
@@ -41,7 +41,7 @@ COLUMNS = {
     "n": "what was paired: replicates under a protocol, images under a metric",
     "replicates": "replicates in which both have a value",
     "note": "why there is no interval, how many times the pooled standard error is the one that the test uses, or how "
-    "many times one side of the interval is the other, next to a bound",
+    "many times Student's interval is as wide, where one of two varies more between the bounds of a metric",
 }
 """The columns of a table of comparisons."""
 _FIELDS = ("low", "high", "df", "p", "n", "replicates", "note")
@@ -122,8 +122,8 @@ def compare_methods(
     several, the variance between replicates is pooled over the methods as for protocols. Two methods alone have nothing
     to pool, and are tested as single values are (`intervals.cautious_df`). A
     statistic of the data set is compared by the same test with the variance of its difference over resamples of the
-    images. `unranked` says why a method is not ranked; `limits` are the range of the metric, near which a method that
-    varies more than another has a tail (`bounded_pairs.py`).
+    images. `unranked` says why a method is not ranked; `limits` are the range of the metric, between which a method
+    that varies more than another may lie further away than its replicates show (`bounded_pairs.py`).
     """
     pairs = method_differences(methods, itertools.combinations(methods, 2), limits)
     return comparison_table(pairs, higher_is_better, "images", unranked=unranked)
@@ -146,7 +146,7 @@ def method_differences(
         shared = int(np.isfinite(over_replicates).sum())
         return _noted(gap.interval((float(variance), float(df))), float(variance), parts, shared)
 
-    return {pair: with_tail(symmetric(*pair), methods[pair[0]], methods[pair[1]], limits) for pair in pairs}
+    return {pair: with_surplus(symmetric(*pair), methods[pair[0]], methods[pair[1]], limits) for pair in pairs}
 
 
 def gains(table: pd.DataFrame, pairs: Sequence[tuple[str, str]], sign: int) -> pd.DataFrame:

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from uproar.statistics.design import LEVEL
 from uproar.statistics.student_t import Numbers, cautious_df, t_quantile
 
-_UNSEEN = 1 / 20
-"""How much the logits of replicates without a hit may differ: their variance is a tenth of their squared distance from
-the middle, which is this times the variance of 2 that half images add to them."""
+_UNSEEN = 1 / 16
+"""How much the logits of replicates without a hit may differ: their variance is an eighth of their squared distance
+from the middle, which is this times the variance of 2 that half images add to them."""
 
 
 def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers, Numbers]:
@@ -41,19 +41,19 @@ def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple
     return np.asarray(scipy.special.logit(middle)), np.asarray(np.sqrt(within + between)), df
 
 
-def logit_spread(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers]:
-    """The mean over the first axis of shares of a range, and the variance of their logits over the replicates.
+def logit_spread(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers, Numbers]:
+    """The mean over the first axis of shares of a range, the variance of their logits over the replicates, and these.
 
-    Both with the half images of `logit_mean`, the variance with what replicates without a hit do not show.
+    All with the half images of `logit_mean`, the variance with what replicates without a hit do not show.
 
-    >>> middle, variance = logit_spread(np.array([0.97, 0.99, 0.95]), 0.0001, 200)
-    >>> round(float(middle), 3), round(float(variance), 2)
-    (0.968, 0.61)
+    >>> middle, variance, logits = logit_spread(np.array([0.97, 0.99, 0.95]), 0.0001, 200)
+    >>> round(float(middle), 3), round(float(variance), 2), logits.round(1).tolist()
+    (0.968, 0.62, [3.4, 4.4, 2.9])
     """
     spread = _spread(shares, np.asarray(image_variance, dtype=float), images)
     inner = _inside(shares, images, spread)
     hidden = _hidden(shares, inner, images, spread)
-    return np.asarray(inner.mean(0)), _variance_of_logits(inner, hidden)
+    return np.asarray(inner.mean(0)), _variance_of_logits(inner, hidden), np.asarray(scipy.special.logit(inner))
 
 
 def _spread(shares: Numbers, image_variance: Numbers, images: int) -> Numbers:
@@ -121,6 +121,15 @@ def _variance_of_logits(shares: Numbers, hidden: Numbers) -> Numbers:
     return np.asarray(logits.var(0, ddof=1) + _UNSEEN * (hidden * logits**2).mean(0))
 
 
+def logit_half_width(centre: ArrayLike, variance: ArrayLike, n: int) -> Numbers:
+    """Half width of the interval of a mean of n shares on the logit scale, from the variance of their logits.
+
+    The larger of Student's, on n - 1 degrees of freedom, and that of `_skewed_half_width`.
+    """
+    student = t_quantile(n - 1) * np.sqrt(np.asarray(variance, dtype=float) / n)
+    return np.asarray(np.maximum(student, _skewed_half_width(centre, variance, n)))
+
+
 def _skewed_half_width(centre: ArrayLike, variance: ArrayLike, n: int) -> Numbers:
     """Half width of the interval of a mean of n shares whose logits are normal, from the variance of these logits.
 
@@ -128,11 +137,11 @@ def _skewed_half_width(centre: ArrayLike, variance: ArrayLike, n: int) -> Number
     being known, with that of sigma, mu being known, by the root of the sum of squares, as Zou, Huo and Taleban do for
     the mean of lognormal values. The bound of sigma has all of the error: the other end hardly ever misses.
     """
-    towards_middle = np.asarray(centre) * (1 - tail_factor(variance, n))
+    towards_middle = np.asarray(centre) * (1 - _tail_factor(variance, n))
     return np.asarray(np.hypot(t_quantile(math.inf) * np.sqrt(np.asarray(variance) / n), towards_middle))
 
 
-def tail_factor(variance: ArrayLike, n: int) -> Numbers:
+def _tail_factor(variance: ArrayLike, n: int) -> Numbers:
     """By what the logit of a mean of n shares may shrink because their long tail was not drawn; 1 without variance.
 
     `variance` is that of the replicates' logits, and the bound of sigma its 95 % bound on n - 1 degrees of freedom.

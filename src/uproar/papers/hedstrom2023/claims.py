@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.names import options_of
+from uproar.claims.names import gain_limits, options_of, read_limits
 from uproar.claims.registry import claims_of, every, part
 from uproar.errors import NotApplicable
 from uproar.results.claim_outcome import Decision, Measure
@@ -51,7 +51,9 @@ def _resilience(evidence: ClaimEvidence, name: str) -> Measure:
     scores = (evidence.per_replicate(metric, evidence.estimator(n)) for n in (TRUTH, PERTURBED, BASELINE))
     truth, perturbed, random = scores
     what = f"{metric}: change by a random map minus change by minor noise"
-    return evidence.over_images(what, (truth - random).abs() - (truth - perturbed).abs(), above=0.0)
+    by_random, by_noise = ((truth - other).abs() for other in (random, perturbed))
+    limits = (0.0, gain_limits(metric)[1])
+    return evidence.over_images(what, by_random, minus=by_noise, limits=limits, above=0.0)
 
 
 @declare("react")
@@ -67,6 +69,5 @@ def _has(evidence: ClaimEvidence, metric: str) -> bool:
 def _reaction(evidence: ClaimEvidence, name: str) -> Measure:
     metric = evidence.metric(name)
     perturbed, random = (evidence.per_replicate(metric, evidence.estimator(n)) for n in (PERTURBED, BASELINE))
-    return evidence.over_images(
-        f"{metric}: minor noise against random, higher is better", perturbed - random, above=0.0
-    )
+    what = f"{metric}: minor noise against random, higher is better"
+    return evidence.over_images(what, perturbed, minus=random, limits=read_limits(metric), above=0.0)

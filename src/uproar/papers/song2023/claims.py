@@ -11,7 +11,7 @@ import pandas as pd
 from uproar.audits.filtered import SQUARES
 from uproar.audits.theorems import theorem_one, theorem_two
 from uproar.claims.evidence import ClaimEvidence
-from uproar.claims.names import without_options
+from uproar.claims.names import gain_limits, without_options
 from uproar.claims.registry import Test, claims_of, every, most, part
 from uproar.estimators import read_chain
 from uproar.expression import parse
@@ -94,7 +94,9 @@ def cam_roar(evidence: ClaimEvidence) -> Decision:
 
     return every(
         *(
-            evidence.over_replicates(f"{where}: {what}, accuracy", _apart(gain, how, name, others), above=0.0)
+            evidence.over_replicates(
+                f"{where}: {what}, accuracy", _mean(gain, how, others) - gain(name, how), above=0.0
+            )
             for what, how, name, others in _beside_cam(evidence, ROAR)
         ),
         *_unfiltered_beside_cam(evidence, ROAR),
@@ -112,7 +114,9 @@ def cam_road(evidence: ClaimEvidence) -> Decision:
 
     return every(
         *(
-            evidence.over_images(f"road: {what}", _apart(gain, how, name, others), above=0.0)
+            evidence.over_images(
+                f"road: {what}", _mean(gain, how, others), minus=gain(name, how), limits=gain_limits(road), above=0.0
+            )
             for what, how, name, others in _beside_cam(evidence)
         ),
         *_unfiltered_beside_cam(evidence),
@@ -137,9 +141,9 @@ def _unfiltered_beside_cam(evidence: ClaimEvidence, protocol: str | None = None)
     return lacking + [Missing(f"the study has no {how}(grad_cam)") for how in FILTERS if how not in there]
 
 
-def _apart(gain: Callable[[str, str], Gain], how: str, name: str, others: Sequence[str]) -> Gain:
-    gains = [gain(n, how) for n in others]
-    return sum(gains[1:], start=gains[0]) / len(gains) - gain(name, how)
+def _mean(gain: Callable[[str, str], Gain], how: str, names: Sequence[str]) -> Gain:
+    gains = [gain(n, how) for n in names]
+    return sum(gains[1:], start=gains[0]) / len(gains)
 
 
 def _at(rates: Sequence[float]) -> str:

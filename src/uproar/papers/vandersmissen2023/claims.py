@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from uproar.claims.evidence import ClaimEvidence
+from uproar.claims.names import gain_limits
 from uproar.claims.registry import Test, claims_of, every, if_applicable, most, part
 from uproar.errors import NotApplicable
 from uproar.estimators import read_chain
@@ -201,7 +202,8 @@ def _regions(kind: str, **claimed: Unpack[Range]) -> Test:
         parts = [part(evidence.between, region, pixel, n, **claimed) for n in SPARSE]
         if sparse and coarse:
             what = f"{region} minus {pixel}: {len(sparse)} sparse against {len(coarse)} coarse maps"
-            parts.append(evidence.over_images(what, gain(sparse) - gain(coarse), **claimed))
+            limits = gain_limits(region, pixel)
+            parts.append(evidence.over_images(what, gain(sparse), minus=gain(coarse), limits=limits, **claimed))
         return every(*parts, *evidence.absent(COARSE))
 
     return test
