@@ -96,9 +96,9 @@ def test_help_says_what_holds_without_weights_and_where_data_sets_are_looked_for
     monkeypatch.setenv("COLUMNS", "200")
     said = {
         "choose": "with images of your own, as it is built",
-        "data get": "then ./data and the user's cache",
+        "data get": "then ./data, then ~/.cache/uproar/data",
         "run": "without one, the evaluator, ROAR and KAR on digits",
-        "validate": "that on images up to 10×10 and above 64×64",
+        "validate": "but its own up to 10×10 and above 64×64 pixels",
     }
     for command, sentence in said.items():
         assert _exit_code([*command.split(), "--help"]) == 0
