@@ -80,11 +80,13 @@ def _bits(study: Study, bench: Bench, protocol: Protocol, name: str) -> Numbers:
 
 
 def _of_cell(bench: Bench, protocol: Protocol, cell: Cell) -> Numbers:
-    """Bits of the judged images; retrained networks and readers of masks were asked about all test images."""
-    item, rows = bench.cells.find(cell), bench.inputs.judged_rows.numpy()
+    """Bits of the judged images, also where a protocol asks about all test images."""
+    item, judged = bench.cells.find(cell), bench.inputs.judged_rows
     if item is None:
-        return np.full(len(rows), np.nan)
-    if not protocol.evaluator:
-        return nll_bits(torch.from_numpy(item.arrays["test_scores"]), bench.task.test.labels).numpy()[rows]
-    bits = np.asarray(item.arrays["bits"][:, target_index(protocol)], dtype=np.float64)
-    return bits[rows] if protocol.reads_mask else bits
+        return np.full(len(judged), np.nan)
+    bits = np.full(len(bench.task.test), np.nan)
+    if protocol.evaluator:
+        bits[bench.inputs.rows_asked(protocol)] = item.arrays["bits"][:, target_index(protocol)]
+    else:
+        bits[:] = nll_bits(torch.from_numpy(item.arrays["test_scores"]), bench.task.test.labels).numpy()
+    return bits[judged]

@@ -118,7 +118,8 @@ class Evaluators:
 
     def _fitting(self, network: nn.Module, images: Any) -> Any:
         """Images as the network takes them: without the mask where it has no channels for it."""
-        return images if self.sees_mask(network) else _Pixels(images, self.inputs.task.shape[0])
+        channels = self.inputs.task.shape[0]
+        return images if self.sees_mask(network) else _Read(len(images), lambda rows: images[rows][:, :channels])
 
     def sees_mask(self, network: nn.Module) -> bool:
         """Whether an evaluator has channels for the mask."""
@@ -159,7 +160,7 @@ class Evaluators:
 
     def scores(self, network: nn.Module, images: Any) -> Tensor:
         """An evaluator's scores of images, (n, classes, targets)."""
-        source = _Sliced(self._fitting(network, images))
+        source = _Read(len(images), self._fitting(network, images).__getitem__)
         return in_batches(lambda part: evaluator_scores(network, part), source, size=self.at_once)
 
     def evaluate(self, seed: int, removed: Sequence[Tensor]) -> list[Item]:
@@ -180,7 +181,9 @@ class Evaluators:
 
     def evaluate_alone(self, seed: int, images: Tensor | ChangedImages) -> Item:
         """What it says of the judged ones of test images that are changed already, or when they are read."""
-        return self._items(seed, self.scores(self.get(seed)[0], _Chosen(images, self.inputs.judged_rows)))[0]
+        rows = self.inputs.judged_rows
+        chosen = _Read(len(rows), lambda part: images[rows[part]])
+        return self._items(seed, self.scores(self.get(seed)[0], chosen))[0]
 
     def _items(self, seed: int, scores: Tensor) -> list[Item]:
         """What is kept of scores of all judged images, once or several times."""
@@ -220,14 +223,14 @@ def evaluation_items(scores: Tensor, targets: Tensor, factors: np.ndarray, half:
     ]
 
 
-def joined(items: Sequence[Item]) -> Item:
+def join_tests(items: Sequence[Item]) -> Item:
     """What an evaluator says under all tests of one score, in the order of `scored_together`, as it is kept."""
     arrays = {name: np.stack([item.arrays[name] for item in items]) for name in items[0].arrays}
     facts = {name: [item.facts[name] for item in items] for name in ("bits", "accuracy")}
     return Item(arrays, {"images": items[0].facts["images"], **facts})
 
 
-def part_of(item: Item, protocol: Protocol) -> Item:
+def one_test(item: Item, protocol: Protocol) -> Item:
     """What an evaluator says under one protocol, from what is kept: alone, or joined with others."""
     together = scored_together(protocol)
     if not together:
@@ -252,40 +255,14 @@ def target_index(protocol: Protocol) -> int:
     return 0 if protocol.target == "label" else 1
 
 
-class _Pixels:
-    """Images without the channels behind those of the task."""
+class _Read:
+    """Some images, of which `read` gives those of some rows; rows are a slice, a list or a tensor."""
 
-    def __init__(self, images: Any, channels: int) -> None:
-        self.images, self.channels = images, channels
+    def __init__(self, count: int, read: Callable[[Any], Tensor]) -> None:
+        self.count, self.read = count, read
 
     def __len__(self) -> int:
-        return len(self.images)
+        return self.count
 
     def __getitem__(self, rows: Any) -> Tensor:
-        return self.images[rows][:, : self.channels]
-
-
-class _Chosen:
-    """Some of the images, by their rows."""
-
-    def __init__(self, images: Any, rows: Tensor) -> None:
-        self.images, self.rows = images, rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, part: Any) -> Tensor:
-        return self.images[self.rows[part]]
-
-
-class _Sliced:
-    """Images that are read by slices or lists of rows."""
-
-    def __init__(self, images: Any) -> None:
-        self.images = images
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __getitem__(self, rows: Any) -> Tensor:
-        return self.images[torch.tensor(rows) if isinstance(rows, list) else rows]
+        return self.read(torch.tensor(rows) if isinstance(rows, list) else rows)

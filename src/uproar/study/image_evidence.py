@@ -132,9 +132,9 @@ class ImageEvidence:
 
     def answers(self, protocol: Protocol, chain: Chain) -> tuple[np.ndarray, np.ndarray]:
         """The same of the networks that judge a method under a protocol: (replicates, fractions, n)."""
-        target = target_index(protocol) if protocol.evaluator else None
+        judge = protocol if protocol.evaluator else None
         pairs = [
-            [self._said(self._cell(protocol, chain, fraction, seed), target) for fraction in self.study.fractions]
+            [self._said(self._cell(protocol, chain, fraction, seed), judge) for fraction in self.study.fractions]
             for seed in self.study.seeds
         ]
         said = np.stack([np.stack([one for one, _ in row]) for row in pairs])
@@ -145,27 +145,20 @@ class ImageEvidence:
         cell = Cell(setting.task, setting.model, chain.name, protocol.name, fraction, seed)
         return self.bench.cells.find(cell)
 
-    def _said(self, item: Item | None, target: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Classes and bits of every image in an item of predictions."""
+    def _said(self, item: Item | None, evaluator: Protocol | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Classes and bits of every image in an item of predictions; an evaluator was asked about some alone."""
+        images = len(self.bench.task.test)
+        said, bits = np.full(images, NO_CLASS, np.uint16), np.full(images, np.nan, np.float32)
         if item is None or not self.has_classes:
-            return np.full(self.count, NO_CLASS, np.uint16), np.full(self.count, np.nan, np.float32)
-        if target is not None:
-            said, bits = (self._on_all(item.arrays[name][:, target]) for name in ("answers", "bits"))
+            return said[: self.count], bits[: self.count]
+        if evaluator is not None:
+            rows, target = self.bench.inputs.rows_asked(evaluator), target_index(evaluator)
+            said[rows], bits[rows] = (item.arrays[name][:, target] for name in ("answers", "bits"))
         else:
             scores = item.arrays["test_scores"]
-            said = scores.argmax(1)
-            bits = nll_bits(torch.from_numpy(scores), self.bench.task.test.labels).numpy()
-        return said[: self.count].astype(np.uint16), bits[: self.count].astype(np.float32)
-
-    def _on_all(self, judged: np.ndarray) -> np.ndarray:
-        """What an evaluator said of the judged images, by the rows of all test images."""
-        rows = self.bench.inputs.judged_rows.numpy()
-        if len(judged) != len(rows):  # a reader of masks was asked about all
-            return judged
-        nothing = np.nan if judged.dtype.kind == "f" else NO_CLASS
-        whole = np.full(len(self.bench.task.test), nothing, judged.dtype)
-        whole[rows] = judged
-        return whole
+            said[:] = scores.argmax(1)
+            bits[:] = nll_bits(torch.from_numpy(scores), self.bench.task.test.labels).numpy()
+        return said[: self.count], bits[: self.count]
 
     def values(self, chain: Chain) -> np.ndarray:
         """The values of a method under every metric, (metrics, replicates, n); NaN where there is none."""

@@ -13,7 +13,7 @@ from uproar.errors import BadInput
 from uproar.estimators import Chain, estimators, read_chain
 from uproar.models import ModelSpec, build
 from uproar.models.output_kind import OutputKind
-from uproar.protocols import Masks, protocol_named
+from uproar.protocols import Masks, Protocol, protocol_named
 from uproar.protocols.evaluator import judged_rows
 from uproar.protocols.mask_assignment import other_replicate
 from uproar.storage.store import Store
@@ -70,6 +70,14 @@ class Inputs:
     def judged_rows(self) -> torch.Tensor:
         """The rows of the test images that evaluators judge."""
         return judged_rows(self.task.test, self.setting.evaluator_images)
+
+    def rows_asked(self, protocol: Protocol) -> torch.Tensor:
+        """The rows of the test images that a protocol asks about: those that evaluators judge, or all.
+
+        An evaluator that is helped by readers of masks is asked about all: each reader learns from half of them.
+        """
+        judges = protocol.evaluator and not protocol.reads_mask
+        return self.judged_rows if judges else torch.arange(len(self.task.test))
 
     @functools.cached_property
     def stacks(self) -> bool:

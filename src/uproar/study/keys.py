@@ -118,7 +118,7 @@ class Keys:
             helped = {"reader": READER} if protocol.reads_mask else {}
             asked = {"tested": protocol.test.of, "asks": self.evaluator(cell.seed), **helped}
             together = {"keeps": "both", "tested": list(SCORED)} if scored_together(protocol) else {}
-            return key_of("cell", {**inputs, **asked, **together, **self._judged(protocol)})
+            return key_of("cell", {**inputs, **asked, **together, **self._asked(protocol)})
         if not protocol.retrains:
             return key_of("cell", {**inputs, "asks": self.model(cell.seed)})
         if protocol.test.of != protocol.train.of:
@@ -127,11 +127,10 @@ class Keys:
             inputs["test order"] = self.ranking(test)
         return key_of("cell", {**self._data, **self._learning, **inputs, **self._training_changes(protocol)})
 
-    def _judged(self, protocol: Protocol) -> dict[str, Any]:
-        """Which test images are judged, where not all are; readers of masks learn from half of them and ask all."""
-        rows = self.inputs.judged_rows
-        whole = protocol.reads_mask or len(rows) == len(self.inputs.task.test)
-        return {} if whole else {"judged": len(rows)}
+    def _asked(self, protocol: Protocol) -> dict[str, Any]:
+        """How many test images an evaluator is asked about, where not all."""
+        rows = self.inputs.rows_asked(protocol)
+        return {} if len(rows) == len(self.inputs.task.test) else {"judged": len(rows)}
 
     def evaluator(self, seed: int) -> str:
         """The network that judges all estimators of a replicate: no estimator is part of it."""

@@ -30,7 +30,7 @@ from uproar.storage.store import Item
 from uproar.study.base_models import BaseModels, answer_facts, kept_scores
 from uproar.study.cell import Cell
 from uproar.study.changed_images import ChangedImages, changed_images
-from uproar.study.evaluators import Evaluators, joined, part_of
+from uproar.study.evaluators import Evaluators, join_tests, one_test
 from uproar.study.inputs import Inputs
 from uproar.study.judged_masks import JudgedMasks
 from uproar.study.keys import Keys
@@ -116,7 +116,7 @@ class Cells:
     def find(self, cell: Cell) -> Item | None:
         """The result of a cell, if the store has it, undamaged."""
         item = self.store.find("cell", self.keys.cell(cell))
-        return None if item is None else part_of(item, protocol_named(cell.protocol))
+        return None if item is None else one_test(item, protocol_named(cell.protocol))
 
     def _there(self, cell: Cell) -> bool:
         """Whether the store has the result of a cell, undamaged."""
@@ -147,7 +147,7 @@ class Cells:
             seconds, left = (time.perf_counter() - started) / len(asked), iter(items)
             for group in groups[part]:
                 own = [*itertools.islice(left, len(group))]
-                self._keep(group[0], joined(own) if len(own) > 1 else own[0], seconds)
+                self._keep(group[0], join_tests(own) if len(own) > 1 else own[0], seconds)
 
     def _companions(self, fresh: Mapping[str, Cell]) -> list[Cell]:
         """Other tests of the trainings that can be made from the same maps and are not there yet."""
