@@ -177,6 +177,7 @@ def test_evaluators_judge_some_images_of_many(tmp_path):
         )
         cells = [cell for cell in there if cell.protocol == protocol]
         assert cells and all(np.array_equal(there[cell], all_there[cell][images]) for cell in cells)
+    assert some.test_images == [30], "the page has one size of the test set"
     encoding = some.views[0].evaluator.encoding
     assert encoding["encoding"].notna().all()
 

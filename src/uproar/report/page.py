@@ -297,7 +297,6 @@ def _study_tiles(results: Results) -> list[tuple[str, str]]:
     """The size of the study in a few numbers."""
     cells, scores = results.own_cells, results.scores
     status = pd.concat([cells["status"], scores["status"]])
-    images = sorted({int(n) for t in (results.done, scores) for n in t["images"] if n > 0})
     estimators = {e for t in (results.table, scores) for e in t["estimator"]} - {*results.further_rankings}
     fractions = cells["fraction"].nunique()
     seeds = len({seed for t in (results.table, scores) for seed in t["seed"]})
@@ -308,7 +307,7 @@ def _study_tiles(results: Results) -> list[tuple[str, str]]:
         ("fractions", str(fractions), fractions or not metrics),
         ("metrics" if metrics != 1 else "metric", str(metrics), metrics),
         ("cells done", f"{int((status == 'done').sum())} of {len(status)}", True),
-        ("test images", listed([str(n) for n in images], 3) or NOTHING, True),
+        ("test images", listed([str(n) for n in results.test_images], 3) or NOTHING, True),
     ]
     return [(text, value) for text, value, there in tiles if there]
 

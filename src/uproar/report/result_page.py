@@ -96,7 +96,6 @@ def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
     """What was run, on what, how often, how long."""
     recorded, wall = results.provenance, results.provenance.get("wall", {})
     both = (results.own_cells, results.scores)
-    images = sorted({int(n) for t in (results.done, results.scores) for n in t["images"] if n > 0})
     status = pd.concat([t["status"] for t in both])
     return {
         "study": str(results.study.get("name", "study")),
@@ -107,7 +106,7 @@ def facts_of(results: Results, study: StudyText) -> dict[str, Any]:
         "weights": Path(str(results.study.get("weights") or "")).name,
         "estimators": len({e for t in both for e in t["estimator"]} - {*results.further_rankings}),
         "replicates": len({s for t in both for s in t["seed"]}),
-        "test_images": images,
+        "test_images": results.test_images,
         "cells": {str(k): int(v) for k, v in status.value_counts(sort=False).items()},
         "wall_seconds": wall.get("seconds", recorded.get("seconds")),
         "stopped_sessions": wall.get("begun", 1) - wall.get("ended", 1),

@@ -197,6 +197,15 @@ class Results:
         return self.table[self.table["status"] == "done"]
 
     @property
+    def test_images(self) -> list[int]:
+        """How many test images were asked about, by the protocol or metric of a task that asked about most.
+
+        Evaluators may judge fewer. Sizes that tasks share stand once, the smallest first.
+        """
+        asked = pd.concat([table[["task", "images"]] for table in (self.done, self.scores)])
+        return sorted({int(n) for n in asked.groupby("task", observed=True)["images"].max() if n > 0})
+
+    @property
     def own_cells(self) -> pd.DataFrame:
         """The cells of the study's grid, without the plain training that all curves start from."""
         return self.table[~is_plain(self.table, self.protocols)]
