@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from uproar.estimators import estimators
@@ -112,13 +113,17 @@ class Keys:
         return self._cells[known]
 
     def _cell(self, cell: Cell) -> str:
-        protocol, (train, test) = protocol_named(cell.protocol), self.inputs.rankings_of(cell)
+        protocol = protocol_named(cell.protocol)
+        together = scored_together(protocol)
+        if together and protocol != together[0]:  # one result: its key is found once
+            return self.cell(replace(cell, protocol=together[0].name))
+        train, test = self.inputs.rankings_of(cell)
         inputs = self._removal(cell, protocol, train if protocol.retrains else test)
         if protocol.evaluator:  # both targets are kept in one result, and the tests of one score
             helped = {"reader": READER} if protocol.reads_mask else {}
             asked = {"tested": protocol.test.of, "asks": self.evaluator(cell.seed), **helped}
-            together = {"keeps": "both", "tested": list(SCORED)} if scored_together(protocol) else {}
-            return key_of("cell", {**inputs, **asked, **together, **self._asked(protocol)})
+            scored = {"keeps": "both", "tested": list(SCORED)} if together else {}
+            return key_of("cell", {**inputs, **asked, **scored, **self._asked(protocol)})
         if not protocol.retrains:
             return key_of("cell", {**inputs, "asks": self.model(cell.seed)})
         if protocol.test.of != protocol.train.of:

@@ -16,9 +16,9 @@ from uproar.batches import spans
 from uproar.data import Split
 from uproar.errors import NotApplicable
 from uproar.models import build, build_for_input
-from uproar.models.batch_invariance import FEWEST
 from uproar.models.forward import read_by
 from uproar.models.output_kind import require_kind
+from uproar.models.row_products import FEWEST
 from uproar.protocols import PROTOCOLS, Protocol, protocol_named
 from uproar.protocols.catalogue import scored_together
 from uproar.protocols.mask_assignment import RandomBlocks, mask_donors
