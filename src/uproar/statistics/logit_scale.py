@@ -108,8 +108,8 @@ def _hidden(shares: Numbers, inner: Numbers, images: int, spread: Numbers) -> Nu
 def _undrawn_half_width(mean: Numbers, hidden: Numbers) -> Numbers:
     """How far a mean over n replicates may lie towards the middle, on the logit scale, by what none of them is.
 
-    If a part 1 - .05^(1/n) of all replicates had every hit, n replicates would have none of that part in 5 % of studies.
-    Replicates without a hit do not speak against it, and count as far as they are such (`hidden` is 2 then).
+    If a part 1 - .05^(1/n) of all replicates had every hit, n replicates would hold none of that part in 5 % of
+    studies. Replicates without a hit do not speak against it, and count as far as they are such (`hidden` is 2 then).
     """
     nearer = np.minimum(mean, 1 - mean)
     silent = np.minimum(hidden / _NO_HIT, 1.0).mean(0)
