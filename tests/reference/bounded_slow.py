@@ -28,13 +28,17 @@ def bounded_mean(values, level=0.95):
         logits = [math.log(v / (1 - v)) for v in replicate]
         delta = np.var(replicate, ddof=1) / n / slope**2
         variance = np.var(logits, ddof=1)
-        unseen = 0.0  # how much replicates without a hit may differ, on average
+        unseen, silent = 0.0, 0.0  # how much replicates without a hit may differ on average, and how many they are
         for before, logit in zip(plain, logits, strict=True):
             added = min(half_images(before, images, spread), most * min(1.0, spread * math.sqrt(n)))
             unseen += added * logit**2 / 16 / n
+            silent += min(added / 2, 1) / n
         skewed = skewed_half(math.log(middle / (1 - middle)), variance + unseen, n, level)
         t = stats.t.ppf((1 + level) / 2, n - 1)
         half += max(t**2 * delta, t**2 * variance / n, skewed**2)
+        nearer = min(middle, 1 - middle)
+        end = nearer + (1 - nearer) * (1 - (1 - level) ** (1 / n)) * silent  # a part of all replicates that none is of
+        half = max(half, (math.log(end / (1 - end)) - math.log(nearer / (1 - nearer))) ** 2)
     centre = math.log(middle / (1 - middle))
     ends = [1 / (1 + math.exp(-centre - side * math.sqrt(half))) for side in (-1, 1)]
     return min(ends[0], mean), max(ends[1], mean)

@@ -23,8 +23,9 @@ from uproar.statistics.design import LEVEL
 from uproar.statistics.logit_scale import logit_mean
 from uproar.statistics.student_t import Numbers, cautious_df, satterthwaite, t_quantile, two_sided_p
 
-Scale = Literal["linear", "fisher", "logit"]
-"""On which scale an interval is symmetric: the estimate's own, arctanh of a correlation, the logit between limits."""
+Scale = Literal["linear", "fisher", "logit", "angle"]
+"""On which scale an interval is symmetric: the estimate's own, arctanh of a correlation, the logit between limits, the
+arcsine of the correlation behind a signed R²."""
 Limits = tuple[float, float]
 UNLIMITED: Limits = (-math.inf, math.inf)
 _NEAR_ONE = 1 - 1e-12
@@ -49,10 +50,21 @@ def _from_logit(value: float, limits: Limits) -> float:
     return limits[0] + (limits[1] - limits[0]) * float(scipy.special.expit(value))
 
 
+def to_angle(value: float) -> float:
+    """The arcsine of a correlation, of its square with the correlation's sign."""
+    return math.copysign(math.asin(math.sqrt(min(abs(value), 1.0))), value)
+
+
+def _from_angle(angle: float) -> float:
+    correlation = math.sin(min(max(angle, -math.pi / 2), math.pi / 2))
+    return correlation * abs(correlation)
+
+
 _SCALES: dict[Scale, tuple[Callable[[float, Limits], float], Callable[[float, Limits], float]]] = {
     "linear": (lambda value, _: value, lambda value, _: value),
     "fisher": (lambda value, _: float(to_fisher(value)), lambda value, _: math.tanh(value)),
     "logit": (_to_logit, _from_logit),
+    "angle": (lambda value, _: to_angle(value), lambda angle, _: _from_angle(angle)),
 }
 """To the scale, and back; the second argument is the range of what is estimated."""
 

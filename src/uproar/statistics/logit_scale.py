@@ -15,9 +15,11 @@ from numpy.typing import ArrayLike
 from uproar.statistics.design import LEVEL
 from uproar.statistics.student_t import Numbers, cautious_df, t_quantile
 
+_NO_HIT = 2.0
+"""What half images add to the variance of the logit of a replicate without a hit."""
 _UNSEEN = 1 / 16
 """How much the logits of replicates without a hit may differ: their variance is an eighth of their squared distance
-from the middle, which is this times the variance of 2 that half images add to them."""
+from the middle, which is this times the variance (`_NO_HIT`) that half images add to them."""
 
 
 def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple[Numbers, Numbers, Numbers]:
@@ -35,8 +37,11 @@ def logit_mean(shares: Numbers, image_variance: ArrayLike, images: int) -> tuple
     within = (images - 1) * images * variance / total / (middle * (1 - middle)) ** 2
     added = _added_variance(mean, middle, images, spread)
     within = within + np.minimum(added, _most_added(images, len(shares)))
-    hidden = _hidden(shares, inner, images, spread)
-    between = _logit_variance(inner, hidden) if len(shares) > 1 else np.zeros_like(within)
+    between = np.zeros_like(within)
+    if len(shares) > 1:
+        hidden = _hidden(shares, inner, images, spread)
+        rest = _undrawn_half_width(middle, hidden) ** 2 - t_quantile(images - 1) ** 2 * within
+        between = np.maximum(_logit_variance(inner, hidden), rest / t_quantile(len(shares) - 1) ** 2)
     df = cautious_df((within, images - 1), (between, max(len(shares) - 1, 1)))
     return np.asarray(scipy.special.logit(middle)), np.asarray(np.sqrt(within + between)), df
 
@@ -98,6 +103,18 @@ def _hidden(shares: Numbers, inner: Numbers, images: int, spread: Numbers) -> Nu
     calm = np.minimum(spread * math.sqrt(len(shares)), 1.0)
     most = _most_added(images, len(shares)) * calm
     return np.asarray(np.minimum(_added_variance(shares, inner, images, spread), most))
+
+
+def _undrawn_half_width(mean: Numbers, hidden: Numbers) -> Numbers:
+    """How far a mean over n replicates may lie towards the middle, on the logit scale, by what none of them is.
+
+    If a part 1 - .05^(1/n) of all replicates had every hit, n replicates would hold none of that part in 5 % of
+    studies. Replicates without a hit do not speak against it, and count as far as they are such (`hidden` is 2 then).
+    """
+    nearer = np.minimum(mean, 1 - mean)
+    silent = np.minimum(hidden / _NO_HIT, 1.0).mean(0)
+    part = -math.expm1(math.log1p(-LEVEL) / len(hidden))
+    return np.asarray(scipy.special.logit(nearer + (1 - nearer) * part * silent) - scipy.special.logit(nearer))
 
 
 def _logit_variance(shares: Numbers, hidden: Numbers) -> Numbers:
