@@ -157,7 +157,10 @@ def _pieces(handles: list[int], pid: int, timeout: float) -> Iterator[tuple[int,
 
 def _load_everything() -> None:
     """Import what commands import when they need it, so that no command has to."""
-    import scipy.stats  # noqa: F401
+    import numba
+    import pyarrow.parquet
+    import scipy.stats
+    import torch.utils.flop_counter  # noqa: F401
 
     import uproar.report.page
     import uproar.report.printing
@@ -165,6 +168,10 @@ def _load_everything() -> None:
     from uproar.cli.listings import listings_text
 
     listings_text()  # loads every estimator, metric, audit, claim, …
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests import bitmaps
+
+    bitmaps.leave_out()
 
 
 def _serve(handle: int) -> None:
