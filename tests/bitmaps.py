@@ -1,6 +1,6 @@
 """Bitmaps of reports in tests that do not look at them: a figure is drawn as SVG, and its PNG file is one white pixel.
 
-Both are drawn from the same lines and words; a bitmap takes twice the time of the rest. The tests of reports and of
+Both are drawn from the same lines and words; a bitmap takes twice the time of the rest. The tests of figures and of
 results draw everything, as do the programs that tests start as processes of their own.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==")
+LOOKED_AT = ("test_audits", "test_figures", "test_papers", "test_printing", "test_report", "test_score_report")
+"""Files of tests/report in which bitmaps are drawn."""
 drawn = False
 """Whether bitmaps are drawn at present."""
 
