@@ -167,7 +167,7 @@ def _load_everything() -> None:
     import numba  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import scipy.stats  # noqa: F401
-    import torch.utils.flop_counter  # noqa: F401
+    import torch._dynamo  # noqa: F401  # counting operations does
 
     import uproar.report.page
     import uproar.report.printing
