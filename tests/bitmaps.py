@@ -1,6 +1,6 @@
 """Bitmaps of reports in tests that do not look at them: a figure is drawn as SVG, and its PNG file is one white pixel.
 
-Both are drawn from the same lines and words; a bitmap takes twice the time of the rest. The tests of figures and of
+Both are drawn from the same lines and words; bitmaps take half of the time of drawing. The tests of figures and of
 results draw everything, as do the programs that tests start as processes of their own.
 """
 
