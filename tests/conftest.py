@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import tests.typecheck  # noqa: F401  # before the package is imported
+from tests import bitmaps
 from tests.cli.terminal import Commands
 
 collect_ignore = ["misbehaving.py"]  # loading it declares what a plug-in may not do
@@ -26,6 +27,12 @@ sys.dont_write_bytecode = False  # the programs that tests start need not compil
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="uproar-tests-")  # the user's own key is left alone
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
+bitmaps.leave_out()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    bitmaps.drawn = item.path.parent.name == "results" or item.path.stem in bitmaps.LOOKED_AT
 
 
 class Golden:

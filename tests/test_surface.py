@@ -55,10 +55,10 @@ def test_a_module_without_a_layer_fails_the_check(tmp_path):
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
-def test_examples_run(example, tmp_path):
-    process = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    assert process.stdout
+def test_examples_run(example, tmp_path, commands):
+    done = commands.piped([], tmp_path, script=str(example))
+    assert done.code == 0, done.errors
+    assert done.text
 
 
 def test_version_and_changelog_agree():

@@ -54,7 +54,7 @@ EVERYWHERE = {
 
 COMPUTED = {
     "make demo": ["run", *TINY, "--estimators", "random,grad", "--out", "runs/demo"],
-    "uproar run study.toml": [],
+    "uproar run study.toml": ["--jobs", "1"],
     'uproar run --model net.py:build --plugin my_method.py --estimators "random,my_method,sg_sq(grad)"': [
         *SMALL_NET,
         "--estimators",

@@ -14,6 +14,7 @@ import json
 import os
 import pty
 import re
+import runpy
 import select
 import signal
 import socket
@@ -101,12 +102,16 @@ class Commands:
         interrupt: str = "",
         timeout: float = 240,
         variables: dict[str, str] | None = None,
+        script: str = "",
     ) -> Shown:
-        """A command whose output and errors go into pipes; `interrupt` is a pattern in the errors to stop it at."""
+        """A command whose output and errors go into pipes; `interrupt` is a pattern in the errors to stop it at.
+
+        With the path of a `script`, that is run in the place of the program.
+        """
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         nothing = os.open(os.devnull, os.O_RDONLY)
-        pid = self._start(arguments, folder, {"TERM": term, **(variables or {})}, [nothing, out_end, err_end])
+        pid = self._start(arguments, folder, {"TERM": term, **(variables or {})}, [nothing, out_end, err_end], script)
         for handle in (nothing, out_end, err_end):
             os.close(handle)
         shown = Shown(-1, "")
@@ -123,8 +128,10 @@ class Commands:
         shown.code = self._code()
         return shown
 
-    def _start(self, arguments: Sequence[str], folder: Path, environment: dict, handles: list[int]) -> int:
-        asked = {"arguments": list(arguments), "folder": str(folder), "environment": environment}
+    def _start(
+        self, arguments: Sequence[str], folder: Path, environment: dict, handles: list[int], script: str = ""
+    ) -> int:
+        asked = {"arguments": list(arguments), "folder": str(folder), "environment": environment, "script": script}
         content = json.dumps(asked).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", handles))]
         self.socket.sendmsg([struct.pack("I", len(content)) + content], rights)
@@ -157,7 +164,10 @@ def _pieces(handles: list[int], pid: int, timeout: float) -> Iterator[tuple[int,
 
 def _load_everything() -> None:
     """Import what commands import when they need it, so that no command has to."""
+    import numba  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
     import scipy.stats  # noqa: F401
+    import torch._dynamo  # noqa: F401  # counting operations does
 
     import uproar.report.page
     import uproar.report.printing
@@ -165,6 +175,10 @@ def _load_everything() -> None:
     from uproar.cli.listings import listings_text
 
     listings_text()  # loads every estimator, metric, audit, claim, …
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests import bitmaps
+
+    bitmaps.leave_out()
 
 
 def _serve(handle: int) -> None:
@@ -211,7 +225,12 @@ def _become(asked: dict, handles: list[int]) -> None:
 
         console.output.__init__()  # type: ignore[misc]  # looks at the terminal it has now
         console.errors.__init__(stderr=True)  # type: ignore[misc]
-        main(asked["arguments"])
+        if asked["script"]:
+            sys.path[0] = str(Path(asked["script"]).parent)
+            runpy.run_path(asked["script"], run_name="__main__")
+            code = 0
+        else:
+            main(asked["arguments"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:

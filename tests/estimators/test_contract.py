@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -55,27 +56,35 @@ def maps(model, task, name, rows=slice(0, 6), **options):
         pytest.skip(str(reason))
 
 
+@pytest.fixture(scope="module")
+def whole(model, task):
+    """`whole(name)`: the maps of six images at once, computed when they are first asked for."""
+    return functools.cache(lambda name: maps(model, task, name, batch_size=512))
+
+
 @pytest.mark.parametrize("name", MAPS + WRAPPED)
-def test_a_map_is_finite_and_has_the_images_rows_and_columns(name, model, task):
-    a = maps(model, task, name)
+def test_a_map_is_finite_and_has_the_images_rows_and_columns(name, whole):
+    a = whole(name)
     assert a.shape in ((6, 3, 16, 16), (6, 1, 16, 16))
     assert torch.isfinite(a).all()
     assert a.dtype == torch.float32
 
 
 @pytest.mark.parametrize("name", MAPS + WRAPPED)
-def test_a_map_depends_neither_on_the_batch_nor_on_the_samples_around_it(name, model, task):
-    whole = maps(model, task, name, batch_size=512)
-    assert torch.equal(whole, maps(model, task, name, batch_size=4))
-    assert torch.equal(whole[3:], maps(model, task, name, slice(3, 6), batch_size=1))
+def test_a_map_depends_neither_on_the_batch_nor_on_the_samples_around_it(name, whole, model, task):
+    a = whole(name)
+    assert torch.equal(a, maps(model, task, name, batch_size=4))
+    assert torch.equal(a[3:], maps(model, task, name, slice(3, 6), batch_size=1))
 
 
 @pytest.mark.parametrize("name", MAPS + WRAPPED)
-def test_the_same_seed_gives_the_same_map_and_the_global_generator_is_left_alone(name, model, task):
+def test_the_same_seed_gives_the_same_map_and_the_global_generator_is_left_alone(name, whole, model, task):
+    a = whole(name)
     before = torch.random.get_rng_state()
-    a = maps(model, task, name, slice(0, 2))
     torch.rand(3)
-    assert torch.equal(a, maps(model, task, name, slice(0, 2)))
+    drawn = torch.random.get_rng_state()
+    assert torch.equal(a[:2], maps(model, task, name, slice(0, 2)))
+    assert torch.equal(drawn, torch.random.get_rng_state())
     torch.random.set_rng_state(before)
 
 

@@ -5,6 +5,7 @@ A distribution is a list of outcomes with their probabilities; an outcome gives 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import defaultdict
@@ -81,7 +82,8 @@ def theorem_two() -> dict[str, float]:
     }
 
 
-def theorem_one() -> dict[str, float]:
+@functools.cache
+def theorem_one() -> Mapping[str, float]:
     """Theorem 3.1 for every way to post-process four attributions: the largest gain, in bits.
 
     The explainer's attribution depends on Z and on the image. No processing of the attribution alone may raise what it

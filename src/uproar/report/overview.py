@@ -7,6 +7,7 @@ does not hold, or holds for another reason than it seems: the tables link to it,
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -48,6 +49,20 @@ class KeptStudy:
         """One per claim, task and model."""
         each = self.claims.drop_duplicates(["claim", "task", "model"])
         return [str(outcome) for outcome in each["outcome"]]
+
+    @functools.cached_property
+    def asked(self) -> Mapping[str, list[pd.Series]]:
+        """By claim, whole or in part, that was asked: the deciding number of every task and model."""
+        asked: dict[str, list[pd.Series]] = {}
+        deciding = self.claims[self.claims["decides"].astype(bool)]
+        for _, row in deciding.drop_duplicates(["claim", "task", "model"]).iterrows():
+            asked.setdefault(str(row["claim"]), []).append(row)
+        return asked
+
+    @functools.cached_property
+    def named(self) -> Mapping[str, pd.Series]:
+        """By claim: its first row."""
+        return {str(row["claim"]): row for _, row in self.claims.drop_duplicates("claim").iterrows()}
 
 
 def kept_in(folder: Path) -> list[KeptStudy]:
@@ -148,12 +163,7 @@ def _counts(studies: Sequence[KeptStudy]) -> str:
 def _asked(paper: str, studies: Sequence[KeptStudy]) -> list[tuple[KeptStudy, pd.Series]]:
     """The deciding number of every claim of a paper that was asked, whole or in part, in the paper's order."""
     names = [name for claim in claims_named([paper]) for name in (claim.name, in_part(claim.name))]
-    asked = []
-    for name in names:
-        for one in studies:
-            rows = one.claims[(one.claims["claim"] == name) & one.claims["decides"].astype(bool)]
-            asked += [(one, row) for _, row in rows.drop_duplicates(["task", "model"]).iterrows()]
-    return asked
+    return [(one, row) for name in names for one in studies for row in one.asked.get(name, ())]
 
 
 def _unasked(paper: str, studies: Sequence[KeptStudy]) -> list[pd.Series]:
@@ -162,9 +172,8 @@ def _unasked(paper: str, studies: Sequence[KeptStudy]) -> list[pd.Series]:
     unasked: dict[str, pd.Series] = {}
     for claim in claims_named([paper]):
         for one in studies:
-            rows = one.claims[one.claims["claim"] == claim.name]
-            if len(rows) and claim.name not in asked:
-                unasked.setdefault(claim.name, rows.iloc[0])
+            if claim.name in one.named and claim.name not in asked:
+                unasked.setdefault(claim.name, one.named[claim.name])
     return list(unasked.values())
 
 

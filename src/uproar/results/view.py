@@ -102,8 +102,16 @@ class StudyView:
 
     def accuracy(self, protocol: str, estimator: str) -> pd.DataFrame:
         """Accuracy by replicate (rows) and fraction (columns), plain training included; whole columns only."""
-        rows = self.cells[(self.cells["protocol"] == protocol) & (self.cells["estimator"] == estimator)]
-        return rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
+        key = (protocol, estimator)
+        if key not in self._accuracies:
+            rows = self.cells[(self.cells["protocol"] == protocol) & (self.cells["estimator"] == estimator)]
+            self._accuracies[key] = rows.pivot(index="seed", columns="fraction", values="accuracy").dropna(axis=1)
+        return self._accuracies[key].copy()
+
+    @functools.cached_property
+    def _accuracies(self) -> dict[tuple[str, str], pd.DataFrame]:
+        """Those asked for so far: claims and figures ask for the same many times."""
+        return {}
 
     @functools.cached_property
     def remarks(self) -> Mapping[str, str]:
