@@ -62,6 +62,9 @@ NULLS: Mapping[str, Mapping[str, object]] = {
     "3 rows, one 5.6× as noisy": {"spread": noisy(5.6, rows=3)},
     "20 rows, spreads from 1 to 5.6": {"spread": np.geomspace(1, 5.6, 20)},
     "one row": {"spread": np.ones(1)},
+    "families of 5 and 5, correlation .95": {"families": (5, 5), "correlation": 0.95},
+    "families of 8 and 8, correlation .9": {"families": (8, 8), "correlation": 0.9},
+    "families of 4, 3 and 3, correlation .95": {"families": (4, 3, 3), "correlation": 0.95},
     "3 random rankings": {"rankings": 3},
     "3 random rankings, correlation .9": {"rankings": 3, "correlation": 0.9},
     "3 random rankings, one row 5.6× as noisy": {"rankings": 3, "spread": noisy(5.6)},
@@ -78,14 +81,20 @@ def null(
     correlation: float = 0.0,
     tails: int | None = None,
     rankings: int = 1,
+    families: tuple[int, ...] = (),
 ) -> Array:
-    """Areas (studies, 1 + rows, n) without a difference, the baseline (a mean of random rankings) first."""
-    sd = np.ones(ROWS) if spread is None else spread
+    """Areas (studies, 1 + rows, n) without a difference, the baseline (a mean of random rankings) first.
+
+    What rows share, the `correlation`, is that of all, or of each of some `families` of so many rows.
+    """
+    families = families or (ROWS if spread is None else len(spread),)
+    sd = np.ones(sum(families)) if spread is None else spread
 
     def draw(*shape: int) -> Array:
         return rng.standard_normal(shape) if tails is None else rng.standard_t(tails, shape) / math.sqrt(3)
 
-    rows = math.sqrt(correlation) * draw(studies, 1, n) + math.sqrt(1 - correlation) * draw(studies, len(sd), n)
+    shared = np.repeat(draw(studies, len(families), n), families, 1)
+    rows = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * draw(studies, len(sd), n)
     return np.concatenate([baseline * draw(studies, rankings, n).mean(1, keepdims=True), rows * sd[:, None]], 1)
 
 

@@ -54,6 +54,32 @@ def fit(areas):
     return network, sum(r * r for r in left.values()) / df, df * alike, rows
 
 
+def family_df(areas, df):
+    """Degrees of freedom of the residual variance where rows may vary together: m tr(S)^2 / tr(S^2), m = n - 1.
+
+    S is the covariance of the rows' residuals; both traces are estimated without bias. `areas` is complete.
+    """
+    names, replicates = sorted({e for e, _ in areas}), sorted({s for _, s in areas})
+    m = len(replicates) - 1
+    if m < 2 or len(names) < 3:
+        return df
+    row = {e: sum(areas[e, s] for s in replicates) / len(replicates) for e in names}
+    column = {s: sum(areas[e, s] for e in names) / len(names) for s in replicates}
+    mean = sum(row.values()) / len(names)
+    left = {(e, s): areas[e, s] - row[e] - column[s] + mean for e in names for s in replicates}
+    total = squares = 0.0
+    for a in names:
+        for b in names:
+            covariance = sum(left[a, s] * left[b, s] for s in replicates) / m
+            total += covariance if a == b else 0.0
+            squares += covariance**2
+    of_square = m * m / ((m - 1) * (m + 2)) * (squares - total * total / m)
+    if of_square <= 0:
+        return df
+    square = total * total - 2 * of_square / m
+    return min(df, max(m, m * square / of_square))
+
+
 def variance(values):
     """On one degree of freedom less than there are values."""
     mean = sum(values) / len(values)
@@ -90,6 +116,9 @@ def contrast(areas, estimator, baseline):
 def pair(areas, first, second):
     """(difference, standard error, degrees of freedom) of two rows, neither of them the baseline, which is not there."""
     _, residual, residual_df, rows = fit(areas)
+    residual_df = min(
+        residual_df, family_df(areas, (len({e for e, _ in areas}) - 1) * (len({s for _, s in areas}) - 1))
+    )
     replicates = sorted({s for e, s in areas if e == first} & {s for e, s in areas if e == second})
     own = [areas[first, s] - areas[second, s] for s in replicates]
     n = len(own)

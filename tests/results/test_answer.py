@@ -208,6 +208,20 @@ def test_flags_are_raised_by_whole_intervals_and_sanity_disqualifies(metric, kin
     assert words[kind] in answer.sentence
 
 
+@pytest.mark.parametrize(("images", "least", "flagged"), [(59, 0.99, True), (58, 0.99, False), (200, 0.4, False)])
+def test_maps_that_no_image_shows_to_change_fail_the_sanity_check_though_other_networks_may_differ(
+    images, least, flagged
+):
+    scores = scores_of({"insertion": CONTROLS | {"ig": 0.9, "grad": 0.8}, "randomisation": {"ig": 1.0, "grad": 0.1}})
+    at_the_end = (scores.table["metric"] == "randomisation") & (scores.table["method"] == "ig")
+    table = scores.table.assign(least=-1.0)
+    table.loc[at_the_end, ["low", "least", "n", "nan"]] = [-0.26, least, images, 0]
+    answer = answer_of_scores(replace(scores, table=table))
+    assert ("ig" in answer.flags) == flagged
+    if flagged:
+        assert "similarity 1.00 (at least 0.99 in every image)" in answer.flags["ig"][0].why
+
+
 def test_metrics_that_only_describe_or_localise_do_not_judge():
     answer = answer_of_scores(scores_of({"sparseness": {"random": 0.1, "ig": 0.9}, "pointing_game": {"ig": 1.0}}))
     assert not answer.judges

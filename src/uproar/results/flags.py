@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -38,15 +39,22 @@ LIMITS: Mapping[str, tuple[Kind, float, str]] = {
 }
 """By metric: the flag of a method whose whole interval lies above a limit, the limit, and what it means."""
 
+ENOUGH = 59
+"""Images that must all lie above a limit to raise a flag without the interval: of fewer than 5 % in all it may then be
+said, at 95 % confidence, that they lie below (.95⁵⁹ < .05). Values at the end of a metric's range have a long interval,
+since other networks may be of another kind; what is flagged are the maps of these networks."""
+
 
 def flags_of_scores(scores: Scores) -> list[Flag]:
     """The flags that metrics raise: maps that stay the same for a fresh network, or change with the slightest noise."""
     flags = []
     for row in scores.table.itertuples():
         kind, limit, words = LIMITS.get(_name(str(row.metric)), ("unstable", float("inf"), ""))
-        if row.low > limit and not network_free(str(row.method)):
-            value = f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})"
-            flags.append(Flag(str(row.method), kind, words.format(value)))
+        least, images = float(getattr(row, "least", math.nan)), int(row.n) - int(row.nan)
+        every = least > limit and images >= ENOUGH
+        if (row.low > limit or every) and not network_free(str(row.method)):
+            seen = f"{row.low:.2f} to {row.high:.2f}" if row.low > limit else f"at least {least:.2f} in every image"
+            flags.append(Flag(str(row.method), kind, words.format(f"{row.value:.2f} ({seen})")))
     return flags
 
 

@@ -88,6 +88,7 @@ class ReplicatedMetric:
                 "value": self.value,
                 "low": interval.low,
                 "high": interval.high,
+                "least": float(np.nanmin(self.measurements.by_image, initial=math.inf)),
                 "n": self.images,
                 "nan": self.undefined,
                 "tied": self.tied,

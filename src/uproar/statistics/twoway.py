@@ -14,7 +14,8 @@ residual variance pooled over all rows, whose degrees of freedom are fewer the m
 has Satterthwaite's. A row that varies more than the others is not tested with their variance: the largest of three
 counts, with the pooled residual variance, with that of the row alone, and the variance of the row's paired differences,
 on n - 1 degrees of freedom; always with the degrees of freedom of the one taken. The same rule holds for a pair of rows
-(`pair_variance`). docs/statistics.md says why, and how often it errs.
+(`pair_variance`), where the pooled variance has fewer degrees of freedom the more rows vary together.
+docs/statistics.md says why, and how often it errs.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Components:
     network: Numbers  # (..., s): effect of each replicate, one constant free; NaN where no row has a value
     pooled: Numbers  # (...): residual variance of all rows together; NaN without degrees of freedom
     pooled_df: Numbers  # (...): its degrees of freedom
+    pair_df: Numbers  # (...): the same for pairs of rows, where families of rows may vary together
     own: Numbers  # (..., e): variance of each row's residuals around the mean of the rows; 0 with fewer than two
     own_df: NDArray[np.int64]  # (e,): its degrees of freedom
     rows: int  # how many rows have two values or more
@@ -88,7 +90,9 @@ def components(areas: Numbers) -> Components:
     own = np.where(n > 1, squares / np.maximum(n - 1, 1), 0.0)
     pooled = squares.sum(-1) / df if df > 0 else np.full(squares.shape[:-1], np.nan)
     rows = int((n > 1).sum())
-    return Components(network, np.asarray(pooled), _effective(own, rows, df), own, np.maximum(n - 1, 1), rows)
+    pooled_df = _effective(own, rows, df)
+    pair_df = np.minimum(pooled_df, _effective_in_families(residual, df))
+    return Components(network, np.asarray(pooled), pooled_df, pair_df, own, np.maximum(n - 1, 1), rows)
 
 
 def _effective(variances: Numbers, rows: int, df: int) -> Numbers:
@@ -97,6 +101,24 @@ def _effective(variances: Numbers, rows: int, df: int) -> Numbers:
     with np.errstate(invalid="ignore", divide="ignore"):
         equal = variances.sum(-1) ** 2 / (rows * squares)
     return np.asarray(np.where(squares > 0, df * equal, df))
+
+
+def _effective_in_families(residuals: Numbers, df: int) -> Numbers:
+    """Degrees of freedom of their pooled variance where residuals of a replicate may be correlated between rows.
+
+    Rows of one family (a method and its smoothed versions) share luck that others do not have. With Σ the covariance of
+    the rows they are m tr(Σ)²/tr(Σ²), m = n - 1; both are estimated without bias from the n replicates, as Huynh and
+    Feldt do (1976). No fewer than m, no more than `df`.
+    """
+    m = residuals.shape[-1] - 1
+    if m < 2 or df <= m:
+        return np.full(residuals.shape[:-2], float(df))
+    gram = np.swapaxes(residuals, -1, -2) @ residuals / m
+    total, squares = np.trace(gram, axis1=-2, axis2=-1), (gram**2).sum((-2, -1))
+    of_squares = m**2 / ((m - 1) * (m + 2)) * (squares - total**2 / m)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        estimated = m * (total**2 - 2 * of_squares / m) / of_squares
+    return np.asarray(np.where(of_squares > 0, np.clip(estimated, m, df), df))
 
 
 @dataclass(frozen=True)
@@ -157,7 +179,7 @@ def pair_variance(parts: Components, difference: Numbers, pair: tuple[int, int])
     the differences, on the degrees of freedom of the one taken; NaN with fewer than two differences.
     """
     n = np.isfinite(difference).sum(-1)
-    pooled = np.asarray(2 * np.nan_to_num(parts.pooled)), parts.pooled_df
+    pooled = np.asarray(2 * np.nan_to_num(parts.pooled)), parts.pair_df
     single = satterthwaite(*(parts.residual(row) for row in pair))
     variance, df = _largest(pooled, single, (_variance(difference), n - 1))
     return np.where(n > 1, variance / np.maximum(n, 1), np.nan), np.where(n > 1, df, np.nan)
