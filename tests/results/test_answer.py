@@ -97,6 +97,13 @@ def test_two_settings_of_a_metric_are_two_columns_of_the_answer():
     assert {"insertion", "insertion(fill=blur)", "road"} <= set(answer.table.columns)
 
 
+def test_many_settings_of_a_metric_are_counted_in_the_sentence_and_named_below_it():
+    values = CONTROLS | {"ig": 0.8}
+    answer = answer_of_scores(scores_of({f"insertion(steps={n})": values for n in (8, 16, 20, 32)} | {"road": values}))
+    assert "judged by insertion (in 4 settings) and road alone" in answer.sentence
+    assert "Decided by insertion(steps=8), insertion(steps=16)" in answer.details[0]
+
+
 def test_a_metric_of_the_user_is_no_variant_by_its_name(monkeypatch):
     """Only the declaration says what a metric is a variant of."""
     monkeypatch.setitem(metrics._entries, "road:mine", replace(metrics["soundness"], name="road:mine"))
@@ -479,3 +486,13 @@ def test_the_evaluator_decides_before_all_others():
     assert answer.recommended == "ig"
     assert "no evaluator" not in answer.sentence
     assert answer.placing("grad", answer.judges[0]).level in ("undecided", "no better")
+
+
+def test_a_method_of_a_study_without_defined_scores_is_not_judged_also_where_its_cells_are_done():
+    scores = scores_of({"insertion": CONTROLS | {"ig": 0.8, "half_nan": 0.6}})
+    own = scores.table["method"] == "half_nan"
+    table = scores.table.assign(ranked=~own, note=np.where(own, "undefined for 100 of 200 images", ""))
+    made = results(cells("roar", {"random": 0.8, "ig": 0.6, "half_nan": 0.7}).query("estimator != 'half_nan'"))
+    scores = replace(scores, table=table)
+    made = Results(made.study, made.table, made.costs, made.protocols, metric_scores={(TASK, MODEL): scores})
+    assert made.answer.left_out == {"half_nan": "undefined for 100 of 200 images"}

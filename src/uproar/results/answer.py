@@ -17,7 +17,7 @@ better than random is too low a bar.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -295,11 +295,12 @@ def answer_of_view(view: StudyView) -> Answer:
     scores = view.metric_scores
     flags = [*(flag for finding in view.findings for flag in finding.flags)]
     flags += [*([] if scores is None else flags_of_scores(scores)), *flags_of_encoding(view.evaluator)]
+    judges = tuple(check_judges(judges_of_view(view), kinds_that_matter(view.quality)))
     return Answer(
-        tuple(check_judges(judges_of_view(view), kinds_that_matter(view.quality))),
+        judges,
         by_method(flags),
         costs_in(view.own(view.results.costs)),
-        unjudged(view),
+        unjudged(view, {name for judge in judges for name in judge.values}),
         view.task,
         view.model,
         _checked(view),
@@ -327,12 +328,18 @@ def costs_in(table: pd.DataFrame) -> dict[str, Cost]:
     }
 
 
-def unjudged(view: StudyView) -> dict[str, str]:
-    """Methods that have no number anywhere, with the reason."""
+def unjudged(view: StudyView, judged: Collection[str]) -> dict[str, str]:
+    """Methods that failed or were skipped, and those that no metric ranks, with the reason; none that a judge has."""
+    scores = view.metric_scores
+    unranked = {} if scores is None else _never_ranked(scores)
+    return {name: why for name, why in {**unranked, **_unfinished(view)}.items() if name not in judged}
+
+
+def _unfinished(view: StudyView) -> dict[str, str]:
+    """Methods with cells that failed or were skipped, with the reason."""
     frames: Iterable[pd.DataFrame] = (view.table, view.own(view.results.scores))
     rows = pd.concat([frame[["estimator", "status", "reason"]] for frame in frames if len(frame)] or [pd.DataFrame()])
     if rows.empty:
         return {}
-    done = set(rows.loc[rows["status"] == "done", "estimator"])
-    rest = rows[~rows["estimator"].isin(done) & rows["status"].isin(["skipped", "failed"])]
+    rest = rows[rows["status"].isin(["skipped", "failed"])]
     return {str(e): str(reason) for e, reason in zip(rest["estimator"], rest["reason"], strict=True)}

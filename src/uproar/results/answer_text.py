@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -176,7 +177,7 @@ def _judged_by(answer: Answer) -> str:
         why = "without an evaluator"
     else:
         why = "the evaluator is less trusted" if evaluators[0].votes else "the evaluator is unable to judge here"
-    return f"judged by {_labels(answer.deciding)} alone, {why}"
+    return f"judged by {_few_labels(answer.deciding)} alone, {why}"
 
 
 def _doubt(answer: Answer) -> str:
@@ -186,6 +187,15 @@ def _doubt(answer: Answer) -> str:
         return ""
     scores = [f"{judge.label} scores {judge.known.recovery.value:.2f}" for judge in known if judge.known is not None]
     return f"low confidence: {series(scores)} on benchmarks with known answers (trusted from {LEAST:g})"
+
+
+def _few_labels(judges: Sequence[Judge], most: int = 4) -> str:
+    """The labels of judges; of many, the settings of a metric are counted. The details name all."""
+    if len(judges) <= most:
+        return _labels(judges)
+    names = [judge.label.partition("(")[0].strip() for judge in judges]
+    often = Counter(names)
+    return series([name if often[name] == 1 else f"{name} (in {often[name]} settings)" for name in often])
 
 
 def _labels(judges: Sequence[Judge]) -> str:
