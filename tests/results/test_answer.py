@@ -99,7 +99,8 @@ def test_two_settings_of_a_metric_are_two_columns_of_the_answer():
 
 def test_many_settings_of_a_metric_are_counted_in_the_sentence_and_named_below_it():
     values = CONTROLS | {"ig": 0.8}
-    answer = answer_of_scores(scores_of({f"insertion(steps={n})": values for n in (8, 16, 20, 32)} | {"road": values}))
+    filled = {"road": {"random": 0.6, "centre": 0.5, "ig": 0.2}}
+    answer = answer_of_scores(scores_of({f"insertion(steps={n})": values for n in (8, 16, 20, 32)} | filled))
     assert "judged by insertion (in 4 settings) and road alone" in answer.sentence
     assert "Decided by insertion(steps=8), insertion(steps=16)" in answer.details[0]
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from uproar.errors import UproarError
 from uproar.results.evaluator import LEAST_EVALUATORS, EvaluatorBits, EvaluatorScores
-from uproar.results.study import Results
 from uproar.runs.execute import run_to_end
 from uproar.study.progress import Listener
 from uproar.study.spec import study_of
@@ -46,7 +47,7 @@ def evaluations_of(
         return {}, f"No evaluator was asked: {error}"
     evaluations = {target: bits for (_, _, target), bits in results.evaluations.items()}
     finished = _finished(evaluations)
-    if _cut_short(results):
+    if _cut_short(results.table):
         said = _over(finished, budget)
         return (evaluations if finished >= LEAST_EVALUATORS else {}), said
     reasons = results.problems
@@ -57,9 +58,9 @@ def evaluations_of(
     return evaluations, f"The evaluator has not judged {', '.join(unjudged)}: {why}." if unjudged and why else ""
 
 
-def _cut_short(results: Results) -> bool:
+def _cut_short(table: pd.DataFrame) -> bool:
     """Whether work is left that nobody has tried: the time was over."""
-    return bool((results.table["status"] == "missing").any())
+    return bool((table["status"] == "missing").any())
 
 
 def _finished(evaluations: Mapping[str, EvaluatorBits]) -> int:
