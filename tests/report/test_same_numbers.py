@@ -11,10 +11,11 @@ import pytest
 from tests.cli.printed import terminal_of
 from tests.results.test_evaluator import GAINS, KINDS, scores_of
 from uproar.cli.print_results import print_results
-from uproar.cli.print_verdicts import print_verdicts
+from uproar.cli.print_verdicts import print_evaluator, print_verdicts
 from uproar.report.document import chapters_of
+from uproar.report.evaluator_tables import EvaluatorPart
 from uproar.report.formatting import p_value, points, span
-from uproar.report.latex_files import _chapter_tables
+from uproar.report.latex_files import _chapter_tables, _evaluator_table
 from uproar.report.page import study_page
 from uproar.report.result_page import StudyText, result_files
 from uproar.results.html import results_html
@@ -136,6 +137,16 @@ def test_the_page_of_the_evaluator_alone_says_one_thing(make_cells, make_results
     assert "nothing was retrained" not in page and "verdicts.csv" not in page
     assert 'href="#s0-evaluator"' in page and 'id="s0-evaluator"' in page
     assert "p of better" in page and "asks only whether the method is better" in page, "one-sided beside an interval"
+
+
+def test_the_one_sided_p_of_the_evaluator_is_told_on_the_terminal_and_in_latex(monkeypatch):
+    scores = scores_of(GAINS, KINDS)
+    assert (scores.verdicts["margin"] <= 0).any(), "some method is behind, with p 1 beside an interval below 0"
+    console = terminal_of(monkeypatch, 200)
+    print_evaluator(scores)
+    assert "p against a network-free ranking is that of being better" in " ".join(console.file.getvalue().split())
+    part = EvaluatorPart("label", tuple(scores.verdicts.to_dict("records")), ("cnn",))
+    assert "asks only whether the method is better" in " ".join(_evaluator_table(part, "x", "digits", None).split())
 
 
 def test_the_page_of_retrained_protocols_says_what_its_intervals_hold(make_cells, make_results):
