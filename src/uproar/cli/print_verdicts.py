@@ -127,7 +127,9 @@ def print_evaluator(scores: EvaluatorScores, where: str = "") -> None:
             shown.add_row(word, against, number_text(row[lead], "{:+.2f}"), f"{low}…{high}", *test)
     output.print(shown)
     first = verdicts.iloc[0]
-    output.print(f"{counted(first['replicates'], 'replicate')} of {first['n']} images.", style="dim", highlight=False)
+    output.print(
+        f"{counted(int(first['replicates']), 'replicate')} of {first['n']} images.", style="dim", highlight=False
+    )
     if (verdicts["margin"] <= 0).any():
         output.print(ONE_SIDED, style="dim", soft_wrap=True, highlight=False)
     print_notes(zip(verdicts["estimator"], verdicts["note"], strict=True))
