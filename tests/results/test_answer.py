@@ -333,6 +333,7 @@ def test_judges_that_would_be_called_the_same_are_told_apart():
 def test_checks_that_nobody_asked_for_are_not_passed():
     plain = answered({"ig": 0.8})
     assert plain.flag_words("ig") == "not checked"
+    assert "sanity by `--metrics randomisation`, stability by `--metrics sensitivity_max`" in plain.checks_to_ask
     assert plain.table["not_checked"].tolist() == ["sanity, stability, encoding"]
     levels = {"insertion": CONTROLS | {"ig": 0.9, "grad": 0.8}, "randomisation": {"ig": 0.9, "grad": 0.1}}
     checked = answer_of_scores(scores_of(levels))

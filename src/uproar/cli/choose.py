@@ -199,7 +199,13 @@ def _evaluated(
         said = "No evaluator was asked: it is trained on square pictures in a folder per class."
         return replace(scores, notices=(*scores.notices, said))
     if budget is not None and budget <= 0:
-        return replace(scores, notices=(*scores.notices, "No evaluator was asked: the time was over."))
+        return replace(
+            scores,
+            notices=(
+                *scores.notices,
+                "No evaluator was asked: the time was over. The same command with a larger `--budget` asks them.",
+            ),
+        )
     watch.note("asking evaluators")
     names = list(dict.fromkeys(scores.table["method"]))
     evaluations, why = evaluations_of(task, model, weights, names, plugins, seed, str(store), budget, of_study(watch))

@@ -35,6 +35,8 @@ def print_answers(answers: Sequence[Answer]) -> None:
             cells = ["–" if one is None else MARKS[one.level].format(escape(one.control)) for one in placings]
             shown.add_row(escape(method), answer.group_of(method), *cells, answer.flag_words(method))
         output.print(shown)
+        if answer.checks_to_ask:
+            output.print(escape(answer.checks_to_ask), style="dim", highlight=False)
 
 
 def _judge_column(judge: Judge) -> str:

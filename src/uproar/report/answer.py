@@ -14,10 +14,9 @@ from uproar.report.formatting import NOTHING, clean, known, number
 from uproar.report.markdown import code, text
 from uproar.report.style import REFERENCE, Style
 from uproar.results.answer import Answer, Cost, Level, Placing
-from uproar.results.flags import CHECKS, Flag, not_checked_words
+from uproar.results.flags import Flag, not_checked_words
 from uproar.results.judges import QUESTIONS, Judge
 from uproar.results.recovery import JudgeRecovery
-from uproar.wording import series
 
 Mark = Literal["better", "worse", "unclear"]
 """How a cell is drawn."""
@@ -119,17 +118,7 @@ def answer_part(answer: Answer, styles: Mapping[str, Style]) -> AnswerPart:
         ),
         kinds,
         tuple(_board_row(label, one, kinds) for label, one in known),
-        checks_to_ask(answer),
-    )
-
-
-def checks_to_ask(answer: Answer) -> str:
-    """A sentence with the options of the checks that some method has not had; empty where all have had all."""
-    kinds = [kind for kind in CHECKS if any(kind in answer.not_checked(method) for method in answer.methods)]
-    return (
-        f"Not checked means not asked for: {series([f'{CHECKS[k][0]} by {CHECKS[k][1]}' for k in kinds])}."
-        if kinds
-        else ""
+        answer.checks_to_ask,
     )
 
 

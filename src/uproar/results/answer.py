@@ -43,6 +43,7 @@ from uproar.results.judges import Judge, check_judges, informed, judges_of_score
 from uproar.results.letter_groups import letter_groups, letters_of
 from uproar.results.open_question import OpenQuestion, further_evidence, open_question
 from uproar.statistics.design import BASELINE
+from uproar.wording import series
 
 if TYPE_CHECKING:
     from uproar.results.scores import Scores
@@ -196,6 +197,13 @@ class Answer:
         """What speaks against a method, and what was not checked; empty where all was checked and nothing found."""
         found = ", ".join(flag.kind for flag in self.flags.get(method, ()))
         return "; ".join(part for part in (found, not_checked_words(self.not_checked(method))) if part)
+
+    @property
+    def checks_to_ask(self) -> str:
+        """The options of the checks that some method has not had, in a sentence; empty where all have had all."""
+        kinds = [kind for kind in CHECKS if any(kind in self.not_checked(method) for method in self.methods)]
+        asked_by = series([f"{CHECKS[kind][0]} by {CHECKS[kind][1]}" for kind in kinds])
+        return f"Not checked means not asked for: {asked_by}." if kinds else ""
 
     def told_apart(self, first: str, second: str) -> bool:
         """Whether the deciding judges find two methods significantly different, and agree on which is better."""
